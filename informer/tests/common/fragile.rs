@@ -1,6 +1,6 @@
-//! An object that panics when it is dropped: for tests of what that must not take along.
+//! An object that panics when it is dropped, to test what such a panic must not affect.
 
-#![allow(dead_code)] // Each of the two programs uses a part of it.
+#![allow(dead_code)] // Each of the two test programs uses a part of it.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -12,18 +12,19 @@ use deltafifo_oracle::abort_if_locked;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-/// The data of one that does not panic.
+/// The data of an object that does not panic.
 pub const CALM: &str = "calm";
 
 static BROKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// How many have panicked, or would have, had their thread not done so already.
+/// Returns the number of objects that panicked, or that would have if their thread had not been
+/// unwinding already.
 pub fn broken() -> usize {
-    // Relaxed: a count.
+    // Relaxed: only a count.
     BROKEN.load(Ordering::Relaxed)
 }
 
-/// A config map that panics when it is dropped, unless it is [`CALM`].
+/// A config map that panics when it is dropped, unless its data is [`CALM`].
 #[derive(Debug, Deserialize)]
 pub struct Fragile {
     pub metadata: ObjectMeta,
@@ -51,7 +52,7 @@ impl Drop for Fragile {
         if self.data() != CALM {
             BROKEN.fetch_add(1, Ordering::Relaxed);
             if !std::thread::panicking() {
-                resume_unwind(Box::new("it broke"));
+                resume_unwind(Box::new("broken"));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The controller loop: applied, told, told again, and given up.
+//! The controller loop: items are applied, delivered, retried, and finally given up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,17 +16,18 @@ use tokio::time::timeout;
 use super::fragile::{CALM, Fragile, FragileMeta};
 use super::rig::{event, list, map, queue, shown};
 
-type Told = mpsc::UnboundedReceiver<String>;
+type Received = mpsc::UnboundedReceiver<String>;
 
-/// Runs a controller whose handler answers with `answer`, the key and the attempt: what it was
-/// called with, its errors.
+/// Runs a controller whose handler returns the result of `answer` for the key and the number of
+/// the attempt. Returns the handler's calls and the reported errors.
 fn run(
     script: Scripted,
     answer: impl Fn(&str, usize) -> Result<(), BoxError> + Send + Sync + Copy + 'static,
-) -> (Told, Told, tokio::task::JoinHandle<RunError>, Arc<super::rig::Queue>) {
+) -> (Received, Received, tokio::task::JoinHandle<RunError>, Arc<super::rig::Queue>) {
     let fifo = queue();
     let reflector = Reflector::builder(script, fifo.clone()).watch_list(false).build();
-    let ((tell, told), (errors, failed)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let ((sender, received), (errors, failed)) =
+        (mpsc::unbounded_channel(), mpsc::unbounded_channel());
     let calls =
         Arc::new(parking_lot::Mutex::new(std::collections::HashMap::<String, usize>::new()));
     let store = fifo.store();
@@ -37,14 +38,14 @@ fn run(
             *calls += 1;
             *calls
         };
-        let (stored, tell) = (store.get_by_key(&key), tell.clone());
+        let (stored, sender) = (store.get_by_key(&key), sender.clone());
         async move {
             let text = match event {
                 ObjectEvent::Added { new, is_in_initial_list } => {
-                    // Or more than that is, of the same item.
+                    // A later delta of the same item may be applied already.
                     let version = |map: &ConfigMap| map.metadata.resource_version.clone();
-                    let stored = stored.expect("applied before it is told");
-                    assert!(version(&stored) >= version(&new), "applied before it is told");
+                    let stored = stored.expect("applied before it is delivered");
+                    assert!(version(&stored) >= version(&new), "applied before it is delivered");
                     format!("Added {} {is_in_initial_list}", shown(&new))
                 }
                 ObjectEvent::Updated { old, new, .. } => {
@@ -52,7 +53,7 @@ fn run(
                 }
                 ObjectEvent::Deleted { .. } => format!("Deleted {key}"),
             };
-            let _ = tell.send(text);
+            let _ = sender.send(text);
             answer(&key, attempt)
         }
     };
@@ -60,47 +61,48 @@ fn run(
         .workers(2)
         .retries(2, Duration::from_secs(1))
         .on_error(move |error| drop(errors.send(error.to_string())));
-    (told, failed, tokio::spawn(Arc::new(controller).run()), fifo)
+    (received, failed, tokio::spawn(Arc::new(controller).run()), fifo)
 }
 
-async fn next(told: &mut Told, count: usize) -> Vec<String> {
+async fn next(received: &mut Received, count: usize) -> Vec<String> {
     let mut all = Vec::new();
     while all.len() < count {
-        let told =
-            timeout(Duration::from_secs(600), told.recv()).await.expect("there is more to be told");
-        all.push(told.expect("the controller runs"));
+        let received = timeout(Duration::from_secs(600), received.recv())
+            .await
+            .expect("another call is expected");
+        all.push(received.expect("the controller runs"));
     }
     all
 }
 
 #[tokio::test(start_paused = true)]
-async fn items_are_applied_and_then_told() {
-    // Each event comes when the one before was told: together they would be one item, and applied
-    // as one.
-    static TOLD: Notify = Notify::const_new();
+async fn items_are_applied_before_they_are_delivered() {
+    // Each event is sent after the previous one was delivered. Together they would be one item,
+    // and applied as one.
+    static DELIVERED: Notify = Notify::const_new();
     let events = [event(EventType::Modified, map("a", 5)), event(EventType::Deleted, map("a", 6))];
     let events = stream::iter(events).then(|event| async {
-        TOLD.notified().await;
+        DELIVERED.notified().await;
         event
     });
     let script = Scripted::new()
         .list(list(4, [map("a", 3)]))
         .watch_stream(events.chain(stream::pending()).boxed());
-    let (mut told, _failed, _run, _fifo) = run(script, |_, _| {
-        TOLD.notify_one();
+    let (mut received, _failed, _run, _fifo) = run(script, |_, _| {
+        DELIVERED.notify_one();
         Ok(())
     });
-    assert_eq!(next(&mut told, 3).await, ["Added a@3 true", "Updated a@3>a@5", "Deleted a"]);
+    assert_eq!(next(&mut received, 3).await, ["Added a@3 true", "Updated a@3>a@5", "Deleted a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_fails_is_called_again_and_at_last_the_event_is_reported() {
+async fn failing_handler_is_retried_and_finally_reported() {
     let script = Scripted::new().list(list(4, [map("never", 2), map("later", 3)])).watch_on([]);
     let answer = |key: &str, attempt| {
         if key == "never" || attempt < 3 { Err("not yet".into()) } else { Ok(()) }
     };
-    let (mut told, mut failed, _run, _fifo) = run(script, answer);
-    let calls = next(&mut told, 6).await;
+    let (mut received, mut failed, _run, _fifo) = run(script, answer);
+    let calls = next(&mut received, 6).await;
     assert_eq!(calls.iter().filter(|call| call.starts_with("Added never@2")).count(), 3);
     assert_eq!(
         next(&mut failed, 1).await,
@@ -109,40 +111,41 @@ async fn a_handler_that_fails_is_called_again_and_at_last_the_event_is_reported(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_is_reported_and_the_key_goes_on() {
+async fn panicking_handler_is_reported_and_its_key_stays_usable() {
     let script = Scripted::new()
         .list(list(4, [map("a", 3)]))
         .watch_on([event(EventType::Modified, map("a", 5))]);
-    let answer = |_: &str, attempt| if attempt == 1 { panic!("as told") } else { Ok(()) };
-    let (mut told, mut failed, _run, _fifo) = run(script, answer);
+    let answer =
+        |_: &str, attempt| if attempt == 1 { panic!("expected by this test") } else { Ok(()) };
+    let (mut received, mut failed, _run, _fifo) = run(script, answer);
     assert!(next(&mut failed, 1).await[0].contains("panicked for key \"a\""));
-    assert_eq!(next(&mut told, 2).await, ["Added a@3 true", "Updated a@3>a@5"]);
+    assert_eq!(next(&mut received, 2).await, ["Added a@3 true", "Updated a@3>a@5"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_it_handles_what_is_queued_and_ends() {
+async fn closed_queue_is_drained_and_the_controller_ends() {
     let script =
         Scripted::new().list(list(4, [map("a", 1), map("b", 2), map("c", 3)])).watch_on([]);
-    let (mut told, _failed, run, fifo) = run(script, |_, _| Ok(()));
-    next(&mut told, 1).await;
+    let (mut received, _failed, run, fifo) = run(script, |_, _| Ok(()));
+    next(&mut received, 1).await;
     fifo.close();
     assert!(matches!(run.await.unwrap(), RunError::Closed(_)));
-    assert_eq!(next(&mut told, 2).await.len(), 2);
+    assert_eq!(next(&mut received, 2).await.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_whose_handler_was_dropped_is_told_again_by_the_next_run_before_anything_else() {
+async fn event_of_a_dropped_handler_is_redelivered_first_by_the_next_run() {
     let script = Scripted::new()
         .list(list(4, [map("a", 3), map("b", 3)]))
         .watch_on([event(EventType::Deleted, map("a", 5)), event(EventType::Modified, map("b", 6))])
         .list(list(8, [map("a", 7), map("b", 6)]));
     let fifo = queue();
     let reflector = Reflector::builder(script, fifo.clone()).watch_list(false).build();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let first = Arc::new(AtomicBool::new(true));
     let first_run = first.clone();
     let handler = move |key: String, event: ObjectEvent<ConfigMap>| {
-        let (tell, first) = (tell.clone(), first.clone());
+        let (sender, first) = (sender.clone(), first.clone());
         async move {
             let text = match event {
                 ObjectEvent::Added { new, .. } => format!("Added {}", shown(&new)),
@@ -152,11 +155,11 @@ async fn an_event_whose_handler_was_dropped_is_told_again_by_the_next_run_before
                 ObjectEvent::Deleted { .. } => format!("Deleted {key}"),
             };
             let is_added = text.starts_with("Added");
-            let _ = tell.send(text);
+            let _ = sender.send(text);
             match first.load(Ordering::SeqCst) {
                 _ if is_added => Ok(()),
                 true if key == "a" => std::future::pending().await,
-                // Called again after a pause, in which it is dropped.
+                // The retry waits, and the handler is dropped during the wait.
                 true => Err("not now".into()),
                 false => Ok(()),
             }
@@ -167,25 +170,25 @@ async fn an_event_whose_handler_was_dropped_is_told_again_by_the_next_run_before
         .retries(9, Duration::from_secs(3600));
     let controller = Arc::new(controller);
     let run = tokio::spawn(Arc::clone(&controller).run());
-    let mut before = next(&mut told, 4).await;
+    let mut before = next(&mut received, 4).await;
     before.sort();
     assert_eq!(before, ["Added a@3", "Added b@3", "Deleted a", "Updated b@3>b@6"]);
     run.abort();
     assert!(run.await.unwrap_err().is_cancelled());
     first_run.store(false, Ordering::SeqCst);
     let _run = tokio::spawn(controller.run());
-    let mut again = next(&mut told, 3).await;
+    let mut again = next(&mut received, 3).await;
     again[..2].sort();
     assert_eq!(again, ["Deleted a", "Updated b@3>b@6", "Added a@7"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_panic_when_they_are_dropped_are_reported_and_nothing_goes_untold() {
+async fn object_drop_panics_are_reported_and_every_change_is_delivered() {
     let store = Indexer::builder(KeyFunc::meta_namespace(FragileMeta)).build().unwrap();
     store.replace(vec![Fragile::new("a", 1, "breaks"), Fragile::new("b", 1, "breaks")]).unwrap();
     let fifo = Arc::new(DeltaFifo::over(store).build());
-    // Replaced among the changes of its item, as its last change, or folded away: released with
-    // the item. The last one is released with its event.
+    // The objects are released with the item: as replaced states among its changes, as its last
+    // change, or when deltas are folded. The last one is released with its event.
     fifo.delete(Fragile::new("a", 2, CALM)).unwrap();
     fifo.add(Fragile::new("a", 3, CALM)).unwrap();
     fifo.update(Fragile::new("b", 2, CALM)).unwrap();
@@ -195,7 +198,7 @@ async fn objects_that_panic_when_they_are_dropped_are_reported_and_nothing_goes_
     fifo.add(Fragile::new("d", 1, CALM)).unwrap();
     fifo.delete(Fragile::new("d", 2, "breaks")).unwrap();
     fifo.add(Fragile::new("e", 1, CALM)).unwrap();
-    let ((tell, mut told), (errors, mut failed)) =
+    let ((sender, mut received), (errors, mut failed)) =
         (mpsc::unbounded_channel(), mpsc::unbounded_channel());
     let shown = |fragile: &Fragile| fragile.metadata.resource_version.clone().unwrap_or_default();
     let handler = move |key: String, event: ObjectEvent<Fragile>| {
@@ -206,7 +209,7 @@ async fn objects_that_panic_when_they_are_dropped_are_reported_and_nothing_goes_
             }
             ObjectEvent::Deleted { .. } => format!("{key}: deleted"),
         };
-        let _ = tell.send(text);
+        let _ = sender.send(text);
         std::future::ready(Ok(()))
     };
     let reflector = Reflector::builder(Scripted::new(), fifo.clone()).build();
@@ -217,22 +220,22 @@ async fn objects_that_panic_when_they_are_dropped_are_reported_and_nothing_goes_
     let (a, c, d) =
         (["a: deleted", "a: added 3"], ["c: added 1", "c: deleted"], ["d: added 1", "d: deleted"]);
     let all = [&a[..], &["b: updated 1>2"], &c, &d, &["e: added 1"]].concat();
-    assert_eq!(next(&mut told, all.len()).await, all);
+    assert_eq!(next(&mut received, all.len()).await, all);
     for (error, key) in next(&mut failed, 4).await.iter().zip(["a", "b", "c", "d"]) {
         assert!(error.starts_with(&format!("an object of key {key:?} panicked")), "{error}");
-        assert!(error.ends_with("it broke"), "{error}");
+        assert!(error.ends_with("broken"), "{error}");
     }
     assert_eq!(fifo.pending_deltas(), 0);
     fifo.close();
     assert!(matches!(run.await.unwrap(), RunError::Closed(_)));
 }
 
-/// Has no namespace to say of what is of version 3.
+/// An accessor that panics when it reads the namespace of version 3.
 struct Unlucky;
 
 impl Meta<ConfigMap> for Unlucky {
     fn namespace<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
-        assert_ne!(map.metadata.resource_version.as_deref(), Some("3"), "an odd one");
+        assert_ne!(map.metadata.resource_version.as_deref(), Some("3"), "an unreadable version");
         None
     }
 
@@ -242,27 +245,28 @@ impl Meta<ConfigMap> for Unlucky {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_accessor_that_panics_is_reported_and_the_worker_goes_on() {
+async fn panicking_accessor_is_reported_and_the_worker_continues() {
     let keys = KeyFunc::custom(Unlucky, |map: &ConfigMap| {
         Ok(map.metadata.name.clone().unwrap_or_default())
     });
     let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
     let script = Scripted::new().list(list(4, [map("a", 3), map("b", 4)])).watch_on([]);
     let reflector = Reflector::builder(script, fifo.clone()).watch_list(false).build();
-    let ((tell, mut told), (errors, mut failed)) =
+    let ((sender, mut received), (errors, mut failed)) =
         (mpsc::unbounded_channel(), mpsc::unbounded_channel());
     let handler = move |key: String, _| {
-        let _ = tell.send(key);
+        let _ = sender.send(key);
         std::future::ready(Ok(()))
     };
     let controller = Controller::new(reflector, fifo, handler);
     let controller =
         Arc::new(controller.on_error(move |error| drop(errors.send(error.to_string()))));
     let _run = tokio::spawn(controller.run());
-    assert_eq!(next(&mut told, 1).await, ["b"]);
+    assert_eq!(next(&mut received, 1).await, ["b"]);
     let failed = next(&mut failed, 1).await;
     assert!(
-        failed[0].contains(r#"panicked for key "a""#) && failed[0].contains("an odd one"),
+        failed[0].contains(r#"panicked for key "a""#)
+            && failed[0].contains("an unreadable version"),
         "{failed:?}"
     );
 }

@@ -1,4 +1,5 @@
-//! Lists and streamed lists that go on and on: each ends, and is replaced by something that does.
+//! Lists and streamed lists that never end: the reflector ends each of them and uses another kind
+//! of list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 type Event = Result<RawEvent, RequestError>;
 
-/// An ADDED event every `pause`, so many times.
+/// Returns an ADDED event every `every`, `times` times.
 fn added(every: Duration, times: u32) -> impl futures_util::Stream<Item = Event> + Send + Unpin {
     stream::iter(0..times)
         .then(move |number| async move {
@@ -41,7 +42,7 @@ fn rig(script: Scripted) -> Rig {
     Rig::start(script, |builder| builder)
 }
 
-/// Whether each watch that was asked for is of initial events.
+/// Returns for each watch request whether it asks for initial events.
 fn initial(asked: &[Asked]) -> Vec<bool> {
     let watches = asked.iter().filter_map(|asked| match asked {
         Asked::Watch(watch) => Some(watch.send_initial_events),
@@ -51,7 +52,7 @@ fn initial(asked: &[Asked]) -> Vec<bool> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streamed_list_whose_end_never_comes_is_replaced_by_a_list_after_ten_minutes() {
+async fn streamed_list_without_an_end_is_replaced_by_a_list_after_ten_minutes() {
     let script = Scripted::new()
         .watch_stream(added(Duration::from_secs(5), u32::MAX).boxed())
         .list(list(900, [map("a", 900)]));
@@ -66,7 +67,7 @@ async fn streamed_list_whose_end_never_comes_is_replaced_by_a_list_after_ten_min
 }
 
 #[tokio::test]
-async fn streamed_list_whose_events_come_without_a_pause_ends_too() {
+async fn streamed_list_with_continuous_events_ends_as_well() {
     let flood = stream::repeat_with(|| event(EventType::Added, map("a", 1))).boxed();
     let script = Scripted::new().watch_stream(flood).list(list(7, [map("a", 1)]));
     let mut rig =
@@ -76,13 +77,13 @@ async fn streamed_list_whose_events_come_without_a_pause_ends_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_streamed_list_that_ends_in_time_is_taken() {
+async fn slow_streamed_list_that_ends_in_time_is_used() {
     let script = Scripted::new().watch_stream(then(added(MINUTE, 9), [bookmark(20, true)]));
     let rig = rig(script);
     rig.fifo.wait_for_resource_version_async("20").await.unwrap();
     let asked = rig.asked(1).await;
     let Asked::Watch(watch) = &asked[0] else { panic!("{asked:?}") };
-    assert_eq!(watch.timeout_seconds, 600, "nor does the server end it before");
+    assert_eq!(watch.timeout_seconds, 600, "the server must not end it earlier");
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +108,7 @@ async fn streamed_list_that_the_server_ends_after_minutes_is_replaced_by_a_list_
 }
 
 #[tokio::test(start_paused = true)]
-async fn streamed_lists_that_break_off_and_stall_end_within_the_time_for_one() {
+async fn streamed_lists_that_break_and_stall_share_one_time_limit() {
     let stalls = || {
         added(Duration::from_secs(70), 1)
             .chain(stream::iter([Err(RequestError::Broken("reset".into()))]))
@@ -122,7 +123,7 @@ async fn streamed_lists_that_break_off_and_stall_end_within_the_time_for_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_streamed_list_without_an_end_lists_are_asked_for_an_hour() {
+async fn after_an_endless_streamed_list_plain_lists_are_used_for_an_hour() {
     let lasts = |time: Duration| {
         stream::once(async move {
             sleep(time).await;
@@ -142,23 +143,19 @@ async fn after_a_streamed_list_without_an_end_lists_are_asked_for_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streamed_list_that_is_refused_is_asked_for_at_the_next_relist() {
+async fn refused_streamed_list_is_requested_again_at_the_next_relist() {
     for refused in [status(422, "Invalid"), status(500, "InternalError")] {
         let script = Scripted::new()
             .watch_fails(refused)
             .list(list(7, []))
             .watch([bookmark(8, false), Err(expired())])
             .watch_on([bookmark(9, true)]);
-        assert_eq!(
-            initial(&rig(script).asked(4).await),
-            [true, false, true],
-            "it costs one request"
-        );
+        assert_eq!(initial(&rig(script).asked(4).await), [true, false, true], "one request");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn streamed_lists_that_break_off_three_times_are_not_asked_for_again_soon() {
+async fn streamed_lists_are_suspended_after_three_broken_ones() {
     let script = (0..3).fold(Scripted::new(), |script, _| {
         script.watch_stream(cut([event(EventType::Added, map("a", 5))]))
     });
@@ -179,7 +176,7 @@ async fn bookmarks_without_objects_are_not_reported_as_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_whose_page_leads_to_itself_is_given_up() {
+async fn list_whose_page_token_points_to_itself_is_abandoned() {
     let script = Scripted::new()
         .list([page(7, Some("t1")), items([map("a", 5)])])
         .list([page(7, Some("t1")), items([map("b", 6)])])
@@ -187,11 +184,11 @@ async fn list_whose_page_leads_to_itself_is_given_up() {
     let mut rig = Rig::lists(script);
     let error = rig.error().await;
     assert!(error.contains("continue token"), "{error}");
-    assert_eq!(rig.asked(4).await.len(), 4, "asked for again, then watched");
+    assert_eq!(rig.asked(4).await.len(), 4, "requested again, then watched");
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_whose_pages_lead_in_a_circle_is_given_up() {
+async fn list_whose_page_tokens_form_a_cycle_is_abandoned() {
     let tokens = ["t1", "t2", "t3", "t2"];
     let script =
         tokens.iter().fold(Scripted::new(), |script, token| script.list([page(7, Some(token))]));
@@ -202,7 +199,7 @@ async fn list_whose_pages_lead_in_a_circle_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_that_goes_on_for_an_hour_is_given_up() {
+async fn list_is_abandoned_after_an_hour() {
     let pages = (0..u32::MAX).map(|number| {
         stream::once(async move {
             sleep(MINUTE).await;
@@ -218,7 +215,7 @@ async fn list_that_goes_on_for_an_hour_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_whose_items_never_end_is_given_up() {
+async fn list_with_endless_items_is_abandoned() {
     let endless = stream::iter([page(7, None)]).chain(stream::iter(0..u32::MAX).then(|_| async {
         sleep(MINUTE).await;
         items([map("a", 5)])
@@ -232,7 +229,7 @@ async fn list_whose_items_never_end_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parts_without_objects_are_not_silent() {
+async fn empty_parts_are_not_reported_as_silent() {
     let slow = || {
         let page = stream::once(async {
             sleep(MINUTE).await;
@@ -255,10 +252,10 @@ async fn parts_without_objects_are_not_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn part_whose_pages_lead_back_is_given_up() {
+async fn part_whose_page_tokens_form_a_cycle_is_abandoned() {
     let part = Scripted::new().list([page(7, Some("t1"))]).list([page(7, Some("t1"))]);
     let merged = Merged::new(vec![Box::new(part)]);
     let listed: Vec<_> = merged.list(ListRequest::default()).await.unwrap().collect().await;
-    let error = listed.into_iter().find_map(Result::err).expect("it ends with an error");
+    let error = listed.into_iter().find_map(Result::err).expect("the list ends with an error");
     assert!(error.to_string().contains("continue token"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What users' functions and servers do that they should not.
+//! User functions and servers that misbehave.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::rig::{Rig, event, list, map, page, shown_asked, status};
 
 #[tokio::test(start_paused = true)]
-async fn every_refusal_is_told_and_tried_again_later() {
+async fn every_refusal_is_reported_and_retried_later() {
     let script = Scripted::new()
         .list_fails(status(401, "Unauthorized"))
         .list_fails(status(403, "Forbidden"))
@@ -26,35 +26,34 @@ async fn every_refusal_is_told_and_tried_again_later() {
         let error = rig.error().await;
         assert!(error.contains(hint), "{error}");
     }
-    // 0.8, 1.6, 3.2 and 6.4, at least.
+    // The waits are at least 0.8, 1.6, 3.2 and 6.4 seconds.
     assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
-async fn what_a_proxy_says_is_told_in_whatever_form() {
+async fn error_body_of_a_proxy_is_reported_in_any_format() {
     const SAID: &str = "the token is revoked";
     for body in [
         format!(r#"{{"error":"{SAID}"}}"#),
         format!(r#"{{"code":16,"reason":"","why":"{SAID}"}}"#),
         SAID.to_owned(),
     ] {
-        let said = body.clone();
+        let part = body.clone();
         let proxy = tower::service_fn(move |_: http::Request<kube::client::Body>| {
-            let body = http_body_util::Full::new(bytes::Bytes::from(said.clone()));
-            let answer =
-                http::Response::builder().status(403).body(body).expect("there is such a status");
+            let body = http_body_util::Full::new(bytes::Bytes::from(part.clone()));
+            let answer = http::Response::builder().status(403).body(body).expect("a valid status");
             std::future::ready(Ok::<_, std::convert::Infallible>(answer))
         });
         let source =
             KubeListerWatcher::new::<ConfigMap>(kube::Client::new(proxy, "default"), &(), None);
         let error = source.list(ListRequest::default()).await.map(drop).unwrap_err();
-        let told = error.to_string();
-        assert!(told.contains("403") && told.contains(SAID), "{body}: {told}");
+        let received = error.to_string();
+        assert!(received.contains("403") && received.contains(SAID), "{body}: {received}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_falls_silent_is_given_up() {
+async fn silent_list_is_abandoned() {
     let silent = futures_util::stream::iter([page(7, None)]).chain(futures_util::stream::pending());
     let script = Scripted::new().list_stream(silent.boxed()).list(list(7, [map("a", 5)]));
     let mut rig =
@@ -64,7 +63,7 @@ async fn a_list_that_falls_silent_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_does_not_come_is_given_up() {
+async fn request_without_an_answer_is_abandoned() {
     let mut rig = Rig::start(Scripted::new(), |builder| {
         builder.watch_list(false).silence(Duration::from_secs(10))
     });
@@ -74,17 +73,17 @@ async fn an_answer_that_does_not_come_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_handler_that_panics_harms_nobody() {
+async fn panicking_error_handler_does_not_stop_the_reflector() {
     let script =
         Scripted::new().list_fails(status(500, "InternalError")).list(list(7, [map("a", 5)]));
     let mut rig = Rig::start(script, |builder| {
-        builder.watch_list(false).on_error(|error| panic!("it cannot stand {error}"))
+        builder.watch_list(false).on_error(|error| panic!("expected by this test: {error}"))
     });
     assert_eq!(rig.changes(1).await, ["Added a@5"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_without_a_pause_leave_others_a_turn() {
+async fn continuous_events_yield_to_other_tasks() {
     let many = futures_util::stream::iter(
         (5..).map(|version| event(EventType::Modified, map("a", version))),
     );

@@ -1,4 +1,4 @@
-//! Which lists are asked for, and what becomes of what they bring.
+//! The list requests, and the effects of their answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::rig::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_is_at_any_version_and_the_watch_goes_on_from_it() {
+async fn first_list_is_at_any_version_and_the_watch_starts_from_it() {
     let mut rig = Rig::lists(Scripted::new().list(list(7, [map("a", 5), map("b", 6)])));
     assert_eq!(rig.changes(2).await, ["Added a@5", "Added b@6"]);
     assert_eq!(shown_asked(&rig.asked(2).await), [r#"list "0" limit 500"#, r#"watch "7""#]);
@@ -22,7 +22,7 @@ async fn the_first_list_is_at_any_version_and_the_watch_goes_on_from_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_are_followed_to_the_last_and_nothing_is_deleted_before() {
+async fn all_pages_are_read_before_anything_is_deleted() {
     let script = Scripted::new()
         .list([items([map("a", 5)]), page(7, Some("t1"))])
         .list([page(7, Some("t2")), items([map("b", 6)])])
@@ -40,7 +40,7 @@ async fn pages_are_followed_to_the_last_and_nothing_is_deleted_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changed_while_pages_came_is_left_to_the_watch() {
+async fn changes_during_a_paged_list_are_left_to_the_watch() {
     let script = Scripted::new()
         .list([page(7, Some("t1")), items([map("a", 5)])])
         .list([page(9, None), items([map("b", 9)])])
@@ -51,7 +51,7 @@ async fn what_changed_while_pages_came_is_left_to_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_list_is_at_the_last_version_and_unpaged() {
+async fn later_list_is_at_the_last_version_and_unpaged() {
     let script = Scripted::new()
         .list(list(7, [map("a", 5), map("b", 6)]))
         .watch([Err(expired())])
@@ -67,7 +67,7 @@ async fn a_later_list_is_at_the_last_version_and_unpaged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_a_cache_is_asked_in_pages_from_then_on() {
+async fn server_without_a_cache_gets_paged_lists_from_then_on() {
     let script = Scripted::new()
         .list([page(7, Some("t1"))])
         .list([page(7, None)])
@@ -78,7 +78,7 @@ async fn a_server_without_a_cache_is_asked_in_pages_from_then_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_cannot_be_had_is_followed_at_once_by_a_list_of_the_newest() {
+async fn unavailable_version_is_followed_by_a_list_of_the_newest() {
     let RequestError::Status { mut status, .. } = status(504, "Timeout") else { unreachable!() };
     status.message = "Too large resource version: 9, current: 8".to_owned();
     let too_large = RequestError::Status { status, retry_after: None };
@@ -101,7 +101,7 @@ async fn a_version_that_cannot_be_had_is_followed_at_once_by_a_list_of_the_newes
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_page_token_is_followed_by_a_whole_list_not_older_than_the_first_page() {
+async fn expired_page_token_is_followed_by_a_full_list_not_older_than_the_first_page() {
     let script = Scripted::new()
         .list(list(5, [map("old", 1), map("a", 2)]))
         .watch([Err(expired())])
@@ -117,7 +117,7 @@ async fn an_expired_page_token_is_followed_by_a_whole_list_not_older_than_the_fi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_breaks_off_deletes_nothing_and_is_asked_for_again() {
+async fn broken_list_deletes_nothing_and_is_requested_again() {
     let cut = || Err(WireError::CutShort { of: "a list" }.into());
     let script = Scripted::new()
         .list(list(7, [map("a", 5), map("b", 6)]))
@@ -133,7 +133,7 @@ async fn a_list_that_breaks_off_deletes_nothing_and_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_did_not_change_is_not_decoded() {
+async fn unchanged_objects_are_not_decoded() {
     let script = Scripted::new()
         .list(list(7, [map("a", 5), map("b", 6)]))
         .watch([Err(expired())])
@@ -146,7 +146,7 @@ async fn what_did_not_change_is_not_decoded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_is_told_of_and_neither_deleted_nor_listed_for_ever() {
+async fn undecodable_object_is_reported_kept_and_causes_no_endless_relist() {
     let script = Scripted::new()
         .list(list(7, [map("a", 5), map("b", 6)]))
         .watch([Err(expired())])
@@ -157,12 +157,12 @@ async fn an_object_that_cannot_be_read_is_told_of_and_neither_deleted_nor_listed
     let error = rig.error().await;
     assert!(error.contains(r#"object "a" of version "8" cannot be read"#), "{error}");
     assert!(rig.error().await.contains(r#"object "new""#));
-    assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"watch "9""#, "it goes on to watch");
+    assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"watch "9""#, "the watch follows");
     assert_eq!(rig.stored(), ["a@5", "b@9"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn undecodable_object_of_a_first_list_is_not_said_to_have_a_stored_state() {
+async fn undecodable_object_of_a_first_list_is_reported_without_a_stored_state() {
     let mut rig = Rig::lists(Scripted::new().list(list(7, [broken("a", 5), map("b", 6)])));
     let error = rig.error().await;
     assert!(
@@ -178,7 +178,7 @@ async fn undecodable_object_of_a_first_list_is_not_said_to_have_a_stored_state()
 }
 
 #[tokio::test(start_paused = true)]
-async fn object_whose_name_cannot_be_read_fails_no_list_and_no_watch_and_nothing_is_deleted() {
+async fn object_with_an_unreadable_name_fails_no_list_or_watch_and_deletes_nothing() {
     let odd = || Bytes::from(r#"{"metadata":{"name":7,"resourceVersion":"8"}}"#);
     let script = Scripted::new()
         .list(list(7, [map("a", 5), map("b", 6)]))
@@ -198,7 +198,7 @@ async fn object_whose_name_cannot_be_read_fails_no_list_and_no_watch_and_nothing
     assert_eq!(rig.stored(), ["a@5", "b@6", "c@9", "d@11"]);
 }
 
-/// What stands in a list's items where a name could be read, and is no JSON.
+/// Names in a list's items that are not JSON.
 const NO_JSON: [&str; 3] = [
     r#"{"metadata":{"labels":,"name":"a","resourceVersion":"8"}}"#,
     r#"{"metadata":{"labels":x"name":"a","resourceVersion":"8"}}"#,
@@ -206,7 +206,7 @@ const NO_JSON: [&str; 3] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn a_list_with_what_is_no_json_is_not_believed() {
+async fn list_with_invalid_json_is_rejected() {
     for item in NO_JSON {
         let script = Scripted::new()
             .list(list(7, [map("a", 5), map("b", 6)]))
@@ -227,7 +227,7 @@ async fn a_list_with_what_is_no_json_is_not_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_list_that_broke_off_none_is_older_than_it() {
+async fn lists_after_a_broken_one_are_not_older_than_it() {
     let script = Scripted::new()
         .list(list(4, [map("a", 3)]))
         .watch([Err(expired())])
@@ -243,7 +243,7 @@ async fn after_a_list_that_broke_off_none_is_older_than_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_may_be_at_any_version_only_while_nothing_was_told() {
+async fn first_list_is_at_any_version_only_before_anything_was_delivered() {
     let script = Scripted::new()
         .list_fails(status(500, "InternalError"))
         .list_stream(cut([page(100, Some("t1")), items([map("a", 90)])]))
@@ -258,11 +258,11 @@ async fn the_first_list_may_be_at_any_version_only_while_nothing_was_told() {
         [r#"list at least "100" limit 500"#; 2],
         "in pages, as the server has no cache"
     );
-    assert_eq!(asked[5], r#"list "100" limit 500"#, "one that is complete is where to go on from");
+    assert_eq!(asked[5], r#"list "100" limit 500"#, "a complete list's version is used");
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_list_whose_version_never_came_only_the_newest_will_do() {
+async fn list_that_broke_before_its_version_is_followed_by_the_newest() {
     let script = Scripted::new()
         .list_stream(cut([items([map("a", 90)])]))
         .list([items([map("a", 90)]), page(100, None)]);
@@ -272,7 +272,7 @@ async fn after_a_list_whose_version_never_came_only_the_newest_will_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_whole_list_after_an_expired_token_that_fails_is_asked_for_from_the_same_version() {
+async fn failed_full_list_after_an_expired_token_is_retried_at_the_same_version() {
     let script = Scripted::new()
         .list([page(100, Some("t1")), items([map("a", 90)])])
         .list_fails(expired())
@@ -284,7 +284,7 @@ async fn a_whole_list_after_an_expired_token_that_fails_is_asked_for_from_the_sa
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_follows_one_dropped_in_a_list_asks_for_nothing_older() {
+async fn run_after_one_dropped_within_a_list_requests_nothing_older() {
     let silent = stream::iter([page(100, None), items([map("a", 90)])]).chain(stream::pending());
     let script = Arc::new(Scripted::new().list_stream(silent.boxed()));
     let reflector = Reflector::builder(script.clone(), queue()).watch_list(false).build();
@@ -300,7 +300,7 @@ async fn a_run_that_follows_one_dropped_in_a_list_asks_for_nothing_older() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_does_not_say_its_version_is_not_believed() {
+async fn list_without_a_version_is_rejected() {
     let without = || Ok(Listed::Meta(PageMeta::default()));
     for parts in [vec![], vec![items([])], vec![without(), items([])], vec![items([]), without()]] {
         let script = Scripted::new()
@@ -312,12 +312,12 @@ async fn a_list_that_does_not_say_its_version_is_not_believed() {
         assert_eq!(rig.changes(2).await, ["Added a@5", "Added b@8"]);
         rig.error().await;
         assert!(rig.error().await.contains("without its version"));
-        assert_eq!(rig.asked(5).await.len(), 5, "asked for again");
+        assert_eq!(rig.asked(5).await.len(), 5, "requested again");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_does_not_say_its_version_is_not_the_last() {
+async fn page_without_a_version_is_not_the_last() {
     let script = Scripted::new()
         .list([page(7, Some("t1")), items([map("a", 5)])])
         .list([items([map("b", 6)])])
@@ -343,7 +343,7 @@ async fn list_after_a_restore_of_etcd_decodes_objects_of_equal_versions_again() 
         let status = Box::new(deltafifo_testkit::status::too_large(1000, 950));
         RequestError::Status { status, retry_after: None }
     };
-    // The list says so itself, or the server does not know the version any more.
+    // The list shows the older version, or the server refuses the known one.
     for refuses in [false, true] {
         let script = Scripted::new().list(list(1000, [map("old")])).watch([Err(expired())]);
         let script = if refuses {

@@ -1,5 +1,5 @@
-//! The reflector against a scripted lister-watcher: what it asks, what it tells, and what it makes
-//! of every fault (client-go's `reflector_test.go` and `reflector_watchlist_test.go`). Clocks are
+//! The reflector against a scripted lister-watcher: its requests, its deltas, and its reaction to
+//! every fault (client-go's `reflector_test.go` and `reflector_watchlist_test.go`). Clocks are
 //! paused, so waits take no time.
 
 mod controllers;

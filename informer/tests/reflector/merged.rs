@@ -1,4 +1,4 @@
-//! Several parts as one.
+//! Several sources merged into one.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::rig::{bookmark, event, expired, items, list, map, page, queue, shown_asked};
 
 #[tokio::test(start_paused = true)]
-async fn each_part_goes_on_from_its_own_version() {
+async fn each_part_continues_from_its_own_version() {
     let shop = Arc::new(
         Scripted::new().list(list(4, [map("a", 1)])).watch([event(EventType::Added, map("b", 9))]),
     );
@@ -36,7 +36,7 @@ async fn each_part_goes_on_from_its_own_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn initial_events_end_when_those_of_all_parts_have() {
+async fn initial_events_end_once_all_parts_have_ended_theirs() {
     let shop = Scripted::new().watch_on([event(EventType::Added, map("a", 1)), bookmark(4, true)]);
     let bank = Scripted::new().watch_on([
         event(EventType::Added, map("c", 2)),
@@ -48,19 +48,19 @@ async fn initial_events_end_when_those_of_all_parts_have() {
         Reflector::builder(Merged::new(vec![Box::new(shop), Box::new(bank)]), fifo.clone()).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        reached = fifo.wait_for_sync_async() => panic!("{reached:?}: nobody handles what is queued"),
+        reached = fifo.wait_for_sync_async() => panic!("{reached:?}: no queued item is handled"),
         () = async { while reflector.last_sync_resource_version().is_none() { tokio::task::yield_now().await } } => {}
     }
     assert_eq!(
         reflector.last_sync_resource_version().as_deref(),
         Some("4"),
-        "the least that all have reached"
+        "the least version of all parts"
     );
     assert_eq!(fifo.pending_deltas(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_goes_back_in_time_for_no_part() {
+async fn relist_goes_back_in_time_for_no_part() {
     let shop = Arc::new(
         Scripted::new()
             .list(list(4, []))
@@ -81,7 +81,7 @@ async fn a_relist_goes_back_in_time_for_no_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_of_one_part_does_not_say_how_far_the_others_are() {
+async fn event_of_one_part_does_not_advance_the_others() {
     let shop = Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 9))]);
     let bank = Arc::new(Scripted::new().list(list(6, [])).watch_on([]));
     let fifo = queue();
@@ -95,7 +95,7 @@ async fn an_event_of_one_part_does_not_say_how_far_the_others_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_whose_page_token_expires_is_listed_in_one_page_not_older_than_that_one() {
+async fn part_with_an_expired_page_token_is_listed_in_one_page_not_older() {
     let shop = Arc::new(
         Scripted::new()
             .list([page(7, Some("t1")), items([map("a", 5), map("gone", 6)])])
@@ -131,15 +131,11 @@ async fn a_part_whose_page_token_expires_is_listed_in_one_page_not_older_than_th
     }
     let mut stored = fifo.store().list_keys();
     stored.sort();
-    assert_eq!(
-        stored,
-        ["a", "b", "c"],
-        "what was on the first page, and is gone by now, is not kept"
-    );
+    assert_eq!(stored, ["a", "b", "c"], "an object of the first page that is gone is not kept");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_that_does_not_say_its_version_is_not_believed() {
+async fn part_without_a_version_is_rejected() {
     let without = || Ok(Listed::Meta(PageMeta::default()));
     let second_page = |parts| vec![vec![page(7, Some("t1")), items([map("a", 5)])], parts];
     let lists = [
@@ -185,7 +181,7 @@ async fn a_part_that_does_not_say_its_version_is_not_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_part_is_asked_for_a_state_older_than_its_own_or_than_what_is_asked_for() {
+async fn parts_are_requested_at_no_older_version_than_their_own_or_the_requested() {
     let part = Arc::new(Scripted::new().list(list(40, [])));
     let merged = Merged::new(vec![Box::new(part.clone())]);
     let at_least = |version: &str| ListRequest {
@@ -219,7 +215,7 @@ async fn no_part_is_asked_for_a_state_older_than_its_own_or_than_what_is_asked_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_was_handed_out_and_not_asked_beyond_comes_again() {
+async fn event_returned_last_is_returned_again_by_the_next_watch() {
     let part = Arc::new(
         Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 9))]),
     );
@@ -235,14 +231,14 @@ async fn an_event_that_was_handed_out_and_not_asked_beyond_comes_again() {
     };
     let mut events = merged.watch(changes.clone()).await.unwrap();
     events.next().await.unwrap().unwrap();
-    // Whoever had it in hand may not have come to use it.
+    // The receiver of the event may not have used it.
     drop(events);
     drop(merged.watch(changes).await.unwrap());
     assert_eq!(shown_asked(&part.asked())[2], r#"watch "4""#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_of_a_parts_initial_events_without_a_version_is_not_believed() {
+async fn end_of_a_parts_initial_events_without_a_version_is_rejected() {
     let ends = r#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}"#;
     let part =
         Scripted::new().list(list(4, [])).watch_on([event(EventType::Bookmark, ends.into())]);

@@ -1,5 +1,5 @@
-//! Keys that are no names: what cannot be read, of which nothing but its name is known, is looked
-//! for.
+//! Keys that are not names. An object of which only the name can be read is found by a search of
+//! the store.
 
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
@@ -14,8 +14,7 @@ use parking_lot::Mutex;
 use super::rig::{bookmark, broken, event, expired, list, map};
 
 #[tokio::test(start_paused = true)]
-async fn under_keys_of_another_kind_deletions_of_a_streamed_list_that_cannot_be_read_are_found_at_once_at_its_end()
- {
+async fn undecodable_deletions_of_a_streamed_list_are_matched_once_at_its_end_under_other_keys() {
     let name = |number: u32| format!("a{number}");
     let added = |numbers: std::ops::Range<u32>| {
         numbers.map(move |number| event(EventType::Added, map(&name(number), 1)))
@@ -49,14 +48,14 @@ async fn under_keys_of_another_kind_deletions_of_a_streamed_list_that_cannot_be_
         }
         assert_eq!(fifo.store().list_keys().len(), stored, "at {version}");
     }
-    assert!(fifo.store().get_by_key("#a0").is_none(), "it is gone after it was listed");
-    assert!(fifo.store().get_by_key("#a76").is_some(), "it is listed after it was gone");
+    assert!(fifo.store().get_by_key("#a0").is_none(), "deleted after it was listed");
+    assert!(fifo.store().get_by_key("#a76").is_some(), "listed after it was deleted");
     let asked = noted.0.lock().len();
-    assert!((200..1000).contains(&asked), "a look at everything, not one for each name: {asked}");
+    assert!((200..1000).contains(&asked), "one scan of all objects, not one per name: {asked}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn under_keys_of_another_kind_what_is_only_queued_and_cannot_be_read_stays() {
+async fn queued_undecodable_object_stays_under_other_keys() {
     let keys = KeyFunc::custom(KubeMeta, |map: &ConfigMap| {
         Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or_default()))
     });
@@ -73,17 +72,17 @@ async fn under_keys_of_another_kind_what_is_only_queued_and_cannot_be_read_stays
         ended = reflector.run() => panic!("{ended}"),
         () = script.asked_times(4) => {}
     }
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(mut item) = fifo.try_pop() {
-        told.push(format!("{}: {}", item.key(), item.deltas().len()));
+        received.push(format!("{}: {}", item.key(), item.deltas().len()));
         item.apply(|_| ()).unwrap();
     }
-    assert_eq!(told, ["#a: 1", "#b: 2"]);
+    assert_eq!(received, ["#a: 1", "#b: 2"]);
     assert_eq!(fifo.store().list_keys(), ["#a"]);
 }
 
-/// Notes on which thread names are asked for: with keys of another kind that is only to find an
-/// object by its name.
+/// Records the threads on which names are read. With keys that are not names this happens only in
+/// a search for an object by its name.
 #[derive(Clone, Default)]
 struct Noted(Arc<Mutex<Vec<ThreadId>>>);
 
@@ -99,7 +98,7 @@ impl Meta<ConfigMap> for Noted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_are_looked_for_once_a_relist_and_not_where_others_wait() {
+async fn names_are_searched_once_per_relist_and_off_the_async_threads() {
     let (noted, names) = (Noted::default(), || (0..100).map(|number| format!("a{number}")));
     let script = Scripted::new()
         .list(list(4, names().map(|name| map(&name, 1))))
@@ -126,7 +125,7 @@ async fn names_are_looked_for_once_a_relist_and_not_where_others_wait() {
     let asked = std::mem::take(&mut *noted.0.lock());
     assert!(
         (200..1000).contains(&asked.len()),
-        "a look at everything, not one for each name: {}",
+        "one scan of all objects, not one per name: {}",
         asked.len()
     );
     assert!(!asked.contains(&thread::current().id()));

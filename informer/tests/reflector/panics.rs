@@ -1,4 +1,5 @@
-//! Functions of users that panic over one object: it is told of, and the rest goes on.
+//! User functions that panic for one object: the panic is reported, and the other objects are
+//! delivered.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use super::rig::{
     bookmark, broken, cut, event, expired, items, list, map, page, shown, shown_asked,
 };
 
-/// An object whose decoder panics over data.
+/// An object whose decoder panics for some data.
 #[derive(Deserialize)]
 struct Touchy {
     metadata: ObjectMeta,
@@ -53,15 +54,16 @@ impl Meta<Touchy> for Name {
     }
 }
 
-/// Runs a reflector into `target` until so many requests were made: these, and the errors.
+/// Runs a reflector into `target` until `times` requests were made. Returns the requests and the
+/// errors.
 async fn asked<K: for<'de> Deserialize<'de> + Send + Sync + 'static>(
     script: Scripted,
     target: Arc<impl Target<K>>,
     times: usize,
 ) -> (Vec<String>, Vec<String>) {
-    let (script, (tell, mut told)) = (Arc::new(script), mpsc::unbounded_channel());
+    let (script, (sender, mut received)) = (Arc::new(script), mpsc::unbounded_channel());
     let reflector = Reflector::builder(script.clone(), target)
-        .on_error(move |e| drop(tell.send(e.to_string())))
+        .on_error(move |e| drop(sender.send(e.to_string())))
         .build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
@@ -69,15 +71,14 @@ async fn asked<K: for<'de> Deserialize<'de> + Send + Sync + 'static>(
     }
     drop(reflector);
     let mut errors = Vec::new();
-    while let Some(error) = told.recv().await {
+    while let Some(error) = received.recv().await {
         errors.push(error);
     }
     (shown_asked(&script.asked()), errors)
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_over_which_its_decoder_panics_is_told_of_and_neither_deleted_nor_listed_for_ever()
- {
+async fn decoder_panic_is_reported_and_its_object_neither_deleted_nor_relisted_endlessly() {
     let script = Scripted::new()
         .watch([
             event(EventType::Added, map("a", 1)),
@@ -124,7 +125,7 @@ async fn an_object_over_which_its_decoder_panics_is_told_of_and_neither_deleted_
     }
 }
 
-/// A transformer that panics over the second version of `b`.
+/// Returns a transformer that panics for the second version of `b`.
 fn transformer() -> impl Fn(Arc<ConfigMap>) -> Result<Arc<ConfigMap>, deltafifo::BoxError> {
     |map| {
         assert!(shown(&map) != "b@6", "no b");
@@ -132,7 +133,7 @@ fn transformer() -> impl Fn(Arc<ConfigMap>) -> Result<Arc<ConfigMap>, deltafifo:
     }
 }
 
-/// What is asked of, and told by, a reflector whose target has that transformer.
+/// Runs a reflector whose target has that transformer, and checks its requests and errors.
 async fn over(target: Arc<impl Target<ConfigMap>>) {
     let script = Scripted::new()
         .watch([
@@ -159,8 +160,7 @@ async fn over(target: Arc<impl Target<ConfigMap>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_over_which_a_transformer_panics_is_told_of_and_neither_deleted_nor_listed_for_ever()
- {
+async fn transformer_panic_is_reported_and_its_object_neither_deleted_nor_relisted_endlessly() {
     let keys = || KeyFunc::meta_namespace(deltafifo_informer::KubeMeta);
     let stored = |store: &deltafifo::IndexReader<ConfigMap, _>| {
         let mut stored: Vec<_> = store.list().iter().map(|map| shown(map)).collect();
@@ -192,14 +192,14 @@ async fn an_object_over_which_a_transformer_panics_is_told_of_and_neither_delete
     stored(&store.reader());
 }
 
-/// An object that panics when it is dropped.
+/// Returns an object that panics when it is dropped.
 fn fragile(name: &str, version: u32) -> Bytes {
     let metadata = serde_json::json!({ "name": name, "resourceVersion": version.to_string() });
     serde_json::json!({ "metadata": metadata, "data": { "data": "breaks" } }).to_string().into()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_given_up_drops_what_it_has_and_is_asked_for_again() {
+async fn abandoned_list_drops_its_objects_and_is_requested_again() {
     let store =
         Indexer::<Fragile, _>::builder(KeyFunc::meta_namespace(FragileMeta)).build().unwrap();
     let invalid = || super::rig::status(422, "Invalid");
@@ -213,7 +213,7 @@ async fn a_list_that_is_given_up_drops_what_it_has_and_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_a_store_that_panic_when_they_are_dropped_do_not_keep_a_list_from_its_end() {
+async fn object_drop_panics_in_a_store_do_not_stop_a_list() {
     let store = Arc::new(
         Indexer::<Fragile, _>::builder(KeyFunc::meta_namespace(FragileMeta)).build().unwrap(),
     );
@@ -243,7 +243,7 @@ async fn objects_of_a_store_that_panic_when_they_are_dropped_do_not_keep_a_list_
     }
 }
 
-/// A store of a user's own, which cannot bear a version.
+/// A user's store that panics when it gets a version.
 struct Picky(Indexer<ConfigMap, KubeMeta>);
 
 impl ReflectorStore<ConfigMap> for Picky {
@@ -291,7 +291,7 @@ impl Store<ConfigMap> for Picky {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_of_a_users_own_that_panics_over_a_bookmark_is_told_of_and_fed_on() {
+async fn custom_store_that_panics_on_a_bookmark_is_reported_and_fed_further() {
     let store =
         Arc::new(Picky(Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap()));
     let script = Scripted::new().watch([
@@ -302,5 +302,5 @@ async fn a_store_of_a_users_own_that_panics_over_a_bookmark_is_told_of_and_fed_o
     ]);
     let (asked, errors) = asked(script, Arc::new(Plain(store)), 2).await;
     assert_eq!(asked[1], r#"watch "6""#);
-    assert!(matches!(errors.as_slice(), [told] if told.contains("no fives")), "{errors:?}");
+    assert!(matches!(errors.as_slice(), [received] if received.contains("no fives")), "{errors:?}");
 }

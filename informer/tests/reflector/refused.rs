@@ -1,5 +1,5 @@
-//! What a transformer, or a key function, refuses: it is told of; what is listed stays as it is,
-//! and what is gone is deleted.
+//! Objects that a transformer or a key function refuses: they are reported, a listed one keeps its
+//! stored state, and a deleted one is deleted.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::rig::{Queue, bookmark, event, expired, list, map, shown};
 
-/// From this version on the functions below refuse.
+/// The functions below refuse objects from this version on.
 const REFUSED: &str = "5";
 
 fn refuses(map: &ConfigMap) -> bool {
@@ -43,8 +43,8 @@ fn keyed() -> Arc<Queue> {
     Arc::new(DeltaFifo::over(Indexer::builder(picky_keys()).build().unwrap()).build())
 }
 
-/// Feeds `target`, which `apply` empties, until so much was asked. The errors, but for the ends of
-/// watches.
+/// Runs a reflector into `target`, which `apply` empties, until this many requests were made.
+/// Returns the errors other than the ends of watches.
 async fn feed(
     target: Arc<impl Target<ConfigMap>>,
     script: Scripted,
@@ -71,7 +71,7 @@ async fn apply(fifo: &Queue) -> Infallible {
     }
 }
 
-/// What is stored at the end, and the errors.
+/// Returns the objects stored at the end, and the errors.
 async fn stored(
     fifo: Arc<Queue>,
     script: Scripted,
@@ -87,7 +87,7 @@ async fn stored(
     (stored, failed)
 }
 
-/// A is deleted, and b changed, while watched.
+/// Deletes a and changes b during a watch.
 fn watched() -> Scripted {
     let changes = [
         event(EventType::Deleted, map("a", 5)),
@@ -97,7 +97,8 @@ fn watched() -> Scripted {
     Scripted::new().list(list(4, [map("a", 1), map("b", 1), map("c", 1)])).watch(changes)
 }
 
-/// The same before the end of a streamed list; and c, which nobody knew.
+/// Sends the same changes before the end of a streamed list, and the deletion of c, which is not
+/// known.
 fn streamed() -> Scripted {
     let listed = ["a", "b"].map(|name| event(EventType::Added, map(name, 1)));
     let changes = [
@@ -125,11 +126,11 @@ async fn deletion_within_a_relist_counts_although_its_object_is_refused() {
         failed[0].contains(r#"key "a" at version "5""#) && failed[1].contains(r#"key "b""#),
         "{failed:?}"
     );
-    assert_eq!(failed.len(), 2, "the list goes on, and is not asked for again: {failed:?}");
+    assert_eq!(failed.len(), 2, "the list continues and is not requested again: {failed:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_whose_object_has_no_key_is_found_by_its_name() {
+async fn deletion_whose_object_has_no_key_is_found_by_its_name() {
     let (kept, failed) = stored(keyed(), watched(), false, 3).await;
     assert_eq!(kept, ["b@1", "c@1"]);
     assert!(failed.len() == 2 && failed.iter().all(|error| error.contains("no key")), "{failed:?}");
@@ -140,7 +141,7 @@ async fn a_deletion_whose_object_has_no_key_is_found_by_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_listed_and_has_no_key_is_not_deleted() {
+async fn listed_object_without_a_key_is_not_deleted() {
     let script = || {
         Scripted::new()
             .list(list(4, [map("a", 1), map("b", 1), map("c", 1)]))

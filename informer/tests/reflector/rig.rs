@@ -1,6 +1,6 @@
-//! A reflector with a queue, a consumer that applies, and everything that either tells.
+//! A reflector with a queue, a consumer that applies items, and a record of changes and errors.
 
-#![allow(clippy::unnecessary_wraps)] // The parts of a script are results.
+#![allow(clippy::unnecessary_wraps)] // A script consists of results.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -40,12 +40,12 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// By lists, over this script.
+    /// Starts a reflector that lists, over this script.
     pub fn lists(script: Scripted) -> Self {
         Self::start(script, |builder| builder.watch_list(false))
     }
 
-    /// Over this script, with what `choose` chooses.
+    /// Starts a reflector over this script, configured by `choose`.
     pub fn start(
         script: Scripted,
         choose: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
@@ -62,7 +62,7 @@ impl Rig {
         Self { fifo, source, reflector, changes, errors: received, run }
     }
 
-    /// The next changes of the store: `Added a@5`, `Updated a@5>6`, `Deleted a@6`.
+    /// Returns the next changes of the store: `Added a@5`, `Updated a@5>6`, `Deleted a@6`.
     pub async fn changes(&mut self, count: usize) -> Vec<String> {
         let mut changes = Vec::new();
         while changes.len() < count {
@@ -72,33 +72,33 @@ impl Rig {
         changes
     }
 
-    /// The next error.
+    /// Returns the next reported error.
     pub async fn error(&mut self) -> String {
         self.errors.recv().await.expect("the reflector lives as long as its task")
     }
 
-    /// What was asked, once that is as much.
+    /// Returns the first `times` requests, once they were made.
     pub async fn asked(&self, times: usize) -> Vec<Asked> {
         self.source.asked_times(times).await;
         self.source.asked()
     }
 
-    /// What is stored: names and versions.
+    /// Returns the stored objects: names and versions.
     pub fn stored(&self) -> Vec<String> {
         let mut stored: Vec<_> = self.fifo.store().list().iter().map(|map| shown(map)).collect();
         stored.sort();
         stored
     }
 
-    /// How the run ended.
+    /// Waits for the end of the run. Returns its error.
     pub async fn ended(self) -> RunError {
-        self.run.await.expect("it does not panic")
+        self.run.await.expect("the run does not panic")
     }
 }
 
-/// Applies whatever comes, and tells.
+/// Applies every item. Returns a receiver of the changes.
 fn consume(fifo: Arc<Queue>) -> mpsc::UnboundedReceiver<String> {
-    let (tell, told) = mpsc::unbounded_channel();
+    let (sender, received) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok(mut item) = fifo.pop_async().await {
             let key = item.key().to_owned();
@@ -119,12 +119,12 @@ fn consume(fifo: Arc<Queue>) -> mpsc::UnboundedReceiver<String> {
                         format!("Missed {key}")
                     }
                 };
-                let _ = tell.send(text);
+                let _ = sender.send(text);
             });
             applied.expect("the store is fused and has no indexes");
         }
     });
-    told
+    received
 }
 
 pub fn shown(map: &ConfigMap) -> String {
@@ -132,20 +132,20 @@ pub fn shown(map: &ConfigMap) -> String {
     format!("{}@{}", name.unwrap_or(""), version.unwrap_or(""))
 }
 
-/// A `ConfigMap` as JSON.
+/// Returns a `ConfigMap` as JSON.
 pub fn map(name: &str, version: u32) -> Bytes {
     let json =
         serde_json::json!({ "metadata": { "name": name, "resourceVersion": version.to_string() } });
     json.to_string().into()
 }
 
-/// A `ConfigMap` that cannot be read.
+/// Returns a `ConfigMap` that cannot be decoded.
 pub fn broken(name: &str, version: u32) -> Bytes {
     let json = serde_json::json!({ "metadata": { "name": name, "resourceVersion": version.to_string() }, "data": 7 });
     json.to_string().into()
 }
 
-/// The notice of an object that is too large. An empty name is one that was not found.
+/// Returns the error for an object that is too large. An empty name means that none was found.
 pub fn too_large(event: Option<EventType>, name: &str, version: u32) -> RequestError {
     let (name, resource_version) = (name.to_owned(), version.to_string());
     RequestError::TooLarge(Box::new(TooLarge {
@@ -204,22 +204,22 @@ pub fn cut<T: Send + 'static>(
 }
 
 pub fn status(code: u16, reason: &str) -> RequestError {
-    let status = Status::failure("as told", reason).with_code(code);
+    let status = Status::failure("expected by this test", reason).with_code(code);
     RequestError::Status { status: Box::new(status), retry_after: None }
 }
 
-/// The same, and when to ask again.
+/// Returns an error with this status and a `Retry-After` in seconds.
 pub fn busy(code: u16, reason: &str, seconds: u64) -> RequestError {
     let RequestError::Status { status, .. } = status(code, reason) else { unreachable!() };
     RequestError::Status { status, retry_after: Some(Duration::from_secs(seconds)) }
 }
 
-/// Nothing listens there.
+/// Returns the error of a refused connection.
 pub fn refused() -> RequestError {
     RequestError::Unreachable(io::Error::from(ErrorKind::ConnectionRefused).into())
 }
 
-/// The connection is closed before there is an answer.
+/// Returns the error of a connection that is closed before the answer.
 pub fn closed() -> RequestError {
     RequestError::Unreachable("connection closed before message completed".into())
 }
@@ -228,7 +228,7 @@ pub fn expired() -> RequestError {
     status(410, "Expired")
 }
 
-/// What was asked of lists and watches, for comparison: the random timeouts are left out.
+/// Formats requests for comparison, without the random timeouts.
 pub fn shown_asked(asked: &[Asked]) -> Vec<String> {
     asked
         .iter()

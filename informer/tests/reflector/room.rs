@@ -1,4 +1,4 @@
-//! A queue that is full: nothing more goes in until there is room, however long that takes.
+//! A full queue: the reflector waits for room, however long that takes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ fn queue(high_water: usize) -> Arc<Queue> {
     Arc::new(DeltaFifo::over(store).high_water(high_water).build())
 }
 
-/// Longer than a list may be silent. The clock goes on only when nobody has anything to do.
+/// Waits longer than a list may be silent. The paused clock advances only when no task can run.
 async fn idle() {
     sleep(Duration::from_secs(100)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_is_read_as_far_as_there_is_room() {
+async fn watch_is_read_only_while_the_queue_has_room() {
     let events: Vec<_> =
         (5..=13).map(|n| event(EventType::Added, map(&format!("map-{n}"), n))).collect();
     let fifo = queue(3);
@@ -42,8 +42,8 @@ async fn a_watch_is_read_as_far_as_there_is_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_waits_for_room_and_is_not_given_up_meanwhile() {
-    // A batch each, and in all more than is in flight.
+async fn list_waits_for_room_without_being_abandoned() {
+    // Each object is a batch of its own, and together they exceed the number in flight.
     let large = |n: u32| {
         let metadata =
             serde_json::json!({ "name": format!("map-{n}"), "resourceVersion": n.to_string() });

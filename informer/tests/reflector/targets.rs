@@ -1,4 +1,4 @@
-//! Other targets than a queue of deltas: they get a relist as a whole.
+//! Targets other than a queue of deltas, which receive a relist as a whole.
 
 use bytes::Bytes;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::rig::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_store_is_kept_as_the_server_has_it() {
+async fn store_target_mirrors_the_server() {
     let store = Arc::new(
         Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap(),
     );
@@ -45,13 +45,12 @@ async fn a_store_is_kept_as_the_server_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_stores_transformer_or_index_refuses_is_told_of_and_neither_deleted_nor_listed_for_ever()
- {
+async fn object_refused_by_a_stores_transformer_or_index_is_reported_and_kept() {
     let refuses =
         |name: &'static str| move |map: &ConfigMap| map.metadata.name.as_deref() == Some(name);
     let (is_a, is_b, is_first) = (refuses("a"), refuses("b"), Arc::new(AtomicBool::new(true)));
     let (first, for_index) = (is_first.clone(), is_first.clone());
-    // As when a user's function meets what it did not reckon with.
+    // Panics as a user's function does for unexpected data.
     let transform = move |map: Arc<ConfigMap>| {
         if is_a(&map) && !first.load(Ordering::SeqCst) { Err("no a".into()) } else { Ok(map) }
     };
@@ -93,30 +92,36 @@ async fn what_a_stores_transformer_or_index_refuses_is_told_of_and_neither_delet
         ended = reflector.run() => panic!("{ended}"),
         () = script.asked_times(4) => {}
     }
-    assert_eq!(shown_asked(&script.asked())[3], r#"watch "9""#, "it goes on to watch");
+    assert_eq!(shown_asked(&script.asked())[3], r#"watch "9""#, "the watch follows");
     assert_eq!(stored(), ["a@1", "b@2", "c@7", "new@8"]);
     let failed = || failed.try_iter().filter(|error| !error.contains("410")).collect::<Vec<_>>();
-    let told = failed();
-    assert!(told[0].contains(r#""a" at version "5""#) && told[0].ends_with("no a"), "{told:?}");
-    assert!(told[1].contains(r#""b" at version "6""#) && told[1].ends_with("no b"), "{told:?}");
-    assert_eq!(told.len(), 2, "{told:?}");
-    // And what cannot be read is not shown to them again.
+    let received = failed();
+    assert!(
+        received[0].contains(r#""a" at version "5""#) && received[0].ends_with("no a"),
+        "{received:?}"
+    );
+    assert!(
+        received[1].contains(r#""b" at version "6""#) && received[1].ends_with("no b"),
+        "{received:?}"
+    );
+    assert_eq!(received.len(), 2, "{received:?}");
+    // An object that cannot be decoded is not passed to them again.
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         () = script.asked_times(6) => {}
     }
     assert_eq!(stored(), ["a@1", "b@2", "c@7"]);
-    let told = failed();
+    let received = failed();
     assert!(
-        told[0].contains(r#"object "b" of version "11""#)
-            && told[1].contains(r#""a" at version "10""#),
-        "{told:?}"
+        received[0].contains(r#"object "b" of version "11""#)
+            && received[1].contains(r#""a" at version "10""#),
+        "{received:?}"
     );
-    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(received.len(), 2, "{received:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_in_order_queue_gets_a_list_as_one_event() {
+async fn in_order_queue_gets_a_list_as_one_event() {
     let store =
         Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
     let fifo = Arc::new(InOrderFifo::over(store).build());
@@ -126,27 +131,27 @@ async fn an_in_order_queue_gets_a_list_as_one_event() {
             .watch_on([event(EventType::Added, map("c", 5))]),
     );
     let reflector = Reflector::builder(script.clone(), fifo.clone()).watch_list(false).build();
-    let told = async {
-        let mut told = Vec::new();
-        while told.len() < 2 {
+    let received = async {
+        let mut received = Vec::new();
+        while received.len() < 2 {
             let turn = fifo.pop_async().await.unwrap();
-            told.push(match turn.event().expect("it was not applied yet") {
+            received.push(match turn.event().expect("not yet applied") {
                 Event::ReplacedAll(list) => format!("list of {}", list.iter().count()),
                 Event::Delta { key, .. } => key.to_string(),
                 _ => "something else".to_owned(),
             });
             turn.done();
         }
-        told
+        received
     };
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        told = told => assert_eq!(told, ["list of 2", "c"]),
+        received = received => assert_eq!(received, ["list of 2", "c"]),
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_is_found_under_a_key_of_another_kind() {
+async fn undecodable_object_is_found_under_another_kind_of_key() {
     let keys = || {
         KeyFunc::custom(KubeMeta, |map: &ConfigMap| {
             let name = map.metadata.name.as_deref().unwrap_or_default();
@@ -172,21 +177,21 @@ async fn an_object_that_cannot_be_read_is_found_under_a_key_of_another_kind() {
                 .watch([event(EventType::Deleted, broken("shop", "b"))]),
         )
     };
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build());
     let source = script();
     let reflector = Reflector::builder(source.clone(), fifo.clone()).watch_list(false).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         () = async {
-            while told.len() < 5 {
+            while received.len() < 5 {
                 let mut item = fifo.pop_async().await.unwrap();
-                told.push(item.key().to_owned());
+                received.push(item.key().to_owned());
                 item.apply(|_| ()).unwrap();
             }
         } => {}
     }
-    assert_eq!(told, ["shop#a", "bank#a", "shop#b", "bank#a", "shop#b"]);
+    assert_eq!(received, ["shop#a", "bank#a", "shop#b", "bank#a", "shop#b"]);
     assert_eq!(fifo.store().list_keys(), ["shop#a"]);
 
     let fifo = Arc::new(InOrderFifo::over(Indexer::builder(keys()).build().unwrap()).build());
@@ -204,8 +209,8 @@ async fn an_object_that_cannot_be_read_is_found_under_a_key_of_another_kind() {
     assert_eq!(fifo.store().list_keys(), ["shop#a"]);
 }
 
-/// What an in-order queue that `transform`s tells, when only the first relist is handled before
-/// the source was asked so often, and the rest after that.
+/// Returns the notifications of an in-order queue with this transformer. Only the first relist is
+/// handled before the source had this many requests; the rest is handled after that.
 async fn told_late(
     script: Scripted,
     asked: usize,
@@ -223,9 +228,9 @@ async fn told_late(
         .watch_list(false)
         .on_error(move |error| drop(errors.send(error.to_string())))
         .build();
-    let mut told = Vec::new();
-    let mut tell = |key: &str, change: Change<'_, ConfigMap>| {
-        told.push(match change {
+    let mut received = Vec::new();
+    let mut sender = |key: &str, change: Change<'_, ConfigMap>| {
+        received.push(match change {
             Change::Added { new, .. } => format!("Added {}", shown(new)),
             Change::Updated { old, new, .. } => format!("Updated {}>{}", shown(old), shown(new)),
             Change::Deleted { .. } => format!("Deleted {key}"),
@@ -234,19 +239,19 @@ async fn told_late(
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         () = async {
-            fifo.pop_async().await.unwrap().apply(&mut tell).unwrap();
+            fifo.pop_async().await.unwrap().apply(&mut sender).unwrap();
             script.asked_times(asked).await;
         } => {}
     }
     fifo.close();
     while let Ok(mut turn) = fifo.pop_async().await {
-        turn.apply(&mut tell).unwrap();
+        turn.apply(&mut sender).unwrap();
     }
-    (told, failed.try_iter().filter(|error| !error.contains("410")).collect())
+    (received, failed.try_iter().filter(|error| !error.contains("410")).collect())
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_stays_in_an_in_order_queue_as_the_events_before_it_leave_it() {
+async fn undecodable_object_keeps_its_state_of_earlier_events_in_an_in_order_queue() {
     let script = Scripted::new()
         .list(list(4, [map("a", 3)]))
         .watch([
@@ -255,35 +260,35 @@ async fn what_cannot_be_read_stays_in_an_in_order_queue_as_the_events_before_it_
             Err(expired()),
         ])
         .list(list(12, [broken("a", 11), broken("b", 12), map("c", 10)]));
-    let (told, failed) = told_late(script, 4, Ok).await;
-    assert_eq!(told, ["Added a@3", "Updated a@3>a@8", "Added b@9", "Added c@10"]);
+    let (received, failed) = told_late(script, 4, Ok).await;
+    assert_eq!(received, ["Added a@3", "Updated a@3>a@8", "Added b@9", "Added c@10"]);
     assert_eq!(failed.len(), 2, "{failed:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_transformer_refuses_stays_in_an_in_order_queue_and_is_not_transformed_again() {
+async fn object_refused_by_a_transformer_stays_in_an_in_order_queue_and_is_transformed_once() {
     let script = Scripted::new()
         .list(list(4, [map("a", 3), map("b", 3), map("c", 3)]))
         .watch([Err(expired())])
         .list(list(12, [map("a", 9), map("b", 10), map("c", 3), map("new", 11)]));
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
-    let (told, failed) = told_late(script, 4, move |map| {
+    let (received, failed) = told_late(script, 4, move |map| {
         let is_first = counted.fetch_add(1, Ordering::SeqCst) < 3;
         if is_first || map.metadata.name.as_deref() == Some("c") {
             Ok(map)
         } else {
-            Err("as told".into())
+            Err("expected by this test".into())
         }
     })
     .await;
-    assert_eq!(told, ["Added a@3", "Added b@3", "Added c@3", "Updated c@3>c@3"]);
+    assert_eq!(received, ["Added a@3", "Added b@3", "Added c@3", "Updated c@3>c@3"]);
     assert_eq!(failed.len(), 3, "{failed:?}");
     assert_eq!(calls.load(Ordering::SeqCst), 7, "once an object");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_before_a_streamed_list_is_complete_is_not_listed() {
+async fn object_deleted_within_a_streamed_list_is_not_listed() {
     let script = Scripted::new().watch_on([
         event(EventType::Added, map("a", 1)),
         event(EventType::Added, broken("b", 2)),
@@ -299,7 +304,7 @@ async fn what_is_gone_before_a_streamed_list_is_complete_is_not_listed() {
     let reflector = Reflector::builder(script, fifo.clone()).build();
     let listed = async {
         let turn = fifo.pop_async().await.unwrap();
-        let Some(Event::ReplacedAll(list)) = turn.event() else { panic!("a list comes first") };
+        let Some(Event::ReplacedAll(list)) = turn.event() else { panic!("a list is first") };
         assert_eq!(list.kept().len(), 0);
         let listed = list.iter().map(|(_, map)| shown(map)).collect::<Vec<_>>();
         turn.done();
@@ -311,7 +316,7 @@ async fn what_is_gone_before_a_streamed_list_is_complete_is_not_listed() {
     }
 }
 
-/// What a target's store holds after so many of the lists and watches below.
+/// Returns the contents of a target's store after this many of the lists and watches below.
 async fn stored_after<T: Target<ConfigMap>>(
     target: T,
     apply: impl FnOnce(&T) -> Vec<Arc<ConfigMap>>,
@@ -343,7 +348,7 @@ async fn stored_after<T: Target<ConfigMap>>(
     let reflector = Reflector::builder(script.clone(), target.clone()).watch_list(false).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        // To the next list, for which there is no answer.
+        // Up to the next list, for which the script has no answer.
         () = script.asked_times(2 * stages + 1) => {}
     }
     let mut stored: Vec<_> = apply(&target).iter().map(|map| shown(map)).collect();
@@ -352,7 +357,7 @@ async fn stored_after<T: Target<ConfigMap>>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn object_that_is_too_large_is_kept_by_every_target_and_one_without_a_name_keeps_all() {
+async fn every_target_keeps_an_oversized_object_and_all_objects_if_it_has_no_name() {
     let expected: [&[&str]; 5] = [
         &["a@1", "b@2"],
         &["a@1", "b@2", "d@9"],

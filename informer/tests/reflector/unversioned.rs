@@ -1,5 +1,5 @@
-//! Lists of version "0", as of some aggregated API servers: a watch from there sends all objects,
-//! and tells of no deletion that was before it.
+//! Lists of version "0", as of some aggregated API servers. A watch from there sends all objects,
+//! and no deletion that happened before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,8 @@ fn broken_off() -> Event {
     Err(RequestError::Broken("reset by peer".into()))
 }
 
-/// The next deletion. What a watch from no version sends first is known from the list, and told
-/// again.
+/// Returns the next deletion. The objects that a watch from no version sends first are known from
+/// the list and delivered again.
 async fn deletion(rig: &mut Rig) -> String {
     loop {
         let change = rig.changes(1).await.remove(0);
@@ -34,7 +34,7 @@ async fn deletion(rig: &mut Rig) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_watch_from_version_0_the_next_goes_on_from_the_last_object() {
+async fn watch_after_one_from_version_0_starts_at_the_last_object() {
     let script = Scripted::new()
         .list(list(0, [map("a", 5), map("b", 6)]))
         .watch([added("a", 5), added("b", 6)])
@@ -45,14 +45,14 @@ async fn after_a_watch_from_version_0_the_next_goes_on_from_the_last_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_come_in_any_order_and_the_newest_of_them_counts() {
+async fn newest_version_of_unordered_initial_objects_counts() {
     let script =
         Scripted::new().list(list(0, [])).watch([added("a", 9), added("b", 3), added("c", 10)]);
     assert_eq!(shown_asked(&Rig::lists(script).asked(3).await)[2], r#"watch "10""#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_after_the_objects_counts_if_its_version_does() {
+async fn event_after_the_initial_objects_counts_if_its_version_is_newer() {
     let empty = event(EventType::Modified, r#"{"metadata":{"name":"a"}}"#.into());
     for (last, version) in
         [(event(EventType::Modified, map("a", 12)), "12"), (empty, "9"), (bookmark(0, false), "9")]
@@ -71,13 +71,13 @@ async fn an_event_after_the_objects_counts_if_its_version_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_version_0_that_breaks_off_among_the_objects_is_followed_by_a_list() {
+async fn watch_from_version_0_broken_within_the_initial_objects_is_followed_by_a_list() {
     let script = Scripted::new()
         .list(list(0, [map("a", 5), map("b", 6)]))
         .watch([added("b", 6), broken_off()])
         .list(list(0, [map("b", 6)]));
     let mut rig = Rig::lists(script);
-    assert_eq!(deletion(&mut rig).await, "Missed a", "it went between the two");
+    assert_eq!(deletion(&mut rig).await, "Missed a", "deleted between the two");
     assert_eq!(
         shown_asked(&rig.asked(4).await)[1..],
         [r#"watch "0""#, r#"list "0" limit 500"#, r#"watch "0""#]
@@ -85,7 +85,7 @@ async fn a_watch_from_version_0_that_breaks_off_among_the_objects_is_followed_by
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_version_0_that_told_nothing_is_followed_by_a_list() {
+async fn watch_from_version_0_without_events_is_followed_by_a_list() {
     let lasts = || {
         let end = stream::once(async {
             tokio::time::sleep(Duration::from_secs(2)).await;
@@ -113,7 +113,7 @@ async fn a_watch_from_version_0_that_told_nothing_is_followed_by_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_version_0_that_cannot_be_opened_is_followed_by_a_list() {
+async fn refused_watch_from_version_0_is_followed_by_a_list() {
     for error in [refused(), status(429, "TooManyRequests")] {
         let script =
             Scripted::new().list(list(0, [map("a", 5)])).watch_fails(error).list(list(0, []));
@@ -124,14 +124,14 @@ async fn a_watch_from_version_0_that_cannot_be_opened_is_followed_by_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_version_0_does_not_take_the_version_back() {
+async fn object_of_version_0_does_not_lower_the_version() {
     let script =
         Scripted::new().list(list(4, [])).watch([added("a", 5), added("b", 0), bookmark(0, false)]);
     assert_eq!(shown_asked(&Rig::lists(script).asked(3).await)[2], r#"watch "5""#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_that_are_no_numbers_are_gone_on_from_as_they_are() {
+async fn non_numeric_versions_are_continued_from_unchanged() {
     let object = |version: &str| {
         let json = serde_json::json!({ "metadata": { "name": "a", "resourceVersion": version } });
         event(EventType::Added, json.to_string().into())
@@ -147,7 +147,7 @@ async fn versions_that_are_no_numbers_are_gone_on_from_as_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parts_of_version_0_are_listed_again_after_each_watch() {
+async fn parts_of_version_0_are_relisted_after_each_watch() {
     let part = |name: &str| {
         let script =
             Scripted::new().list(list(0, [map(name, 5)])).watch([added(name, 9), added(name, 3)]);
@@ -166,7 +166,7 @@ async fn parts_of_version_0_are_listed_again_after_each_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_a_part_sends_first_do_not_say_how_far_it_is() {
+async fn initial_objects_of_a_part_do_not_advance_its_version() {
     let shop = Scripted::new().list(list(0, [])).watch_on([added("a", 9), added("a", 3)]);
     let bank = Scripted::new().list(list(0, [])).watch_on([bookmark(12, false)]);
     let merged = Merged::new(vec![Box::new(shop), Box::new(bank)]);

@@ -1,4 +1,4 @@
-//! Everything as the first events of a watch.
+//! Streamed lists: all objects as the initial events of a watch.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -22,7 +22,7 @@ fn rig(script: Scripted) -> Rig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn initial_events_are_a_list_and_the_same_watch_goes_on() {
+async fn initial_events_act_as_a_list_and_the_watch_continues() {
     let script = Scripted::new().watch_on([
         event(EventType::Added, map("b", 6)),
         event(EventType::Added, map("a", 5)),
@@ -36,7 +36,7 @@ async fn initial_events_are_a_list_and_the_same_watch_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_version_counts_from_the_bookmark_on() {
+async fn version_counts_from_the_end_bookmark_on() {
     let script = Scripted::new().watch([
         event(EventType::Added, map("a", 5)),
         bookmark(6, false),
@@ -48,7 +48,7 @@ async fn the_version_counts_from_the_bookmark_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_among_the_initial_events_is_deleted() {
+async fn object_missing_from_the_initial_events_is_deleted() {
     let script = Scripted::new()
         .watch([
             event(EventType::Added, map("a", 1)),
@@ -67,7 +67,7 @@ async fn what_is_not_among_the_initial_events_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_may_be_gone_again_before_the_initial_events_end() {
+async fn object_may_be_deleted_within_the_initial_events() {
     let script = Scripted::new().watch_on([
         event(EventType::Added, map("a", 1)),
         event(EventType::Modified, map("b", 2)),
@@ -80,7 +80,7 @@ async fn an_object_may_be_gone_again_before_the_initial_events_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_is_asked_for_a_list() {
+async fn server_without_streamed_lists_gets_a_list_request() {
     for refusal in [status(422, "Invalid"), status(500, "InternalError"), status(400, "BadRequest")]
     {
         let script = Scripted::new().watch_fails(refusal).list(list(7, [map("a", 5)])).watch_on([]);
@@ -92,7 +92,7 @@ async fn a_server_that_cannot_is_asked_for_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_busy_or_away_is_asked_again() {
+async fn busy_or_unreachable_server_gets_the_request_again() {
     let failed = [
         [Err(status(429, "TooManyRequests")), Err(refused())],
         [Err(closed()), Ok([event(EventType::Added, map("a", 1))])],
@@ -110,7 +110,7 @@ async fn a_server_that_is_busy_or_away_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_streamed_lists_fail_three_times_whatever_the_reason_a_list_is_asked_for() {
+async fn three_failed_streamed_lists_are_followed_by_a_list() {
     let failures = [
         closed,
         refused,
@@ -130,7 +130,7 @@ async fn where_streamed_lists_fail_three_times_whatever_the_reason_a_list_is_ask
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_when_to_ask_for_a_streamed_list_again_is_left_alone_until_then() {
+async fn retry_after_of_a_streamed_list_is_respected() {
     for (code, reason) in [(429, "TooManyRequests"), (503, "ServiceUnavailable")] {
         let script =
             (0..3).fold(Scripted::new(), |script, _| script.watch_fails(busy(code, reason, 40)));
@@ -148,7 +148,7 @@ async fn a_server_that_says_when_to_ask_for_a_streamed_list_again_is_left_alone_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_gone_is_left_for_the_newest() {
+async fn expired_version_is_replaced_by_the_newest() {
     let script = Scripted::new()
         .watch([bookmark(3, true), Err(expired())])
         .watch_fails(expired())
@@ -160,7 +160,7 @@ async fn a_version_that_is_gone_is_left_for_the_newest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_before_the_initial_events_end_is_not_brought_back_by_them() {
+async fn initial_events_do_not_restore_an_object_deleted_within_them() {
     let store = Arc::new(
         Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap(),
     );
@@ -180,7 +180,7 @@ async fn what_was_deleted_before_the_initial_events_end_is_not_brought_back_by_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_says_that_this_is_all_is_asked_for_a_list() {
+async fn server_without_an_end_bookmark_gets_a_list_request() {
     let script = Scripted::new()
         .watch_on([event(EventType::Added, map("a", 1))])
         .list(list(7, [map("a", 1)]));
@@ -190,7 +190,7 @@ async fn a_server_that_never_says_that_this_is_all_is_asked_for_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_initial_events_that_broke_off_only_the_newest_will_do() {
+async fn broken_initial_events_are_followed_by_the_newest_version() {
     let script = Scripted::new()
         .watch([event(EventType::Added, map("a", 3)), bookmark(4, true), Err(expired())])
         .watch_stream(cut([]))
@@ -199,12 +199,12 @@ async fn after_initial_events_that_broke_off_only_the_newest_will_do() {
     let mut rig = rig(script);
     assert_eq!(rig.changes(3).await, ["Added a@3", "Updated a@3>90", "Updated a@90>91"]);
     let asked = shown_asked(&rig.asked(5).await);
-    assert_eq!(asked[1..3], [r#"watch initial "4""#; 2], "nothing was told by the first");
+    assert_eq!(asked[1..3], [r#"watch initial "4""#; 2], "the first watch delivered nothing");
     assert_eq!(asked[3..], [r#"watch initial """#, r#"watch initial "96""#]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_ended_at_once_is_followed_by_a_list() {
+async fn streamed_list_that_ends_at_once_is_followed_by_a_list() {
     let mut rig = rig(Scripted::new().watch([]).list(list(7, [map("a", 5)])));
     assert_eq!(rig.changes(1).await, ["Added a@5"]);
     assert!(rig.error().await.contains("ended the watch at once"));
@@ -212,7 +212,7 @@ async fn a_watch_that_is_ended_at_once_is_followed_by_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn initial_events_that_break_off_again_and_again_are_followed_by_a_list() {
+async fn repeatedly_broken_initial_events_are_followed_by_a_list() {
     let script = Scripted::new()
         .watch_stream(cut([event(EventType::Added, map("a", 5))]))
         .watch([event(EventType::Added, map("a", 5))])
@@ -225,7 +225,7 @@ async fn initial_events_that_break_off_again_and_again_are_followed_by_a_list() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_initial_event_does_not_keep_it_waiting_for_their_end() {
+async fn other_events_do_not_extend_the_wait_for_the_end_bookmark() {
     let others = stream::iter(0..u32::MAX).then(|number| async move {
         tokio::time::sleep(Duration::from_secs(20)).await;
         if number % 2 == 0 {
@@ -245,7 +245,7 @@ async fn what_is_no_initial_event_does_not_keep_it_waiting_for_their_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_of_the_initial_events_without_a_version_is_not_believed() {
+async fn end_bookmark_without_a_version_is_rejected() {
     let ends = r#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}"#;
     let script = Scripted::new()
         .watch([event(EventType::Added, map("a", 3)), bookmark(4, true), Err(expired())])
@@ -259,7 +259,7 @@ async fn an_end_of_the_initial_events_without_a_version_is_not_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_waits_for_what_a_thread_of_the_run_before_has_in_hand() {
+async fn run_waits_for_the_decoding_thread_of_the_previous_run() {
     let (gate, is_shut) = (Arc::new(Barrier::new(2)), Arc::new(AtomicBool::new(false)));
     let (here, stops) = (gate.clone(), is_shut.clone());
     let keys = KeyFunc::custom(KubeMeta, move |map: &ConfigMap| {
@@ -301,7 +301,7 @@ async fn a_run_waits_for_what_a_thread_of_the_run_before_has_in_hand() {
         ended = reflector.run() => panic!("{ended}"),
         _ = pass() => {}
     }
-    // The deletion of a@3 is on its way.
+    // The deletion of a@3 is being decoded.
     let asked_while_it_is = async {
         for _ in 0..100 {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! What a reflector says of its watch.
+//! The status of a reflector's watch.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::rig::{Rig, bookmark, event, list, map, status};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn before_anything_has_come_there_is_nothing_to_say() {
+async fn status_is_empty_before_the_first_answer() {
     let rig = Rig::lists(Scripted::new());
     rig.asked(1).await;
     let status = rig.reflector.watch_status();
@@ -42,17 +42,17 @@ async fn watch_is_open_until_it_ends_and_its_last_event_and_error_are_known() {
     let events = stream::iter([event(EventType::Added, map("a", 5))]).chain(ends);
     let mut rig = Rig::lists(Scripted::new().list(list(4, [])).watch_stream(events.boxed()));
     rig.changes(1).await;
-    let heard = Instant::now();
+    let last = Instant::now();
     advance(30 * SECOND).await;
     let open = rig.reflector.watch_status();
     assert!(open.is_open && open.last_error.is_none(), "{open:?}");
-    assert_eq!(open.last_event, Some(heard));
+    assert_eq!(open.last_event, Some(last));
     let error = rig.error().await;
     let ended = rig.reflector.watch_status();
     assert!(!ended.is_open, "{ended:?}");
-    assert_eq!(ended.last_event, Some(heard), "an error is no event");
+    assert_eq!(ended.last_event, Some(last), "an error is not an event");
     let last_error = ended.last_error.expect("the watch failed");
-    assert_eq!((last_error.message, last_error.at.duration_since(heard)), (error, 60 * SECOND));
+    assert_eq!((last_error.message, last_error.at.duration_since(last)), (error, 60 * SECOND));
 }
 
 #[tokio::test(start_paused = true)]

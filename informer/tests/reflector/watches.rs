@@ -1,4 +1,4 @@
-//! What a watch tells, and what comes after it.
+//! The events of a watch, and the requests after its end.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::rig::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn events_are_told_in_order_and_move_the_version() {
+async fn events_are_delivered_in_order_and_advance_the_version() {
     let script = Scripted::new().list(list(4, [])).watch([
         event(EventType::Added, map("a", 5)),
         event(EventType::Modified, map("a", 6)),
@@ -27,13 +27,13 @@ async fn events_are_told_in_order_and_move_the_version() {
     assert_eq!(
         shown_asked(&rig.asked(3).await)[2],
         r#"watch "8""#,
-        "an ended watch is opened again, without a list"
+        "an ended watch is reopened without a list"
     );
     assert_eq!(rig.stored(), ["b@7"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_moves_the_version_and_is_applied() {
+async fn bookmark_advances_and_applies_the_version() {
     let script = Scripted::new().list(list(4, [map("a", 3)])).watch([bookmark(60, false)]);
     let rig = Rig::lists(script);
     rig.fifo.wait_for_resource_version_async("60").await.unwrap();
@@ -41,7 +41,7 @@ async fn a_bookmark_moves_the_version_and_is_applied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_is_applied_without_a_bookmark() {
+async fn event_applies_its_version_without_a_bookmark() {
     let events = [event(EventType::Modified, map("a", 5)), event(EventType::Modified, map("a", 6))];
     let rig = Rig::lists(Scripted::new().list(list(4, [map("a", 3)])).watch_on(events));
     rig.fifo.wait_for_resource_version_async("6").await.unwrap();
@@ -49,18 +49,18 @@ async fn what_was_written_is_applied_without_a_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_watch_told_last_is_applied_though_no_other_can_be_opened() {
+async fn last_event_of_a_watch_is_applied_although_no_other_watch_opens() {
     let script = Scripted::new().list(list(4, [])).watch([event(EventType::Added, map("a", 5))]);
     let rig = Rig::lists((0..100).fold(script, |script, _| script.watch_fails(refused())));
     let applied = rig.fifo.wait_for_resource_version_async("5");
     timeout(Duration::from_secs(60), applied)
         .await
-        .expect("it is told at the watch's end")
+        .expect("applied at the end of the watch")
         .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_cannot_be_opened_for_now_is_opened_again_without_a_list() {
+async fn temporarily_refused_watch_is_reopened_without_a_list() {
     let script = Scripted::new()
         .list(list(4, []))
         .watch_fails(status(429, "TooManyRequests"))
@@ -77,7 +77,7 @@ async fn a_watch_that_cannot_be_opened_for_now_is_opened_again_without_a_list() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_says_how_long_to_wait() {
+async fn retry_after_of_the_server_is_respected() {
     let rig =
         Rig::lists(Scripted::new().list(list(4, [])).watch_fails(busy(429, "TooManyRequests", 40)));
     rig.asked(2).await;
@@ -87,16 +87,16 @@ async fn the_server_says_how_long_to_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_are_lost_three_times_in_a_row_and_told_nothing_lead_to_a_list() {
+async fn three_lost_watches_without_events_lead_to_a_list() {
     let cut = || stream::iter([Err(RequestError::Broken("reset by peer".into()))]).boxed();
-    let told =
+    let received =
         stream::iter([bookmark(5, false), Err(RequestError::Broken("reset by peer".into()))])
             .boxed();
     let script = Scripted::new()
         .list(list(4, []))
         .watch_fails(closed())
         .watch_stream(cut())
-        .watch_stream(told)
+        .watch_stream(received)
         .watch_stream(cut())
         .watch_fails(closed())
         .watch_fails(closed())
@@ -104,12 +104,12 @@ async fn watches_that_are_lost_three_times_in_a_row_and_told_nothing_lead_to_a_l
     let rig = Rig::lists(script);
     let asked = shown_asked(&rig.asked(9).await);
     assert_eq!(asked[1..4], [r#"watch "4""#; 3]);
-    assert_eq!(asked[4..7], [r#"watch "5""#; 3], "what told something was not in vain");
+    assert_eq!(asked[4..7], [r#"watch "5""#; 3], "a watch with events is not counted as lost");
     assert_eq!(asked[7..], [r#"list "5" limit 0"#, r#"watch "9""#]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_nobody_listens_or_all_are_busy_a_watch_is_asked_for_again_without_a_list() {
+async fn refused_connections_and_busy_servers_retry_the_watch_without_a_list() {
     for failed in [refused, || status(429, "TooManyRequests")] {
         let script = (0..20)
             .fold(Scripted::new().list(list(4, [])), |script, _| script.watch_fails(failed()));
@@ -119,7 +119,7 @@ async fn while_nobody_listens_or_all_are_busy_a_watch_is_asked_for_again_without
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_breaks_off_goes_on_where_it_was() {
+async fn broken_watch_is_resumed_from_its_version() {
     let script = Scripted::new()
         .list(list(4, []))
         .watch([
@@ -133,7 +133,7 @@ async fn a_watch_that_breaks_off_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_internal_error_in_a_watch_leads_to_a_list() {
+async fn internal_error_in_a_watch_leads_to_a_list() {
     let script = Scripted::new()
         .list(list(4, []))
         .watch([Err(status(500, "InternalError"))])
@@ -143,27 +143,27 @@ async fn an_internal_error_in_a_watch_leads_to_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_at_once_without_an_event_is_an_error() {
+async fn watch_that_ends_at_once_without_an_event_is_an_error() {
     let mut rig = Rig::lists(Scripted::new().list(list(4, [])).watch([]).list(list(4, [])));
     assert!(rig.error().await.contains("ended the watch at once"));
     rig.asked(4).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_ended_within_a_second_is_opened_again_later_whatever_it_sent() {
+async fn watch_that_ends_within_a_second_is_reopened_after_a_back_off() {
     let mut script = Scripted::new().list(list(4, []));
     for version in 5..9 {
         script = script.watch([bookmark(version, false)]);
     }
     let (began, mut rig) = (Instant::now(), Rig::lists(script));
     assert_eq!(shown_asked(&rig.asked(6).await)[5], r#"watch "8""#);
-    // 0.8, 1.6, 3.2 and 6.4, at least.
+    // The waits are at least 0.8, 1.6, 3.2 and 6.4 seconds.
     assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
     assert!(rig.error().await.contains("ended the watch at once"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_lasted_is_opened_again_at_once() {
+async fn long_watch_is_reopened_at_once() {
     let lasts = stream::once(async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         bookmark(5, false)
@@ -175,7 +175,7 @@ async fn a_watch_that_lasted_is_opened_again_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_falls_silent_is_given_up_after_its_time() {
+async fn silent_watch_is_abandoned_after_its_timeout() {
     let rig = Rig::lists(
         Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 5))]),
     );
@@ -185,7 +185,7 @@ async fn a_watch_that_falls_silent_is_given_up_after_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watch_that_outlives_its_time_and_brings_events_is_opened_again_without_an_error() {
+async fn watch_with_events_past_its_timeout_is_reopened_without_an_error() {
     let busy = |from: u32| {
         stream::iter(from..).then(|version| async move {
             tokio::time::sleep(Duration::from_secs(10)).await;
@@ -202,7 +202,7 @@ async fn watch_that_outlives_its_time_and_brings_events_is_opened_again_without_
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_as_long_as_the_last_event_is_ago() {
+async fn silence_is_measured_from_the_last_event() {
     let event = stream::once(async {
         tokio::time::sleep(Duration::from_secs(200)).await;
         event(EventType::Added, map("a", 5))
@@ -216,7 +216,7 @@ async fn silence_is_as_long_as_the_last_event_is_ago() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_whose_object_cannot_be_read_is_told_of_and_passed_over() {
+async fn event_with_an_undecodable_object_is_reported_and_skipped() {
     let script = Scripted::new().list(list(4, [map("a", 3)])).watch([
         event(EventType::Modified, broken("a", 5)),
         event(EventType::Added, map("b", 6)),
@@ -229,7 +229,7 @@ async fn an_event_whose_object_cannot_be_read_is_told_of_and_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_is_no_json_ends_the_watch_and_everything_is_listed() {
+async fn event_with_invalid_json_ends_the_watch_and_leads_to_a_list() {
     for kind in [EventType::Added, EventType::Modified, EventType::Deleted] {
         let no_json = Bytes::from(r#"{"metadata":{"name":"a","resourceVersion":"5"},"data":{x}}"#);
         let script = Scripted::new()
@@ -243,7 +243,7 @@ async fn an_event_that_is_no_json_ends_the_watch_and_everything_is_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_known_is_told_again_at_every_resync() {
+async fn every_resync_delivers_all_known_objects() {
     let script = Scripted::new().list(list(4, [map("a", 3)])).watch_on([]);
     let mut rig = Rig::start(script, |builder| {
         let mut due = [true, false, true].into_iter();
@@ -252,11 +252,11 @@ async fn everything_known_is_told_again_at_every_resync() {
     });
     let began = Instant::now();
     assert_eq!(rig.changes(3).await, ["Added a@3", "Updated a@3>3", "Updated a@3>3"]);
-    assert_eq!(began.elapsed().as_secs(), 180, "not when it is not due");
+    assert_eq!(began.elapsed().as_secs(), 180, "only when it is due");
 }
 
 #[tokio::test(start_paused = true)]
-async fn times_that_are_nothing_or_without_end_are_never() {
+async fn resync_period_of_zero_or_max_means_never() {
     const YEAR: Duration = Duration::from_secs(365 * 86_400);
     for (resync, long) in [(Duration::ZERO, Duration::from_secs(60)), (Duration::MAX, 20 * YEAR)] {
         let mut rig = Rig::start(Scripted::new().list(list(4, [])).watch_on([]), |builder| {
@@ -267,14 +267,14 @@ async fn times_that_are_nothing_or_without_end_are_never() {
                 .resync(resync, || panic!("now"))
         });
         assert_eq!(rig.asked(2).await.len(), 2);
-        let told = timeout(long, rig.error()).await;
-        assert!(told.is_err(), "{resync:?}: {told:?}");
+        let received = timeout(long, rig.error()).await;
+        assert!(received.is_err(), "{resync:?}: {received:?}");
         assert_eq!(rig.source.asked().len(), 2);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_should_resync_that_panics_is_told_of_and_asked_again() {
+async fn panicking_should_resync_is_reported_and_called_again() {
     let mut rig =
         Rig::start(Scripted::new().list(list(4, [map("a", 3)])).watch_on([]), |builder| {
             let asked = std::sync::atomic::AtomicBool::new(false);
@@ -288,7 +288,7 @@ async fn a_should_resync_that_panics_is_told_of_and_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_ends_when_the_queue_is_closed() {
+async fn run_ends_when_the_queue_is_closed() {
     let scripts = [
         Scripted::new(),
         Scripted::new().list(list(4, [])).watch_on([]),
@@ -300,12 +300,12 @@ async fn it_ends_when_the_queue_is_closed() {
         let began = Instant::now();
         rig.fifo.close();
         assert!(matches!(rig.ended().await, RunError::Closed(_)));
-        assert_eq!(began.elapsed(), Duration::ZERO, "whatever it waits for");
+        assert_eq!(began.elapsed(), Duration::ZERO, "ends any wait");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_does_not_run_twice_at_a_time() {
+async fn reflector_does_not_run_twice_at_a_time() {
     let rig = Rig::lists(Scripted::new());
     rig.asked(1).await;
     assert_eq!(rig.reflector.run().await, RunError::Running);

@@ -54,7 +54,7 @@ async fn later_list_is_not_older_than_the_known_version() {
     assert_eq!(
         versions[..2],
         ["", &known],
-        "the second is refused, as the test forgot that version"
+        "the second is refused, because the version was compacted"
     );
 }
 

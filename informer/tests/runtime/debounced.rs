@@ -34,13 +34,13 @@ async fn object_is_reconciled_after_the_debounce() {
         sleep(Duration::from_secs(4)).await;
     }
     server.apply(map("b", "1")).unwrap();
-    assert_eq!(polled.next().await, "a", "once for all of them");
+    assert_eq!(polled.next().await, "a", "one reconcile for all changes");
     assert!(is_about(last.elapsed(), 10));
     assert_eq!(polled.next().await, "b");
     assert_eq!(polled.next().await, "a");
     assert!(
         is_about(last.elapsed(), 10 + 60 + 10),
-        "what an action asks for waits as long besides, as kube's"
+        "the debounce is added to the requested delay, as in kube"
     );
 }
 
@@ -48,10 +48,10 @@ async fn object_is_reconciled_after_the_debounce() {
 async fn deletion_is_not_debounced() {
     let server = server();
     server.apply(map("a", "0")).unwrap();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let controller =
         controller(&server).with_config(Config::default().debounce(QUIET)).on_deleted(move |_| {
-            tell.send(()).unwrap();
+            sender.send(()).unwrap();
             async {}
         });
     let mut polled = poll_idle(controller);
@@ -60,7 +60,7 @@ async fn deletion_is_not_debounced() {
     server.apply(map("a", "1")).unwrap();
     server.delete(&Resource::config_maps(), "shop", "a").unwrap();
     idle().await;
-    assert_eq!(told.try_recv(), Ok(()));
+    assert_eq!(received.try_recv(), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,11 +20,11 @@ fn shown(last: &DeltaObject<ConfigMap>) -> String {
 async fn deletion_handler_runs_between_two_reconciles() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let (reconcile, mut begun) = gated();
     let controller = controller(&server).on_deleted(move |last| {
         let (end, ended) = oneshot::channel();
-        tell.send((shown(&last), end)).unwrap();
+        sender.send((shown(&last), end)).unwrap();
         async move { ended.await.unwrap() }
     });
     let _polled = poll(controller, reconcile);
@@ -32,13 +32,13 @@ async fn deletion_handler_runs_between_two_reconciles() {
     server.wait_for_watchers(1).await;
     server.delete(&Resource::config_maps(), "shop", "a").unwrap();
     idle().await;
-    assert!(told.is_empty(), "it is being reconciled");
+    assert!(received.is_empty(), "the object is being reconciled");
     first.end.send(()).unwrap();
-    let (last, end) = told.recv().await.unwrap();
+    let (last, end) = received.recv().await.unwrap();
     assert_eq!(last, "a=1");
     server.apply(map("a", "2")).unwrap();
     idle().await;
-    assert!(begun.is_empty(), "its deletion is being told");
+    assert!(begun.is_empty(), "its deletion is being handled");
     end.send(()).unwrap();
     assert_eq!(begun.recv().await.unwrap().value, "2");
 }
@@ -49,9 +49,9 @@ async fn unobserved_deletion_is_handled_and_the_successor_reconciled() {
     for name in ["a", "b"] {
         server.apply(map(name, "1")).unwrap();
     }
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let mut polled = poll_idle(controller(&server).on_deleted(move |last| {
-        tell.send(shown(&last)).unwrap();
+        sender.send(shown(&last)).unwrap();
         async {}
     }));
     assert_eq!(polled.sorted(2).await, ["a", "b"]);
@@ -62,7 +62,7 @@ async fn unobserved_deletion_is_handled_and_the_successor_reconciled() {
         }
         server.apply(map("b", "2")).unwrap();
     });
-    let mut deletions = [told.recv().await.unwrap(), told.recv().await.unwrap()];
+    let mut deletions = [received.recv().await.unwrap(), received.recv().await.unwrap()];
     deletions.sort();
     assert_eq!(deletions, ["!a=1", "!b=1"]);
     while polled.next().await != "b" {}
@@ -108,12 +108,12 @@ async fn successor_is_reconciled_after_a_panicking_deletion_handler() {
 async fn panicking_deletion_handler_does_not_block_later_deletions() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let (reconcile, mut begun) = gated();
     let controller = controller(&server).on_deleted(move |last| {
-        let tell = tell.clone();
+        let sender = sender.clone();
         async move {
-            tell.send(shown(&last)).unwrap();
+            sender.send(shown(&last)).unwrap();
             assert_ne!(shown(&last), "a=1", "a bug");
         }
     });
@@ -126,7 +126,7 @@ async fn panicking_deletion_handler_does_not_block_later_deletions() {
     idle().await;
     first.end.send(()).unwrap();
     assert_eq!(
-        (told.recv().await.unwrap().as_str(), told.recv().await.unwrap().as_str()),
+        (received.recv().await.unwrap().as_str(), received.recv().await.unwrap().as_str()),
         ("a=1", "a=2")
     );
     assert_eq!(polled.next().await, "a");
@@ -137,14 +137,14 @@ async fn panicking_deletion_handler_does_not_block_later_deletions() {
 async fn successor_of_an_object_that_panicked_is_not_delayed() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
-    let (tell, mut tried) = mpsc::unbounded_channel();
+    let (sender, mut tried) = mpsc::unbounded_channel();
     let (gone, mut deletions) = mpsc::unbounded_channel();
     let controller = controller(&server).on_deleted(move |last| {
         gone.send(shown(&last)).unwrap();
         async {}
     });
     let _polled = poll(controller, move |_, _| {
-        tell.send(Instant::now()).unwrap();
+        sender.send(Instant::now()).unwrap();
         async { panic!("a bug") }
     });
     for _ in 0..10 {

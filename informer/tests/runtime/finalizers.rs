@@ -15,12 +15,13 @@ async fn object_is_applied_and_cleaned_up_whatever_a_predicate_rejects() {
     server.apply(map("a", "1")).unwrap();
     let api = Api::<ConfigMap>::namespaced(server.client(), "shop");
     let maps = api.clone();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let reconcile = move |map, _| {
-        let (api, tell) = (api.clone(), tell.clone());
+        let (api, sender) = (api.clone(), sender.clone());
         async move {
             let reconciled = finalizer(&api, "example.org/counted", map, |event| async move {
-                tell.send(if matches!(event, Event::Apply(_)) { "apply" } else { "cleanup" })
+                sender
+                    .send(if matches!(event, Event::Apply(_)) { "apply" } else { "cleanup" })
                     .unwrap();
                 Ok::<_, Failed>(Action::await_change())
             });
@@ -28,7 +29,7 @@ async fn object_is_applied_and_cleaned_up_whatever_a_predicate_rejects() {
         }
     };
     let _polled = poll(controller(&server).when(|_, _| false), reconcile);
-    assert_eq!(told.recv().await, Some("apply"), "when it has its finalizer");
+    assert_eq!(received.recv().await, Some("apply"), "once it has its finalizer");
     maps.delete("a", &DeleteParams::default()).await.unwrap();
-    assert_eq!(told.recv().await, Some("cleanup"));
+    assert_eq!(received.recv().await, Some("cleanup"));
 }

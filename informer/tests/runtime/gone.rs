@@ -35,7 +35,7 @@ async fn deletion_of_an_owner_and_its_objects_is_counted_without_an_error() {
     let all = recorder.snapshotter().snapshot().into_vec();
     let count =
         all.into_iter().find(|(key, ..)| key.key().name() == "controller_objects_not_found_total");
-    let (key, _, _, count) = count.expect("it is counted");
+    let (key, _, _, count) = count.expect("the deletion is counted");
     assert_eq!(count, DebugValue::Counter(3));
     let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
     assert_eq!(labels, [("name", "maps")]);

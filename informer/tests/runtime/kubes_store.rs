@@ -13,35 +13,35 @@ use tokio::sync::mpsc;
 
 use super::rig::{idle, name, typed, value};
 
-type Told = Event<ConfigMap>;
+type WatcherEvent = Event<ConfigMap>;
 
 /// Returns the watcher events of a list of these maps.
-fn list(maps: &[ConfigMap]) -> Vec<Told> {
+fn list(maps: &[ConfigMap]) -> Vec<WatcherEvent> {
     let maps = maps.iter().cloned().map(Event::InitApply);
     [Event::Init].into_iter().chain(maps).chain([Event::InitDone]).collect()
 }
 
-/// A running informer over a watcher whose events the test chooses.
+/// A running informer over a watcher whose events the test supplies.
 struct Ours {
-    watcher: mpsc::UnboundedSender<Told>,
+    watcher: mpsc::UnboundedSender<WatcherEvent>,
     informer: SharedInformer<ConfigMap>,
 }
 
 impl Ours {
-    fn of(told: Vec<Told>) -> Self {
-        let (watcher, mut events) = mpsc::unbounded_channel();
-        let events = stream::poll_fn(move |context| events.poll_recv(context)).map(Ok);
+    fn of(events: Vec<WatcherEvent>) -> Self {
+        let (watcher, mut sent) = mpsc::unbounded_channel();
+        let stream = stream::poll_fn(move |context| sent.poll_recv(context)).map(Ok);
         let by_data = |map: &ConfigMap| Ok(vec![value(map)]);
-        let informer = SharedInformer::for_stream(events).index("data", by_data).build().unwrap();
+        let informer = SharedInformer::for_stream(stream).index("data", by_data).build().unwrap();
         let running = informer.clone();
         tokio::spawn(async move { running.run().await });
         let ours = Self { watcher, informer };
-        ours.tell(told);
+        ours.send(events);
         ours
     }
 
-    fn tell(&self, told: Vec<Told>) {
-        for event in told {
+    fn send(&self, events: Vec<WatcherEvent>) {
+        for event in events {
             self.watcher.send(event).expect("the informer runs");
         }
     }
@@ -52,8 +52,8 @@ impl Ours {
 }
 
 /// Returns the next notification: `+a=1`, `a=1>2`, `-a=2`, or `!a=2` for a tombstone.
-async fn next(told: &mut Subscription<ConfigMap>) -> String {
-    match told.next().await.expect("the informer runs") {
+async fn next(received: &mut Subscription<ConfigMap>) -> String {
+    match received.next().await.expect("the informer runs") {
         Notification::Added { new, .. } => format!("+{}={}", name(&new), value(&new)),
         Notification::Updated { old, new, .. } => {
             format!("{}={}>{}", name(&new), value(&old), value(&new))
@@ -68,8 +68,8 @@ async fn next(told: &mut Subscription<ConfigMap>) -> String {
 }
 
 /// Returns the next two notifications, in any order.
-async fn two(told: &mut Subscription<ConfigMap>) -> [String; 2] {
-    let mut two = [next(told).await, next(told).await];
+async fn two(received: &mut Subscription<ConfigMap>) -> [String; 2] {
+    let mut two = [next(received).await, next(received).await];
     two.sort();
     two
 }
@@ -80,49 +80,49 @@ async fn deletion_found_by_a_list_is_delivered() {
     let (first, second) = (list(&[a, b.clone()]), list(&[b]));
 
     let (kubes, writer) = store();
-    let told = stream::iter([first.clone(), second.clone()].concat()).map(Ok);
-    let touched = reflector(writer, told).touched_objects().map(|map| name(&map.unwrap()));
+    let received = stream::iter([first.clone(), second.clone()].concat()).map(Ok);
+    let touched = reflector(writer, received).touched_objects().map(|map| name(&map.unwrap()));
     assert_eq!(touched.collect::<Vec<_>>().await, ["a", "b", "b"]);
-    assert_eq!(kubes.len(), 1, "a is gone, without a word");
+    assert_eq!(kubes.len(), 1, "a is gone without an event");
 
     let ours = Ours::of(first);
-    let mut told = ours.subscribe();
-    assert_eq!(two(&mut told).await, ["+a=1", "+b=2"]);
-    ours.tell(second);
-    assert_eq!(next(&mut told).await, "!a=1");
+    let mut received = ours.subscribe();
+    assert_eq!(two(&mut received).await, ["+a=1", "+b=2"]);
+    ours.send(second);
+    assert_eq!(next(&mut received).await, "!a=1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn deletion_is_delivered_to_every_subscriber() {
     let ours = Ours::of(list(&[typed("a", 1)]));
     let mut subscribers = [ours.subscribe(), ours.subscribe()];
-    for told in &mut subscribers {
-        assert_eq!(next(told).await, "+a=1");
+    for received in &mut subscribers {
+        assert_eq!(next(received).await, "+a=1");
     }
-    ours.tell(vec![Event::Delete(typed("a", 2))]);
-    for told in &mut subscribers {
-        assert_eq!(next(told).await, "-a=2");
+    ours.send(vec![Event::Delete(typed("a", 2))]);
+    for received in &mut subscribers {
+        assert_eq!(next(received).await, "-a=2");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn update_contains_the_old_object() {
     let ours = Ours::of(list(&[typed("a", 1)]));
-    let mut told = ours.subscribe();
-    assert_eq!(next(&mut told).await, "+a=1");
-    ours.tell(vec![Event::Apply(typed("a", 2))]);
-    assert_eq!(next(&mut told).await, "a=1>2");
-    ours.tell(list(&[typed("a", 3)]));
-    assert_eq!(next(&mut told).await, "a=2>3", "by a list, too");
+    let mut received = ours.subscribe();
+    assert_eq!(next(&mut received).await, "+a=1");
+    ours.send(vec![Event::Apply(typed("a", 2))]);
+    assert_eq!(next(&mut received).await, "a=1>2");
+    ours.send(list(&[typed("a", 3)]));
+    assert_eq!(next(&mut received).await, "a=2>3", "by a list, too");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_answers() {
+async fn index_finds_objects_by_value() {
     let ours = Ours::of(list(&[typed("a", 1), typed("b", 2)]));
     ours.informer.wait_for_sync().await.unwrap();
     let with_2 = || ours.informer.store().by_index("data", "2").unwrap();
     assert_eq!(with_2().iter().map(|map| name(map)).collect::<Vec<_>>(), ["b"]);
-    ours.tell(list(&[typed("a", 1)]));
+    ours.send(list(&[typed("a", 1)]));
     idle().await;
     assert!(with_2().is_empty());
 }
@@ -133,7 +133,7 @@ async fn late_subscriber_receives_all_stored_objects() {
     ours.informer.wait_for_sync().await.unwrap();
     let mut late = ours.subscribe();
     assert_eq!(two(&mut late).await, ["+a=1", "+b=2"]);
-    ours.tell(vec![Event::Apply(typed("c", 3))]);
+    ours.send(vec![Event::Apply(typed("c", 3))]);
     assert_eq!(next(&mut late).await, "+c=3");
 }
 
@@ -150,11 +150,11 @@ async fn all_waiters_are_woken() {
     idle().await;
     for event in list(&[]) {
         writer.apply_watcher_event(&event);
-        ours.tell(vec![event]);
+        ours.send(vec![event]);
     }
     idle().await;
     let (kubes, ours): (Vec<_>, Vec<_>) =
         waits.iter().map(|(kubes, ours)| (kubes.is_finished(), ours.is_finished())).unzip();
     assert_eq!(ours, [true; 3]);
-    assert_eq!(kubes.iter().filter(|woken| **woken).count(), 1, "who was polled last");
+    assert_eq!(kubes.iter().filter(|woken| **woken).count(), 1, "only the task polled last");
 }

@@ -1,7 +1,7 @@
 //! Controllers with kube's API, against an API server in this process. The clock is paused, and
 //! only the functions given to a controller sleep.
 
-#![allow(clippy::duplicate_mod)] // One controller is compiled twice: `twins`. And examples share modules.
+#![allow(clippy::duplicate_mod)] // `twins` compiles one controller twice, and examples share modules.
 
 mod configured;
 mod debounced;

@@ -10,8 +10,8 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use super::rig::{Failed, controller, gated, idle, map, name, poll, poll_with, server};
 
 /// Returns a gauge or counter of the queue `maps`, if it exists.
-fn of_queue(told: &Snapshotter, name: &str) -> Option<f64> {
-    told.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| {
+fn of_queue(received: &Snapshotter, name: &str) -> Option<f64> {
+    received.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| {
         let is_it =
             key.key().name() == name && key.key().labels().any(|label| label.value() == "maps");
         match value {

@@ -87,11 +87,11 @@ async fn panicking_reconciler_is_reported_and_retried() {
 async fn repeated_panics_back_off_until_a_success() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
-    let (tell, mut tried) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut tried) = tokio::sync::mpsc::unbounded_channel();
     let mut times = 0;
     let _polled = poll(controller(&server), move |_, _| {
         times += 1;
-        tell.send(Instant::now()).unwrap();
+        sender.send(Instant::now()).unwrap();
         let panics = times != 4;
         async move {
             assert!(!panics, "a bug");

@@ -16,10 +16,10 @@ async fn object_that_changes_during_its_reconcile_is_reconciled_once_more() {
         server.apply(map("a", data)).unwrap();
         idle().await;
     }
-    assert!(begun.is_empty(), "there is one at a time");
+    assert!(begun.is_empty(), "one reconcile at a time");
     first.end.send(()).unwrap();
     let second = begun.recv().await.unwrap();
-    assert_eq!(second.value, "3", "it sees what is now");
+    assert_eq!(second.value, "3", "the newest state");
     second.end.send(()).unwrap();
     assert_eq!(polled.sorted(2).await, ["a", "a"]);
     idle().await;
@@ -37,15 +37,15 @@ async fn concurrency_limits_reconciles_and_zero_does_not() {
         let controller =
             controller(&server).with_config(Config::default().concurrency(concurrency));
         let mut polled = poll(controller, reconcile);
-        let mut left = 8;
-        while left > 0 {
+        let mut remaining = 8;
+        while remaining > 0 {
             idle().await;
             let mut running = Vec::new();
             while let Ok(one) = begun.try_recv() {
                 running.push(one);
             }
-            assert_eq!(running.len(), left.min(at_a_time));
-            left -= running.len();
+            assert_eq!(running.len(), remaining.min(at_a_time));
+            remaining -= running.len();
             for one in running {
                 one.end.send(()).unwrap();
             }

@@ -73,13 +73,13 @@ const RELATIONS: [Relation; 4] = [
 async fn reconciled(polled: &mut Polled) -> (String, Vec<String>) {
     let mut errors = Vec::new();
     while errors.len() < 100 {
-        let told = polled.next().await;
-        if !told.contains(' ') {
-            return (told, errors);
+        let received = polled.next().await;
+        if !received.contains(' ') {
+            return (received, errors);
         }
-        errors.push(told);
+        errors.push(received);
     }
-    panic!("nothing is reconciled, and it says: {errors:?}");
+    panic!("nothing is reconciled: {errors:?}");
 }
 
 async fn goes_on_without_pods_until(

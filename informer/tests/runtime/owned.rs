@@ -53,8 +53,8 @@ async fn reconciles_wait_for_the_list_of_owned_objects() {
     let store = controller.store();
     let mut polled = poll_idle(controller);
     store.wait_until_ready().await.unwrap();
-    let told = polled.at_rest().await;
-    assert!(told.len() == 1 && told[0].contains("not now"), "{told:?}");
+    let received = polled.at_rest().await;
+    assert!(received.len() == 1 && received[0].contains("not now"), "{received:?}");
     assert_eq!(polled.next().await, "a");
 }
 
@@ -65,16 +65,19 @@ async fn missing_kind_is_reported_with_its_consequence() {
     let pods = Api::<Pod>::all(server.client());
     let mut polled = poll_idle(controller(&server).owns(pods, watcher::Config::default()));
     for _ in 0..3 {
-        let told = polled.next().await;
-        assert!(told.contains("pods.v1: ") && told.contains("is its CRD installed?"), "{told}");
-        assert!(told.contains("nothing is reconciled until"), "{told}");
+        let received = polled.next().await;
+        assert!(
+            received.contains("pods.v1: ") && received.contains("is its CRD installed?"),
+            "{received}"
+        );
+        assert!(received.contains("nothing is reconciled until"), "{received}");
     }
     server.register(Resource::pods());
     while polled.next().await != "a" {}
     server.wait_for_watchers(2).await;
     missing(&server, || ());
-    let told = polled.next().await;
-    assert!(told.contains("410") && !told.contains("nothing is reconciled"), "{told}");
+    let received = polled.next().await;
+    assert!(received.contains("410") && !received.contains("nothing is reconciled"), "{received}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,13 +88,14 @@ async fn undecodable_object_of_a_first_list_is_not_reported_as_blocking() {
     broken["data"] = json!(7);
     server.apply(broken).unwrap();
     let mut polled = poll_idle(controller(&server));
-    let mut told = [polled.next().await, polled.next().await];
-    told.sort();
-    assert_eq!(told[0], "a", "it is reconciled");
-    assert!(told[1].contains(r#"object "shop/b""#), "{told:?}");
+    let mut received = [polled.next().await, polled.next().await];
+    received.sort();
+    assert_eq!(received[0], "a", "the object is reconciled");
+    assert!(received[1].contains(r#"object "shop/b""#), "{received:?}");
     assert!(
-        !told[1].contains("nothing is reconciled") && !told[1].contains("the last good one"),
-        "{told:?}"
+        !received[1].contains("nothing is reconciled")
+            && !received[1].contains("the last good one"),
+        "{received:?}"
     );
 }
 
@@ -99,7 +103,7 @@ async fn undecodable_object_of_a_first_list_is_not_reported_as_blocking() {
 async fn former_and_new_owner_are_reconciled() {
     let (server, mut polled) = of_a_and_b().await;
     server.apply(pod("p", &["b"])).unwrap();
-    assert_eq!(polled.at_rest().await, ["a", "b"], "as it was, and as it is");
+    assert_eq!(polled.at_rest().await, ["a", "b"], "the former and the new owner");
     server.apply(pod("p", &[])).unwrap();
     assert_eq!(polled.at_rest().await, ["b"]);
 }
@@ -131,7 +135,7 @@ async fn owner_is_matched_by_group_and_kind_not_by_version() {
 #[tokio::test(start_paused = true)]
 async fn incomplete_owner_reference_is_ignored_and_others_count() {
     let (server, mut metadata) = of_a_and_b().await;
-    // Again, over an informer of whole pods.
+    // Repeated with an informer of whole pods.
     let pods =
         SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
     let pods = pods.build().unwrap();
@@ -183,7 +187,7 @@ async fn cluster_scoped_owner_is_one_object_for_all_namespaces() {
         server.apply(pod).unwrap();
     }
     idle().await;
-    assert!(begun.is_empty(), "it is being reconciled already");
+    assert!(begun.is_empty(), "already being reconciled");
     first.end.send(()).unwrap();
     let second = begun.recv().await.unwrap();
     assert_eq!(second.name, "n");

@@ -48,7 +48,7 @@ impl Rig {
         self.server.apply(map(name, data)).unwrap();
     }
 
-    /// Starts a reconcile that keeps all others waiting.
+    /// Starts a reconcile that blocks all others.
     async fn busy(&mut self) -> Begun {
         self.apply("busy", "1");
         self.begun.recv().await.unwrap()
@@ -150,12 +150,12 @@ async fn requeued_object_keeps_its_priority() {
     for name in ["listed", "other"] {
         server.apply(map(name, "1")).unwrap();
     }
-    let (tell, mut begun) = mpsc::unbounded_channel();
+    let (sender, mut begun) = mpsc::unbounded_channel();
     let reconcile = move |object: Arc<ConfigMap>, _| {
         let (end, ended) = tokio::sync::oneshot::channel();
         let name = super::rig::name(&object);
         let first = super::rig::value(&object) == "1";
-        tell.send((name, end)).unwrap();
+        sender.send((name, end)).unwrap();
         async move {
             ended.await.unwrap();
             Ok(if first {

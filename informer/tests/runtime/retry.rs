@@ -45,11 +45,11 @@ impl Tries {
         policy: impl Fn(&Failed) -> Action + Send + 'static,
         outcome: impl Fn(&str, usize) -> Outcome + Clone + Send + Sync + 'static,
     ) -> Self {
-        let (tell, tried) = mpsc::unbounded_channel();
+        let (sender, tried) = mpsc::unbounded_channel();
         let mut counts = HashMap::<String, usize>::new();
         let reconcile = move |map: Arc<ConfigMap>, _| {
             let name = name(&map);
-            tell.send((name.clone(), Instant::now())).unwrap();
+            sender.send((name.clone(), Instant::now())).unwrap();
             let count = counts.entry(name.clone()).or_default();
             let (outcome, before) = (outcome.clone(), *count);
             *count += 1;

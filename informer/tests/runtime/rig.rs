@@ -45,7 +45,7 @@ pub fn map(name: &str, data: &str) -> Value {
 pub fn typed(name: &str, version: u32) -> ConfigMap {
     let mut map = map(name, &version.to_string());
     map["metadata"]["resourceVersion"] = version.to_string().into();
-    serde_json::from_value(map).expect("it is a map")
+    serde_json::from_value(map).expect("a map")
 }
 
 /// Returns a pod that these maps own.
@@ -84,7 +84,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// A controller that is polled until it ends, or until this is dropped.
 pub struct Polled {
-    told: mpsc::UnboundedReceiver<String>,
+    received: mpsc::UnboundedReceiver<String>,
     polling: JoinHandle<()>,
 }
 
@@ -107,14 +107,14 @@ pub fn poll_with<K: Object, F>(
 where
     F: Future<Output = Outcome> + Send + 'static,
 {
-    let (tell, told) = mpsc::unbounded_channel();
+    let (sender, received) = mpsc::unbounded_channel();
     let stream = controller.run(reconcile, move |_, error, _| policy(error), Arc::new(()));
     let polling = tokio::spawn(stream.for_each(move |next| {
         // If the send fails, the test has ended.
-        let _ = tell.send(shown(next));
+        let _ = sender.send(shown(next));
         async {}
     }));
-    Polled { told, polling }
+    Polled { received, polling }
 }
 
 /// Polls a controller whose reconciler does nothing.
@@ -166,7 +166,7 @@ impl Polled {
     /// Returns all items without duplicates, once every task waits for the clock.
     pub async fn at_rest(&mut self) -> Vec<String> {
         idle().await;
-        let all: BTreeSet<_> = std::iter::from_fn(|| self.told.try_recv().ok()).collect();
+        let all: BTreeSet<_> = std::iter::from_fn(|| self.received.try_recv().ok()).collect();
         all.into_iter().collect()
     }
 
@@ -179,8 +179,8 @@ impl Polled {
     /// where an hour is too long.
     pub async fn rest_within(mut self, longest: Duration) -> Vec<String> {
         let mut all = Vec::new();
-        while let Some(told) = self.within(longest).await {
-            all.push(told);
+        while let Some(received) = self.within(longest).await {
+            all.push(received);
         }
         (&mut self.polling).await.expect("the controller does not panic");
         all
@@ -189,10 +189,9 @@ impl Polled {
     /// Returns the next item, or `None` if the controller has ended. Fails after `longest`, so
     /// that a silent controller fails the test instead of blocking it.
     async fn within(&mut self, longest: Duration) -> Option<String> {
-        let told = timeout(longest, self.told.recv()).await;
-        told.unwrap_or_else(|_| {
-            panic!("the controller neither told anything nor ended for {longest:?}")
-        })
+        let received = timeout(longest, self.received.recv()).await;
+        received
+            .unwrap_or_else(|_| panic!("the controller neither yielded nor ended for {longest:?}"))
     }
 }
 
@@ -229,14 +228,14 @@ pub type GatedCall = BoxFuture<'static, Outcome>;
 /// calls.
 pub fn gated<K: Object>()
 -> (impl FnMut(Arc<K>, Arc<()>) -> GatedCall + Send + 'static, mpsc::UnboundedReceiver<Begun>) {
-    let (tell, begun) = mpsc::unbounded_channel();
+    let (sender, begun) = mpsc::unbounded_channel();
     let reconcile = move |object: Arc<K>, _| {
         let (end, ended) = oneshot::channel();
         let map = (&*object as &dyn Any).downcast_ref::<ConfigMap>();
         let (name, value) =
             (object.meta().name.clone().unwrap_or_default(), map.map(value).unwrap_or_default());
         // If the send fails, the test has ended and the call ends at once.
-        let _ = tell.send(Begun { name, value, end });
+        let _ = sender.send(Begun { name, value, end });
         async move {
             let _ = ended.await;
             Ok(Action::await_change())

@@ -1,4 +1,4 @@
-//! What is reconciled, and when a controller starts and ends.
+//! Which objects are reconciled, and when a controller starts and ends.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -43,7 +43,7 @@ async fn controllers_share_watches_and_end_with_their_informers() {
     assert_eq!(first.at_rest().await, ["a"]);
     let mut late = poll_idle(controller());
     assert_eq!(late.at_rest().await, ["a"]);
-    assert_eq!(server.watchers(), 2, "for both of them");
+    assert_eq!(server.watchers(), 2, "shared by both");
     server.apply(pod("p", &["a"])).unwrap();
     assert_eq!(
         (first.at_rest().await, late.at_rest().await),
@@ -55,9 +55,9 @@ async fn controllers_share_watches_and_end_with_their_informers() {
     pods.stop().await;
     assert!(
         first.rest().await.is_empty(),
-        "one that hears of nothing any more does not go on in silence"
+        "a controller without an informer must not continue silently"
     );
-    assert!(!maps.is_stopped(), "it is not the controller's");
+    assert!(!maps.is_stopped(), "the informer outlives the controller");
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,11 +79,7 @@ async fn dropped_controller_is_not_kept_alive_by_shared_informers() {
     assert_eq!(Arc::strong_count(&kept), 3);
     drop(polled);
     idle().await;
-    assert_eq!(
-        Arc::strong_count(&kept),
-        1,
-        "an informer that others go on with has its handler still"
-    );
+    assert_eq!(Arc::strong_count(&kept), 1, "a shared informer keeps its handler");
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,7 +92,7 @@ async fn reconciles_wait_for_all_shared_informers() {
     let of_a = |_: &Pod| Some(ObjectRef::new("a").within("shop"));
     let mut polled = poll_idle(Controller::from_informer(&maps).watches_informer(&pods, of_a));
     maps.wait_for_sync().await.unwrap();
-    assert!(polled.at_rest().await.is_empty(), "its reconciler may want to look at pods");
+    assert!(polled.at_rest().await.is_empty(), "its reconciler may read pods");
     run(&pods);
     assert_eq!(polled.at_rest().await, ["a", "b"]);
     server.apply(pod("p", &[])).unwrap();
@@ -114,7 +110,7 @@ async fn controller_over_a_stopped_informer_yields_stopped() {
     let polled = poll_idle(Controller::from_informer(&maps));
     idle().await;
     maps.stop().await;
-    assert_eq!(polled.rest().await, [stopped], "it never had its first list");
+    assert_eq!(polled.rest().await, [stopped], "the first list never completed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,11 +142,11 @@ async fn predicates_filter_updates_but_not_additions_or_deletions() {
     server.apply(changed).unwrap();
     assert!(polled.at_rest().await.is_empty());
     server.delete(&Resource::pods(), "shop", "p").unwrap();
-    assert_eq!(polled.at_rest().await, ["a"], "of what goes a predicate is not asked");
+    assert_eq!(polled.at_rest().await, ["a"], "deletions skip the predicate");
 
     let api = kube::Api::<ConfigMap>::namespaced(server.client(), "shop");
     api.delete("a", &kube::api::DeleteParams::default()).await.unwrap();
-    assert_eq!(polled.at_rest().await, ["a"], "it is asked to go, and its labels are as they were");
+    assert_eq!(polled.at_rest().await, ["a"], "marked for deletion with unchanged labels");
 }
 
 #[tokio::test(start_paused = true)]

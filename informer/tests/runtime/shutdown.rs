@@ -58,8 +58,8 @@ async fn first_signal_shuts_down_gracefully_and_second_at_once() {
     server.wait_for_watchers(1).await;
     raise(Signal::SIGTERM).unwrap();
     server.wait_for_watchers(0).await;
-    assert!(!runs.end.is_closed(), "what runs goes on");
+    assert!(!runs.end.is_closed(), "running reconciles continue");
     raise(Signal::SIGTERM).unwrap();
     assert!(polled.rest_within(Duration::from_secs(60)).await.is_empty());
-    runs.end.closed().await; // what ran is stopped
+    runs.end.closed().await; // the running reconcile is stopped
 }

@@ -30,7 +30,7 @@ async fn store_has_the_methods_of_kube() {
     assert_eq!(store.len(), 2);
     assert!(store.get(&ObjectRef::new("1").within("shop")).is_some());
     assert!(store.get(&ObjectRef::new("1").within("other")).is_none());
-    assert!(store.get(&ObjectRef::new("1")).is_none(), "it has a namespace");
+    assert!(store.get(&ObjectRef::new("1")).is_none(), "the object has a namespace");
     let names = |mut maps: Vec<std::sync::Arc<_>>| {
         maps.sort_by_key(|map| name(map));
         maps.iter().map(|map| name(map)).collect::<Vec<_>>()

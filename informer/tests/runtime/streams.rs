@@ -77,18 +77,18 @@ async fn owners_in_the_old_and_the_last_state_of_a_deletion_are_reconciled() {
     for name in ["a", "b"] {
         server.apply(map(name, "1")).unwrap();
     }
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let of = |owner| serde_json::from_value::<Pod>(pod("p", &[owner])).unwrap();
     let maps = SharedInformer::for_stream(watched::<ConfigMap>(&server)).build().unwrap();
-    let pods = stream::poll_fn(move |context| told.poll_recv(context)).map(Ok);
+    let pods = stream::poll_fn(move |context| received.poll_recv(context)).map(Ok);
     let pods = SharedInformer::for_stream(pods).build().unwrap();
     run(&maps);
     run(&pods);
     for event in [Event::Init, Event::InitApply(of("a")), Event::InitDone] {
-        tell.send(event).unwrap();
+        sender.send(event).unwrap();
     }
     let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
     assert_eq!(polled.at_rest().await, ["a", "b"]);
-    tell.send(Event::Delete(of("b"))).unwrap();
+    sender.send(Event::Delete(of("b"))).unwrap();
     assert_eq!(polled.at_rest().await, ["a", "b"]);
 }

@@ -109,12 +109,12 @@ async fn mapper_that_panics_for_one_state_still_maps_the_other() {
     assert_eq!(polled.at_rest().await, ["a"]);
     for (maps, mapped) in [("bad", "a"), ("b", "b")] {
         server.apply(of(maps)).unwrap();
-        let told = polled.at_rest().await;
+        let received = polled.at_rest().await;
         assert!(
-            told.len() == 2
-                && told.contains(&mapped.to_owned())
-                && told.iter().any(|told| told.contains("a bug")),
-            "{told:?}"
+            received.len() == 2
+                && received.contains(&mapped.to_owned())
+                && received.iter().any(|received| received.contains("a bug")),
+            "{received:?}"
         );
     }
 }
@@ -132,10 +132,11 @@ async fn panicking_predicate_hides_no_update() {
     server.apply(map("a", "bad")).unwrap();
     assert_eq!(polled.next().await, "a");
     server.apply(map("a", "3")).unwrap();
-    let told = polled.at_rest().await;
+    let received = polled.at_rest().await;
     assert!(
-        told.contains(&"a".to_owned()) && told.iter().any(|told| told.contains("a bug")),
-        "{told:?}"
+        received.contains(&"a".to_owned())
+            && received.iter().any(|received| received.contains("a bug")),
+        "{received:?}"
     );
 }
 
@@ -159,5 +160,5 @@ async fn trigger_streams_reconcile_one_object_or_all() {
     drop((one, all));
     server.wait_for_watchers(1).await;
     server.apply(map("a", "2")).unwrap();
-    assert_eq!(polled.next().await, "a", "it goes on without them");
+    assert_eq!(polled.next().await, "a", "the controller continues without the streams");
 }

@@ -1,6 +1,6 @@
 //! Events of kube watchers, fed into queues.
 
-#![allow(clippy::unnecessary_wraps)] // What a watcher tells is a result.
+#![allow(clippy::unnecessary_wraps)] // A watcher yields results.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use tokio::task::yield_now;
 use super::rig::{name, typed, value};
 
 type Queue = DeltaFifo<ConfigMap, KubeMeta>;
-type Told = Result<Event<ConfigMap>, Error>;
+type WatcherResult = Result<Event<ConfigMap>, Error>;
 
 fn store() -> IndexerBuilder<ConfigMap, KubeMeta> {
     Indexer::builder(KeyFunc::meta_namespace(KubeMeta))
@@ -38,27 +38,27 @@ fn with(
     Arc::new(choose(DeltaFifo::over(store().build().unwrap()).track_applied(true)).build())
 }
 
-fn init() -> Told {
+fn init() -> WatcherResult {
     Ok(Event::Init)
 }
 
-fn listed(name: &str, version: u32) -> Told {
+fn listed(name: &str, version: u32) -> WatcherResult {
     Ok(Event::InitApply(typed(name, version)))
 }
 
-fn done() -> Told {
+fn done() -> WatcherResult {
     Ok(Event::InitDone)
 }
 
-fn applied(name: &str, version: u32) -> Told {
+fn applied(name: &str, version: u32) -> WatcherResult {
     Ok(Event::Apply(typed(name, version)))
 }
 
-fn deleted(name: &str, version: u32) -> Told {
+fn deleted(name: &str, version: u32) -> WatcherResult {
     Ok(Event::Delete(typed(name, version)))
 }
 
-fn failed() -> Told {
+fn failed() -> WatcherResult {
     Err(Error::NoResourceVersion)
 }
 
@@ -66,10 +66,10 @@ fn failed() -> Told {
 /// reported errors.
 async fn feed_all(
     target: &Arc<impl Target<ConfigMap>>,
-    told: impl IntoIterator<Item = Told>,
+    received: impl IntoIterator<Item = WatcherResult>,
 ) -> Vec<String> {
-    let told: Vec<_> = told.into_iter().collect();
-    let one_by_one = stream::iter(told).then(|event| async {
+    let received: Vec<_> = received.into_iter().collect();
+    let one_by_one = stream::iter(received).then(|event| async {
         yield_now().await;
         event
     });
@@ -96,7 +96,7 @@ fn shown(change: &Change<'_, ConfigMap>) -> String {
         Change::Updated { old, new, .. } => format!("{}={}>{}", name(new), value(old), value(new)),
         Change::Deleted { last, old } => {
             let sign = if last.is_tombstone() { '!' } else { '-' };
-            let last = last.object().or(*old).expect("it was known");
+            let last = last.object().or(*old).expect("the object was known");
             format!("{sign}{}={}", name(last), value(last))
         }
     }
@@ -127,8 +127,8 @@ async fn list_adds_listed_objects_and_deletes_the_others() {
 async fn long_list_is_queued_in_pages() {
     let queue = queue();
     let all = (0..1_203).map(|number| listed(&number.to_string(), number + 1));
-    let told = stream::iter([init()].into_iter().chain(all)).chain(stream::pending());
-    let mut feeding = Box::pin(feed(told, queue.clone(), |_| ()));
+    let received = stream::iter([init()].into_iter().chain(all)).chain(stream::pending());
+    let mut feeding = Box::pin(feed(received, queue.clone(), |_| ()));
     let mut pages = Vec::new();
     while pages.iter().sum::<usize>() < 1_203 {
         assert_eq!(feeding.as_mut().now_or_never(), None);
@@ -142,8 +142,8 @@ async fn long_list_is_queued_in_pages() {
 #[tokio::test(start_paused = true)]
 async fn changes_and_deletions_are_queued_as_such() {
     let queue = with_a_and_b().await;
-    let told = [applied("a", 3), deleted("b", 4), applied("c", 5), deleted("never known", 6)];
-    assert!(feed_all(&queue, told).await.is_empty());
+    let received = [applied("a", 3), deleted("b", 4), applied("c", 5), deleted("never known", 6)];
+    assert!(feed_all(&queue, received).await.is_empty());
     assert_eq!(handle(&queue), ["+c=5", "-b=4", "a=1>3"]);
 }
 
@@ -160,7 +160,7 @@ async fn incomplete_list_deletes_nothing() {
     }
     feed_all(&queue, [init(), listed("a", 1), init(), listed("b", 2), done()]).await;
     handle(&queue);
-    assert_eq!(stored(&queue.store()), ["b"], "what the first of the two showed does not count");
+    assert_eq!(stored(&queue.store()), ["b"], "objects of the first list do not count");
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,7 +190,7 @@ async fn queue_is_synced_once_a_complete_list_is_handled() {
 #[tokio::test(start_paused = true)]
 async fn errors_are_reported_and_end_neither_list_nor_stream() {
     let queue = with_a_and_b().await;
-    let told = [
+    let received = [
         failed(),
         init(),
         listed("a", 1),
@@ -200,7 +200,7 @@ async fn errors_are_reported_and_end_neither_list_nor_stream() {
         failed(),
         applied("c", 3),
     ];
-    let errors = feed_all(&queue, told).await;
+    let errors = feed_all(&queue, received).await;
     assert_eq!(errors.len(), 3);
     assert!(errors[0].contains("no metadata.resourceVersion"), "{errors:?}");
     handle(&queue);
@@ -221,18 +221,18 @@ async fn list_without_a_beginning_is_ignored_and_reported() {
 #[tokio::test(start_paused = true)]
 async fn list_that_began_last_wins_over_another_stream() {
     let queue = with_a_and_b().await;
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let (note, mut errors) = mpsc::unbounded_channel();
-    let first = stream::poll_fn(move |context| told.poll_recv(context));
+    let first = stream::poll_fn(move |context| received.poll_recv(context));
     let feeding = feed(first, queue.clone(), move |error| drop(note.send(error.to_string())));
     let mut feeding = Box::pin(feeding);
-    tell.send(init()).unwrap();
+    sender.send(init()).unwrap();
     assert_eq!(feeding.as_mut().now_or_never(), None);
     feed_all(&queue, [init(), listed("b", 3), done()]).await;
     for late in [listed("a", 1), listed("c", 9), done(), applied("d", 10)] {
-        tell.send(late).unwrap();
+        sender.send(late).unwrap();
     }
-    drop(tell);
+    drop(sender);
     feeding.await.unwrap();
     assert!(errors.recv().await.unwrap().contains("superseded by a newer one"));
     assert!(errors.recv().await.unwrap().contains("given up for the error before"));
@@ -244,9 +244,9 @@ async fn stream_is_not_polled_while_the_queue_is_full() {
     let queue = with(|queue| queue.high_water(2));
     let taken = Arc::new(Mutex::new(0));
     let count = taken.clone();
-    let told = stream::iter((1..=5).map(|number| applied("a", number)))
+    let received = stream::iter((1..=5).map(|number| applied("a", number)))
         .inspect(move |_| *count.lock() += 1);
-    let mut feeding = Box::pin(feed(told, queue.clone(), |_| ()));
+    let mut feeding = Box::pin(feed(received, queue.clone(), |_| ()));
     for most in [2, 4, 5] {
         assert_eq!(feeding.as_mut().now_or_never().is_some(), most == 5);
         assert_eq!(*taken.lock(), most);
@@ -257,15 +257,15 @@ async fn stream_is_not_polled_while_the_queue_is_full() {
 #[tokio::test(start_paused = true)]
 async fn listed_objects_are_queued_without_waiting_for_later_ones() {
     let queue = queue();
-    let told = stream::iter([init(), listed("a", 1)]).chain(stream::pending());
-    assert_eq!(feed(told, queue.clone(), |_| ()).now_or_never(), None);
+    let received = stream::iter([init(), listed("a", 1)]).chain(stream::pending());
+    assert_eq!(feed(received, queue.clone(), |_| ()).now_or_never(), None);
     assert_eq!(handle(&queue), ["+a=1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn feed_ends_when_the_queue_is_closed() {
     let queue = queue();
-    let feeding = tokio::spawn(feed(stream::pending::<Told>(), queue.clone(), |_| ()));
+    let feeding = tokio::spawn(feed(stream::pending::<WatcherResult>(), queue.clone(), |_| ()));
     queue.close();
     assert_eq!(feeding.await.unwrap(), Err(Closed));
 }
@@ -291,11 +291,7 @@ async fn relist_whose_newest_object_was_deleted_does_not_lower_the_version() {
     )
     .await;
     handle(&queue);
-    assert_eq!(
-        queue.applied_version().as_deref(),
-        Some("12"),
-        "b was deleted while nobody watched"
-    );
+    assert_eq!(queue.applied_version().as_deref(), Some("12"), "b was deleted without a watch");
 }
 
 #[tokio::test(start_paused = true)]
@@ -341,17 +337,17 @@ async fn list_is_abandoned_if_a_user_function_panics() {
 
 #[tokio::test(start_paused = true)]
 async fn changes_and_deletions_within_a_list_belong_to_it() {
-    let told =
+    let received =
         || [init(), listed("a", 1), applied("b", 3), listed("c", 4), deleted("a", 5), done()];
     let queue = queue();
-    feed_all(&queue, told()).await;
+    feed_all(&queue, received()).await;
     handle(&queue);
     assert_eq!(stored(&queue.store()), ["b", "c"]);
 
     // The in-order queue collects a list first: the list would undo the change, and the deletion
     // would have no effect.
     let in_order = Arc::new(InOrderFifo::over(store().build().unwrap()).build());
-    feed_all(&in_order, told()).await;
+    feed_all(&in_order, received()).await;
     while let Some(mut turn) = in_order.try_pop() {
         turn.apply(|_, _| ()).unwrap();
     }

@@ -1,6 +1,6 @@
-//! In what spans user code of a controller runs. In a process of its own, and each test listens
-//! from its beginning: whether anybody listens to a span is kept for the whole process, so a test
-//! without a subscriber beside these could have it that nobody does.
+//! The spans in which user code of a controller runs. These tests have a process of their own, and
+//! each subscribes at its start: tracing caches per process whether a span has subscribers, so a
+//! test without a subscriber could disable the spans of the others.
 
 #[allow(dead_code)] // Most of it is for the tests of controllers.
 #[path = "../runtime/rig.rs"]
@@ -59,7 +59,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Log {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut shown = Shown(attributes.metadata().name().to_owned());
         attributes.record(&mut shown);
-        context.span(id).expect("it is new").extensions_mut().insert(shown);
+        context.span(id).expect("a new span").extensions_mut().insert(shown);
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
@@ -74,7 +74,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Log {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_reconciler_logs_says_of_which_object() {
+async fn logs_of_a_reconciler_are_in_a_span_with_its_object() {
     let (log, _listens) = Log::listening();
     let server = server();
     server.apply(map("a", "1")).unwrap();
@@ -153,7 +153,7 @@ async fn predicates_and_mappers_run_in_the_span_of_their_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_that_ask_for_reconciles_run_in_the_span_that_polls_the_controller() {
+async fn trigger_streams_run_in_the_span_that_polls_the_controller() {
     let (log, _listens) = Log::listening();
     let server = server();
     let asks = futures_util::stream::once(async {

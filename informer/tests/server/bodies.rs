@@ -1,4 +1,4 @@
-//! Bodies that are whole, cut, garbage, or that do not end.
+//! Bodies that are complete, cut, corrupted, or that never end.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::rig::{applied, map, maps, run, server, stored, up_to_date};
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_and_then_what_changes() {
+async fn streamed_list_is_followed_by_changes_in_the_same_watch() {
     let (server, resource) = (server(), Resource::config_maps());
     server.apply(map("shop", "a", "1")).unwrap();
     server.apply(map("shop", "b", "2")).unwrap();
@@ -21,12 +21,12 @@ async fn a_streamed_list_and_then_what_changes() {
     server.apply(map("bank", "c", "ä")).unwrap();
     up_to_date(&server, &fifo, &resource).await;
     assert_eq!(stored(&fifo), ["bank/c=ä", "shop/a=3"]);
-    assert_eq!(server.requests().len(), 1, "one watch brought it all");
+    assert_eq!(server.requests().len(), 1, "a single watch");
     assert!(server.requests()[0].sends_initial_events());
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_a_streamed_list_is_refused_it_lists_and_watches() {
+async fn refused_streamed_list_is_replaced_by_list_and_watch() {
     for refused in [WatchLists::Forbidden, WatchLists::Failing] {
         let server = ApiServer::builder()
             .resource(Resource::config_maps())
@@ -47,7 +47,7 @@ async fn where_a_streamed_list_is_refused_it_lists_and_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_streamed_lists_are_cut_off_each_time_it_lists_after_three() {
+async fn three_cut_streamed_lists_are_followed_by_a_list() {
     let faults =
         [Fault::refused, || Fault::broken(After::Bytes(0)), || Fault::cut(After::Bytes(0))];
     for fault in faults {
@@ -68,7 +68,7 @@ async fn where_streamed_lists_are_cut_off_each_time_it_lists_after_three() {
     }
 }
 
-/// What the server answers to a list or watch of its one small object.
+/// Returns the server's answer to a list or watch of its one small object.
 async fn answer(query: &str) -> String {
     let request =
         http::Request::get(format!("/api/v1/configmaps?{query}")).body(Vec::new()).unwrap();
@@ -84,10 +84,10 @@ fn with_one() -> ApiServer {
     server
 }
 
-/// A body of that many bytes is spoiled before each of them: that is told, and everything is read
-/// again.
+/// Spoils a body before each of its `bytes` bytes, and checks that the error is reported and
+/// everything is read again.
 async fn spoiled_at_any_place(bytes: usize, is_streamed: bool) {
-    // With a quote, since in a string anything else would be text.
+    // The garbage is a quote, because other bytes would be valid inside a string.
     let faults: [fn(After) -> Fault; 3] =
         [Fault::broken, Fault::cut, |after| Fault::garbage(after, "\"<html>")];
     for (number, fault) in faults.into_iter().enumerate() {
@@ -101,26 +101,26 @@ async fn spoiled_at_any_place(bytes: usize, is_streamed: bool) {
             let error = errors.try_recv().unwrap_or_default();
             let expected = if is_streamed { "a watch failed" } else { "a list failed" };
             assert!(error.contains(expected), "fault {number} at {place}: {error}");
-            // So that this reflector ends.
+            // Ends this reflector.
             fifo.close();
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_cut_or_broken_at_any_place_is_read_again() {
+async fn list_cut_or_broken_at_any_byte_is_read_again() {
     let body = answer("limit=500&resourceVersion=0").await;
     spoiled_at_any_place(body.trim_end().len(), false).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_cut_or_broken_at_any_place_is_read_again() {
+async fn streamed_list_cut_or_broken_at_any_byte_is_read_again() {
     let initial = "watch=1&allowWatchBookmarks=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
     spoiled_at_any_place(answer(initial).await.len(), true).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_cut_in_the_middle_of_a_line_goes_on_after_the_last_whole_one() {
+async fn watch_cut_within_a_line_resumes_after_the_last_complete_one() {
     for fault in [
         Fault::cut(After::Bytes(400)),
         Fault::broken(After::Bytes(400)),
@@ -144,12 +144,12 @@ async fn a_watch_cut_in_the_middle_of_a_line_goes_on_after_the_last_whole_one() 
         up_to_date(&server, &fifo, &Resource::config_maps()).await;
         assert_eq!(stored(&fifo), ["shop/a=8"]);
         let lists = server.requests().iter().filter(|request| request.verb() == Verb::List).count();
-        assert_eq!(lists, 1, "it need not list again");
+        assert_eq!(lists, 1, "no further list");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn watch_events_of_an_unknown_type_are_passed_over_without_a_relist() {
+async fn watch_events_of_an_unknown_type_are_skipped_without_a_relist() {
     for unknown in
         [r#"{"type":"CHECKPOINT","object":{"metadata":{"resourceVersion":"1"}}}"#, r#"{"type":7}"#]
     {
@@ -165,14 +165,14 @@ async fn watch_events_of_an_unknown_type_are_passed_over_without_a_relist() {
         server.apply(map("shop", "a", "2")).unwrap();
         up_to_date(&server, &fifo, &resource).await;
         assert_eq!(stored(&fifo), ["shop/a=2"]);
-        assert!(errors.try_recv().is_err(), "{unknown}: it is no error");
+        assert!(errors.try_recv().is_err(), "{unknown}: not an error");
         let verbs: Vec<_> = server.requests().iter().map(Request::verb).collect();
         assert_eq!(verbs, [Verb::List, Verb::Watch], "{unknown}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_refused_or_silent_is_tried_again() {
+async fn refused_or_silent_connection_is_retried() {
     for fault in [Fault::refused(), Fault::silence()] {
         let server = server();
         server.apply(map("shop", "a", "1")).unwrap();
@@ -189,7 +189,7 @@ async fn a_connection_that_is_refused_or_silent_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_gone_leads_to_a_list_and_deletions_that_were_missed_are_told() {
+async fn expired_version_leads_to_a_list_that_delivers_missed_deletions() {
     let (server, resource) = (server(), Resource::config_maps());
     server.apply(map("shop", "a", "1")).unwrap();
     server.apply(map("shop", "b", "2")).unwrap();
@@ -197,7 +197,7 @@ async fn a_version_that_is_gone_leads_to_a_list_and_deletions_that_were_missed_a
     let mut errors = run(maps(&server), &fifo, |builder| builder.watch_list(false));
     fifo.wait_for_sync_async().await.unwrap();
     server.wait_for_watchers(1).await;
-    // As an event, and then as an HTTP status.
+    // First as an event, then as an HTTP status.
     server.fault(Fault::status(status::expired("too old")).on(Verb::Watch));
     server.error_watches(status::expired("too old"));
     server.delete(&resource, "shop", "b").unwrap();
@@ -210,7 +210,7 @@ async fn a_version_that_is_gone_leads_to_a_list_and_deletions_that_were_missed_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_told_twice_after_a_reconnect_do_no_harm() {
+async fn events_repeated_after_a_reconnect_are_harmless() {
     let (server, resource) = (server(), Resource::config_maps());
     let fifo = applied();
     let _errors = run(maps(&server), &fifo, |builder| builder.watch_list(false));

@@ -1,4 +1,4 @@
-//! kube's client as it is by default repeats requests; those of a reflector it must not.
+//! kube's default client retries requests. Those of a reflector must not be retried.
 
 use std::time::Duration;
 
@@ -10,18 +10,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// Answers every request with this status: its address, and the heads of the requests.
+/// Answers every request with this status. Returns the server's address and the heads of the
+/// requests.
 async fn refusing(status: &'static str) -> (String, watch::Receiver<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let (tell, asked) = watch::channel(Vec::new());
+    let (sender, asked) = watch::channel(Vec::new());
     tokio::spawn(async move {
         while let Ok((mut connection, _)) = listener.accept().await {
             let mut request = Vec::new();
             while !request.ends_with(b"\r\n\r\n")
                 && connection.read_buf(&mut request).await.is_ok_and(|read| read > 0)
             {}
-            tell.send_modify(|asked| asked.push(String::from_utf8_lossy(&request).to_lowercase()));
+            sender
+                .send_modify(|asked| asked.push(String::from_utf8_lossy(&request).to_lowercase()));
             let answer = format!(
                 "HTTP/1.1 {status}\r\nRetry-After: 7\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy"
             );
@@ -36,7 +38,7 @@ fn lists(heads: &[String]) -> usize {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_seen_at_once_and_sent_once() {
+async fn refused_request_is_reported_at_once_and_sent_once() {
     for (status, code) in [
         ("429 Too Many Requests", 429),
         ("503 Service Unavailable", 503),
@@ -54,7 +56,7 @@ async fn a_refused_request_is_seen_at_once_and_sent_once() {
         };
         let errors = tokio::select! {
             errors = answers => errors,
-            _ = asked.wait_for(|heads| lists(heads) > 1 || heads.len() > 2) => panic!("the client asked again by itself"),
+            _ = asked.wait_for(|heads| lists(heads) > 1 || heads.len() > 2) => panic!("the client retried"),
         };
         for error in errors {
             assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
@@ -71,7 +73,7 @@ async fn a_refused_request_is_seen_at_once_and_sent_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_unreachable() {
+async fn absent_server_is_reported_as_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

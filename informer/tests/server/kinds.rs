@@ -1,4 +1,4 @@
-//! Typed objects, dynamic ones, custom ones, metadata alone; a namespace, several, a selector.
+//! Typed, dynamic and custom objects, and metadata only; one namespace, several, and selectors.
 
 use deltafifo_informer::KubeListerWatcher;
 use deltafifo_informer::lister_watcher::{ListerWatcher, Merged};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::rig::{applied, map, run, server, stored, up_to_date};
 
 #[tokio::test(start_paused = true)]
-async fn dynamic_objects_of_a_list_say_their_types() {
+async fn dynamic_objects_of_a_list_have_kind_and_api_version() {
     for watch_list in [false, true] {
         let server = server();
         server.apply(map("shop", "a", "1")).unwrap();
@@ -31,7 +31,7 @@ async fn dynamic_objects_of_a_list_say_their_types() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_metadata_nothing_else_is_asked_for() {
+async fn metadata_source_requests_metadata_only() {
     for watch_list in [false, true] {
         let server = server();
         server.apply(map("shop", "a", "1")).unwrap();
@@ -50,7 +50,7 @@ async fn of_metadata_nothing_else_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_out_is_in_no_object_of_lists_and_watches() {
+async fn pruned_fields_are_in_no_listed_or_watched_object() {
     for watch_list in [false, true] {
         let server = server();
         server.apply(map("shop", "a", "1")).unwrap();
@@ -73,7 +73,7 @@ async fn what_is_left_out_is_in_no_object_of_lists_and_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_custom_resource_is_waited_for_until_its_definition_is_there() {
+async fn custom_resource_is_retried_until_its_definition_exists() {
     let api = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Shop"));
     let server = ApiServer::builder().build();
     let source = KubeListerWatcher::new::<DynamicObject>(server.client(), &api, None);
@@ -96,7 +96,7 @@ async fn a_custom_resource_is_waited_for_until_its_definition_is_there() {
     assert_eq!(fifo.store().get_by_key("default/a").unwrap().data["open"], true);
 }
 
-/// A custom resource whose objects are not all as its type has them.
+/// A custom resource, some of whose objects do not fit its type.
 #[derive(Clone, Debug, Deserialize)]
 struct ShopSpec {
     open: bool,
@@ -105,7 +105,7 @@ struct ShopSpec {
 type Shop = Object<ShopSpec, NotUsed>;
 
 #[tokio::test(start_paused = true)]
-async fn a_custom_object_that_its_type_does_not_fit_is_told_of_and_kept_as_it_was() {
+async fn custom_object_that_does_not_fit_its_type_is_reported_and_kept() {
     let api = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Shop"));
     let resource = Resource::custom(api.clone(), Scope::Namespaced);
     let shop = |name: &str, open: Value| {
@@ -127,7 +127,7 @@ async fn a_custom_object_that_its_type_does_not_fit_is_told_of_and_kept_as_it_wa
                 .unwrap()
                 .starts_with(r#"object "town/never" of version "2" cannot be read"#)
         );
-        // By an event, and then by a relist as well.
+        // Reported for an event, and then again for a relist.
         server.wait_for_watchers(1).await;
         server.apply(shop("first", json!("perhaps"))).unwrap();
         assert!(
@@ -138,9 +138,9 @@ async fn a_custom_object_that_its_type_does_not_fit_is_told_of_and_kept_as_it_wa
                 .starts_with(r#"object "town/first" of version "4" cannot be read"#)
         );
         server.error_watches(status::expired("too old"));
-        for told in ["too old", "town/first", "town/never"] {
+        for received in ["too old", "town/first", "town/never"] {
             let error = errors.recv().await.unwrap();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(received), "{error}");
         }
         up_to_date(&server, &fifo, &resource).await;
         assert_eq!(fifo.store().list_keys(), ["town/first"]);
@@ -148,7 +148,7 @@ async fn a_custom_object_that_its_type_does_not_fit_is_told_of_and_kept_as_it_wa
         let requests = server.requests();
         let lists =
             |request: &&Request| request.verb() == Verb::List || request.sends_initial_events();
-        assert_eq!(requests.iter().filter(lists).count(), 2, "nothing is listed again for it");
+        assert_eq!(requests.iter().filter(lists).count(), 2, "no further list");
         server.apply(shop("first", json!(false))).unwrap();
         up_to_date(&server, &fifo, &resource).await;
         assert!(!fifo.store().get_by_key("town/first").unwrap().spec.open);
@@ -156,7 +156,7 @@ async fn a_custom_object_that_its_type_does_not_fit_is_told_of_and_kept_as_it_wa
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selector_is_part_of_every_request() {
+async fn selector_is_part_of_every_request() {
     let (server, resource) = (server(), Resource::config_maps());
     server.apply(map("shop", "a", "1")).unwrap();
     server.apply(map("shop", "b", "2")).unwrap();
@@ -170,11 +170,11 @@ async fn a_selector_is_part_of_every_request() {
     server.apply(map("shop", "b", "3")).unwrap();
     server.apply(map("shop", "a", "2")).unwrap();
     up_to_date(&server, &fifo, &resource).await;
-    assert_eq!(stored(&fifo), ["shop/b=3"], "what it does not match any more is gone");
+    assert_eq!(stored(&fifo), ["shop/b=3"], "objects that stopped matching are deleted");
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_that_are_added_twice_hold_together() {
+async fn repeated_selectors_are_combined() {
     let server = server();
     for (namespace, name, data) in
         [("shop", "a", "1"), ("shop", "b", "1"), ("shop", "c", "2"), ("bank", "a", "1")]
@@ -212,7 +212,7 @@ async fn parameter_that_would_be_sent_twice_is_reported_and_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_namespaces_are_one() {
+async fn several_namespaces_act_as_one_source() {
     let server = server();
     for namespace in ["shop", "bank", "home"] {
         server.apply(map(namespace, "a", "1")).unwrap();

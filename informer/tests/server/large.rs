@@ -1,4 +1,4 @@
-//! Objects that are large, and objects that are too large.
+//! Large objects, and objects that are too large.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -32,12 +32,13 @@ use super::rig::{Queue, applied, run};
 const MIB: usize = 1 << 20;
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The budget is one for the process: whoever sets it is alone.
+/// The budget is global to the process, so a test that sets it runs alone.
 static BUDGET: RwLock<()> = RwLock::const_new(());
 
 type Frames = BoxStream<'static, Bytes>;
 
-/// These bodies, one after the other, for lists and for watches; then nothing more.
+/// Returns a source with these bodies, one after the other, for lists and for watches. After them
+/// requests are never answered.
 fn source<K: kube::Resource<DynamicType = ()>>(
     lists: impl IntoIterator<Item = Frames>,
     watches: impl IntoIterator<Item = Frames>,
@@ -60,19 +61,19 @@ fn source<K: kube::Resource<DynamicType = ()>>(
     KubeListerWatcher::new::<K>(Client::new(service_fn(answer), "default"), &(), None)
 }
 
-/// A body in frames of so many bytes.
+/// Returns a body in frames of this many bytes.
 fn framed(body: String, frame: usize) -> Frames {
     let body = Bytes::from(body);
     let frames: Vec<_> = body.chunks(frame).map(|frame| body.slice_ref(frame)).collect();
     stream::iter(frames).boxed()
 }
 
-/// A body in such frames that stays open.
+/// Returns a body in frames that stays open.
 fn open(body: String, frame: usize) -> Frames {
     framed(body, frame).chain(stream::pending()).boxed()
 }
 
-/// A map of so many bytes, or a small one.
+/// Returns a map of this many bytes, or a small one.
 fn map(name: &str, version: u32, bytes: usize) -> String {
     let map = |data: &str| {
         format!(
@@ -110,8 +111,8 @@ enum Way {
     Watch,
 }
 
-/// A source that brings these objects, the first by an event of a watch that was there before if
-/// it is that way, and then c@100.
+/// Returns a source of these objects by `way`, followed by c@100. With `Watch` they are events of
+/// an open watch.
 fn by(way: Way, objects: &[String], frame: usize) -> KubeListerWatcher {
     let added = objects.iter().map(|object| event("ADDED", object)).collect::<String>();
     let later = event("ADDED", &map("c", 100, 0)) + &bookmark(100, false);
@@ -124,10 +125,10 @@ fn by(way: Way, objects: &[String], frame: usize) -> KubeListerWatcher {
     }
 }
 
-/// Names and versions of what is stored, once what came up to `version` is.
+/// Returns names and versions of the stored objects, once everything up to `version` is stored.
 async fn stored_at(fifo: &Queue<ConfigMap>, version: &str) -> Vec<String> {
     let applied = timeout(HOUR, fifo.wait_for_resource_version_async(version)).await;
-    applied.expect("later events come").expect("the queue is open");
+    applied.expect("later events arrive").expect("the queue is open");
     let shown = |map: &Arc<ConfigMap>| {
         let metadata = &map.metadata;
         format!(
@@ -146,7 +147,7 @@ fn streaming(way: Way) -> impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorB
 }
 
 #[tokio::test(start_paused = true)]
-async fn object_of_nine_mib_blocks_nothing_however_it_comes() {
+async fn object_of_nine_mib_blocks_nothing_in_list_stream_or_watch() {
     let _shared = BUDGET.read().await;
     for way in [Way::List, Way::Stream, Way::Watch] {
         for frame in [16 << 10, MIB, usize::MAX] {
@@ -165,7 +166,7 @@ async fn object_of_nine_mib_blocks_nothing_however_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limit_is_the_same_however_the_object_comes() {
+async fn size_limit_is_equal_for_list_stream_and_watch() {
     let _shared = BUDGET.read().await;
     for limit in [1000, 2 * MIB] {
         for way in [Way::List, Way::Stream, Way::Watch] {
@@ -187,7 +188,7 @@ async fn limit_is_the_same_however_the_object_comes() {
                     &format!("max_object_size is {limit}"),
                 ];
                 assert!(
-                    says.iter().all(|said| error.contains(said)),
+                    says.iter().all(|part| error.contains(part)),
                     "{way:?} by {frame}, limit {limit}: {error}"
                 );
                 assert!(errors.try_recv().is_err(), "{way:?} by {frame}, limit {limit}");
@@ -210,15 +211,18 @@ async fn pod_whose_arguments_grow_sixfold_as_json_is_read() {
     let fifo = applied::<Pod>();
     let source = source::<Pod>([framed(body, 64 << 10)], [watch]);
     let mut errors = run(source, &fifo, |builder| builder.watch_list(false));
-    timeout(HOUR, fifo.wait_for_resource_version_async("6")).await.expect("it comes").unwrap();
-    let pod = fifo.store().get_by_key("a").expect("it is stored");
+    timeout(HOUR, fifo.wait_for_resource_version_async("6"))
+        .await
+        .expect("the version arrives")
+        .unwrap();
+    let pod = fifo.store().get_by_key("a").expect("the object is stored");
     let arguments = pod.spec.as_ref().unwrap().containers[0].args.as_ref().unwrap();
     assert_eq!(arguments[0].len(), 1_468_006);
     assert!(errors.try_recv().is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_good_state_of_an_object_that_grew_too_large_stays_and_a_deletion_counts() {
+async fn oversized_object_keeps_its_last_state_and_its_deletion_counts() {
     let _shared = BUDGET.read().await;
     for frame in [16 << 10, usize::MAX] {
         let big = |name, version| map(name, version, 2 * MIB + 1);
@@ -235,11 +239,11 @@ async fn last_good_state_of_an_object_that_grew_too_large_stays_and_a_deletion_c
         let fifo = applied();
         let mut errors =
             run(source, &fifo, |builder| builder.watch_list(false).max_object_size(2 * MIB));
-        assert_eq!(stored_at(&fifo, "13").await, ["a@1", "b@2"], "by {frame}: d is gone");
+        assert_eq!(stored_at(&fifo, "13").await, ["a@1", "b@2"], "by {frame}: d is deleted");
         assert_eq!(
             stored_at(&fifo, "21").await,
             ["a@1", "c@21", "e@14"],
-            "by {frame}: a is kept, b is gone"
+            "by {frame}: a is kept, b is deleted"
         );
         for key in ["n/a", "n/d", "410", "n/a"] {
             let error = errors.recv().await.unwrap();
@@ -250,7 +254,7 @@ async fn last_good_state_of_an_object_that_grew_too_large_stays_and_a_deletion_c
 }
 
 #[tokio::test(start_paused = true)]
-async fn name_of_an_object_that_is_too_large_is_found_behind_the_limit() {
+async fn name_of_an_oversized_object_is_found_behind_the_limit() {
     let _shared = BUDGET.read().await;
     let late = |version| {
         let data = "x".repeat(3 * MIB);
@@ -275,8 +279,7 @@ async fn name_of_an_object_that_is_too_large_is_found_behind_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_name_of_an_object_that_is_too_large_nothing_is_deleted_by_its_list_or_the_next()
- {
+async fn oversized_object_without_a_name_prevents_deletions_by_its_list_and_the_next() {
     let _shared = BUDGET.read().await;
     let nameless = format!(
         r#"{{"metadata":{{"resourceVersion":"11"}},"data":{{"x":"{}"}}}}"#,
@@ -284,7 +287,7 @@ async fn without_the_name_of_an_object_that_is_too_large_nothing_is_deleted_by_i
     );
     let small = |name| map(name, 1, 0);
     for frame in [64 << 10, usize::MAX] {
-        // Met in a watch, then in a list, then no more.
+        // First in a watch, then in a list, then no longer.
         let lists = [
             list(10, &[small("a"), small("b"), small("d")]),
             list(20, &[small("b")]),
@@ -312,8 +315,8 @@ async fn without_the_name_of_an_object_that_is_too_large_nothing_is_deleted_by_i
     }
 }
 
-/// A list with one object of 3 MiB, in frames of 64 KiB that are counted as they are read, and
-/// that stops for so long in its middle.
+/// Returns a source of a list with one object of 3 MiB, in frames of 64 KiB that are counted as
+/// they are read. The list stops for `stops` in its middle.
 fn counted(stops: Duration) -> (KubeListerWatcher, Arc<AtomicUsize>) {
     let (read, counts) = (Arc::new(AtomicUsize::new(0)), Arc::<AtomicUsize>::default());
     let counter = counts.clone();
@@ -330,7 +333,7 @@ fn counted(stops: Duration) -> (KubeListerWatcher, Arc<AtomicUsize>) {
     (source::<ConfigMap>([frames.boxed()], []), counts)
 }
 
-/// Waits until no more is read for a second. How much has been.
+/// Waits until nothing is read for a second. Returns the number of bytes read.
 async fn at_rest(counts: &AtomicUsize) -> usize {
     loop {
         let before = counts.load(Ordering::SeqCst);
@@ -342,7 +345,7 @@ async fn at_rest(counts: &AtomicUsize) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reflectors_read_large_objects_one_after_the_other_where_the_budget_has_room_for_one() {
+async fn reflectors_read_large_objects_in_turn_if_the_budget_has_room_for_one() {
     let _alone = BUDGET.write().await;
     set_large_object_budget(4 * MIB);
     let lists =
@@ -353,14 +356,14 @@ async fn reflectors_read_large_objects_one_after_the_other_where_the_budget_has_
     let (_errors, _) = (run(first, &one, lists), at_rest(&first_read).await);
     let mut errors = run(second, &other, |builder| lists(builder).silence(Duration::from_secs(2)));
     let read = at_rest(&second_read).await;
-    assert!((MIB..MIB + (128 << 10)).contains(&read), "it waits when it is large: {read}");
+    assert!((MIB..MIB + (128 << 10)).contains(&read), "a large read waits: {read}");
     assert!(!one.has_synced());
     timeout(Duration::from_secs(9), other.wait_for_sync_async())
         .await
-        .expect("it goes on after the first")
+        .expect("it continues after the first")
         .unwrap();
     assert!(one.has_synced());
-    assert!(errors.try_recv().is_err(), "to wait for room is no silence of the server");
+    assert!(errors.try_recv().is_err(), "waiting for room is not silence");
     set_large_object_budget(128 * MIB);
 }
 
@@ -392,12 +395,12 @@ async fn large_objects_of_one_reflector_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reflector_goes_on_when_the_budget_is_held_by_others_that_do_not() {
+async fn reflector_continues_although_stuck_ones_hold_the_budget() {
     let _alone = BUDGET.write().await;
     set_large_object_budget(4 * MIB);
     let lists =
         |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
-    // One server that does not go on, and then one queue that nobody empties.
+    // One server that stops sending, and one queue that nobody empties.
     let store = || Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
     let full = Arc::new(DeltaFifo::over(store()).high_water(1).build());
     let many = [map("x", 1, 0), map("a", 5, 3 * MIB), map("b", 6, 3 * MIB), map("d", 7, 3 * MIB)];
@@ -415,7 +418,7 @@ async fn reflector_goes_on_when_the_budget_is_held_by_others_that_do_not() {
         let (began, fifo) = (Instant::now(), applied());
         let mut errors =
             run(source, &fifo, |builder| lists(builder).silence(Duration::from_secs(2)));
-        timeout(HOUR, fifo.wait_for_sync_async()).await.expect("it is not blocked").unwrap();
+        timeout(HOUR, fifo.wait_for_sync_async()).await.expect("not blocked").unwrap();
         assert!((10..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
         assert!(errors.try_recv().is_err());
         stuck.abort();
@@ -424,7 +427,7 @@ async fn reflector_goes_on_when_the_budget_is_held_by_others_that_do_not() {
     set_large_object_budget(128 * MIB);
 }
 
-/// A body whose frames come each so often.
+/// Returns a body with a frame every `every`.
 fn slow(body: String, frame: usize, every: Duration) -> Frames {
     let each = move |frame| async move {
         sleep(every).await;
@@ -433,7 +436,7 @@ fn slow(body: String, frame: usize, every: Duration) -> Frames {
     framed(body, frame).then(each).boxed()
 }
 
-/// A wrapper that ends each list with its first error, as all did when every error was the end.
+/// A wrapper that ends each list with its first error, as every list did when errors were final.
 struct EndsWithErrors(KubeListerWatcher);
 
 impl ListerWatcher for EndsWithErrors {
@@ -456,7 +459,7 @@ impl ListerWatcher for EndsWithErrors {
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_that_ends_at_an_object_that_is_too_large_deletes_nothing() {
+async fn list_that_ends_at_an_oversized_object_deletes_nothing() {
     let _shared = BUDGET.read().await;
     let all = |version, bytes| {
         list(version, &[map("a", version, 0), map("b", version, bytes), map("c", version, 0)])
@@ -477,11 +480,11 @@ async fn list_that_ends_at_an_object_that_is_too_large_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn object_on_its_way_is_no_silence_of_the_server() {
+async fn slowly_received_object_is_not_reported_as_silence() {
     let _shared = BUDGET.read().await;
     let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
-    // A list's item below a MiB, in two minutes; and a watch's event of 12 MiB, beyond the end of
-    // the watch.
+    // An item of a list, below one MiB, in two minutes; and a watch event of 12 MiB, past the end
+    // of the watch.
     let item = slow(list(5, &[map("a", 5, MIB - 100)]), 8 << 10, second);
     let event = slow(event("MODIFIED", &map("a", 6, 12 * MIB)), 16 << 10, second);
     let (fifo, watch) = (applied(), event.chain(open(bookmark(7, false), MIB)).boxed());
@@ -492,7 +495,7 @@ async fn object_on_its_way_is_no_silence_of_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watch_of_only_unknown_events_is_neither_silent_nor_empty() {
+async fn watch_with_only_unknown_events_is_neither_silent_nor_empty() {
     let unknown = || {
         let each = |()| async {
             sleep(Duration::from_secs(10)).await;
@@ -509,7 +512,7 @@ async fn watch_of_only_unknown_events_is_neither_silent_nor_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_of_many_large_objects_is_complete_beside_a_budget_that_is_stuck() {
+async fn list_of_many_large_objects_completes_although_the_budget_is_stuck() {
     let _alone = BUDGET.write().await;
     set_large_object_budget(2 * MIB);
     let (stuck, _) = counted(2 * HOUR);
@@ -517,7 +520,7 @@ async fn list_of_many_large_objects_is_complete_beside_a_budget_that_is_stuck() 
         |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
     let _stuck = run(stuck, &applied(), choose);
     sleep(Duration::from_secs(1)).await;
-    // Two reflectors, so that one that goes on without a share keeps the other from nothing.
+    // Two reflectors, to show that a reflector without a share does not block the other.
     let many: Vec<_> = (0..30).map(|number| map(&number.to_string(), 1, MIB + 1)).collect();
     let (began, queues) = (Instant::now(), [applied(), applied()]);
     let mut errors = Vec::new();
@@ -530,8 +533,8 @@ async fn list_of_many_large_objects_is_complete_beside_a_budget_that_is_stuck() 
         sleep(Duration::from_secs(5)).await;
     }
     for (queue, errors) in queues.iter().zip(&mut errors) {
-        timeout(HOUR, queue.wait_for_sync_async()).await.expect("it is not blocked").unwrap();
-        assert!(errors.try_recv().is_err(), "to wait for room is no time of the server's");
+        timeout(HOUR, queue.wait_for_sync_async()).await.expect("not blocked").unwrap();
+        assert!(errors.try_recv().is_err(), "waiting for room does not count as server time");
     }
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     set_large_object_budget(128 * MIB);

@@ -1,4 +1,4 @@
-//! A list of many pages, and an expired token between two of them.
+//! A list of many pages, and a token that expires between two of them.
 
 use deltafifo_testkit::{Fault, Resource, Verb, status};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::rig::{applied, map, maps, run, server, stored};
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_decodes_and_tells_only_what_changed() {
+async fn relist_decodes_and_delivers_only_changed_objects() {
     const OBJECTS: u64 = 5_000;
     let server = server();
     let text = "x".repeat(100);
@@ -25,7 +25,7 @@ async fn a_relist_decodes_and_tells_only_what_changed() {
     server.wait_for_watchers(1).await;
     fifo.wait_for_resource_version_async(&server.version().to_string()).await.unwrap();
     let after = fifo.store().get_by_key("default/map-7").unwrap();
-    assert!(std::sync::Arc::ptr_eq(&before, &after), "the same object: it was not decoded again");
+    assert!(std::sync::Arc::ptr_eq(&before, &after), "the same object, not decoded again");
     assert_eq!(
         fifo.store().get_by_key("default/map-9").unwrap().data.as_ref().unwrap()["data"],
         "new"
@@ -33,13 +33,13 @@ async fn a_relist_decodes_and_tells_only_what_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_token_that_expires_is_followed_by_a_whole_list_at_least_as_new() {
+async fn expired_page_token_is_followed_by_a_full_list_at_least_as_new() {
     let server = server();
     for number in 0..10 {
         server.apply(map("shop", &format!("map-{number}"), "1")).unwrap();
     }
     let newest = server.version().to_string();
-    // Any version cannot be had, so the newest is asked for, in pages.
+    // A list of any version is refused, so the newest is listed in pages.
     server.fault(Fault::status(status::expired("any")).on(Verb::List));
     let second_page = |request: &deltafifo_testkit::Request| request.continue_token().is_some();
     server.fault(Fault::status(status::expired("the token")).on(Verb::List).when(second_page));

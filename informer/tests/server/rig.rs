@@ -26,7 +26,7 @@ pub fn map(namespace: &str, name: &str, data: &str) -> Value {
     })
 }
 
-/// A queue whose items are applied as they come.
+/// Returns a queue whose items are applied as they arrive.
 pub fn applied<K: Kube + Send + Sync + 'static>() -> Arc<Queue<K>> {
     let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta))
         .build()
@@ -41,25 +41,25 @@ pub fn applied<K: Kube + Send + Sync + 'static>() -> Arc<Queue<K>> {
     fifo
 }
 
-/// Runs a reflector of `source` into `fifo` for as long as the test's runtime lives: its errors.
+/// Runs a reflector of `source` into `fifo` until the test's runtime ends. Returns its errors.
 pub fn run<K: Kube + DeserializeOwned + Send + Sync + 'static>(
     source: impl deltafifo_informer::ListerWatcher,
     fifo: &Arc<Queue<K>>,
     choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
 ) -> mpsc::UnboundedReceiver<String> {
-    let (tell, told) = mpsc::unbounded_channel();
-    let on_error = move |error: &ReflectorError| drop(tell.send(error.to_string()));
+    let (sender, received) = mpsc::unbounded_channel();
+    let on_error = move |error: &ReflectorError| drop(sender.send(error.to_string()));
     let reflector = choose(Reflector::builder(source, fifo.clone()).on_error(on_error)).build();
     tokio::spawn(async move { reflector.run().await });
-    told
+    received
 }
 
-/// All `ConfigMap`s of all namespaces.
+/// Returns a source of all `ConfigMap`s of all namespaces.
 pub fn maps(server: &ApiServer) -> KubeListerWatcher {
     KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None)
 }
 
-/// Waits until what the server has now is applied, which a bookmark tells.
+/// Waits until the server's current state is applied, which a bookmark shows.
 pub async fn up_to_date<K: Send + Sync + 'static>(
     server: &ApiServer,
     fifo: &Queue<K>,
@@ -74,7 +74,7 @@ pub async fn up_to_date<K: Send + Sync + 'static>(
         .expect("the queue is open");
 }
 
-/// Keys and values of what is stored.
+/// Returns keys and values of the stored objects.
 pub fn stored(fifo: &Queue<ConfigMap>) -> Vec<String> {
     let shown = |map: &Arc<ConfigMap>| {
         let key = fifo.key_of(map.as_ref()).expect("it has a name");

@@ -1,4 +1,4 @@
-//! An informer is stopped while handlers come and go, on real threads.
+//! An informer is stopped while handlers are added and removed, on real threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
 
-use super::rig::{Informer, QUEUES, Told, builder, map, run, server};
+use super::rig::{Informer, MapNotification, QUEUES, builder, map, run, server};
 
 const COMERS: u64 = 6;
-/// How many handlers come before it is stopped.
+/// The number of handlers that are added before the stop.
 const BEFORE: usize = 200;
-/// How many of a comer's are there at most.
+/// The largest number of handlers that one task has at a time.
 const HERE: usize = 10;
 
 #[derive(Default)]
@@ -25,14 +25,14 @@ struct Calls {
 
 impl Calls {
     fn note(&self) {
-        // Relaxed: a stop that has ended is ordered behind every call, by the informer's own doing.
+        // Relaxed: the informer itself orders the end of a stop after every call.
         if self.is_stopped.load(Ordering::Relaxed) {
             self.after.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Until it takes no more; those that are left.
+/// Adds and removes handlers until the informer refuses. Returns the remaining ones.
 async fn come_and_go(
     informer: Informer,
     seed: u64,
@@ -45,7 +45,7 @@ async fn come_and_go(
         let options = HandlerOptions::new().buffer(buffers[dice.usize(..buffers.len())]);
         let calls = calls.clone();
         let added = if dice.bool() {
-            informer.add_event_handler_with(options, move |_: Told| calls.note())
+            informer.add_event_handler_with(options, move |_: MapNotification| calls.note())
         } else {
             informer.add_async_handler(options, move |_| {
                 calls.note();
@@ -57,7 +57,7 @@ async fn come_and_go(
             Err(AddHandlerError::Stopped) => return here,
             Err(other) => panic!("{other}"),
         }
-        // Nobody counts any more once it is being stopped.
+        // Once the informer is being stopped, nobody counts any more.
         let _ = came.send(());
         if here.len() > HERE || dice.bool() {
             let gone = here.swap_remove(dice.usize(..here.len()));
@@ -68,7 +68,7 @@ async fn come_and_go(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn stopped_while_handlers_come_and_go_it_ends_all_of_them_and_no_call_follows() {
+async fn stop_ends_concurrently_added_handlers_and_no_call_follows() {
     for queue in QUEUES {
         let server = server();
         for name in 0..50 {
@@ -84,7 +84,7 @@ async fn stopped_while_handlers_come_and_go_it_ends_all_of_them_and_no_call_foll
             .collect();
         for number in 0..BEFORE {
             server.apply(map(&(number % 50).to_string(), &number.to_string())).unwrap();
-            arrivals.recv().await.expect("more come");
+            arrivals.recv().await.expect("more are added");
         }
         informer.stop().await;
         calls.is_stopped.store(true, Ordering::Relaxed);
@@ -95,7 +95,7 @@ async fn stopped_while_handlers_come_and_go_it_ends_all_of_them_and_no_call_foll
                 assert_eq!(handler.depth(), 0);
             }
         }
-        running.await.expect("no panic").expect("it ran once");
-        assert_eq!(calls.after.load(Ordering::Relaxed), 0, "calls after it was stopped");
+        running.await.expect("no panic").expect("the informer ran");
+        assert_eq!(calls.after.load(Ordering::Relaxed), 0, "calls after the stop");
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of changes that a handler has no time for.
+//! Buffer policies: what a slow handler receives.
 
 use deltafifo_informer::shared_informer::{Buffer, HandlerOptions};
 use futures_util::{FutureExt, StreamExt};
@@ -10,7 +10,7 @@ fn buffer(buffer: Buffer) -> HandlerOptions<k8s_openapi::api::core::v1::ConfigMa
 }
 
 #[tokio::test(start_paused = true)]
-async fn compressed_a_key_is_told_from_what_was_told_to_what_is() {
+async fn compressing_buffer_delivers_one_change_from_the_delivered_to_the_current_state() {
     for queue in QUEUES {
         let server = server();
         for name in ["changed", "deleted", "made-again"] {
@@ -30,25 +30,25 @@ async fn compressed_a_key_is_told_from_what_was_told_to_what_is() {
         rig.apply("made-again", "4");
         rig.stored("made-again", "4").await;
         assert_eq!(stream.registration().depth(), 4);
-        let told = [
+        let received = [
             "watch changed=1>3",
             "watch -deleted=3",
             "watch !shop/made-again=1",
             "watch +made-again=4",
         ];
-        assert_eq!(next(&mut stream, 5).await, [&told[..], &["watch +came=3"]].concat());
+        assert_eq!(next(&mut stream, 5).await, [&received[..], &["watch +came=3"]].concat());
         assert!(stream.next().now_or_never().is_none());
         assert_eq!(stream.registration().depth(), 0);
         let high_water = stream.registration().high_water();
         assert!(
             (4..=5).contains(&high_water),
-            "{high_water}: also what came and went, unless it did so in the queue"
+            "{high_water}: including short-lived keys, unless the queue compressed them"
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn compressed_it_is_the_object_that_was_told_whose_end_is_told() {
+async fn compressing_buffer_reports_the_end_of_the_delivered_object() {
     for queue in QUEUES {
         let server = server();
         server.apply(map("a", "1")).unwrap();
@@ -69,13 +69,13 @@ async fn compressed_it_is_the_object_that_was_told_whose_end_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn held_back_nothing_is_missed_and_the_informer_waits() {
+async fn hold_back_buffer_loses_nothing_and_the_informer_waits() {
     for queue in QUEUES {
         let rig = Rig::start(server(), queue);
         let mut all = rig.subscribe(buffer(Buffer::HoldBack(2)));
         let mut other = rig.subscribe(HandlerOptions::new());
         rig.informer.wait_for_sync().await.unwrap();
-        assert!(all.next().now_or_never().is_none(), "it has been told that there is nothing");
+        assert!(all.next().now_or_never().is_none(), "the empty initial state was delivered");
         for data in 0..5 {
             rig.apply("a", &data.to_string());
             rig.apply("b", &data.to_string());
@@ -84,13 +84,13 @@ async fn held_back_nothing_is_missed_and_the_informer_waits() {
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        // As many as it may, and what the one worker had in hand: of the queue by key perhaps all
-        // that was pending of a key.
+        // At most the bound, plus the worker's current item, which in a queue by key may contain
+        // all pending deltas of a key.
         assert!((2..=11).contains(&all.registration().depth()), "{}", all.registration().depth());
-        let told = next(&mut all, 10).await;
+        let received = next(&mut all, 10).await;
         for name in ["a", "b"] {
             let of_name: Vec<_> =
-                told.iter().filter(|told| told.contains(&format!("{name}="))).collect();
+                received.iter().filter(|received| received.contains(&format!("{name}="))).collect();
             let expected = [format!("watch +{name}=0")].into_iter();
             let expected =
                 expected.chain((0..4).map(|data| format!("watch {name}={data}>{}", data + 1)));
@@ -100,7 +100,7 @@ async fn held_back_nothing_is_missed_and_the_informer_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_order_and_held_back_order_across_keys_is_kept() {
+async fn in_order_hold_back_buffer_keeps_the_order_across_keys() {
     let rig = Rig::start(server(), QUEUES[1]);
     let mut all = rig.subscribe(buffer(Buffer::HoldBack(1)));
     rig.informer.wait_for_sync().await.unwrap();
@@ -118,7 +118,7 @@ async fn in_order_and_held_back_order_across_keys_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_held_back_for_is_removed_and_the_informer_goes_on() {
+async fn removal_of_the_slow_handler_unblocks_the_informer() {
     let rig = Rig::start(server(), |informer| informer);
     let all = rig.subscribe(buffer(Buffer::HoldBack(1)));
     let mut other = rig.subscribe(HandlerOptions::new());
@@ -134,7 +134,7 @@ async fn who_is_held_back_for_is_removed_and_the_informer_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_changes_were_dropped_everything_is_told_anew() {
+async fn dropped_changes_are_followed_by_all_current_objects() {
     for queue in QUEUES {
         let server = server();
         for name in ["a", "b"] {
@@ -143,7 +143,7 @@ async fn where_changes_were_dropped_everything_is_told_anew() {
         let rig = Rig::start(server, queue);
         let mut stream = rig.subscribe(buffer(Buffer::DropAndResync(3)));
         assert_eq!(next_sorted(&mut stream, 2).await, ["initial *a=1", "initial *b=1"]);
-        assert!(stream.next().now_or_never().is_none(), "so it was told all of it");
+        assert!(stream.next().now_or_never().is_none(), "all objects were delivered");
         stream.registration().wait_for_sync().await.unwrap();
         rig.apply("a", "2");
         rig.delete("b");
@@ -153,8 +153,8 @@ async fn where_changes_were_dropped_everything_is_told_anew() {
         rig.stored("e", "1").await;
         assert!(stream.registration().depth() <= 3);
         assert_eq!(next(&mut stream, 1).await, ["begins"]);
-        let told = next_sorted(&mut stream, 4).await;
-        assert_eq!(told, ["resync +a=2", "resync +c=1", "resync +d=1", "resync +e=1"]);
+        let received = next_sorted(&mut stream, 4).await;
+        assert_eq!(received, ["resync +a=2", "resync +c=1", "resync +d=1", "resync +e=1"]);
         assert_eq!(next(&mut stream, 1).await, ["ends"]);
         rig.apply("a", "3");
         assert_eq!(next(&mut stream, 1).await, ["watch a=2>3"]);

@@ -1,11 +1,11 @@
-//! The dashboard beside the example `metrics` shows what there is.
+//! The dashboard of the example `metrics` shows exactly the existing metrics.
 
 use std::collections::BTreeSet;
 
 use deltafifo_informer::metrics::{ALL, Kind};
 use serde_json::Value;
 
-/// Every query, wherever it stands.
+/// Collects every query, at any depth.
 fn queries<'j>(json: &'j Value, found: &mut Vec<&'j str>) {
     match json {
         Value::Array(all) => all.iter().for_each(|one| queries(one, found)),
@@ -24,7 +24,7 @@ fn queries<'j>(json: &'j Value, found: &mut Vec<&'j str>) {
 }
 
 #[test]
-fn it_shows_every_metric_and_none_that_is_not() {
+fn dashboard_shows_exactly_the_existing_metrics() {
     let dashboard: Value =
         serde_json::from_str(include_str!("../../examples/metrics/dashboard.json")).unwrap();
     let mut all = Vec::new();
@@ -42,7 +42,7 @@ fn it_shows_every_metric_and_none_that_is_not() {
     for shown in &shown {
         assert!(
             ALL.iter().any(|metric| is_of(shown, metric.name, metric.kind)),
-            "there is no {shown}"
+            "missing: {shown}"
         );
     }
     for metric in ALL {

@@ -1,5 +1,5 @@
-//! Objects whose drop panics, wherever an informer drops the last of one: in its store, in
-//! buffers, with a handler.
+//! Objects that panic when they are dropped, wherever an informer drops the last reference: in its
+//! store, in buffers, with a handler.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ type Queue =
     fn(SharedInformerBuilder<Fragile, FragileMeta>) -> SharedInformerBuilder<Fragile, FragileMeta>;
 
 #[tokio::test]
-async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
+async fn object_drop_panics_stop_no_worker_and_no_handler() {
     let queues: [Queue; 2] = [|informer| informer.workers(2), |informer| informer.in_order()];
     for queue in queues {
         let before = broken();
@@ -28,7 +28,7 @@ async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
         server.apply(map("a", "0")).unwrap();
         let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
         let informer = SharedInformer::with_keys(source, KeyFunc::meta_namespace(FragileMeta));
-        // Lists that are abandoned by a panic follow each other at once.
+        // A list that a panic abandons is retried without a delay.
         let soon = || Backoff::new(Duration::ZERO, Duration::ZERO, Duration::MAX);
         let informer =
             queue(informer).reflector(move |reflector| reflector.backoff(soon())).on_error(|_| ());
@@ -40,20 +40,20 @@ async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
 
         let (on_thread, mut thread) = mpsc::unbounded_channel();
         let (in_task, mut task) = mpsc::unbounded_channel();
-        let is_calm = |told: &Notification<Fragile>| match told {
+        let is_calm = |received: &Notification<Fragile>| match received {
             Notification::Added { new, .. } | Notification::Updated { new, .. } => {
                 new.data() == CALM
             }
             _ => false,
         };
         informer
-            .add_event_handler(move |told: Notification<Fragile>| {
-                on_thread.send(is_calm(&told)).unwrap();
+            .add_event_handler(move |received: Notification<Fragile>| {
+                on_thread.send(is_calm(&received)).unwrap();
             })
             .unwrap();
-        let async_handler = move |told: Notification<Fragile>| {
-            in_task.send(is_calm(&told)).unwrap();
-            async move { drop(told) }
+        let async_handler = move |received: Notification<Fragile>| {
+            in_task.send(is_calm(&received)).unwrap();
+            async move { drop(received) }
         };
         informer.add_async_handler(HandlerOptions::new(), async_handler).unwrap();
         let unread = [Buffer::Compress, Buffer::DropAndResync(2), Buffer::HoldBack(1_000)];
@@ -72,10 +72,10 @@ async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
         for name in ["a", "b", "c"] {
             server.apply(map(name, CALM)).unwrap();
         }
-        for told in [&mut thread, &mut task] {
+        for received in [&mut thread, &mut task] {
             let mut calm = 0;
             while calm < 3 {
-                calm += usize::from(told.recv().await.expect("the handler goes on"));
+                calm += usize::from(received.recv().await.expect("the handler continues"));
             }
         }
         unread[0].registration().remove().await;
@@ -84,6 +84,6 @@ async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
         running.await.unwrap().unwrap();
         drop(informer);
         let broken = broken() - before;
-        assert!(broken > 3, "{broken}: the test is about those that do");
+        assert!(broken > 3, "{broken}: too few drops panicked");
     }
 }

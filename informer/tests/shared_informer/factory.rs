@@ -1,4 +1,4 @@
-//! The factory: one informer a kind and scope, started, waited for and shut down together.
+//! The factory: one informer per kind and scope; they start, are awaited and shut down together.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn factory(server: &ApiServer) -> SharedInformerFactory {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_one_informer_a_kind_and_scope() {
+async fn factory_has_one_informer_per_kind_and_scope() {
     let server = server();
     let factory = factory(&server);
     let front = || Scope::namespace("shop").labels("app=web").fields("metadata.name=a");
@@ -69,7 +69,7 @@ async fn informers_of_a_scope_have_only_its_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_that_are_added_hold_together() {
+async fn added_selectors_are_combined() {
     let server = server();
     for (name, labels) in
         [("a", json!({ "app": "web" })), ("b", json!({ "app": "web", "tier": "front" }))]
@@ -115,7 +115,7 @@ async fn query_that_cannot_be_sent_is_an_error_of_the_factory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_made_late_wants_another_start() {
+async fn informer_created_after_start_needs_another_start() {
     let server = server();
     server.register(Resource::pods());
     let factory = factory(&server);
@@ -123,14 +123,14 @@ async fn one_that_is_made_late_wants_another_start() {
     factory.start();
     let pods = factory.informer::<Pod>(&Scope::all()).unwrap();
     factory.wait_for_cache_sync(pending()).await.unwrap();
-    assert!(!pods.has_synced(), "it was not started");
+    assert!(!pods.has_synced(), "not started");
     factory.start();
     factory.wait_for_cache_sync(pending()).await.unwrap();
     assert!(pods.has_synced());
 }
 
 #[tokio::test(start_paused = true)]
-async fn which_have_not_synced_is_said() {
+async fn wait_for_sync_names_the_unsynced_informers() {
     let server = server();
     server.register(Resource::pods());
     let is_for_pods = |request: &deltafifo_testkit::Request| request.path().contains("/pods");
@@ -145,7 +145,7 @@ async fn which_have_not_synced_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_are_streamed_or_not_as_the_server_can() {
+async fn lists_are_streamed_if_the_server_supports_it() {
     for (watch_lists, lists) in [(WatchLists::Served, false), (WatchLists::Forbidden, true)] {
         let server =
             ApiServer::builder().resource(Resource::config_maps()).watch_lists(watch_lists).build();
@@ -160,7 +160,7 @@ async fn lists_are_streamed_or_not_as_the_server_can() {
 }
 
 #[tokio::test]
-async fn a_shutdown_waits_and_is_for_good() {
+async fn shutdown_waits_and_is_permanent() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let factory = factory(&server);
@@ -183,7 +183,7 @@ async fn a_shutdown_waits_and_is_for_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_resync_period_and_what_is_chosen_are_its_informers() {
+async fn resync_period_and_configuration_apply_to_the_factorys_informers() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let factory = factory(&server).resync(Duration::from_secs(60));
@@ -201,7 +201,7 @@ async fn its_resync_period_and_what_is_chosen_are_its_informers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_transform_is_of_every_kind_that_has_none_of_its_own() {
+async fn factory_transform_applies_to_kinds_without_their_own() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let mark = |meta: &mut ObjectMeta| {
@@ -226,7 +226,7 @@ async fn its_transform_is_of_every_kind_that_has_none_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_of_a_kind_known_at_run_time_is_told_what_changes_in_its_scope() {
+async fn dynamic_informer_delivers_changes_of_its_scope() {
     let server = server();
     let factory = factory(&server).query("fieldSelector", "metadata.name=a");
     let kind = ApiResource::erase::<ConfigMap>(&());
@@ -245,19 +245,19 @@ async fn an_informer_of_a_kind_known_at_run_time_is_told_what_changes_in_its_sco
         server.delete(&Resource::config_maps(), "shop", name).unwrap();
     }
     let data = |object: &DynamicObject| object.data["data"]["data"].as_str().unwrap().to_owned();
-    let shown = |told: Notification<DynamicObject>| match told {
+    let shown = |received: Notification<DynamicObject>| match received {
         Notification::Added { new, .. } => format!("+{}", data(&new)),
         Notification::Updated { old, new, .. } => format!("{}>{}", data(&old), data(&new)),
         Notification::Deleted { last, .. } => format!("-{}", data(last.object().unwrap())),
         other => panic!("{other:?}"),
     };
-    let told = [stream.next().await, stream.next().await, stream.next().await];
-    assert_eq!(told.map(|told| shown(told.unwrap())), ["+1", "1>2", "-2"]);
+    let received = [stream.next().await, stream.next().await, stream.next().await];
+    assert_eq!(received.map(|received| shown(received.unwrap())), ["+1", "1>2", "-2"]);
 }
 
 #[tokio::test]
-async fn what_was_chosen_for_one_that_another_call_made_meanwhile_is_dropped_with_nothing_locked() {
-    /// Asks the factory when it is dropped.
+async fn configuration_of_a_concurrently_created_informer_is_dropped_without_a_lock() {
+    /// Calls the factory when it is dropped.
     struct Asks(SharedInformerFactory, mpsc::UnboundedSender<String>);
     impl Drop for Asks {
         fn drop(&mut self) {
@@ -276,14 +276,14 @@ async fn what_was_chosen_for_one_that_another_call_made_meanwhile_is_dropped_wit
     assert!(is_dropped.recv().await.is_some());
 }
 
-/// The informer of all maps.
+/// Returns the informer of all maps.
 fn of_maps(factory: &SharedInformerFactory) -> Informer {
     factory.informer::<ConfigMap>(&Scope::all()).unwrap()
 }
 
 /// kubernetes#79610, controller-runtime#935, #1397.
 #[tokio::test(start_paused = true)]
-async fn stopped_informer_is_replaced_when_its_kind_is_asked_for() {
+async fn stopped_informer_is_replaced_when_its_kind_is_requested() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let factory = factory(&server);
@@ -292,12 +292,12 @@ async fn stopped_informer_is_replaced_when_its_kind_is_asked_for() {
     factory.wait_for_cache_sync(pending()).await.unwrap();
     stopped.stop().await;
     server.apply(map("a", "2")).unwrap();
-    assert!(stopped.is_stopped() && stopped.has_synced(), "it had synced, and that stays true");
+    assert!(stopped.is_stopped() && stopped.has_synced(), "has_synced stays true");
 
     let new = of_maps(&factory);
     assert!(!new.is_stopped() && !new.has_synced());
     factory.wait_for_cache_sync(pending()).await.unwrap();
-    assert!(!new.has_synced(), "it waits for a start, as any that is made late");
+    assert!(!new.has_synced(), "it needs a start, as any late informer");
     factory.start();
     factory.wait_for_cache_sync(pending()).await.unwrap();
     let data =
@@ -308,7 +308,7 @@ async fn stopped_informer_is_replaced_when_its_kind_is_asked_for() {
     assert!(new.is_stopped());
 }
 
-/// Its handler is in a call, so that it is not stopped yet; but it delivers nothing new.
+/// A call of its handler runs, so it has not stopped yet, but delivers nothing new.
 #[tokio::test]
 async fn informer_that_is_stopping_is_replaced_and_shutdown_waits_for_its_handlers() {
     let server = server();
@@ -384,13 +384,13 @@ async fn removed_informer_is_stopped_and_its_store_freed() {
     let object = Arc::downgrade(&informer.store().get_by_key("shop/a").unwrap());
 
     assert!(factory.remove::<ConfigMap>(&(), &Scope::all()).await);
-    assert!(!factory.remove::<ConfigMap>(&(), &Scope::all()).await, "it is gone");
+    assert!(!factory.remove::<ConfigMap>(&(), &Scope::all()).await, "already removed");
     assert!(informer.is_stopped() && stream.next().await.is_none());
     server.wait_for_watchers(0).await;
     assert_eq!(format!("{factory:?}"), "SharedInformerFactory { informers: [], .. }");
     drop((informer, stream));
     idle().await;
-    assert!(object.upgrade().is_none(), "the factory keeps nothing of it");
+    assert!(object.upgrade().is_none(), "the factory holds no reference");
 
     let new = of_maps(&factory);
     factory.start();
@@ -398,7 +398,7 @@ async fn removed_informer_is_stopped_and_its_store_freed() {
 }
 
 #[tokio::test]
-async fn removal_that_is_not_waited_for_still_removes() {
+async fn removal_without_awaiting_still_removes() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let factory = factory(&server);
@@ -411,7 +411,7 @@ async fn removal_that_is_not_waited_for_still_removes() {
         factory.remove::<ConfigMap>(&(), &Scope::all()).now_or_never().is_none(),
         "a call runs"
     );
-    assert!(!of_maps(&factory).has_synced(), "it is another one");
+    assert!(!of_maps(&factory).has_synced(), "a new informer");
     assert!(factory.shutdown().now_or_never().is_none(), "the call still runs");
     go.send(()).unwrap();
     factory.shutdown().await;
@@ -419,7 +419,7 @@ async fn removal_that_is_not_waited_for_still_removes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sync_is_not_waited_for_of_an_informer_that_is_removed() {
+async fn wait_for_sync_ignores_a_removed_informer() {
     let server = server();
     server.register(Resource::pods());
     let is_for_pods = |request: &deltafifo_testkit::Request| request.path().contains("/pods");
@@ -452,7 +452,7 @@ async fn informer_that_stopped_before_its_sync_is_named_by_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scopes_that_select_the_same_are_equal_and_have_one_informer() {
+async fn equal_scopes_share_one_informer() {
     let all = Scope::all;
     let same = [
         (all(), all().labels("")),
@@ -478,7 +478,7 @@ async fn scopes_that_select_the_same_are_equal_and_have_one_informer() {
         (all().fields(r"a=x\,b=y"), all().fields("a=x,b=y")),
         (all().fields("a!=b"), all().fields("a=b")),
         (all().fields("a==b"), all().fields("a===b")),
-        // No selectors: the server is to refuse them.
+        // Invalid selectors, which the server must refuse.
         (all().labels("a,"), all().labels("a")),
         (all().fields("a!==b"), all().fields("a!=b")),
         (all().fields("a=b "), all().fields("a=b")),

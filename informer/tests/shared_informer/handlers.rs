@@ -1,4 +1,4 @@
-//! The forms of handlers, and that none harms another.
+//! All forms of handlers, and their independence.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -15,15 +15,16 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
 
 use super::rig::{
-    Informer, Notes, QUEUES, Rig, Told, gated, map, next, next_sorted, notes, run, server, shown,
-    value,
+    Informer, MapNotification, Notes, QUEUES, Rig, gated, map, next, next_sorted, notes, run,
+    server, shown, value,
 };
 
 fn everything() -> [&'static str; 3] {
     ["initial *a=1", "watch a=1>2", "watch -a=2"]
 }
 
-/// After each of them the handlers are waited for: else a buffer may compress them.
+/// Waits for the handlers after each change, because a buffer might compress the changes
+/// otherwise.
 async fn change(rig: &Rig, handlers: &mut [&mut Notes]) {
     let changes: [&dyn Fn(); 3] = [&|| (), &|| rig.apply("a", "2"), &|| rig.delete("a")];
     for (change, expected) in changes.iter().zip(everything()) {
@@ -35,7 +36,7 @@ async fn change(rig: &Rig, handlers: &mut [&mut Notes]) {
 }
 
 #[tokio::test]
-async fn each_form_of_a_handler_is_told_the_same() {
+async fn every_form_of_handler_gets_equal_notifications() {
     struct ByKind(mpsc::UnboundedSender<String>);
     impl EventHandler<ConfigMap> for ByKind {
         fn on_add(&mut self, object: Arc<ConfigMap>, is_in_initial_list: bool) {
@@ -63,31 +64,31 @@ async fn each_form_of_a_handler_is_told_the_same() {
         let (note, mut closure) = notes();
         rig.informer.add_event_handler(note).unwrap();
         let (note, mut task) = notes();
-        let in_task = move |told: Told| {
-            note(told);
+        let in_task = move |received: MapNotification| {
+            note(received);
             async {}
         };
         rig.informer.add_async_handler(HandlerOptions::new(), in_task).unwrap();
         let (note, mut batches) = notes();
-        let batch = move |batch: Vec<Told>| batch.into_iter().for_each(&note);
+        let batch = move |batch: Vec<MapNotification>| batch.into_iter().for_each(&note);
         rig.informer.add_batch_handler(HandlerOptions::new(), 10, batch).unwrap();
         let mut stream = rig.subscribe(HandlerOptions::new());
 
         change(&rig, &mut [&mut by_kind, &mut closure, &mut task, &mut batches]).await;
-        // The stream was not polled meanwhile: for it there never was anything.
+        // The stream was not polled, so for it the object never existed.
         assert!(futures_util::StreamExt::next(&mut stream).now_or_never().is_none());
     }
 }
 
 #[tokio::test]
-async fn a_handler_that_sleeps_delays_no_other() {
+async fn sleeping_handler_delays_no_other() {
     for queue in QUEUES {
         let rig = Rig::start(server(), queue);
         let (sleeping, _go, mut asleep) = gated();
         let sleeping = rig.informer.add_event_handler(sleeping).unwrap();
         let mut other = rig.subscribe(HandlerOptions::new());
         rig.apply("a", "1");
-        assert_eq!(asleep.next(1).await.len(), 1, "it is in its call, and stays there");
+        assert_eq!(asleep.next(1).await.len(), 1, "blocked in its call");
         next(&mut other, 1).await;
         for number in 0..100 {
             rig.apply("b", &number.to_string());
@@ -99,42 +100,45 @@ async fn a_handler_that_sleeps_delays_no_other() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_is_told_what_comes_next_and_harms_no_other() {
+async fn panicking_handler_gets_later_notifications_and_affects_no_other() {
     let (errors, mut failed) = mpsc::unbounded_channel();
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let rig = Rig::start(server, |informer| {
         informer.on_error(move |error: &InformerError<'_>| drop(errors.send(error.to_string())))
     });
-    let (note, mut told) = notes();
-    let panicking = rig.informer.add_event_handler(move |what: Told| {
+    let (note, mut received) = notes();
+    let panicking = rig.informer.add_event_handler(move |what: MapNotification| {
         let is_first = shown(&what).ends_with("a=1");
         note(what);
-        assert!(!is_first, "as told");
+        assert!(!is_first, "expected by this test");
     });
     let (note, mut in_task) = notes();
     let panicking_task =
-        rig.informer.add_async_handler(HandlerOptions::new(), move |what: Told| {
+        rig.informer.add_async_handler(HandlerOptions::new(), move |what: MapNotification| {
             let is_first = shown(&what).ends_with("a=1");
             note(what);
-            async move { assert!(!is_first, "as told") }
+            async move { assert!(!is_first, "expected by this test") }
         });
     let mut other = rig.subscribe(HandlerOptions::new());
     for handler in [panicking.unwrap(), panicking_task.unwrap()] {
         handler.wait_for_sync().await.unwrap();
         let error = failed.recv().await.unwrap();
-        assert_eq!(error, "a handler panicked, what it was told is not told again: as told");
+        assert_eq!(
+            error,
+            "a handler panicked, what it was told is not told again: expected by this test"
+        );
     }
     next(&mut other, 1).await;
     rig.apply("a", "2");
-    for notes in [&mut told, &mut in_task] {
+    for notes in [&mut received, &mut in_task] {
         assert_eq!(notes.next(2).await, ["initial *a=1", "watch a=1>2"]);
     }
     assert_eq!(next(&mut other, 1).await, ["watch a=1>2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_makes_additions_and_deletions_of_updates() {
+async fn filter_turns_updates_into_additions_and_deletions() {
     for queue in QUEUES {
         let server = server();
         for data in ["1", "2"] {
@@ -156,13 +160,13 @@ async fn a_filter_makes_additions_and_deletions_of_updates() {
         assert_eq!(
             next(&mut some, 1).await,
             ["watch -2=2"],
-            "of what never matched nothing is told"
+            "objects that never match are not delivered"
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn through_a_filter_goes_what_was_told_and_what_is_whatever_came_between() {
+async fn filter_compares_the_delivered_state_with_the_current_one() {
     for queue in QUEUES {
         let server = server();
         for (name, data) in [("stays", "2"), ("goes", "2"), ("never", "0")] {
@@ -192,7 +196,7 @@ async fn through_a_filter_goes_what_was_told_and_what_is_whatever_came_between()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_keeps_no_deletion_from_who_was_told_of_the_object_whatever_became_of_it_last() {
+async fn filter_delivers_the_deletion_of_every_delivered_object() {
     let object = |data: &str, version: u64| {
         let mut object = map("a", data);
         object["metadata"]["resourceVersion"] = version.to_string().into();
@@ -218,8 +222,8 @@ async fn a_filter_keeps_no_deletion_from_who_was_told_of_the_object_whatever_bec
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_that_panics_leaves_that_object_out_and_is_told() {
-    let (errors, mut told) = mpsc::unbounded_channel();
+async fn panicking_filter_omits_its_object_and_is_reported() {
+    let (errors, mut received) = mpsc::unbounded_channel();
     let rig = Rig::start(server(), |informer| {
         informer.on_error(move |error: &InformerError<'_>| drop(errors.send(error.to_string())))
     });
@@ -232,11 +236,11 @@ async fn a_filter_that_panics_leaves_that_object_out_and_is_told() {
     rig.stored("a", "bad").await;
     rig.apply("b", "1");
     assert!(next(&mut stream, 1).await[0].ends_with("+b=1"));
-    assert!(told.recv().await.unwrap().contains("panicked"));
+    assert!(received.recv().await.unwrap().contains("panicked"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_at_which_a_filter_panics_does_not_match_and_what_follows_is_told_by_that() {
+async fn object_whose_filter_panics_counts_as_not_matching() {
     for queue in QUEUES {
         let (errors, mut failed) = mpsc::unbounded_channel();
         let rig = Rig::start(server(), |informer| {
@@ -248,7 +252,7 @@ async fn an_object_at_which_a_filter_panics_does_not_match_and_what_follows_is_t
             true
         });
         let mut some = rig.subscribe(options);
-        // Told after the other: so by then that one was told, too.
+        // This handler comes after the other, so the other one was called before it.
         let mut all = rig.subscribe(HandlerOptions::new());
         rig.informer.wait_for_sync().await.unwrap();
         let changes = [
@@ -260,18 +264,14 @@ async fn an_object_at_which_a_filter_panics_does_not_match_and_what_follows_is_t
         for (data, expected) in changes {
             rig.apply("a", data);
             next(&mut all, 1).await;
-            let told = some.next().now_or_never().flatten();
-            assert_eq!(told.as_ref().map(shown).as_deref(), expected, "{data}");
+            let received = some.next().now_or_never().flatten();
+            assert_eq!(received.as_ref().map(shown).as_deref(), expected, "{data}");
         }
         rig.apply("a", "bad");
         next(&mut all, 1).await;
         rig.delete("a");
         next(&mut all, 1).await;
-        assert_eq!(
-            next(&mut some, 1).await,
-            ["watch -a=bad"],
-            "it was told of 2, whatever came then"
-        );
+        assert_eq!(next(&mut some, 1).await, ["watch -a=bad"], "2 was delivered before");
         for _ in ["bad", "bad > 1", "1 > bad", "bad > 2"] {
             assert!(failed.try_recv().unwrap().contains("panicked"));
         }
@@ -279,8 +279,8 @@ async fn an_object_at_which_a_filter_panics_does_not_match_and_what_follows_is_t
     }
 }
 
-/// Only what is of the value `matches` is told. The filter says what it looks at, and waits over
-/// some of it until it is let go.
+/// Returns a filter that accepts objects with the value `matches`, reports each object that it is
+/// called with, and blocks on some of them until the test lets it continue.
 fn gated_filter(
     waits: fn(&str) -> bool,
 ) -> (HandlerOptions<ConfigMap>, mpsc::UnboundedReceiver<String>, Sender<()>) {
@@ -298,19 +298,19 @@ fn gated_filter(
 }
 
 #[tokio::test]
-async fn what_a_filter_keeps_from_a_handler_is_over_at_once() {
+async fn objects_rejected_by_a_filter_are_handled_at_once() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let rig = Rig::start(server, |informer| informer);
     rig.informer.wait_for_sync().await.unwrap();
     let (options, mut looked, go) = gated_filter(|_| true);
-    let handle = rig.informer.add_event_handler_with(options, |_: Told| ()).unwrap();
+    let handle = rig.informer.add_event_handler_with(options, |_: MapNotification| ()).unwrap();
     assert_eq!(looked.recv().await.unwrap(), "1");
-    // Behind it in the list of handlers: so by then the first one knows, too, that the informer
-    // has synced.
+    // This handler is added after the first one, so once it is synced the first one has learned
+    // that the informer is synced.
     let other = rig.informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
     other.wait_for_sync().await.unwrap();
-    assert!(!handle.has_synced(), "its filter looks still");
+    assert!(!handle.has_synced(), "its filter still runs");
     rig.apply("b", "2");
     rig.stored("b", "2").await;
     while handle.depth() == 0 {
@@ -318,18 +318,18 @@ async fn what_a_filter_keeps_from_a_handler_is_over_at_once() {
     }
     go.send(()).unwrap();
     assert_eq!(looked.recv().await.unwrap(), "2");
-    assert!(handle.has_synced(), "nothing that is initial is left");
+    assert!(handle.has_synced(), "all initial objects are handled");
     drop(go);
 }
 
 #[tokio::test]
-async fn a_batch_is_all_that_waits() {
+async fn batch_contains_all_buffered_notifications() {
     let server = server();
     server.apply(map("first", "1")).unwrap();
     let rig = Rig::start(server, |informer| informer);
     let (go, gate) = std::sync::mpsc::channel::<()>();
     let (sizes, mut seen) = mpsc::unbounded_channel();
-    let handler = move |batch: Vec<Told>| {
+    let handler = move |batch: Vec<MapNotification>| {
         sizes.send(batch.len()).unwrap();
         let _ = gate.recv();
     };
@@ -347,13 +347,13 @@ async fn a_batch_is_all_that_waits() {
 }
 
 #[tokio::test]
-async fn a_batch_that_has_something_does_not_wait_for_all_that_its_filter_rejects() {
+async fn nonempty_batch_is_delivered_before_the_filter_has_seen_everything() {
     for most in [5, usize::MAX] {
         let rig = Rig::start(server(), |informer| informer);
         rig.informer.wait_for_sync().await.unwrap();
         let (options, mut looked, go) = gated_filter(|value| value == "gate");
-        let (batches, mut told) = mpsc::unbounded_channel();
-        let handler = move |batch: Vec<Told>| batches.send(batch.len()).unwrap();
+        let (batches, mut received) = mpsc::unbounded_channel();
+        let handler = move |batch: Vec<MapNotification>| batches.send(batch.len()).unwrap();
         let handle = rig.informer.add_batch_handler(options, most, handler).unwrap();
         handle.wait_for_sync().await.unwrap();
         let waiting = async |count| {
@@ -370,18 +370,18 @@ async fn a_batch_that_has_something_does_not_wait_for_all_that_its_filter_reject
         rig.apply("last", "matches");
         waiting(202).await;
         go.send(()).unwrap();
-        assert_eq!(told.recv().await, Some(1), "the first has not waited for the last");
-        assert_eq!(told.recv().await, Some(1));
+        assert_eq!(received.recv().await, Some(1), "the first has not waited for the last");
+        assert_eq!(received.recv().await, Some(1));
     }
 }
 
 #[tokio::test]
-async fn a_handler_may_write_to_the_server_and_is_told_what_comes_of_it() {
+async fn handler_may_write_to_the_server_and_is_notified_of_the_result() {
     for queue in QUEUES {
         let rig = Rig::start(server(), queue);
-        let (note, mut told) = notes();
+        let (note, mut received) = notes();
         let server = rig.server.clone();
-        let deletes_what_is_final = move |what: Told| {
+        let deletes_what_is_final = move |what: MapNotification| {
             if let Notification::Added { new, .. } | Notification::Updated { new, .. } = &what
                 && value(new) == "final"
             {
@@ -392,14 +392,15 @@ async fn a_handler_may_write_to_the_server_and_is_told_what_comes_of_it() {
             note(what);
         };
         let handle = rig.informer.add_event_handler(deletes_what_is_final).unwrap();
-        // Its own, not the informer's: what came before its walk would be told as initial.
+        // The handler's own sync, not the informer's: changes before its walk would count as
+        // initial.
         handle.wait_for_sync().await.unwrap();
         for name in ["a", "b", "c"] {
             rig.apply(name, "first");
-            assert_eq!(told.next(1).await, [format!("watch +{name}=first")]);
+            assert_eq!(received.next(1).await, [format!("watch +{name}=first")]);
             rig.apply(name, "final");
             let expected = [format!("watch {name}=first>final"), format!("watch -{name}=final")];
-            assert_eq!(told.next(2).await, expected);
+            assert_eq!(received.next(2).await, expected);
         }
         assert!(rig.informer.lister().list().is_empty());
     }

@@ -1,4 +1,4 @@
-//! Handlers that come while objects change.
+//! Handlers that are added while objects change.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::oracle::Oracle;
 use super::rig::{QUEUES, Rig, builder, map, next, next_sorted, notes, run, server};
 
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_is_told_what_is_known_and_then_what_changes() {
+async fn late_handler_gets_known_objects_and_then_changes() {
     for queue in QUEUES {
         let server = server();
         server.apply(map("a", "1")).unwrap();
@@ -23,12 +23,12 @@ async fn a_late_handler_is_told_what_is_known_and_then_what_changes() {
         assert_eq!(next_sorted(&mut late, 2).await, ["initial *a=1", "initial *b=2"]);
         rig.delete("a");
         assert_eq!(next(&mut late, 1).await, ["watch -a=1"]);
-        assert!(late.registration().has_synced(), "it asked for more than the initial ones");
+        assert!(late.registration().has_synced(), "polled past the initial objects");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_of_an_informer_without_objects_syncs_too() {
+async fn handler_of_an_informer_without_objects_syncs() {
     let rig = Rig::start(server(), |informer| informer);
     let early = rig.informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
     early.wait_for_sync().await.unwrap();
@@ -37,7 +37,7 @@ async fn a_handler_of_an_informer_without_objects_syncs_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_to_a_key_that_a_walk_has_not_come_to_is_left_to_the_walk() {
+async fn change_of_a_key_ahead_of_the_walk_is_delivered_by_the_walk() {
     const OBJECTS: usize = 500;
     for queue in QUEUES {
         for buffer in [Buffer::Compress, Buffer::HoldBack(4), Buffer::DropAndResync(1_000)] {
@@ -48,9 +48,9 @@ async fn what_happens_to_a_key_that_a_walk_has_not_come_to_is_left_to_the_walk()
             let rig = Rig::start(server, queue);
             rig.informer.wait_for_sync().await.unwrap();
             let mut late = rig.subscribe(HandlerOptions::new().buffer(buffer));
-            // It takes the first of a stride of 64, so the walk has not come to most of them.
-            let mut told = Oracle::default();
-            told.note(&late.next().await.unwrap());
+            // The walk takes a stride of 64, so most keys are still ahead of it.
+            let mut received = Oracle::default();
+            received.note(&late.next().await.unwrap());
             assert!(late.registration().depth() < 100, "known objects are not copied");
             for number in 0..OBJECTS {
                 match number % 4 {
@@ -61,13 +61,16 @@ async fn what_happens_to_a_key_that_a_walk_has_not_come_to_is_left_to_the_walk()
             }
             rig.apply("last", "1");
             let mut is_quiet = false;
-            while !(is_quiet && told.known.contains_key("last") && late.registration().has_synced())
+            while !(is_quiet
+                && received.known.contains_key("last")
+                && late.registration().has_synced())
             {
-                // With a new budget: else there may be something that is not handed out.
+                // Yields for a new cooperative budget, without which an available notification may
+                // not be returned.
                 tokio::task::yield_now().await;
                 is_quiet = true;
                 while let Some(Some(more)) = late.next().now_or_never() {
-                    told.note(&more);
+                    received.note(&more);
                     is_quiet = false;
                 }
             }
@@ -76,33 +79,33 @@ async fn what_happens_to_a_key_that_a_walk_has_not_come_to_is_left_to_the_walk()
             });
             let expected: BTreeMap<_, _> =
                 expected.chain([("last".to_owned(), "1".to_owned())]).collect();
-            assert_eq!(told.known, expected);
+            assert_eq!(received.known, expected);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_may_come_while_the_informer_starts() {
+async fn handler_can_be_added_while_the_informer_starts() {
     for queue in QUEUES {
         for _ in 0..20 {
             let server = server();
             server.apply(map("a", "1")).unwrap();
             let informer = queue(builder(&server)).build().unwrap();
-            let (note, mut told) = notes();
+            let (note, mut received) = notes();
             let adding = tokio::spawn({
                 let informer = informer.clone();
                 async move { informer.add_event_handler(note).unwrap() }
             });
             run(&informer);
             adding.await.unwrap().wait_for_sync().await.unwrap();
-            assert_eq!(told.next(1).await, ["initial *a=1"]);
+            assert_eq!(received.next(1).await, ["initial *a=1"]);
             informer.stop().await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_whose_filter_rejects_everything_lets_others_have_their_turn() {
+async fn stream_whose_filter_rejects_everything_yields_to_other_tasks() {
     let server = server();
     for number in 0..1_000 {
         server.apply(map(&number.to_string(), "1")).unwrap();
@@ -111,11 +114,11 @@ async fn a_stream_whose_filter_rejects_everything_lets_others_have_their_turn() 
     rig.informer.wait_for_sync().await.unwrap();
     let mut late = rig.subscribe(HandlerOptions::new().filter(|_| false));
     assert!(late.next().now_or_never().is_none());
-    assert!(!late.registration().has_synced(), "it has looked at all of them at once");
+    assert!(!late.registration().has_synced(), "the filter has seen all objects in one poll");
     assert!(late.registration().high_water() < 200, "known objects are not copied");
     let registration = late.registration().clone();
     tokio::select! {
-        _ = late.next() => unreachable!("nothing is told"),
+        _ = late.next() => unreachable!("nothing is delivered"),
         synced = registration.wait_for_sync() => synced.unwrap(),
     }
 }

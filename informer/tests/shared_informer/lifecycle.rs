@@ -1,4 +1,4 @@
-//! Running, stopping, and what an informer is made of.
+//! Running and stopping an informer, and its parts.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::rig::{QUEUES, Rig, builder, gated, map, next, run, server, value};
 
 #[tokio::test(start_paused = true)]
-async fn it_runs_once() {
+async fn informer_runs_only_once() {
     let server = server();
     let informer = builder(&server).build().unwrap();
     assert!(!informer.is_stopped() && !informer.has_synced());
@@ -32,7 +32,7 @@ async fn it_runs_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopped_it_takes_no_handlers_and_those_it_had_end() {
+async fn stopped_informer_refuses_handlers_and_ends_existing_ones() {
     for queue in QUEUES {
         let rig = Rig::start(server(), queue);
         let early = rig.informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
@@ -50,7 +50,7 @@ async fn stopped_it_takes_no_handlers_and_those_it_had_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_never_ran_can_be_stopped() {
+async fn informer_that_never_ran_can_be_stopped() {
     let informer = builder(&server()).build().unwrap();
     let early = informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
     informer.stop().await;
@@ -61,7 +61,7 @@ async fn one_that_never_ran_can_be_stopped() {
 }
 
 #[tokio::test]
-async fn to_stop_waits_for_running_calls() {
+async fn stop_waits_for_running_calls() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let rig = Rig::start(server, |informer| informer);
@@ -78,7 +78,7 @@ async fn to_stop_waits_for_running_calls() {
 }
 
 #[tokio::test]
-async fn to_stop_waits_for_running_calls_after_a_run_that_was_dropped_too() {
+async fn stop_waits_for_running_calls_after_a_dropped_run() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let Rig { server: _server, informer, run } = Rig::start(server, |informer| informer);
@@ -87,7 +87,7 @@ async fn to_stop_waits_for_running_calls_after_a_run_that_was_dropped_too() {
     notes.next(1).await;
     run.abort();
     assert!(run.await.unwrap_err().is_cancelled());
-    // Given up, it can be waited for again.
+    // The wait can be cancelled and repeated.
     for _ in 0..2 {
         assert!(informer.stop().now_or_never().is_none());
         assert!(!informer.is_stopped(), "a call runs");
@@ -99,7 +99,7 @@ async fn to_stop_waits_for_running_calls_after_a_run_that_was_dropped_too() {
 }
 
 #[tokio::test]
-async fn to_stop_waits_for_the_running_call_of_a_handler_that_was_detached_too() {
+async fn stop_waits_for_the_running_call_of_a_detached_handler() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let Rig { server: _server, informer, run } = Rig::start(server, |informer| informer);
@@ -107,7 +107,7 @@ async fn to_stop_waits_for_the_running_call_of_a_handler_that_was_detached_too()
     let handle = informer.add_event_handler(handler).unwrap();
     notes.next(1).await;
     handle.detach();
-    // So that there is nothing else to be waited for.
+    // Leaves nothing else to wait for.
     run.abort();
     assert!(run.await.unwrap_err().is_cancelled());
     assert!(informer.stop().now_or_never().is_none());
@@ -118,7 +118,7 @@ async fn to_stop_waits_for_the_running_call_of_a_handler_that_was_detached_too()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_dropped_stops_it() {
+async fn dropped_run_stops_the_informer() {
     let informer = builder(&server()).build().unwrap();
     let handler = informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
     tokio::select! {
@@ -126,13 +126,13 @@ async fn a_run_that_is_dropped_stops_it() {
         synced = informer.wait_for_sync() => synced.unwrap(),
     }
     handler.ended().await;
-    // Until the worker's task is gone.
+    // Until the worker's task has ended.
     informer.stop().await;
     assert!(informer.is_stopped());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_handle_takes_its_handlers_along() {
+async fn drop_of_the_last_handle_stops_the_informer_and_its_handlers() {
     let informer = builder(&server()).build().unwrap();
     let handler = informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
     let thread = informer.add_event_handler(|_| ()).unwrap();
@@ -142,7 +142,7 @@ async fn the_last_handle_takes_its_handlers_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transform_is_what_store_and_handlers_see() {
+async fn store_and_handlers_see_transformed_objects() {
     for queue in QUEUES {
         let server = server();
         server.apply(map("a", "1")).unwrap();
@@ -162,7 +162,7 @@ async fn a_transform_is_what_store_and_handlers_see() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn indexes_are_there_from_the_beginning_or_come_later() {
+async fn indexes_can_be_given_at_build_or_added_later() {
     let by_value = |map: &ConfigMap| Ok(vec![value(map).to_owned()]);
     let server = server();
     server.apply(map("a", "1")).unwrap();
@@ -184,18 +184,18 @@ async fn indexes_are_there_from_the_beginning_or_come_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_of_lists_are_told_and_it_goes_on() {
+async fn list_errors_are_reported_and_the_informer_continues() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     server.fault(Fault::status(status::forbidden(&Resource::config_maps())).on(Verb::List));
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let rig = Rig::start(server, |informer| {
         informer.reflector(|reflector| reflector.watch_list(false)).on_error(move |error| {
             assert!(matches!(error, InformerError::Reflector(_)));
-            let _ = tell.send(error.to_string());
+            let _ = sender.send(error.to_string());
         })
     });
-    assert!(told.recv().await.unwrap().contains("orbidden"));
+    assert!(received.recv().await.unwrap().contains("orbidden"));
     rig.informer.wait_for_sync().await.unwrap();
     assert_eq!(rig.informer.lister().namespace("shop").list().len(), 1);
     rig.server.wait_for_watchers(1).await;
@@ -203,7 +203,7 @@ async fn errors_of_lists_are_told_and_it_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transform_is_made_once_of_each_object_whatever_is_told_again() {
+async fn each_object_is_transformed_once_despite_repeated_deliveries() {
     for queue in QUEUES {
         let server = server();
         server.apply(map("a", "1")).unwrap();
@@ -224,7 +224,7 @@ async fn a_transform_is_made_once_of_each_object_whatever_is_told_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_can_be_waited_for_that_a_transform_takes_away() {
+async fn version_removed_by_a_transform_can_be_awaited() {
     let unversioned = |map: std::sync::Arc<ConfigMap>| {
         let mut map = ConfigMap::clone(&map);
         map.metadata.resource_version = None;
@@ -238,7 +238,7 @@ async fn a_version_can_be_waited_for_that_a_transform_takes_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_can_be_waited_for_and_what_came_up_to_it_is_stored() {
+async fn awaited_version_implies_that_earlier_changes_are_stored() {
     let rig = Rig::start(server(), |informer| informer);
     rig.server.wait_for_watchers(1).await;
     for data in ["1", "2"] {
@@ -252,7 +252,7 @@ async fn a_version_can_be_waited_for_and_what_came_up_to_it_is_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_stopped_by_who_has_its_run_in_hand_and_does_not_poll_it() {
+async fn stop_by_the_owner_of_an_unpolled_run_does_not_wait() {
     for queue in QUEUES {
         let server = server();
         server.apply(map("a", "1")).unwrap();
@@ -261,11 +261,11 @@ async fn it_is_stopped_by_who_has_its_run_in_hand_and_does_not_poll_it() {
         let mut run = pin!(informer.run());
         tokio::select! {
             ended = &mut run => panic!("{ended:?}"),
-            told = next(&mut stream, 1) => assert_eq!(told, ["initial *a=1"]),
+            received = next(&mut stream, 1) => assert_eq!(received, ["initial *a=1"]),
         }
         timeout(Duration::from_secs(60), informer.stop())
             .await
-            .expect("it does not wait for its run");
+            .expect("stop does not wait for the run");
         assert!(informer.is_stopped() && stream.next().await.is_none());
         assert!(matches!(informer.subscribe(HandlerOptions::new()), Err(AddHandlerError::Stopped)));
         server.apply(map("a", "2")).unwrap();
@@ -273,7 +273,7 @@ async fn it_is_stopped_by_who_has_its_run_in_hand_and_does_not_poll_it() {
         assert_eq!(
             informer.store().get_by_key("shop/a").as_deref().map(value),
             Some("1"),
-            "nothing comes of it any more"
+            "the informer delivers nothing more"
         );
     }
 }

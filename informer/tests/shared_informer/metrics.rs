@@ -1,4 +1,4 @@
-//! What informers and handlers tell of themselves: each metric moves when it should.
+//! The metrics of informers and handlers: each one changes when it should.
 
 #![expect(clippy::float_cmp, reason = "counts are exact")]
 
@@ -23,18 +23,18 @@ use tokio::time::sleep;
 
 use super::rig::{QUEUES, Rig, gated, map, next, server};
 
-/// A recorder, and what it was told by now.
+/// A recorder, and the values recorded so far.
 #[derive(Default)]
 struct Recorder {
     inner: DebuggingRecorder,
-    /// Counters and gauges, and all of each histogram, by handler and name.
-    told: BTreeMap<(String, String), Vec<f64>>,
+    /// Values of counters and gauges, and all values of each histogram, by handler and name.
+    received: BTreeMap<(String, String), Vec<f64>>,
     labels: BTreeSet<Vec<String>>,
     names: HashSet<(String, Kind)>,
 }
 
 impl Recorder {
-    /// An informer that is called `test`.
+    /// Starts an informer named `test`.
     fn start(
         &self,
         server: deltafifo_testkit::ApiServer,
@@ -51,8 +51,9 @@ impl Recorder {
         with_local_recorder(&self.inner, || rig.subscribe(options))
     }
 
-    /// A snapshot takes all there is: what counters and gauges stand at is put back.
-    fn look(&mut self) {
+    /// Takes a snapshot. It drains the recorder, so the values of counters and gauges are
+    /// restored.
+    fn snapshot(&mut self) {
         let metadata = metrics::Metadata::new(module_path!(), metrics::Level::INFO, None);
         for (key, _unit, _description, value) in self.inner.snapshotter().snapshot().into_vec() {
             let key = key.key();
@@ -62,20 +63,21 @@ impl Recorder {
                     .map_or("", |label| label.value())
                     .to_owned()
             };
-            let told = self.told.entry((label("handler"), key.name().to_owned())).or_default();
+            let received =
+                self.received.entry((label("handler"), key.name().to_owned())).or_default();
             let kind = match value {
                 DebugValue::Counter(value) => {
                     self.inner.register_counter(key, &metadata).increment(value);
-                    *told = vec![f64::from(u32::try_from(value).unwrap())];
+                    *received = vec![f64::from(u32::try_from(value).unwrap())];
                     Kind::Counter
                 }
                 DebugValue::Gauge(value) => {
                     self.inner.register_gauge(key, &metadata).set(value.0);
-                    *told = vec![value.0];
+                    *received = vec![value.0];
                     Kind::Gauge
                 }
                 DebugValue::Histogram(values) => {
-                    told.extend(values.iter().map(|value| value.0));
+                    received.extend(values.iter().map(|value| value.0));
                     Kind::Histogram
                 }
             };
@@ -90,29 +92,29 @@ impl Recorder {
         self.all_of("", name)
     }
 
-    /// All that a handler's metric was told: of counters and gauges what they stand at.
+    /// Returns all values of a handler's histogram, or the value of its counter or gauge.
     fn all_of(&mut self, handler: &str, name: &str) -> Vec<f64> {
-        self.look();
-        self.told[&(handler.to_owned(), name.to_owned())].clone()
+        self.snapshot();
+        self.received[&(handler.to_owned(), name.to_owned())].clone()
     }
 
-    /// What counters and gauges stand at.
+    /// Returns the values of counters and gauges.
     fn stand<const N: usize>(&mut self, names: [&str; N]) -> [f64; N] {
         names.map(|name| self.all(name)[0])
     }
 }
 
-/// Long enough for all gauges to be set.
+/// Waits until all gauges are sampled.
 async fn sampled() {
     sleep(Duration::from_millis(501)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_metrics_of_the_table_are_told_with_the_names_as_labels() {
+async fn all_documented_metrics_are_recorded_with_names_as_labels() {
     let mut recorder = Recorder::default();
     let rig = recorder.start(server(), |informer| informer);
     let _stream = recorder.subscribe(&rig, HandlerOptions::new().name("printer"));
-    recorder.look();
+    recorder.snapshot();
     assert_eq!(
         recorder.names,
         ALL.iter().map(|metric| (metric.name.to_owned(), metric.kind)).collect()
@@ -123,18 +125,18 @@ async fn all_metrics_of_the_table_are_told_with_the_names_as_labels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_no_name_tells_nothing() {
+async fn unnamed_informer_records_nothing() {
     let mut recorder = Recorder::default();
     let server = server();
     with_local_recorder(&recorder.inner, || {
         let rig = Rig::start(server.clone(), |informer| informer);
         rig.subscribe(HandlerOptions::new().name("printer"));
     });
-    recorder.look();
+    recorder.snapshot();
     assert!(recorder.names.is_empty(), "{:?}", recorder.names);
     let rig = recorder.start(server, |informer| informer);
     let _stream = recorder.subscribe(&rig, HandlerOptions::new());
-    recorder.look();
+    recorder.snapshot();
     assert!(
         !recorder.names.iter().any(|(name, _)| name.starts_with("informer_handler_")),
         "{:?}",
@@ -143,14 +145,14 @@ async fn what_has_no_name_tells_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_factorys_name_is_its_informers_with_the_query_of_their_scope() {
+async fn factory_informers_are_named_after_the_factory_and_their_scope() {
     let mut recorder = Recorder::default();
     let factory = SharedInformerFactory::new(server().client()).name("shop");
     with_local_recorder(&recorder.inner, || {
         factory.informer::<ConfigMap>(&Scope::all()).unwrap();
         factory.informer::<ConfigMap>(&Scope::namespace("blue").labels("app=web")).unwrap();
     });
-    recorder.look();
+    recorder.snapshot();
     let labels = |name: &str, namespace: &str| {
         vec![
             format!("name={name}"),
@@ -165,7 +167,7 @@ async fn a_factorys_name_is_its_informers_with_the_query_of_their_scope() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_are_too_large_are_counted_in_lists_and_watches() {
+async fn oversized_objects_are_counted_in_lists_and_watches() {
     for watch_list in [true, false] {
         let mut recorder = Recorder::default();
         let server = server();
@@ -187,7 +189,7 @@ async fn objects_that_are_too_large_are_counted_in_lists_and_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_are_counted_with_what_had_to_be_decoded_of_them() {
+async fn lists_are_counted_with_their_decoded_objects() {
     for watch_list in [true, false] {
         let mut recorder = Recorder::default();
         let server = server();
@@ -204,7 +206,7 @@ async fn lists_are_counted_with_what_had_to_be_decoded_of_them() {
         ];
         let mut stream = rig.subscribe(HandlerOptions::new());
         next(&mut stream, 3).await;
-        // The clock stands still until the list has come to its end.
+        // The paused clock does not advance until the list has ended.
         sampled().await;
         assert_eq!(recorder.stand(counters), [1.0, 3.0, 0.0, 0.0]);
         assert_eq!(recorder.all("reflector_items_per_list"), [3.0]);
@@ -230,7 +232,7 @@ async fn lists_are_counted_with_what_had_to_be_decoded_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_are_counted_with_those_that_go_on_and_those_that_are_short() {
+async fn watches_are_counted_with_restarts_and_short_ones() {
     let mut recorder = Recorder::default();
     let rig = recorder.start(server(), |informer| informer.reflector(|it| it.watch_list(false)));
     let counters = [
@@ -252,14 +254,14 @@ async fn watches_are_counted_with_those_that_go_on_and_those_that_are_short() {
     let lasted = recorder.all("reflector_watch_duration_seconds");
     assert!((10.0..10.1).contains(&lasted[0]), "{lasted:?}");
 
-    // Within a second, and after an event: a pause, and the watch goes on.
+    // Ended within a second but after an event: the watch is reopened after a pause.
     rig.apply("a", "2");
     next(&mut stream, 1).await;
     rig.server.end_watches();
     sleep(Duration::from_secs(10)).await;
     rig.server.wait_for_watchers(1).await;
     assert_eq!(recorder.stand(counters), [3.0, 2.0, 1.0]);
-    // Without one: everything anew.
+    // Ended without an event: a relist follows.
     rig.server.end_watches();
     sleep(Duration::from_secs(1)).await;
     rig.server.end_watches();
@@ -267,12 +269,12 @@ async fn watches_are_counted_with_those_that_go_on_and_those_that_are_short() {
     rig.server.wait_for_watchers(1).await;
     let [watches, restarts, _] = recorder.stand(counters);
     let [lists, relists] = recorder.stand(["reflector_lists_total", "reflector_relists_total"]);
-    assert_eq!(watches - restarts, lists, "a watch after a list is no restart");
-    assert_eq!(relists, lists - 1.0, "each came to its end");
+    assert_eq!(watches - restarts, lists, "a watch after a list is not a restart");
+    assert_eq!(relists, lists - 1.0, "each list completed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn lag_is_told_in_versions_and_in_time() {
+async fn lag_is_recorded_in_versions_and_in_time() {
     let mut recorder = Recorder::default();
     let rig = recorder.start(server(), |informer| informer);
     let mut stream = rig.subscribe(HandlerOptions::new());
@@ -302,18 +304,18 @@ async fn lag_is_told_in_versions_and_in_time() {
         "informer_store_resource_version",
         "reflector_last_event_age_seconds",
     ];
-    assert_eq!(recorder.stand(gauges), [0.0; 3], "there is nothing that could lag");
+    assert_eq!(recorder.stand(gauges), [0.0; 3], "an empty informer has no lag");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_stopped_informer_told_does_not_stand_though_nobody_waited_for_its_end() {
+async fn gauges_of_a_stopped_informer_are_reset_although_nobody_awaited_its_end() {
     let mut recorder = Recorder::default();
     let rig = recorder.start(server(), |informer| informer);
-    let (handler, go, mut told) = gated();
+    let (handler, go, mut received) = gated();
     rig.informer.add_event_handler(handler).unwrap();
     rig.server.wait_for_watchers(1).await;
     rig.apply("a", "1");
-    told.next(1).await;
+    received.next(1).await;
     sampled().await;
     let gauges = ["informer_store_resource_version", "informer_queued_items"];
     assert!(recorder.stand(gauges)[0] > 0.0);
@@ -350,7 +352,7 @@ async fn gauges_of_a_removed_informer_are_zero_and_then_those_of_its_successor()
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_never_heard_anything_is_as_old_as_its_run() {
+async fn age_without_any_event_is_the_age_of_the_run() {
     let (mut recorder, server) = (Recorder::default(), server());
     server.fault(Fault::silence().times(usize::MAX));
     let _rig = recorder.start(server, |informer| informer);
@@ -372,7 +374,7 @@ async fn changes_between_watch_and_store_are_counted_until_the_informer_stops() 
         let options = HandlerOptions::new().buffer(Buffer::HoldBack(1)).name("slow");
         let mut slow = recorder.subscribe(&rig, options);
         rig.informer.wait_for_sync().await.unwrap();
-        assert!(slow.next().now_or_never().is_none(), "it has been told that there is nothing");
+        assert!(slow.next().now_or_never().is_none(), "the empty initial state was delivered");
         for name in ["a", "b", "c", "d"] {
             rig.apply(name, "1");
         }
@@ -392,14 +394,14 @@ async fn changes_between_watch_and_store_are_counted_until_the_informer_stops() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_a_handler_and_for_how_long_is_told() {
+async fn buffer_depth_and_age_of_a_handler_are_recorded() {
     let mut recorder = Recorder::default();
     let rig = recorder.start(server(), |informer| informer);
     let mut slow = recorder.subscribe(&rig, HandlerOptions::new().name("slow"));
     let mut other = recorder.subscribe(&rig, HandlerOptions::new().name("other"));
     rig.informer.wait_for_sync().await.unwrap();
     for stream in [&mut slow, &mut other] {
-        assert!(stream.next().now_or_never().is_none(), "it has been told that there is nothing");
+        assert!(stream.next().now_or_never().is_none(), "the empty initial state was delivered");
     }
     for name in ["a", "b", "c"] {
         rig.apply(name, "1");
@@ -408,9 +410,9 @@ async fn what_waits_for_a_handler_and_for_how_long_is_told() {
     sleep(Duration::from_secs(20)).await;
     let gauges = ["depth", "depth_high_water", "oldest_age_seconds"]
         .map(|name| format!("informer_handler_{name}"));
-    let told =
+    let received =
         |recorder: &mut Recorder| gauges.each_ref().map(|name| recorder.all_of("slow", name)[0]);
-    let [depth, high_water, age] = told(&mut recorder);
+    let [depth, high_water, age] = received(&mut recorder);
     assert_eq!((depth, high_water), (3.0, 3.0));
     assert!((19.0..=20.0).contains(&age), "{age}");
     assert_eq!(recorder.all_of("slow", "informer_handler_told_total"), [0.0]);
@@ -420,7 +422,7 @@ async fn what_waits_for_a_handler_and_for_how_long_is_told() {
     next(&mut slow, 2).await;
     assert!(slow.next().now_or_never().is_none());
     sampled().await;
-    assert_eq!(told(&mut recorder), [0.0, 3.0, 0.0]);
+    assert_eq!(received(&mut recorder), [0.0, 3.0, 0.0]);
     assert_eq!(slow.registration().high_water(), 3);
     assert_eq!(recorder.all_of("slow", "informer_handler_told_total"), [3.0]);
     let whole = |values: Vec<f64>| values.into_iter().map(f64::round).collect::<Vec<_>>();
@@ -436,23 +438,24 @@ async fn what_waits_for_a_handler_and_for_how_long_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_buffer_that_was_full_is_told_and_nothing_waits_for_a_handler_that_left() {
+async fn buffer_overruns_are_recorded_and_gauges_of_a_removed_handler_are_zero() {
     let mut recorder = Recorder::default();
     let rig = recorder.start(server(), |informer| informer);
     let options = HandlerOptions::new().name("slow").buffer(Buffer::DropAndResync(2));
     let mut slow = recorder.subscribe(&rig, options);
     rig.informer.wait_for_sync().await.unwrap();
-    assert!(slow.next().now_or_never().is_none(), "it has been told that there is nothing");
+    assert!(slow.next().now_or_never().is_none(), "the empty initial state was delivered");
     for name in ["a", "b", "c"] {
         rig.apply(name, "1");
     }
     rig.stored("c", "1").await;
-    // It is seen before the handler asks again, which it may never do.
+    // The overrun is counted before the handler asks for the next notification, which it may never
+    // do.
     assert_eq!(recorder.all_of("slow", "informer_handler_overruns_total"), [1.0]);
     tokio::time::advance(std::time::Duration::from_secs(3_600)).await;
     rig.apply("d", "1");
     rig.stored("d", "1").await;
-    assert!(slow.registration().age().unwrap().as_secs() >= 3_600, "it hangs since then");
+    assert!(slow.registration().age().unwrap().as_secs() >= 3_600, "blocked since then");
     assert_eq!(next(&mut slow, 6).await.last().unwrap(), "ends");
     assert_eq!(slow.registration().age(), None);
     assert_eq!(recorder.all_of("slow", "informer_handler_overruns_total"), [1.0]);
@@ -466,7 +469,7 @@ async fn a_buffer_that_was_full_is_told_and_nothing_waits_for_a_handler_that_lef
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reflector_alone_has_its_metrics_too() {
+async fn reflector_without_an_informer_records_its_metrics() {
     let mut recorder = Recorder::default();
     let server = server();
     server.apply(map("a", "1")).unwrap();
@@ -487,7 +490,7 @@ async fn a_reflector_alone_has_its_metrics_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recorder_that_panics_harms_nothing() {
+async fn panicking_recorder_has_no_effect() {
     struct Panics;
     impl metrics::CounterFn for Panics {
         fn increment(&self, _: u64) {

@@ -1,27 +1,27 @@
-//! What a handler knows by what it was told, and whether that follows from what it knew before.
-//! Data are numbers that only rise.
+//! The state that a handler derives from its notifications, and a check that each notification
+//! follows from it. Data are numbers that only grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use deltafifo_informer::shared_informer::Cause;
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::rig::{Told, value};
+use super::rig::{MapNotification, value};
 
 #[derive(Default)]
 pub struct Oracle {
     pub known: BTreeMap<String, String>,
-    /// The greatest it ever was told of each.
+    /// The greatest number ever notified for each name.
     greatest: BTreeMap<String, u64>,
-    /// Names told since a resync has begun.
+    /// The names notified since the current resync began.
     anew: Option<BTreeSet<String>>,
 }
 
 impl Oracle {
-    /// Every notification goes on from what was told last.
-    pub fn note(&mut self, told: &Told) {
-        match told {
-            Told::Added { new, .. } => {
+    /// Checks that a notification follows from the previous ones, and records it.
+    pub fn note(&mut self, received: &MapNotification) {
+        match received {
+            MapNotification::Added { new, .. } => {
                 let name = name(new);
                 let before = self.known.insert(name.clone(), value(new).to_owned());
                 let is_again = self.anew.is_some() && before.as_deref() == Some(value(new));
@@ -30,26 +30,22 @@ impl Oracle {
                 assert!(is_first, "{} is added over {before:?}", value(new));
                 self.rises(new, is_again);
             }
-            Told::Updated { old, new, cause } => {
+            MapNotification::Updated { old, new, cause } => {
                 let before = self.known.insert(name(new), value(new).to_owned());
-                assert_eq!(
-                    before.as_deref(),
-                    Some(value(old)),
-                    "updated from what it was not told"
-                );
+                assert_eq!(before.as_deref(), Some(value(old)), "an update from an unknown state");
                 assert_eq!(old.metadata.uid, new.metadata.uid, "updated to another object");
                 self.rises(new, *cause == Cause::Resync && value(old) == value(new));
             }
-            Told::Deleted { old, last, .. } => {
+            MapNotification::Deleted { old, last, .. } => {
                 let name = name(last.object().expect("its last state was known"));
                 let was_known = self.known.remove(&name).as_deref() == Some(value(old));
                 let was_known =
                     was_known && self.anew.as_mut().is_none_or(|anew| anew.remove(&name));
-                assert!(was_known, "deleted what it was not told of: {name}");
+                assert!(was_known, "a deletion of an unknown object: {name}");
             }
-            Told::ResyncBegins => self.anew = Some(BTreeSet::new()),
-            Told::ResyncEnds => {
-                let anew = self.anew.take().expect("a resync that ends has begun");
+            MapNotification::ResyncBegins => self.anew = Some(BTreeSet::new()),
+            MapNotification::ResyncEnds => {
+                let anew = self.anew.take().expect("the resync has begun");
                 self.known.retain(|name, _| anew.contains(name));
             }
         }

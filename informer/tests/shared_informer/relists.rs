@@ -1,4 +1,4 @@
-//! What a watch has missed, and what a list brings that is no news.
+//! Relists: changes that a watch missed, and unchanged objects.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::rig::{Informer, QUEUES, Rig, map, next, next_sorted, run, server, shown, value};
 
 #[tokio::test(start_paused = true)]
-async fn what_a_watch_missed_is_told_by_a_list_and_deletions_by_tombstones() {
+async fn list_delivers_missed_changes_and_deletions_as_tombstones() {
     for queue in QUEUES {
         let server = server();
         for name in ["a", "b", "c"] {
@@ -35,13 +35,13 @@ async fn what_a_watch_missed_is_told_by_a_list_and_deletions_by_tombstones() {
             rig.delete("b");
             rig.apply("d", "1");
         });
-        let told = next_sorted(&mut stream, 3).await;
-        assert_eq!(told, ["relist !shop/b=1", "relist +d=1", "relist a=1>2"], "c is as it was");
+        let received = next_sorted(&mut stream, 3).await;
+        assert_eq!(received, ["relist !shop/b=1", "relist +d=1", "relist a=1>2"], "c is unchanged");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_deletion_whose_object_is_refused_handlers_get_what_was_stored() {
+async fn deletion_with_a_refused_object_delivers_the_stored_object() {
     for queue in QUEUES {
         let server = server();
         server.apply(map("a", "1")).unwrap();
@@ -49,7 +49,11 @@ async fn of_a_deletion_whose_object_is_refused_handlers_get_what_was_stored() {
         let refusing = refuses.clone();
         let rig = Rig::start(server, |informer| {
             queue(informer).transform(move |map| {
-                if refusing.load(Ordering::SeqCst) { Err("as told".into()) } else { Ok(map) }
+                if refusing.load(Ordering::SeqCst) {
+                    Err("expected by this test".into())
+                } else {
+                    Ok(map)
+                }
             })
         });
         let mut stream = rig.subscribe(HandlerOptions::new());
@@ -62,12 +66,12 @@ async fn of_a_deletion_whose_object_is_refused_handlers_get_what_was_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_may_bring_everything_or_take_it() {
+async fn list_can_add_or_delete_all_objects() {
     for queue in QUEUES {
         let rig = Rig::start(server(), queue);
         let mut stream = rig.subscribe(HandlerOptions::new());
         rig.informer.wait_for_sync().await.unwrap();
-        assert!(stream.next().now_or_never().is_none(), "it has been told that there is nothing");
+        assert!(stream.next().now_or_never().is_none(), "the empty initial state was delivered");
         rig.server.wait_for_watchers(1).await;
         rig.missing(|rig| ["a", "b"].into_iter().for_each(|name| rig.apply(name, "1")));
         assert_eq!(next_sorted(&mut stream, 2).await, ["relist +a=1", "relist +b=1"]);
@@ -79,7 +83,7 @@ async fn a_list_may_bring_everything_or_take_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_what_a_list_finds_unchanged_handlers_are_told_if_that_was_asked_for() {
+async fn unchanged_objects_of_a_list_are_delivered_with_notify_unchanged() {
     for queue in QUEUES {
         let server = server();
         server.apply(map("a", "1")).unwrap();
@@ -158,7 +162,7 @@ async fn after_an_etcd_restore_older_waits_fail_and_later_ones_wait_for_the_new_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_list_has_changed_is_told_whatever_version_a_transform_writes() {
+async fn changed_object_of_a_list_is_delivered_whatever_version_a_transform_sets() {
     for queue in QUEUES {
         let server = server();
         server.apply(map("a", "1")).unwrap();
@@ -173,12 +177,12 @@ async fn what_a_list_has_changed_is_told_whatever_version_a_transform_writes() {
         next(&mut stream, 1).await;
         rig.server.wait_for_watchers(1).await;
         rig.missing(|rig| rig.apply("a", "2"));
-        let told = timeout(Duration::from_secs(60), next(&mut stream, 1)).await;
-        assert_eq!(told.expect("the handler is told"), ["relist a=1>2"]);
+        let received = timeout(Duration::from_secs(60), next(&mut stream, 1)).await;
+        assert_eq!(received.expect("the handler is notified"), ["relist a=1>2"]);
     }
 }
 
-/// Does not say what `b` is: its version, its uid.
+/// An accessor that panics for the version and the uid of `b`.
 struct Unlucky;
 
 impl Meta<ConfigMap> for Unlucky {
@@ -191,18 +195,18 @@ impl Meta<ConfigMap> for Unlucky {
     }
 
     fn version<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
-        assert_ne!(self.name(map), Some("b"), "an odd one");
+        assert_ne!(self.name(map), Some("b"), "an unreadable version");
         KubeMeta.version(map)
     }
 
     fn uid<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
-        assert_ne!(self.name(map), Some("b"), "whose it is nobody knows");
+        assert_ne!(self.name(map), Some("b"), "an unreadable uid");
         KubeMeta.uid(map)
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_whose_version_and_uid_cannot_be_had_is_told_like_those_behind_it() {
+async fn object_whose_version_and_uid_panic_is_delivered_like_later_ones() {
     let server = server();
     for name in ["a", "b", "c"] {
         server.apply(map(name, "1")).unwrap();
@@ -226,22 +230,22 @@ async fn an_object_whose_version_and_uid_cannot_be_had_is_told_like_those_behind
         server.apply(map(name, "2")).unwrap();
     }
     server.compact();
-    for told in ["relist a=1>2", "relist b=1>2", "relist c=1>2"] {
+    for received in ["relist a=1>2", "relist b=1>2", "relist c=1>2"] {
         let next =
-            timeout(Duration::from_secs(60), stream.next()).await.expect("the handler is told");
-        assert_eq!(shown(&next.unwrap()), told);
+            timeout(Duration::from_secs(60), stream.next()).await.expect("the handler is notified");
+        assert_eq!(shown(&next.unwrap()), received);
     }
-    let mut unsaid = vec!["an odd one", "whose it is nobody knows"];
+    let mut unsaid = vec!["an unreadable version", "an unreadable uid"];
     while !unsaid.is_empty() {
         let error = failed.recv().await.unwrap();
-        unsaid.retain(|said| !error.contains(said));
+        unsaid.retain(|part| !error.contains(part));
     }
     informer.stop().await;
     assert_eq!(running.await.unwrap(), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_another_uid_is_another_object() {
+async fn object_with_another_uid_is_another_object() {
     for queue in QUEUES {
         let server = server();
         server.apply(map("a", "1")).unwrap();
@@ -258,7 +262,7 @@ async fn an_object_of_another_uid_is_another_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_breaks_off_goes_on_without_a_list() {
+async fn broken_watch_continues_without_a_list() {
     let rig = Rig::start(server(), |informer| informer);
     let mut stream = rig.subscribe(HandlerOptions::new());
     rig.server.wait_for_watchers(1).await;
@@ -270,7 +274,7 @@ async fn a_watch_that_breaks_off_goes_on_without_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_disruption_who_resyncs_is_told_everything_and_who_does_not_what_has_changed() {
+async fn after_a_disruption_resyncing_handlers_get_everything_and_others_only_changes() {
     for queue in QUEUES {
         let server = server();
         for name in ["a", "b"] {

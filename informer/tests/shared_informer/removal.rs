@@ -1,5 +1,5 @@
-//! Handlers that are removed: by their handle, by themselves, with a call running or none, during
-//! a walk.
+//! Removal of handlers: by their handle, by themselves, with or without a running call, during a
+//! walk.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,13 +9,13 @@ use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
 
-use super::rig::{QUEUES, Rig, Told, builder, gated, map, next, notes, server};
+use super::rig::{MapNotification, QUEUES, Rig, builder, gated, map, next, notes, server};
 
 #[tokio::test(start_paused = true)]
-async fn one_handler_may_be_added_twice_and_each_is_told() {
+async fn handler_added_twice_is_notified_twice() {
     let rig = Rig::start(server(), |informer| informer);
-    let (note, told) = notes();
-    let handler = move |what: Told| {
+    let (note, received) = notes();
+    let handler = move |what: MapNotification| {
         note(what);
         async {}
     };
@@ -24,17 +24,17 @@ async fn one_handler_may_be_added_twice_and_each_is_told() {
     one.wait_for_sync().await.unwrap();
     two.wait_for_sync().await.unwrap();
     rig.apply("a", "1");
-    let mut told = told;
-    assert_eq!(told.next(2).await, ["watch +a=1", "watch +a=1"]);
+    let mut received = received;
+    assert_eq!(received.next(2).await, ["watch +a=1", "watch +a=1"]);
     one.remove().await;
     rig.apply("a", "2");
-    assert_eq!(told.next(1).await, ["watch a=1>2"]);
+    assert_eq!(received.next(1).await, ["watch a=1>2"]);
     two.remove().await;
-    assert!(told.rest().await.is_empty());
+    assert!(received.rest().await.is_empty());
 }
 
 #[tokio::test]
-async fn to_remove_waits_for_the_running_call_and_none_follows() {
+async fn remove_waits_for_the_running_call_and_none_follows() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let rig = Rig::start(server, |informer| informer);
@@ -46,28 +46,28 @@ async fn to_remove_waits_for_the_running_call_and_none_follows() {
     let removed = handle.remove();
     let mut removed = std::pin::pin!(removed);
     assert!(removed.as_mut().now_or_never().is_none(), "a call runs");
-    assert!(handle.wait_for_sync().await.is_err(), "it will not be told everything");
+    assert!(handle.wait_for_sync().await.is_err(), "the handler never gets everything");
     go.send(()).unwrap();
     removed.await;
-    assert!(notes.rest().await.is_empty(), "what waited is dropped");
+    assert!(notes.rest().await.is_empty(), "buffered notifications are dropped");
     handle.remove().await;
     assert_eq!(handle.depth(), 0);
 }
 
 #[tokio::test]
-async fn a_handler_can_detach_itself_and_others_go_on() {
+async fn handler_can_detach_itself_and_others_continue() {
     let rig = Rig::start(server(), |informer| informer);
     let (hand_over, handle) = channel();
     let (note, notes) = notes();
-    let once = move |told: Told| {
-        note(told);
+    let once = move |received: MapNotification| {
+        note(received);
         let handle: Registration<ConfigMap> = handle.recv().unwrap();
         handle.detach();
     };
     let once = rig.informer.add_event_handler(once).unwrap();
     hand_over.send(once.clone()).unwrap();
     let mut other = rig.subscribe(HandlerOptions::new());
-    // Its own, not the informer's: what came before its walk would be told as initial.
+    // The handler's own sync, not the informer's: changes before its walk would count as initial.
     once.wait_for_sync().await.unwrap();
     rig.apply("a", "1");
     next(&mut other, 1).await;
@@ -78,7 +78,7 @@ async fn a_handler_can_detach_itself_and_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_removed_while_it_walks_is_told_no_more_of_what_is_known() {
+async fn handler_removed_during_its_walk_gets_no_more_known_objects() {
     for queue in QUEUES {
         for drops_the_stream in [false, true] {
             let server = server();
@@ -90,8 +90,8 @@ async fn one_that_is_removed_while_it_walks_is_told_no_more_of_what_is_known() {
             let mut stream = rig.subscribe(HandlerOptions::new());
             next(&mut stream, 1).await;
             let handle = stream.registration().clone();
-            assert!(handle.depth() > 0, "it is on its way");
-            assert!(handle.high_water() >= handle.depth(), "what it walked by counts as well");
+            assert!(handle.depth() > 0, "notifications are buffered");
+            assert!(handle.high_water() >= handle.depth(), "its walk counts as well");
             if drops_the_stream {
                 drop(stream);
             } else {
@@ -109,9 +109,9 @@ async fn one_that_is_removed_while_it_walks_is_told_no_more_of_what_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_that_is_dropped_leaves_its_handler_where_it_is() {
+async fn dropped_handle_keeps_its_handler() {
     let rig = Rig::start(server(), |informer| informer);
-    let (note, mut told) = notes();
+    let (note, mut received) = notes();
     let handle = rig.informer.add_async_handler(HandlerOptions::new(), move |what| {
         note(what);
         async {}
@@ -119,11 +119,11 @@ async fn a_handle_that_is_dropped_leaves_its_handler_where_it_is() {
     handle.as_ref().unwrap().wait_for_sync().await.unwrap();
     drop(handle);
     rig.apply("a", "1");
-    assert_eq!(told.next(1).await, ["watch +a=1"]);
+    assert_eq!(received.next(1).await, ["watch +a=1"]);
 }
 
 #[tokio::test]
-async fn one_that_was_detached_may_still_run_and_its_panic_is_reported() {
+async fn detached_handler_may_still_run_and_its_panic_is_reported() {
     let (errors, mut failed) = mpsc::unbounded_channel();
     let server = server();
     server.apply(map("a", "1")).unwrap();
@@ -132,7 +132,7 @@ async fn one_that_was_detached_may_still_run_and_its_panic_is_reported() {
     });
     let (begun, mut calls) = mpsc::unbounded_channel();
     let (go, gate) = channel::<()>();
-    let handler = move |_: Told| {
+    let handler = move |_: MapNotification| {
         begun.send(()).unwrap();
         let _ = gate.recv();
         panic!("after it was detached");
@@ -148,7 +148,7 @@ async fn one_that_was_detached_may_still_run_and_its_panic_is_reported() {
 }
 
 #[tokio::test]
-async fn of_an_informer_that_never_ran_or_just_synced_a_handler_is_removed_at_once() {
+async fn handler_of_an_informer_that_never_ran_or_is_idle_is_removed_at_once() {
     let never_ran = builder(&server()).build().unwrap();
     never_ran.add_event_handler(|_| ()).unwrap().remove().await;
     never_ran.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap().remove().await;
@@ -158,7 +158,7 @@ async fn of_an_informer_that_never_ran_or_just_synced_a_handler_is_removed_at_on
     rig.informer.add_event_handler(|_| ()).unwrap().remove().await;
 }
 
-/// Says when it is dropped, and is dropped only when it may be.
+/// Reports that it is being dropped, and waits in its drop for a signal.
 struct Gate(Sender<()>, Receiver<()>);
 
 impl Drop for Gate {
@@ -168,9 +168,9 @@ impl Drop for Gate {
     }
 }
 
-// What is dropped in a task blocks one of the runtime's threads.
+// A drop that blocks inside a task blocks one of the runtime's threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn to_remove_waits_until_the_handler_itself_is_dropped() {
+async fn remove_waits_until_the_handler_itself_is_dropped() {
     for in_task in [false, true] {
         let rig = Rig::start(server(), |informer| informer);
         let ((begun, begins), (go, gate)) = (channel(), channel());
@@ -184,20 +184,20 @@ async fn to_remove_waits_until_the_handler_itself_is_dropped() {
                 async {}
             })
         } else {
-            rig.informer.add_event_handler(move |_: Told| holds())
+            rig.informer.add_event_handler(move |_: MapNotification| holds())
         };
         let handle = handle.unwrap();
         let mut removed = std::pin::pin!(handle.remove());
-        assert!(removed.as_mut().now_or_never().is_none(), "nobody has ended it yet");
+        assert!(removed.as_mut().now_or_never().is_none(), "the handler has not ended");
         begins.recv().unwrap();
-        assert!(removed.as_mut().now_or_never().is_none(), "it is being dropped");
+        assert!(removed.as_mut().now_or_never().is_none(), "the handler is being dropped");
         go.send(()).unwrap();
         removed.await;
     }
 }
 
 #[test]
-fn one_whose_runtime_has_ended_is_forgotten() {
+fn handler_whose_runtime_has_ended_is_removed() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (informers, handlers, filter) = (runtime(), runtime(), Arc::new(()));
     let (held, server) = (filter.clone(), server());

@@ -1,4 +1,4 @@
-//! Resync periods, of each handler its own.
+//! Resync periods, one per handler.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn every(seconds: u64) -> HandlerOptions<k8s_openapi::api::core::v1::ConfigMap> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_handler_has_its_own_period() {
+async fn each_handler_has_its_own_resync_period() {
     for queue in QUEUES {
         let server = server();
         server.apply(map("a", "1")).unwrap();
@@ -28,9 +28,9 @@ async fn each_handler_has_its_own_period() {
         let mut seen = Vec::new();
         while seen.len() < 5 {
             let who = tokio::select! {
-                told = next_sorted(&mut two, 2) => { assert_eq!(told, ["resync a=1>1", "resync b=1>1"]); 2 }
-                told = next_sorted(&mut three, 2) => { assert_eq!(told, ["resync a=1>1", "resync b=1>1"]); 3 }
-                told = next(&mut never, 1) => panic!("{told:?}"),
+                received = next_sorted(&mut two, 2) => { assert_eq!(received, ["resync a=1>1", "resync b=1>1"]); 2 }
+                received = next_sorted(&mut three, 2) => { assert_eq!(received, ["resync a=1>1", "resync b=1>1"]); 3 }
+                received = next(&mut never, 1) => panic!("{received:?}"),
             };
             seen.push((began.elapsed().as_secs(), who));
         }
@@ -40,7 +40,7 @@ async fn each_handler_has_its_own_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_does_not_say_has_the_informers_period_and_a_late_one_its_own() {
+async fn handler_without_a_period_has_the_informers_and_a_late_one_its_own() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let rig = Rig::start(server, |informer| informer.resync(Duration::from_secs(60)));
@@ -59,7 +59,7 @@ async fn a_handler_that_does_not_say_has_the_informers_period_and_a_late_one_its
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_period_of_nothing_or_for_ever_is_never() {
+async fn handler_period_of_zero_or_max_means_never() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     for period in [Duration::ZERO, Duration::MAX] {
@@ -79,7 +79,7 @@ async fn a_period_of_nothing_or_for_ever_is_never() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_adds_nothing_to_what_waits_for_the_handler() {
+async fn resync_is_skipped_while_notifications_are_buffered() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let rig = Rig::start(server, |informer| informer);
@@ -94,7 +94,7 @@ async fn a_resync_adds_nothing_to_what_waits_for_the_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn periods_of_nothing_and_without_end_are_never() {
+async fn informer_period_of_zero_or_max_means_never() {
     let never = [Some(Duration::ZERO), Some(Duration::MAX), None];
     for of_informer in never {
         let server = server();
@@ -123,14 +123,14 @@ async fn periods_of_nothing_and_without_end_are_never() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_resync_that_came_late_the_next_comes_a_whole_period_later() {
+async fn late_resync_is_followed_by_a_whole_period() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let rig = Rig::start(server, |informer| informer);
     let began = Instant::now();
     let mut stream = rig.subscribe(every(2));
     next(&mut stream, 1).await;
-    // As when the machine slept.
+    // As after a suspend of the machine.
     tokio::time::advance(Duration::from_secs(7)).await;
     let mut seen = Vec::new();
     for _ in 0..2 {

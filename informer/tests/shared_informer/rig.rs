@@ -1,4 +1,4 @@
-//! A server, an informer that runs, and what handlers are told, written down.
+//! A server, a running informer, and a record of the handlers' notifications.
 
 use std::sync::mpsc;
 
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 pub type Informer = SharedInformer<ConfigMap>;
-pub type Told = Notification<ConfigMap>;
+pub type MapNotification = Notification<ConfigMap>;
 pub type Builder = SharedInformerBuilder<ConfigMap, KubeMeta>;
 type Choose = fn(Builder) -> Builder;
 
-/// Both queues: what does not say otherwise holds for each.
+/// Both queues. Tests that name none hold for each.
 pub const QUEUES: [Choose; 2] = [|informer| informer.delta(), |informer| informer.in_order()];
 
 pub fn server() -> ApiServer {
@@ -38,7 +38,7 @@ pub fn builder(server: &ApiServer) -> Builder {
     Informer::builder(KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None))
 }
 
-/// An informer that runs for as long as the test's runtime lives.
+/// An informer that runs until the test's runtime ends.
 pub struct Rig {
     pub server: ApiServer,
     pub informer: Informer,
@@ -54,15 +54,15 @@ impl Rig {
     }
 
     pub fn apply(&self, name: &str, data: &str) {
-        self.server.apply(map(name, data)).expect("it is a map with a name");
+        self.server.apply(map(name, data)).expect("a valid map");
     }
 
     pub fn delete(&self, name: &str) {
-        self.server.delete(&Resource::config_maps(), "shop", name).expect("it is there");
+        self.server.delete(&Resource::config_maps(), "shop", name).expect("the object exists");
     }
 
-    /// All open watches are cut off, `meanwhile` happens, and is forgotten, so that only a list
-    /// shows it.
+    /// Breaks all open watches, calls `meanwhile`, and drops the watch history, so that only a
+    /// list shows the changes.
     pub fn missing(&self, meanwhile: impl FnOnce(&Self)) {
         self.server.error_watches(status::expired("cut off by the test"));
         meanwhile(self);
@@ -100,11 +100,11 @@ fn name(map: &ConfigMap) -> &str {
     map.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// `initial +a=1`, `watch a=1>2`, `watch -a=2`; of a tombstone `relist !a=2`; added in the initial
-/// list `initial *a=1`.
-pub fn shown(told: &Told) -> String {
+/// Formats a notification: `initial +a=1`, `watch a=1>2`, `watch -a=2`; a tombstone `relist !a=2`;
+/// an object added by the initial list `initial *a=1`.
+pub fn shown(received: &MapNotification) -> String {
     let because = |cause: &Cause| format!("{cause:?}").to_lowercase();
-    match told {
+    match received {
         Notification::Added { new, is_in_initial_list, cause } => {
             let sign = if *is_in_initial_list { '*' } else { '+' };
             format!("{} {sign}{}={}", because(cause), name(new), value(new))
@@ -128,12 +128,12 @@ pub fn shown(told: &Told) -> String {
     }
 }
 
-/// Until nobody has anything to do: only then does a paused clock go on.
+/// Waits until no task can run. Only then does a paused clock advance.
 pub async fn idle() {
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
 }
 
-/// The next that a stream tells.
+/// Returns the next notifications of a stream.
 pub async fn next(stream: &mut Subscription<ConfigMap>, count: usize) -> Vec<String> {
     let mut all = Vec::new();
     while all.len() < count {
@@ -142,17 +142,17 @@ pub async fn next(stream: &mut Subscription<ConfigMap>, count: usize) -> Vec<Str
     all
 }
 
-/// The same in no order.
+/// Returns the next notifications of a stream, sorted.
 pub async fn next_sorted(stream: &mut Subscription<ConfigMap>, count: usize) -> Vec<String> {
     let mut all = next(stream, count).await;
     all.sort();
     all
 }
 
-/// A handler's notes, and what it wrote.
-pub fn notes() -> (impl Fn(Told) + Clone + Send + 'static, Notes) {
+/// Returns a handler that records its notifications, and the record.
+pub fn notes() -> (impl Fn(MapNotification) + Clone + Send + 'static, Notes) {
     let (write, read) = tokio::sync::mpsc::unbounded_channel();
-    let note = move |told: Told| drop(write.send(shown(&told)));
+    let note = move |received: MapNotification| drop(write.send(shown(&received)));
     (note, Notes(read))
 }
 
@@ -162,12 +162,12 @@ impl Notes {
     pub async fn next(&mut self, count: usize) -> Vec<String> {
         let mut all = Vec::new();
         while all.len() < count {
-            all.push(self.0.recv().await.expect("the handler is there"));
+            all.push(self.0.recv().await.expect("the handler exists"));
         }
         all
     }
 
-    /// What else there is, once the handler is gone.
+    /// Returns the remaining notifications, once the handler is gone.
     pub async fn rest(mut self) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(one) = self.0.recv().await {
@@ -177,14 +177,14 @@ impl Notes {
     }
 }
 
-/// A handler on a thread that stops at every notification until it is let go: who lets it go, and
-/// its notes.
-pub fn gated() -> (impl FnMut(Told) + Send + 'static, mpsc::Sender<()>, Notes) {
+/// Returns a handler on a thread that blocks at every notification until the test releases it, the
+/// sender that releases it, and its record.
+pub fn gated() -> (impl FnMut(MapNotification) + Send + 'static, mpsc::Sender<()>, Notes) {
     let (note, notes) = notes();
     let (go, gate) = mpsc::channel();
-    let handler = move |told: Told| {
-        note(told);
-        // Nobody lets it go any more: it goes on.
+    let handler = move |received: MapNotification| {
+        note(received);
+        // If the sender is dropped, the handler continues without blocking.
         let _ = gate.recv();
     };
     (handler, go, notes)

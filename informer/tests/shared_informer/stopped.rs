@@ -1,40 +1,40 @@
-//! Once an informer has stopped, nothing of it goes on: neither what is applied, nor what is
-//! decoded and transformed.
+//! After an informer has stopped nothing of it runs: no application of items, no decoding, no
+//! transformer.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use deltafifo::Indexers;
 use futures_util::FutureExt;
-use tokio::sync::mpsc as told;
+use tokio::sync::mpsc as tokio_mpsc;
 use tokio::task::yield_now;
 
 use super::rig::{Builder, Informer, QUEUES, Rig, map, server};
 
 const OBJECTS: usize = 5;
 
-/// Stops user code in its first call.
+/// Blocks user code in its first call.
 struct Gate {
     calls: AtomicUsize,
-    begun: told::UnboundedSender<()>,
+    begun: tokio_mpsc::UnboundedSender<()>,
     open: Mutex<mpsc::Receiver<()>>,
 }
 
 impl Gate {
-    fn new() -> (Arc<Self>, told::UnboundedReceiver<()>, mpsc::Sender<()>) {
-        let ((begun, calls), (go, open)) = (told::unbounded_channel(), mpsc::channel());
+    fn new() -> (Arc<Self>, tokio_mpsc::UnboundedReceiver<()>, mpsc::Sender<()>) {
+        let ((begun, calls), (go, open)) = (tokio_mpsc::unbounded_channel(), mpsc::channel());
         (Arc::new(Self { calls: AtomicUsize::new(0), begun, open: Mutex::new(open) }), calls, go)
     }
 
     fn pass(&self) {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let _ = self.begun.send(());
-        // Let go, the test holds nobody any more.
+        // An error means that the test no longer blocks the call.
         let _ = self.open.lock().unwrap().recv();
     }
 }
 
-/// Stops it, or drops its run, while user code is in a call.
+/// Stops the informer, or drops its run, while user code is in a call.
 async fn stops(rig: Rig, is_dropped: bool, go: mpsc::Sender<()>) -> Informer {
     let Rig { server: _server, informer, run } = rig;
     if is_dropped {
@@ -47,7 +47,7 @@ async fn stops(rig: Rig, is_dropped: bool, go: mpsc::Sender<()>) -> Informer {
     } else {
         let mut stopped = Box::pin(informer.stop());
         assert!(stopped.as_mut().now_or_never().is_none());
-        // Whatever does not wait for the call comes to its end meanwhile.
+        // Gives everything that does not wait for the call time to end.
         for _ in 0..100 {
             yield_now().await;
         }
@@ -70,7 +70,7 @@ fn started(choose: impl FnOnce(Builder) -> Builder) -> Rig {
 }
 
 #[tokio::test]
-async fn to_stop_waits_for_a_list_in_order_that_is_applied() {
+async fn stop_waits_for_a_list_that_is_applied_in_order() {
     for is_dropped in [false, true] {
         let (gate, mut calls, go) = Gate::new();
         let passed = gate.clone();
@@ -87,7 +87,7 @@ async fn to_stop_waits_for_a_list_in_order_that_is_applied() {
 }
 
 #[tokio::test]
-async fn to_stop_waits_for_what_is_transformed() {
+async fn stop_waits_for_a_running_transform() {
     for queue in QUEUES {
         for (is_streamed, is_dropped) in
             [(true, true), (true, false), (false, true), (false, false)]
@@ -105,14 +105,14 @@ async fn to_stop_waits_for_what_is_transformed() {
             });
             calls.recv().await.unwrap();
             drop(stops(rig, is_dropped, go).await);
-            assert_eq!(Arc::strong_count(&gate), 1, "nobody is left to call it");
+            assert_eq!(Arc::strong_count(&gate), 1, "nothing can call it");
         }
     }
 }
 
-/// A worker's task goes on to where it waits next, whoever aborts it.
+/// An aborted worker's task still runs until its next await point.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn to_stop_waits_for_workers_of_a_run_that_was_dropped() {
+async fn stop_waits_for_workers_of_a_dropped_run() {
     for queue in QUEUES {
         let rig = Rig::start(server(), queue);
         rig.informer.wait_for_sync().await.unwrap();

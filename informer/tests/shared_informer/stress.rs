@@ -1,5 +1,5 @@
-//! Handlers of every kind come and go, some slow, some panicking, while several threads write and
-//! the watch is cut off and lists follow. So many operations, on real threads.
+//! Handlers of every kind are added and removed, some slow, some panicking, while several threads
+//! write, watches break and lists follow. A fixed number of operations on real threads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::oracle::Oracle;
-use super::rig::{QUEUES, Rig, Told, builder, map, run, server};
+use super::rig::{MapNotification, QUEUES, Rig, builder, map, run, server};
 
 const WRITERS: u64 = 3;
 const NAMES: u64 = 8;
@@ -23,35 +23,36 @@ const LISTS: usize = 6;
 const COMERS: u64 = 4;
 const EACH: usize = 25;
 
-/// What a handler shares with the test.
+/// The data that a handler shares with the test.
 struct Seen {
     oracle: Mutex<Oracle>,
-    /// What its oracle found wrong: a handler's own panics are no failure.
+    /// The fault that its oracle found. A handler's own panics are expected.
     wrong: Mutex<Option<String>>,
     is_removed: AtomicBool,
-    told: Notify,
+    received: Notify,
 }
 
 impl Seen {
-    fn note(&self, told: &Told) {
+    fn note(&self, received: &MapNotification) {
         let mut oracle = self.oracle.lock();
-        let noted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| oracle.note(told)));
+        let noted =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| oracle.note(received)));
         if let Err(panic) = noted {
             let what = panic.downcast_ref::<String>().cloned().unwrap_or_default();
             self.wrong.lock().get_or_insert(what);
         }
-        // Relaxed: to remove a handler orders its last call before.
+        // Relaxed: the removal of a handler is ordered after its last call.
         if self.is_removed.load(Ordering::Relaxed) {
-            self.wrong.lock().get_or_insert("it is told after it was removed".to_owned());
+            self.wrong.lock().get_or_insert("notified after its removal".to_owned());
         }
         drop(oracle);
-        self.told.notify_one();
+        self.received.notify_one();
     }
 
-    /// Waits until it knows exactly this.
+    /// Waits until the handler knows exactly these objects.
     async fn knows(&self, all: &BTreeMap<String, String>) {
         while self.oracle.lock().known != *all {
-            self.told.notified().await;
+            self.received.notified().await;
         }
     }
 }
@@ -66,7 +67,7 @@ fn add(rig: &Rig, dice: &mut fastrand::Rng) -> Handler {
         oracle: Mutex::default(),
         wrong: Mutex::default(),
         is_removed: AtomicBool::new(false),
-        told: Notify::new(),
+        received: Notify::new(),
     });
     let buffer = match dice.u8(0..4) {
         0 => Buffer::HoldBack(dice.usize(1..20)),
@@ -76,30 +77,30 @@ fn add(rig: &Rig, dice: &mut fastrand::Rng) -> Handler {
     let options = HandlerOptions::new().buffer(buffer);
     let (slowness, panics, note) = (dice.usize(0..50), dice.u8(0..4) == 0, seen.clone());
     let mut calls = 0;
-    // A batch is noted whole before the panic, which would keep the handler from the rest of it.
-    let mut call = move |batch: &[Told]| {
-        for told in batch {
-            note.note(told);
+    // Records a whole batch before the panic, because the panic would lose the rest of it.
+    let mut call = move |batch: &[MapNotification]| {
+        for received in batch {
+            note.note(received);
         }
         calls += 1;
-        assert!(!panics || calls % 7 != 0, "as told");
+        assert!(!panics || calls % 7 != 0, "expected by this test");
     };
     let informer = &rig.informer;
     let registration = match dice.u8(0..3) {
-        0 => informer.add_event_handler_with(options, move |told: Told| {
+        0 => informer.add_event_handler_with(options, move |received: MapNotification| {
             (0..slowness).for_each(|_| std::thread::yield_now());
-            call(&[told]);
+            call(&[received]);
         }),
         1 => informer.add_batch_handler(options, 5, move |batch| call(&batch)),
         _ => {
             let call = Arc::new(Mutex::new(call));
-            informer.add_async_handler(options, move |told| {
+            informer.add_async_handler(options, move |received| {
                 let call = call.clone();
                 async move {
                     for _ in 0..slowness {
                         tokio::task::yield_now().await;
                     }
-                    (call.lock())(&[told]);
+                    (call.lock())(&[received]);
                 }
             })
         }
@@ -107,7 +108,7 @@ fn add(rig: &Rig, dice: &mut fastrand::Rng) -> Handler {
     Handler { registration: registration.unwrap(), seen }
 }
 
-/// Writes names of its own: what is there in the end.
+/// Writes names of its own. Returns the final objects.
 async fn write(rig: Arc<Rig>, writer: u64) -> BTreeMap<String, String> {
     let mut dice = fastrand::Rng::with_seed(writer);
     let mut there = BTreeMap::new();
@@ -124,12 +125,12 @@ async fn write(rig: Arc<Rig>, writer: u64) -> BTreeMap<String, String> {
     there
 }
 
-/// Lists follow each other at once, as the schedule of the test has no clock.
+/// Returns a backoff without delays, because the test's clock is real.
 fn soon() -> Backoff {
     Backoff::new(Duration::ZERO, Duration::ZERO, Duration::MAX)
 }
 
-/// Adds handlers and removes some: those that stay.
+/// Adds handlers and removes some. Returns the remaining ones.
 async fn come_and_go(rig: Arc<Rig>, seed: u64) -> Vec<Handler> {
     let (mut dice, mut here) = (fastrand::Rng::with_seed(100 + seed), Vec::<Handler>::new());
     for _ in 0..EACH {
@@ -137,7 +138,7 @@ async fn come_and_go(rig: Arc<Rig>, seed: u64) -> Vec<Handler> {
         for _ in 0..dice.usize(0..30) {
             tokio::task::yield_now().await;
         }
-        // Sometimes one that has just come.
+        // Sometimes removes a handler that was just added.
         if here.len() > 3 || dice.bool() {
             let gone = here.swap_remove(dice.usize(0..here.len()));
             gone.registration.remove().await;
@@ -151,7 +152,7 @@ async fn come_and_go(rig: Arc<Rig>, seed: u64) -> Vec<Handler> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn handlers_come_and_go_while_everything_changes_and_who_stays_knows_what_there_is() {
+async fn remaining_handlers_know_the_final_state_under_concurrent_changes() {
     for queue in QUEUES {
         let server = server();
         for writer in 0..WRITERS {

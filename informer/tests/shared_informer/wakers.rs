@@ -1,4 +1,4 @@
-//! Whoever waits for something of an informer has a waker of his own, whose panic harms nobody.
+//! Futures that wait for an informer have wakers of the user, whose panics must not affect others.
 
 use std::panic::resume_unwind;
 use std::pin::pin;
@@ -27,14 +27,14 @@ macro_rules! waits_badly {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_who_waits_for_a_sync_harms_no_handler() {
+async fn panicking_waker_of_a_sync_wait_affects_no_handler() {
     for queue in QUEUES {
         let server = server();
         server.apply(map("a", "1")).unwrap();
         let informer = queue(builder(&server)).build().unwrap();
         let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
         let of_stream = stream.registration().clone();
-        let (note, mut told) = notes();
+        let (note, mut received) = notes();
         let on_thread = informer.add_event_handler(note).unwrap();
         let in_task = informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
         waits_badly!(of_stream.wait_for_sync());
@@ -43,17 +43,17 @@ async fn of_who_waits_for_a_sync_harms_no_handler() {
         waits_badly!(informer.wait_for_sync());
         let rig = Rig { server, run: run(&informer), informer: informer.clone() };
         assert_eq!(next(&mut stream, 1).await, ["initial *a=1"]);
-        told.next(1).await;
+        received.next(1).await;
         in_task.wait_for_sync().await.unwrap();
         rig.server.wait_for_watchers(1).await;
         rig.apply("a", "2");
         assert_eq!(next(&mut stream, 1).await, ["watch a=1>2"]);
-        assert_eq!(told.next(1).await, ["watch a=1>2"]);
+        assert_eq!(received.next(1).await, ["watch a=1>2"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_who_waits_for_an_end_keeps_nothing_from_ending() {
+async fn panicking_waker_of_a_stop_wait_does_not_block_shutdown() {
     for queue in QUEUES {
         let rig = Rig::start(server(), queue);
         let mut stream = rig.subscribe(HandlerOptions::new());

@@ -1,4 +1,5 @@
-//! Several workers of one informer, and how much they hold back for (client-go has one).
+//! Several workers of one informer, and the bound of `HoldBack` with them (client-go has one
+//! worker).
 
 use std::collections::BTreeMap;
 
@@ -6,28 +7,27 @@ use deltafifo_informer::shared_informer::{Buffer, HandlerOptions};
 use futures_util::{FutureExt, StreamExt};
 
 use super::oracle::Oracle;
-use super::rig::{QUEUES, Rig, Told, idle, map, next, server, value};
+use super::rig::{MapNotification, QUEUES, Rig, idle, map, next, server, value};
 
 const WORKERS: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn several_workers_tell_each_key_in_order_and_none_of_it_twice() {
+async fn several_workers_deliver_each_key_in_order_and_once() {
     const NAMES: u64 = 20;
     const ROUNDS: u64 = 50;
     let rig = Rig::start(server(), |informer| informer.workers(WORKERS));
     let every = HandlerOptions::new().buffer(Buffer::HoldBack(10));
     let (mut all, mut newest) = (rig.subscribe(every), rig.subscribe(HandlerOptions::new()));
     rig.informer.wait_for_sync().await.unwrap();
-    assert!(
-        all.next().now_or_never().is_none(),
-        "it has walked: nothing is left to its walk any more"
-    );
-    let told = tokio::spawn(async move {
+    assert!(all.next().now_or_never().is_none(), "the walk has ended");
+    let received = tokio::spawn(async move {
         let mut by_name = BTreeMap::<String, Vec<u64>>::new();
         for _ in 0..NAMES * ROUNDS {
-            let told = all.next().await.unwrap();
-            let (Told::Added { new, .. } | Told::Updated { new, .. }) = told else {
-                panic!("nothing is deleted: {told:?}")
+            let received = all.next().await.unwrap();
+            let (MapNotification::Added { new, .. } | MapNotification::Updated { new, .. }) =
+                received
+            else {
+                panic!("nothing is deleted: {received:?}")
             };
             by_name
                 .entry(new.metadata.name.clone().unwrap())
@@ -41,9 +41,9 @@ async fn several_workers_tell_each_key_in_order_and_none_of_it_twice() {
             rig.apply(&name.to_string(), &round.to_string());
         }
     }
-    let told = told.await.unwrap();
-    assert_eq!(told.len(), 20);
-    assert!(told.into_values().all(|data| data.into_iter().eq(0..ROUNDS)));
+    let received = received.await.unwrap();
+    assert_eq!(received.len(), 20);
+    assert!(received.into_values().all(|data| data.into_iter().eq(0..ROUNDS)));
     let mut oracle = Oracle::default();
     while oracle.known.len() < 20
         || oracle.known.values().any(|data| *data != (ROUNDS - 1).to_string())
@@ -52,17 +52,17 @@ async fn several_workers_tell_each_key_in_order_and_none_of_it_twice() {
     }
 }
 
-/// `HoldBack(n)`: when so many wait, each worker goes no further than to the end of what it has in
-/// hand.
+/// `HoldBack(n)`: when n notifications are buffered, each worker finishes its current item and
+/// then waits.
 #[tokio::test(start_paused = true)]
-async fn held_back_the_bound_is_what_may_wait_and_what_workers_have_in_hand() {
+async fn hold_back_bound_is_exceeded_by_at_most_the_workers_current_items() {
     const MOST: usize = 3;
     let one = |queue: usize| (queue, 1);
     for (queue, workers) in [one(0), one(1), (0, WORKERS)] {
         let rig = Rig::start(server(), |informer| QUEUES[queue](informer).workers(workers));
         let mut all = rig.subscribe(HandlerOptions::new().buffer(Buffer::HoldBack(MOST)));
         rig.informer.wait_for_sync().await.unwrap();
-        assert!(all.next().now_or_never().is_none(), "it has been told that there is nothing");
+        assert!(all.next().now_or_never().is_none(), "the empty initial state was delivered");
         for name in 0..20 {
             rig.apply(&name.to_string(), "1");
             idle().await;
@@ -73,17 +73,20 @@ async fn held_back_the_bound_is_what_may_wait_and_what_workers_have_in_hand() {
                 "{depth} wait after {name} for {workers} workers"
             );
         }
-        for left in (0..20).rev() {
+        for remaining in (0..20).rev() {
             next(&mut all, 1).await;
             idle().await;
             let depth = all.registration().depth();
-            assert!((MOST.min(left)..MOST + workers).contains(&depth), "{depth} wait of {left}");
+            assert!(
+                (MOST.min(remaining)..MOST + workers).contains(&depth),
+                "{depth} buffered of {remaining}"
+            );
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn held_back_the_changes_of_one_key_that_a_worker_has_in_hand_come_at_once() {
+async fn hold_back_delivers_the_changes_of_one_item_together() {
     let server = server();
     server.apply(map("a", "0")).unwrap();
     let rig = Rig::start(server, |informer| informer);
@@ -99,5 +102,5 @@ async fn held_back_the_changes_of_one_key_that_a_worker_has_in_hand_come_at_once
     assert_eq!(all.registration().depth(), 1, "the worker waits");
     next(&mut all, 1).await;
     idle().await;
-    assert_eq!(all.registration().depth(), 10, "all that was pending of a key is one item");
+    assert_eq!(all.registration().depth(), 10, "all pending deltas of a key are one item");
 }

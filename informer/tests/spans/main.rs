@@ -1,8 +1,8 @@
-//! Under which spans things happen. In a process of its own: whether anybody listens to a span is
-//! kept for all of a process, so a test without a subscriber beside this one could have it that
-//! nobody does.
+//! The spans in which an informer's work runs. This test has a process of its own: tracing caches
+//! per process whether a span has subscribers, so a test without a subscriber could disable the
+//! spans of this one.
 
-#[allow(dead_code)] // Most of it is for the tests of what handlers are told.
+#[allow(dead_code)] // Most of it is for the tests of shared informers.
 #[path = "../shared_informer/rig.rs"]
 mod rig;
 
@@ -38,7 +38,7 @@ impl Visit for Fields {
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let span = context.span(id).expect("it is new");
+        let span = context.span(id).expect("a new span");
         let around = span.parent().map(|parent| format!("{}: ", parent.name())).unwrap_or_default();
         let mut fields = Fields(format!("{around}{}", span.name()));
         attributes.record(&mut fields);
@@ -49,7 +49,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_and_watches_are_in_the_reflectors_and_calls_in_the_handlers() {
+async fn lists_and_watches_run_in_the_reflectors_span_and_calls_in_the_handlers() {
     let spans = Spans::default();
     let subscriber = tracing_subscriber::registry().with(spans.clone());
     tracing::subscriber::set_global_default(subscriber)
@@ -62,13 +62,13 @@ async fn lists_and_watches_are_in_the_reflectors_and_calls_in_the_handlers() {
     let (note, mut told_on_thread) = notes();
     rig.informer.add_event_handler_with(named("thread"), note).unwrap();
     let (note, mut told_in_task) = notes();
-    let in_task = move |told| {
-        note(told);
+    let in_task = move |received| {
+        note(received);
         async {}
     };
     rig.informer.add_async_handler(named("task"), in_task).unwrap();
-    for told in [&mut told_on_thread, &mut told_in_task] {
-        told.next(1).await;
+    for received in [&mut told_on_thread, &mut told_in_task] {
+        received.next(1).await;
     }
     rig.server.wait_for_watchers(1).await;
     next(&mut rig.subscribe(named("stream")), 1).await;

@@ -1,5 +1,5 @@
-//! Queues, and a clock that stands still: it goes on only when every task sleeps, to the next time
-//! that one sleeps for.
+//! Queues, and a paused clock: it advances only when every task sleeps, to the earliest time for
+//! which a task sleeps.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,28 +18,28 @@ pub fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Lets time pass, and then all that has become due be done.
+/// Advances the clock, and lets everything that became due run.
 pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
     idle().await;
 }
 
-/// Until every other task sleeps.
+/// Waits until every other task sleeps.
 pub async fn idle() {
     tokio::time::sleep(ms(1)).await;
 }
 
-/// Takes the next key and leaves it at that.
+/// Takes the next key and drops its item.
 pub async fn next<K: Key>(queue: &WorkQueue<K>) -> Option<K> {
     queue.get().await.map(|item| item.key().clone())
 }
 
-/// Takes whatever there is, each done at once.
+/// Takes all available keys. Each is done at once.
 pub fn rest<K: Key>(queue: &WorkQueue<K>) -> Vec<K> {
     std::iter::from_fn(|| queue.try_get()).map(|item| item.key().clone()).collect()
 }
 
-/// A task that does `work` with the queue.
+/// Spawns a task that does `work` with the queue.
 pub fn spawn<K: Key, F>(
     queue: &Arc<WorkQueue<K>>,
     work: impl FnOnce(Arc<WorkQueue<K>>) -> F,

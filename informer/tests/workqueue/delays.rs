@@ -1,4 +1,4 @@
-//! Keys that wait for a time (client-go `delaying_queue_test.go`, `rate_limiting_queue_test.go`).
+//! Keys with a delay (client-go `delaying_queue_test.go`, `rate_limiting_queue_test.go`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::common::{Queue, idle, ms, next, pass, queue, rest, spawn};
 
-/// Asserts that `key` comes, and when.
+/// Asserts that `key` is returned after exactly this time.
 async fn comes(queue: &Queue, key: &'static str, after: Duration) {
     let from = Instant::now();
     assert_eq!(next(queue).await, Some(key));
@@ -18,7 +18,7 @@ async fn comes(queue: &Queue, key: &'static str, after: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_comes_once_after_its_time_and_not_before() {
+async fn delayed_key_is_returned_once_after_its_delay() {
     let queue = queue();
     queue.add_after("foo", ms(50));
     pass(ms(40)).await;
@@ -31,7 +31,7 @@ async fn a_key_comes_once_after_its_time_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_getter_that_sleeps_is_woken_when_the_time_has_come() {
+async fn sleeping_getter_is_woken_when_the_delay_ends() {
     let queue = queue();
     let getter = spawn(&queue, async |queue: Queue| comes(&queue, "foo", ms(1001)).await);
     idle().await;
@@ -40,7 +40,7 @@ async fn a_getter_that_sleeps_is_woken_when_the_time_has_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_waits_once_for_the_earliest_of_its_times() {
+async fn key_with_several_delays_waits_for_the_earliest() {
     let queue = queue();
     queue.add_after("foo", ms(50));
     queue.add_after("foo", ms(70));
@@ -56,7 +56,7 @@ async fn a_key_waits_once_for_the_earliest_of_its_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_earlier_time_is_kept_though_a_later_one_was_asked_for_first() {
+async fn earlier_delay_replaces_a_later_one() {
     let queue = queue();
     queue.add_after("first", ms(1000));
     queue.add_after("second", ms(50));
@@ -67,7 +67,7 @@ async fn an_earlier_time_is_kept_though_a_later_one_was_asked_for_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_whose_times_came_together_come_in_the_order_of_their_times() {
+async fn keys_that_became_due_together_are_returned_in_order_of_their_times() {
     let queue = queue();
     queue.add_after("first", ms(1000));
     queue.add_after("second", ms(500));
@@ -78,7 +78,7 @@ async fn keys_whose_times_came_together_come_in_the_order_of_their_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_add_makes_an_end_of_the_waiting() {
+async fn add_ends_the_delay_of_its_key() {
     let queue = queue();
     let getter = spawn(&queue, async |queue: Queue| comes(&queue, "foo", ms(1)).await);
     queue.add_after("foo", ms(60_000));
@@ -90,7 +90,7 @@ async fn an_add_makes_an_end_of_the_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_dirty_does_not_wait_too() {
+async fn dirty_key_has_no_delay_besides() {
     let queue = queue();
     queue.add("foo");
     queue.add_after("foo", ms(50));
@@ -104,14 +104,14 @@ async fn a_key_that_is_dirty_does_not_wait_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_delay_is_an_add() {
+async fn delay_of_zero_is_an_add() {
     let queue = queue();
     queue.add_after("foo", Duration::ZERO);
     assert_eq!(rest(&queue), ["foo"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_that_comes_during_the_processing_makes_it_one_more() {
+async fn delay_that_ends_during_processing_queues_the_key_once_more() {
     let queue = queue();
     queue.add("foo");
     let item = queue.get().await.unwrap();
@@ -123,14 +123,14 @@ async fn a_time_that_comes_during_the_processing_makes_it_one_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_outlives_the_processing_during_which_it_was_asked_for() {
+async fn delay_set_during_processing_outlives_it() {
     let queue = queue();
     queue.add("foo");
     let item = queue.get().await.unwrap();
     queue.add_after("foo", ms(50));
     item.done();
     comes(&queue, "foo", ms(50)).await;
-    // An add during the processing is sooner than any time.
+    // An add during the processing is due before any delay.
     queue.add("foo");
     let item = queue.get().await.unwrap();
     queue.add_after("foo", ms(50));
@@ -142,7 +142,7 @@ async fn a_time_outlives_the_processing_during_which_it_was_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_may_be_longer_than_all_time() {
+async fn largest_delay_is_accepted() {
     let queue = queue();
     queue.add_after("for ever", Duration::MAX);
     queue.add_after("foo", ms(1));
@@ -152,7 +152,7 @@ async fn a_delay_may_be_longer_than_all_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn thousands_of_keys_may_come_at_once_and_leave_others_their_turn() {
+async fn thousands_of_due_keys_yield_to_other_tasks() {
     let queue = queue::<u32>();
     let worker = spawn(&queue, async |queue: Arc<WorkQueue<_>>| {
         let item = queue.get().await;
@@ -168,7 +168,7 @@ async fn thousands_of_keys_may_come_at_once_and_leave_others_their_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rate_limited_key_waits_as_long_as_the_limiter_says() {
+async fn rate_limited_key_waits_for_the_limiters_delay() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(1), ms(1000));
     let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
     queue.add_rate_limited("one");
@@ -200,8 +200,8 @@ async fn rate_limited_keys_do_not_affect_each_other() {
     comes(&queue, "bar", ms(635)).await;
 }
 
-/// controller-runtime#1594: each addition reserved a token, so that the next wait was twice as
-/// long.
+/// controller-runtime#1594: each addition reserved a token, so that each wait was longer than the
+/// one before.
 #[tokio::test(start_paused = true)]
 async fn bucket_wait_of_a_key_added_often_does_not_grow() {
     let queue = Arc::new(
@@ -211,7 +211,7 @@ async fn bucket_wait_of_a_key_added_often_does_not_grow() {
     comes(&queue, "foo", ms(0)).await;
     for _ in 0..10 {
         let added = Instant::now();
-        // Twenty additions a second, beside a bucket of ten.
+        // Twenty additions a second, with a bucket of ten a second.
         while queue.is_empty() {
             queue.add_rate_limited("foo");
             pass(ms(50)).await;
@@ -262,8 +262,7 @@ async fn failure_of_a_key_added_again_during_processing_counts_once() {
     }
 }
 
-/// What the key waits for is no back-off: the failure counts, and the sooner of the two times
-/// does.
+/// The key's delay is not a back-off: the failure counts, and the earlier of the two times wins.
 #[tokio::test(start_paused = true)]
 async fn failure_of_a_key_with_a_longer_delay_counts_and_ends_that_delay() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(1000));
@@ -290,7 +289,7 @@ async fn shorter_delay_of_a_backed_off_key_ends_the_back_off() {
     assert_eq!(queue.num_requeues(&"foo"), 1);
     comes(&queue, "foo", ms(30)).await;
     queue.add_rate_limited("foo");
-    assert_eq!(queue.num_requeues(&"foo"), 2, "it was taken since");
+    assert_eq!(queue.num_requeues(&"foo"), 2, "taken since");
 }
 
 #[tokio::test(start_paused = true)]
@@ -330,7 +329,7 @@ async fn queue_that_is_shut_down_does_not_count_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_delay_and_a_rate_limit_the_shorter_counts() {
+async fn shorter_of_delay_and_rate_limit_counts() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(100));
     let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
     let options = AddOptions::new().rate_limited();
@@ -341,9 +340,9 @@ async fn of_a_delay_and_a_rate_limit_the_shorter_counts() {
     assert_eq!(queue.num_requeues(&"foo"), 2);
 }
 
-/// controller-runtime's `After: 0` is one that nobody set.
+/// In controller-runtime `After: 0` means that no delay was set.
 #[tokio::test(start_paused = true)]
-async fn no_delay_leaves_a_rate_limit_as_it_is() {
+async fn missing_delay_does_not_change_the_rate_limit() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(100));
     let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
     queue.add_with("foo", AddOptions::new().after(Duration::ZERO).rate_limited());
@@ -352,7 +351,7 @@ async fn no_delay_leaves_a_rate_limit_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_default_limiter_is_the_controllers() {
+async fn default_limiter_is_the_controllers() {
     let queue = queue();
     for delay in [5, 10, 20, 40] {
         queue.add_rate_limited("foo");

@@ -1,4 +1,4 @@
-//! Items, and strangers' code that panics.
+//! Items, and user code that panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use deltafifo_oracle::workqueue::{Sleeper, poll};
 use crate::common::{Queue, idle, ms, next, queue, rest, spawn};
 
 #[tokio::test]
-async fn everything_may_go_from_thread_to_thread() {
+async fn public_types_can_move_between_threads() {
     fn all<T: Send + Sync>() {}
     fn is_send(_: impl Send) {}
     all::<WorkQueue<String>>();
@@ -38,7 +38,7 @@ async fn everything_may_go_from_thread_to_thread() {
 }
 
 #[tokio::test]
-async fn a_dropped_item_is_done() {
+async fn dropped_item_is_done() {
     let queue = queue();
     queue.add("foo");
     let item = queue.try_get();
@@ -48,7 +48,7 @@ async fn a_dropped_item_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconciler_that_panics_or_is_aborted_keeps_no_key() {
+async fn panicking_or_aborted_reconciler_blocks_no_key() {
     let queue = queue();
     queue.add("panics");
     queue.add("aborted");
@@ -70,7 +70,7 @@ async fn a_reconciler_that_panics_or_is_aborted_keeps_no_key() {
 }
 
 #[tokio::test]
-async fn an_item_may_outlive_its_queue() {
+async fn item_may_outlive_its_queue() {
     let queue = queue();
     queue.add("foo");
     let item = queue.try_get().unwrap();
@@ -105,16 +105,16 @@ impl std::hash::Hash for Fragile {
 }
 
 #[tokio::test]
-async fn a_key_whose_clone_panics_is_not_kept() {
+async fn key_whose_clone_panics_is_not_kept() {
     let (queue, fragile) = (queue(), Arc::new(AtomicBool::new(true)));
     queue.add(Fragile(Arc::clone(&fragile)));
     assert!(catch_unwind(AssertUnwindSafe(|| queue.try_get())).is_err());
-    assert_eq!(Arc::strong_count(&fragile), 1, "it was taken, and that was all");
+    assert_eq!(Arc::strong_count(&fragile), 1, "taken once and released");
     queue.add(Fragile(fragile));
     assert!(queue.try_get().is_some());
 }
 
-/// A key whose drop panics, so often.
+/// A key whose drop panics a given number of times.
 #[derive(Clone)]
 struct Heavy(Arc<AtomicUsize>);
 
@@ -122,7 +122,7 @@ impl Drop for Heavy {
     fn drop(&mut self) {
         if self
             .0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |remaining| remaining.checked_sub(1))
             .is_ok()
         {
             resume_unwind(Box::new("a drop that panics"));
@@ -142,25 +142,25 @@ impl std::hash::Hash for Heavy {
     fn hash<H: std::hash::Hasher>(&self, _state: &mut H) {}
 }
 
-/// The queue's own key panics in the first case, and the item's, too, in the second: then the one
-/// unwinds already.
+/// In the first case the queue's own key panics. In the second the item's key panics as well,
+/// while the first panic unwinds.
 #[tokio::test]
-async fn a_key_whose_drop_panics_ends_its_processing_and_the_drain() {
+async fn key_whose_drop_panics_ends_its_processing_and_the_drain() {
     for panics in [1, 2] {
-        let (queue, left) = (queue(), Arc::new(AtomicUsize::new(0)));
-        queue.add(Heavy(Arc::clone(&left)));
+        let (queue, remaining) = (queue(), Arc::new(AtomicUsize::new(0)));
+        queue.add(Heavy(Arc::clone(&remaining)));
         let item = queue.try_get().unwrap();
         let mut drain = Sleeper::of(queue.shut_down_with_drain());
-        left.store(panics, Ordering::SeqCst);
+        remaining.store(panics, Ordering::SeqCst);
         let ended =
             catch_unwind(AssertUnwindSafe(|| if panics == 1 { item.done() } else { drop(item) }));
         assert_eq!(ended.is_err(), panics == 2, "only the item's own key is the caller's");
-        assert_eq!(left.load(Ordering::SeqCst), 0);
+        assert_eq!(remaining.load(Ordering::SeqCst), 0);
         assert!(drain.is_woken() && drain.poll().is_some());
     }
 }
 
-/// The waker of a task on a poor executor.
+/// A waker that panics.
 struct Panics;
 
 impl Wake for Panics {
@@ -170,7 +170,7 @@ impl Wake for Panics {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waker_that_panics_harms_neither_an_add_nor_the_keeper_nor_a_done() {
+async fn panicking_waker_affects_neither_add_nor_timer_task_nor_done() {
     let queue = queue();
     let waker = Waker::from(Arc::new(Panics));
     let sleep = || {
@@ -200,11 +200,11 @@ async fn a_waker_that_panics_harms_neither_an_add_nor_the_keeper_nor_a_done() {
     assert_eq!(next(&queue).await, Some("still later"), "the keeper lives");
 }
 
-/// More than tokio wakes in one go.
+/// More than tokio wakes in one batch.
 const SLEEPERS: usize = 40;
 
 #[tokio::test]
-async fn a_waker_that_panics_keeps_the_end_from_no_other_getter() {
+async fn panicking_waker_does_not_block_the_shutdown_of_other_getters() {
     let queue = queue::<u32>();
     let mut poor = Box::pin(queue.get());
     assert!(poll(&mut poor, &Waker::from(Arc::new(Panics))).is_none());
@@ -214,12 +214,12 @@ async fn a_waker_that_panics_keeps_the_end_from_no_other_getter() {
 }
 
 #[tokio::test]
-async fn a_waker_that_panics_keeps_the_end_of_a_drain_from_no_other() {
+async fn panicking_waker_does_not_block_other_drains() {
     for shut_down in [false, true] {
         let queue = queue();
         queue.add("foo");
         let item = queue.try_get().unwrap();
-        // All of them first: each begins by waking those who sleep.
+        // All of them are created first, because creating one wakes the sleeping ones.
         let (poor, drains): (_, Vec<_>) = (
             queue.shut_down_with_drain(),
             (0..SLEEPERS).map(|_| queue.shut_down_with_drain()).collect(),
@@ -236,9 +236,9 @@ async fn a_waker_that_panics_keeps_the_end_of_a_drain_from_no_other() {
     }
 }
 
-/// Who goes away hands its wake-up on, perhaps while it unwinds.
+/// A dropped getter passes its wake-up on, possibly while it unwinds.
 #[tokio::test]
-async fn a_waker_that_panics_does_not_harm_a_getter_that_goes_away() {
+async fn panicking_waker_does_not_affect_a_dropped_getter() {
     let queue = queue();
     let goes = Sleeper::of(queue.get());
     let mut poor = Box::pin(queue.get());
@@ -247,7 +247,7 @@ async fn a_waker_that_panics_does_not_harm_a_getter_that_goes_away() {
     queue.add("foo");
     assert!(goes.is_woken());
     drop(goes);
-    assert!(!last.is_woken(), "it is for the one between them");
+    assert!(!last.is_woken(), "the wake-up goes to the other getter");
     drop(poor);
     assert!(last.is_woken());
     assert_eq!(last.poll().flatten().map(|item| *item.key()), Some("foo"));
@@ -267,7 +267,7 @@ impl Drop for Forgets {
     }
 }
 
-/// On a thread of its own: should that wait for ever, the test does not.
+/// On a separate thread, so that a deadlock does not hang the test.
 #[tokio::test]
 async fn key_may_use_its_queue_when_an_add_drops_it() {
     let queue = FORGETS.get_or_init(|| WorkQueue::builder().build().unwrap());

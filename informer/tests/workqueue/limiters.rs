@@ -16,14 +16,14 @@ use crate::common::{ms, pass};
 
 type Exponential = ItemExponentialFailureRateLimiter<&'static str>;
 
-/// Asserts what the limiter says of a key, one failure after another.
+/// Asserts the limiter's delays of a key, one failure after another.
 fn says(limiter: &impl RateLimiter<&'static str>, key: &'static str, delays: &[u64]) {
     for (failure, &delay) in (1..).zip(delays) {
         assert_eq!(limiter.when(&key), ms(delay), "{key}'s failure {failure}");
     }
 }
 
-/// What holds for each limiter that counts, given what it says at first.
+/// Checks the properties of every limiter that counts failures, given its first delays.
 fn counts_by_key(limiter: &impl RateLimiter<&'static str>, delays: &[u64; 5]) {
     assert_eq!(limiter.num_requeues(&"one"), 0);
     says(limiter, "one", delays);
@@ -37,12 +37,12 @@ fn counts_by_key(limiter: &impl RateLimiter<&'static str>, delays: &[u64; 5]) {
 }
 
 #[test]
-fn exponential_doubles_for_each_key() {
+fn exponential_limiter_doubles_per_key() {
     counts_by_key(&Exponential::new(ms(1), ms(1000)), &[1, 2, 4, 8, 16]);
 }
 
 #[test]
-fn exponential_ends_at_its_maximum_and_never_overflows() {
+fn exponential_limiter_stops_at_its_maximum_without_overflow() {
     for (base, max, last) in [
         (ms(1), Duration::from_secs(1000), Duration::from_secs(1000)),
         (Duration::from_secs(60), Duration::from_secs(3_600_000), Duration::from_secs(3_600_000)),
@@ -60,12 +60,12 @@ fn exponential_ends_at_its_maximum_and_never_overflows() {
 }
 
 #[test]
-fn fast_slow_is_fast_a_few_times() {
+fn fast_slow_limiter_is_fast_for_the_first_failures() {
     counts_by_key(&ItemFastSlowRateLimiter::new(ms(5), ms(10_000), 3), &[5, 5, 5, 10_000, 10_000]);
 }
 
 #[test]
-fn max_of_is_the_longest() {
+fn max_of_returns_the_longest_delay() {
     let limiter = MaxOfRateLimiter::new(vec![
         Box::new(ItemFastSlowRateLimiter::new(ms(5), ms(3000), 3)),
         Box::new(Exponential::new(ms(1), ms(1000))),
@@ -94,7 +94,7 @@ impl RateLimiter<u32> for Step {
 }
 
 #[test]
-fn with_max_wait_cuts_what_is_longer() {
+fn with_max_wait_caps_longer_delays() {
     let limiter = WithMaxWaitRateLimiter::new(Step { short: Mutex::new(101) }, ms(500_000));
     assert!((0..100).all(|key| limiter.when(&key) == ms(5)));
     assert!((100..200).all(|key| limiter.when(&key) == ms(500_000)));
@@ -105,7 +105,7 @@ fn with_max_wait_cuts_what_is_longer() {
 }
 
 #[test]
-fn jitter_adds_up_to_its_part() {
+fn jitter_adds_at_most_its_fraction() {
     let limiter = JitteredRateLimiter::new(ItemFastSlowRateLimiter::new(ms(100), ms(100), 0), 50);
     let delays: Vec<_> = (0..1000).map(|_| limiter.when(&"key")).collect();
     assert!(delays.iter().all(|delay| (ms(100)..=ms(150)).contains(delay)));
@@ -124,10 +124,10 @@ fn jitter_adds_up_to_its_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bucket_gives_its_burst_and_then_one_after_another() {
+async fn bucket_serves_its_burst_and_then_one_per_interval() {
     let limiter = BucketRateLimiter::new(ms(100), 3);
     says(&limiter, "any", &[0, 0, 0, 100, 200]);
-    // What was reserved is given first; then it fills, and not beyond its size.
+    // A reservation is served first. Then the bucket fills, up to its size.
     tokio::time::advance(ms(250)).await;
     says(&limiter, "other", &[50]);
     pass(ms(1_000_000)).await;
@@ -137,7 +137,7 @@ async fn a_bucket_gives_its_burst_and_then_one_after_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bucket_of_odd_measures_does_what_they_say() {
+async fn bucket_with_extreme_settings_follows_them() {
     says(&BucketRateLimiter::new(ms(100), 0), "any", &[100, 200, 300]);
     says(&BucketRateLimiter::new(Duration::ZERO, 0), "any", &[0, 0]);
     let never = BucketRateLimiter::new(Duration::MAX, u32::MAX);
@@ -150,7 +150,7 @@ async fn a_bucket_of_odd_measures_does_what_they_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_controllers_limiter_is_the_longer_of_key_and_bucket() {
+async fn controller_limiter_is_the_longer_of_key_and_bucket() {
     let limiter = default_controller_rate_limiter::<u32>();
     for key in 0..100 {
         assert_eq!(limiter.when(&key), ms(5));
@@ -164,7 +164,7 @@ async fn the_controllers_limiter_is_the_longer_of_key_and_bucket() {
 }
 
 #[test]
-fn the_item_based_limiter_goes_from_a_millisecond_to_a_thousand_seconds() {
+fn item_based_limiter_ranges_from_a_millisecond_to_a_thousand_seconds() {
     counts_by_key(&default_item_based_rate_limiter(), &[1, 2, 4, 8, 16]);
     let limiter = default_item_based_rate_limiter();
     let delays: Vec<_> = (0..40).map(|_| limiter.when(&"one")).collect();
@@ -185,7 +185,7 @@ impl Hash for Counted {
 }
 
 #[test]
-fn a_key_that_fails_is_hashed_once_however_many_others_failed() {
+fn failing_key_is_hashed_once_regardless_of_other_failures() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(1), ms(1000));
     (0..10_000).for_each(|key| assert_eq!(limiter.when(&Counted(key)), ms(1)));
     assert_eq!(HASHED.load(Ordering::SeqCst), 10_000);
@@ -204,9 +204,9 @@ impl Drop for Asks {
     }
 }
 
-/// On a thread of its own: should that wait for ever, the test does not.
+/// On a separate thread, so that a deadlock does not hang the test.
 #[test]
-fn a_forgotten_key_may_use_the_limiter_in_its_drop() {
+fn forgotten_key_may_use_the_limiter_in_its_drop() {
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || {
         ASKED.when(&Asks);

@@ -1,5 +1,5 @@
-//! The work queue's behaviour, a file for each side of it; client-go's and controller-runtime's
-//! own tests are among them.
+//! The behaviour of the work queue, one file per aspect. The tests of client-go and
+//! controller-runtime are among them.
 
 mod common;
 mod delays;

@@ -1,4 +1,4 @@
-//! What a named queue tells of itself (client-go `metrics_test.go`).
+//! The metrics of a named queue (client-go `metrics_test.go`).
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ async fn advance(us: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_names_are_client_gos_with_the_queues_as_label() {
+async fn metric_names_are_client_gos_with_the_queue_as_label() {
     let notes = Notes::default();
     let _queue = notes.queue::<u32>("pods");
     let names = [
@@ -34,7 +34,7 @@ async fn the_names_are_client_gos_with_the_queues_as_label() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unnamed_queue_has_none() {
+async fn unnamed_queue_has_no_metrics() {
     let notes = Notes::default();
     let _queue =
         metrics::with_local_recorder(&notes, || WorkQueue::<u32>::builder().build().unwrap());
@@ -45,87 +45,88 @@ async fn an_unnamed_queue_has_none() {
 async fn adds_depth_and_durations() {
     let notes = Notes::default();
     let queue = notes.queue("test");
-    let told = || notes.stand(&["adds_total", "depth", "retries_total"]);
+    let received = || notes.stand(&["adds_total", "depth", "retries_total"]);
     queue.add("foo");
-    assert_eq!(told(), [1.0, 1.0, 0.0]);
+    assert_eq!(received(), [1.0, 1.0, 0.0]);
     advance(50).await;
 
     let item = queue.try_get().unwrap();
     assert_eq!(notes.all("queue_duration_seconds"), [5e-5]);
-    assert_eq!(told(), [1.0, 0.0, 0.0]);
-    // Several adds during the processing are one, which counts from now on.
+    assert_eq!(received(), [1.0, 0.0, 0.0]);
+    // Several adds during the processing are one, and its time starts at the first.
     for _ in 0..5 {
         queue.add("foo");
     }
-    assert_eq!(told(), [2.0, 1.0, 0.0]);
+    assert_eq!(received(), [2.0, 1.0, 0.0]);
     advance(25).await;
     item.done();
     assert_eq!(notes.all("work_duration_seconds"), [2.5e-5]);
-    assert_eq!(told(), [2.0, 1.0, 0.0]);
+    assert_eq!(received(), [2.0, 1.0, 0.0]);
 
     let item = queue.try_get().unwrap();
     assert_eq!(notes.all("queue_duration_seconds"), [5e-5, 2.5e-5]);
     advance(1000).await;
     item.done();
     assert_eq!(notes.all("work_duration_seconds"), [2.5e-5, 1e-3]);
-    assert_eq!(told(), [2.0, 0.0, 0.0]);
+    assert_eq!(received(), [2.0, 0.0, 0.0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn unfinished_work_is_told_twice_a_second_until_the_end() {
+async fn unfinished_work_is_recorded_twice_a_second_until_the_end() {
     let notes = Notes::default();
     let queue = notes.queue("test");
-    let told = || notes.stand(&["unfinished_work_seconds", "longest_running_processor_seconds"]);
+    let received =
+        || notes.stand(&["unfinished_work_seconds", "longest_running_processor_seconds"]);
     queue.add("foo");
     queue.add("bar");
     let foo = queue.try_get();
     pass(ms(510)).await;
-    assert_eq!(told(), [0.5, 0.5]);
+    assert_eq!(received(), [0.5, 0.5]);
     let bar = queue.try_get();
     pass(ms(500)).await;
-    assert_eq!(told(), [ms(1489).as_secs_f64(), 1.0]);
+    assert_eq!(received(), [ms(1489).as_secs_f64(), 1.0]);
     drop(foo);
     pass(ms(500)).await;
-    assert_eq!(told(), [0.989, 0.989]);
+    assert_eq!(received(), [0.989, 0.989]);
     drop(bar);
     pass(ms(500)).await;
-    assert_eq!(told(), [0.0, 0.0]);
+    assert_eq!(received(), [0.0, 0.0]);
 
     queue.add("foo");
     let _foo = queue.try_get();
     queue.shut_down();
     pass(ms(3_600_000)).await;
-    assert_eq!(told(), [0.0, 0.0]);
+    assert_eq!(received(), [0.0, 0.0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_counts_when_its_time_has_come_and_its_add_as_a_retry() {
+async fn delayed_key_counts_once_due_and_its_add_counts_as_a_retry() {
     let notes = Notes::default();
     let queue = notes.queue("test");
-    let told = || notes.stand(&["adds_total", "depth", "retries_total"]);
+    let received = || notes.stand(&["adds_total", "depth", "retries_total"]);
     queue.add_after("foo", ms(50));
-    assert_eq!(told(), [0.0, 0.0, 1.0]);
+    assert_eq!(received(), [0.0, 0.0, 1.0]);
     pass(ms(60)).await;
-    assert_eq!(told(), [1.0, 1.0, 1.0]);
+    assert_eq!(received(), [1.0, 1.0, 1.0]);
     queue.add("foo");
-    assert_eq!(told(), [1.0, 1.0, 1.0]);
+    assert_eq!(received(), [1.0, 1.0, 1.0]);
     assert_eq!(rest(&queue), ["foo"]);
-    assert_eq!(told(), [1.0, 0.0, 1.0]);
+    assert_eq!(received(), [1.0, 0.0, 1.0]);
     assert_eq!(notes.all("queue_duration_seconds"), [0.011], "from then on");
 
-    // Added at once, and more important: it counts once.
+    // Added without a delay and with a higher priority: it counts once.
     queue.add_rate_limited("foo");
     queue.add_with("foo", AddOptions::new().priority(1));
-    assert_eq!(told(), [2.0, 1.0, 2.0]);
+    assert_eq!(received(), [2.0, 1.0, 2.0]);
     assert_eq!(rest(&queue), ["foo"]);
     pass(ms(100)).await;
-    assert_eq!(told(), [2.0, 0.0, 2.0]);
+    assert_eq!(received(), [2.0, 0.0, 2.0]);
 
-    // What is ignored counts nowhere.
+    // Ignored adds are not counted.
     queue.shut_down();
     queue.add("foo");
     queue.add_after("foo", ms(1));
-    assert_eq!(told(), [2.0, 0.0, 2.0]);
+    assert_eq!(received(), [2.0, 0.0, 2.0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,17 +139,17 @@ async fn rate_limited_addition_of_a_backed_off_key_is_not_a_retry() {
         assert_eq!(retries(), [1.0]);
     }
     queue.add_with("foo", AddOptions::new().after(ms(1)).rate_limited());
-    assert_eq!(retries(), [2.0], "it has a delay of its own");
+    assert_eq!(retries(), [2.0], "the key has its own delay");
     pass(ms(1)).await;
     queue.add_rate_limited("foo");
-    assert_eq!(retries(), [2.0], "it is queued");
+    assert_eq!(retries(), [2.0], "the key is queued");
     assert_eq!(rest(&queue), ["foo"]);
     queue.add_rate_limited("foo");
     assert_eq!(retries(), [3.0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recorder_that_panics_harms_nothing() {
+async fn panicking_recorder_has_no_effect() {
     struct Panics;
     impl CounterFn for Panics {
         fn increment(&self, _value: u64) {

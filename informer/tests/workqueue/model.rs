@@ -1,5 +1,5 @@
-//! The queue against a plain serial model of it, by property tests: one thread, and a clock that
-//! stands still. The metrics tell the same, too.
+//! Property tests of the queue against a plain serial model, on one thread with a paused clock.
+//! The metrics are compared as well.
 
 use deltafifo_informer::workqueue::WorkQueue;
 use deltafifo_oracle::strategy::{config, of_bytes};
@@ -12,9 +12,9 @@ fn compare(ops: &[Op]) {
     let notes = Notes::default();
     metrics::with_local_recorder(&notes, || {
         run(WorkQueue::builder().name("test"), ops, |model| {
-            let told = notes.stand(&["depth", "adds_total", "retries_total"]);
+            let received = notes.stand(&["depth", "adds_total", "retries_total"]);
             let depth = u32::try_from(model.depth()).unwrap();
-            assert_eq!(told, [depth, model.adds, model.retries].map(f64::from));
+            assert_eq!(received, [depth, model.adds, model.retries].map(f64::from));
         });
     });
 }
@@ -23,7 +23,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..config() })]
 
     #[test]
-    fn the_queue_does_what_the_model_does(ops in of_bytes(150)) {
+    fn queue_behaves_as_the_model(ops in of_bytes(150)) {
         compare(&ops);
     }
 }

@@ -1,4 +1,4 @@
-//! Priorities (controller-runtime `priorityqueue_test.go`), and what they leave to the old.
+//! Priorities (controller-runtime `priorityqueue_test.go`), and the share of the oldest keys.
 
 use deltafifo_informer::workqueue::{AddOptions, Key, WorkQueue};
 
@@ -8,7 +8,7 @@ fn prio(priority: i32) -> AddOptions {
     AddOptions::new().priority(priority)
 }
 
-/// Takes whatever there is, each done at once.
+/// Takes all available keys. Each is done at once.
 fn rest<K: Key>(queue: &WorkQueue<K>) -> Vec<(K, i32)> {
     std::iter::from_fn(|| queue.try_get())
         .map(|item| (item.key().clone(), item.priority()))
@@ -16,7 +16,7 @@ fn rest<K: Key>(queue: &WorkQueue<K>) -> Vec<(K, i32)> {
 }
 
 #[tokio::test]
-async fn the_highest_priority_goes_first_and_equals_in_order() {
+async fn highest_priority_is_first_and_equal_ones_in_order() {
     let queue = queue();
     for (key, priority) in
         [("a", 0), ("b", -10), ("c", 10), ("d", 0), ("e", 10), ("f", i32::MIN), ("g", i32::MAX)]
@@ -29,7 +29,7 @@ async fn the_highest_priority_goes_first_and_equals_in_order() {
 }
 
 #[tokio::test]
-async fn the_highest_priority_is_kept_and_a_lower_one_changes_nothing() {
+async fn highest_priority_of_a_key_is_kept() {
     let queue = queue();
     queue.add_with("up", prio(1));
     queue.add_with("up", prio(2));
@@ -40,7 +40,7 @@ async fn the_highest_priority_is_kept_and_a_lower_one_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_raised_key_passes_lower_ones_and_joins_its_equals_at_the_tail() {
+async fn raised_key_passes_lower_ones_and_joins_its_equals_at_the_tail() {
     let queue = queue();
     queue.add("foo");
     queue.add("bar");
@@ -52,7 +52,7 @@ async fn a_raised_key_passes_lower_ones_and_joins_its_equals_at_the_tail() {
 }
 
 #[tokio::test]
-async fn a_key_in_process_is_passed_over_and_comes_with_a_priority_of_its_own() {
+async fn key_added_during_processing_returns_with_its_new_priority() {
     let queue = queue();
     queue.add_with("foo", prio(5));
     let item = queue.try_get().unwrap();
@@ -68,7 +68,7 @@ async fn a_key_in_process_is_passed_over_and_comes_with_a_priority_of_its_own() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn priority_and_time_are_the_highest_and_the_earliest() {
+async fn repeated_adds_keep_the_highest_priority_and_the_earliest_time() {
     let queue = queue();
     queue.add_with("foo", prio(1).after(ms(100)));
     queue.add_with("foo", prio(-1).after(ms(50)));
@@ -77,12 +77,12 @@ async fn priority_and_time_are_the_highest_and_the_earliest() {
     assert_eq!(rest(&queue), [("foo", 2)]);
     pass(ms(1000)).await;
     assert!(queue.is_empty());
-    // A queued key stays queued, and is raised by what would come later.
+    // A queued key stays queued, and the priority of a delayed add raises it.
     queue.add("low");
     queue.add("foo");
     queue.add_with("foo", prio(2).after(ms(100)));
     assert_eq!(rest(&queue), [("foo", 2), ("low", 0)]);
-    // What waited leaves no priority behind.
+    // A waiting add does not keep its priority once the key was taken.
     queue.add_with("foo", prio(7).after(ms(100)));
     queue.add("foo");
     assert_eq!(rest(&queue), [("foo", 7)]);
@@ -91,7 +91,7 @@ async fn priority_and_time_are_the_highest_and_the_earliest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_high_key_whose_time_has_come_goes_before_a_low_one() {
+async fn due_key_of_high_priority_precedes_a_low_one() {
     let queue = queue();
     queue.add_with("foo", prio(-100));
     queue.add_with("prio", prio(0).after(ms(1000)));
@@ -100,7 +100,7 @@ async fn a_high_key_whose_time_has_come_goes_before_a_low_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_wait_are_not_counted_until_their_time_has_come() {
+async fn delayed_keys_are_not_counted_until_they_are_due() {
     let queue = queue();
     for _ in 0..2 {
         queue.add_with("foo", AddOptions::new().after(ms(500)));
@@ -115,8 +115,8 @@ async fn keys_that_wait_are_not_counted_until_their_time_has_come() {
     }
 }
 
-/// Five levels of a thousand keys: the old among the low ones have their turns, so it is each
-/// level's own order that holds, and that seven of eight are the highest.
+/// A thousand keys in each of five priorities. The oldest of the low ones get their share, so the
+/// order holds within each priority, and seven of eight pops are of the highest.
 #[tokio::test(start_paused = true)]
 async fn many_keys_of_several_priorities_keep_the_order_of_their_level() {
     for after in [ms(0), ms(1000)] {
@@ -144,7 +144,7 @@ async fn many_keys_of_several_priorities_keep_the_order_of_their_level() {
 }
 
 #[tokio::test]
-async fn of_eight_keys_at_least_one_is_the_oldest() {
+async fn one_of_eight_pops_is_the_oldest_key() {
     let queue = queue();
     queue.add_with(0, prio(-1));
     queue.add_with(1, prio(-2));
@@ -153,15 +153,14 @@ async fn of_eight_keys_at_least_one_is_the_oldest() {
         queue.add_with(key, prio(key));
         taken.push(queue.try_get().map(|item| *item.key()).unwrap());
     }
-    // Seven pass them over, the eighth turn is the oldest's; what was left over then goes on,
-    // highest first.
+    // Seven keys pass, the eighth pop is the oldest key. The remaining keys follow, highest first.
     let expected = [100, 101, 102, 103, 104, 105, 106, 0, 108, 109, 110, 111, 112, 113, 114, 1];
     assert_eq!(taken, expected);
 }
 
-/// The bound of the docs, against adds of ever higher priority.
+/// The documented bound, against adds of ever higher priority.
 #[tokio::test]
-async fn a_low_key_behind_n_others_is_among_the_next_eight_times_n_and_one() {
+async fn low_key_behind_n_others_is_popped_within_eight_times_n_plus_one() {
     for n in [0, 1, 10] {
         let queue = queue();
         (0..n).for_each(|key| queue.add_with(key, prio(-1)));
@@ -179,7 +178,7 @@ async fn a_low_key_behind_n_others_is_among_the_next_eight_times_n_and_one() {
 }
 
 #[tokio::test]
-async fn a_raised_key_keeps_its_age() {
+async fn raised_key_keeps_its_age() {
     let queue = queue();
     queue.add_with(0, prio(-2));
     queue.add_with(1, prio(-1));

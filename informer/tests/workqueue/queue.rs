@@ -1,4 +1,4 @@
-//! Dirty and processing (client-go `queue_test.go`), and getters that wait.
+//! Dirty and processing keys (client-go `queue_test.go`), and waiting getters.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -9,7 +9,7 @@ use deltafifo_oracle::workqueue::Sleeper;
 
 use crate::common::{Queue, idle, ms, next, queue, rest, spawn};
 
-/// Ends a queue, in both ways.
+/// Shuts a queue down, with or without draining.
 async fn end<K: Key>(queue: &WorkQueue<K>, drain: bool) {
     if drain {
         queue.shut_down_with_drain().await;
@@ -60,7 +60,7 @@ async fn many_producers_and_consumers_end_with_an_empty_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_workers_add_while_they_process_it_comes_back_to_them() {
+async fn key_added_during_its_processing_returns_to_a_worker() {
     for drain in [false, true] {
         let queue = queue::<u32>();
         let consumers: Vec<_> = (0..10)
@@ -108,7 +108,7 @@ async fn len_counts_each_key_once_and_only_those_that_can_be_taken() {
 }
 
 #[tokio::test]
-async fn keys_come_in_the_order_of_their_first_add() {
+async fn keys_are_returned_in_order_of_their_first_add() {
     let queue = queue();
     for key in ["a", "b", "a", "c", "b"] {
         queue.add(key);
@@ -117,7 +117,7 @@ async fn keys_come_in_the_order_of_their_first_add() {
 }
 
 #[tokio::test]
-async fn a_key_added_while_it_is_processed_is_queued_at_done_behind_the_others() {
+async fn key_added_during_processing_is_queued_last_at_done() {
     let queue = queue();
     queue.add("foo");
     let item = queue.try_get().unwrap();
@@ -138,7 +138,7 @@ async fn adds_before_a_get_are_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn adds_while_a_key_is_processed_are_one_for_another_worker_and_not_before_done() {
+async fn adds_during_processing_are_one_item_available_after_done() {
     let queue = queue();
     queue.add("foo");
     let item = queue.get().await.unwrap();
@@ -153,7 +153,7 @@ async fn adds_while_a_key_is_processed_are_one_for_another_worker_and_not_before
 }
 
 #[tokio::test]
-async fn a_key_that_is_done_is_released() {
+async fn done_key_is_released() {
     let (key, queue) = (Arc::<str>::from("key"), queue());
     for _ in 0..3 {
         queue.add(key.clone());
@@ -164,7 +164,7 @@ async fn a_key_that_is_done_is_released() {
 }
 
 #[tokio::test]
-async fn keys_of_one_hash_are_still_different_keys() {
+async fn keys_with_equal_hashes_are_distinct() {
     #[derive(Clone, PartialEq, Eq, Debug)]
     struct Same(u32);
     impl Hash for Same {
@@ -179,7 +179,7 @@ async fn keys_of_one_hash_are_still_different_keys() {
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_keys_come_each_once_and_in_order() {
+async fn hundred_thousand_keys_are_returned_once_and_in_order() {
     let queue = queue();
     (0..100_000).for_each(|key| queue.add(key));
     (0..100_000).for_each(|key| queue.add(key));
@@ -188,7 +188,7 @@ async fn a_hundred_thousand_keys_come_each_once_and_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_add_wakes_a_getter_that_sleeps() {
+async fn add_wakes_a_sleeping_getter() {
     let queue = queue();
     let getter = spawn(&queue, async |queue: Queue| next(&queue).await);
     idle().await;
@@ -198,7 +198,7 @@ async fn an_add_wakes_a_getter_that_sleeps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_getters_wake_as_keys_are_added() {
+async fn each_added_key_wakes_one_getter() {
     let queue = queue();
     let getters: Vec<_> = (0..5)
         .map(|_| spawn(&queue, async |queue: Arc<WorkQueue<_>>| next(&queue).await))
@@ -212,7 +212,7 @@ async fn as_many_getters_wake_as_keys_are_added() {
 }
 
 #[tokio::test]
-async fn a_dropped_get_loses_neither_a_key_nor_a_wake_up() {
+async fn dropped_get_loses_neither_a_key_nor_a_wake_up() {
     let queue = queue();
     let first = Sleeper::of(queue.get());
     let mut second = Sleeper::of(queue.get());
@@ -222,7 +222,7 @@ async fn a_dropped_get_loses_neither_a_key_nor_a_wake_up() {
     assert!(second.is_woken());
     let item = second.poll().flatten().unwrap();
     assert_eq!(*item.key(), "foo");
-    // Nobody else waits, and who does not look again has taken nothing.
+    // Nobody else waits, and a getter that is not polled again has taken nothing.
     let third = Sleeper::of(queue.get());
     queue.add("bar");
     drop(third);
@@ -230,12 +230,12 @@ async fn a_dropped_get_loses_neither_a_key_nor_a_wake_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_always_finds_a_key_lets_others_run() {
+async fn worker_that_always_finds_a_key_yields_to_other_tasks() {
     let queue = queue();
     queue.add("busy");
     queue.add_after("last", ms(1));
     let mut times = 0;
-    // It never sleeps: no time passes, and nobody else runs, unless it yields.
+    // The worker never sleeps, so no time passes and no other task runs unless it yields.
     let other = spawn(&queue, async |queue: Queue| queue.add("other"));
     while let Some(item) = queue.get().await {
         if *item.key() == "other" {
@@ -249,20 +249,20 @@ async fn a_worker_that_always_finds_a_key_lets_others_run() {
 }
 
 #[test]
-fn a_queue_outside_of_a_runtime_is_an_error() {
+fn building_a_queue_outside_of_a_runtime_is_an_error() {
     assert_eq!(WorkQueue::<u32>::builder().build().unwrap_err(), BuildError::NoRuntime);
 }
 
 #[test]
 #[should_panic(expected = "timers are disabled")]
-fn a_queue_on_a_runtime_without_timers_panics_at_once() {
+fn building_a_queue_on_a_runtime_without_timers_panics() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _within = runtime.enter();
     let _ = WorkQueue::<u32>::builder().build();
 }
 
 #[test]
-fn a_queue_can_be_used_outside_of_the_runtime_it_was_built_on() {
+fn queue_can_be_used_outside_of_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let queue = Arc::new(runtime.block_on(async { WorkQueue::builder().build().unwrap() }));
     let producer = Arc::clone(&queue);

@@ -1,4 +1,4 @@
-//! A metrics recorder that can be asked.
+//! A metrics recorder that tests can read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -9,19 +9,19 @@ use metrics::{
     SharedString, Unit,
 };
 
-/// What one metric has been told: of a histogram all of it, of the others what it stands at.
+/// The values of one metric: all of a histogram, the current one of the others.
 #[derive(Default)]
-struct Told(Mutex<Vec<f64>>);
+struct Values(Mutex<Vec<f64>>);
 
-impl Told {
+impl Values {
     fn change(&self, by: impl FnOnce(f64) -> f64) {
-        let mut told = self.0.lock().unwrap();
-        let value = by(told.last().copied().unwrap_or_default());
-        *told = vec![value];
+        let mut received = self.0.lock().unwrap();
+        let value = by(received.last().copied().unwrap_or_default());
+        *received = vec![value];
     }
 }
 
-impl CounterFn for Told {
+impl CounterFn for Values {
     fn increment(&self, value: u64) {
         self.change(|old| old + f64::from(u32::try_from(value).unwrap()));
     }
@@ -31,7 +31,7 @@ impl CounterFn for Told {
     }
 }
 
-impl GaugeFn for Told {
+impl GaugeFn for Values {
     fn increment(&self, value: f64) {
         self.change(|old| old + value);
     }
@@ -45,48 +45,48 @@ impl GaugeFn for Told {
     }
 }
 
-impl HistogramFn for Told {
+impl HistogramFn for Values {
     fn record(&self, value: f64) {
         self.0.lock().unwrap().push(value);
     }
 }
 
-/// By name and label.
+/// Metrics by name and label.
 #[derive(Default)]
 pub struct Notes {
-    told: Mutex<HashMap<String, Arc<Told>>>,
+    received: Mutex<HashMap<String, Arc<Values>>>,
     pub described: Mutex<Vec<String>>,
 }
 
 impl Notes {
-    /// A queue that tells these notes.
+    /// Returns a queue that records its metrics here.
     pub fn queue<K: Key>(&self, name: &str) -> Arc<WorkQueue<K>> {
         metrics::with_local_recorder(self, || {
             Arc::new(WorkQueue::builder().name(name).build().unwrap())
         })
     }
 
-    fn of(&self, key: &metrics::Key) -> Arc<Told> {
+    fn of(&self, key: &metrics::Key) -> Arc<Values> {
         let labels: Vec<_> =
             key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
         let name = format!("{}{{{}}}", key.name(), labels.join(","));
-        Arc::clone(self.told.lock().unwrap().entry(name).or_default())
+        Arc::clone(self.received.lock().unwrap().entry(name).or_default())
     }
 
-    /// The names, with their labels.
+    /// Returns the names with their labels.
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.told.lock().unwrap().keys().cloned().collect();
+        let mut names: Vec<_> = self.received.lock().unwrap().keys().cloned().collect();
         names.sort();
         names
     }
 
-    /// All of a histogram of the queue `test`.
+    /// Returns all values of a histogram of the queue `test`.
     pub fn all(&self, name: &str) -> Vec<f64> {
-        let told = self.told.lock().unwrap();
-        told[&format!("workqueue_{name}{{name=test}}")].0.lock().unwrap().clone()
+        let received = self.received.lock().unwrap();
+        received[&format!("workqueue_{name}{{name=test}}")].0.lock().unwrap().clone()
     }
 
-    /// What counters and gauges of the queue `test` stand at.
+    /// Returns the current values of counters and gauges of the queue `test`.
     pub fn stand(&self, names: &[&str]) -> Vec<f64> {
         names.iter().map(|name| self.all(name).last().copied().unwrap_or_default()).collect()
     }

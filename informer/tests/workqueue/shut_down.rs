@@ -1,4 +1,5 @@
-//! The end: adds are ignored, getters woken, and who drains waits (client-go `queue_test.go`).
+//! Shutting down: adds are ignored, getters are woken, and a drain waits (client-go
+//! `queue_test.go`).
 
 use deltafifo_informer::workqueue::{AddOptions, WorkQueue};
 use deltafifo_oracle::workqueue::Sleeper;
@@ -7,7 +8,7 @@ use tokio::runtime::Handle;
 use crate::common::{Queue, idle, ms, next, pass, queue, rest, spawn};
 
 #[tokio::test(start_paused = true)]
-async fn shut_down_wakes_every_getter_and_each_gets_none() {
+async fn shut_down_wakes_every_getter_with_none() {
     let queue = queue();
     let getters: Vec<_> =
         (0..40).map(|_| spawn(&queue, async |queue: Queue| next(&queue).await)).collect();
@@ -23,7 +24,7 @@ async fn shut_down_wakes_every_getter_and_each_gets_none() {
 }
 
 #[tokio::test]
-async fn what_is_queued_is_still_taken_and_then_there_is_nothing() {
+async fn queued_keys_are_returned_after_shut_down_and_then_none() {
     let queue = queue();
     queue.add("foo");
     queue.add("bar");
@@ -34,7 +35,7 @@ async fn what_is_queued_is_still_taken_and_then_there_is_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn adds_after_the_end_are_ignored_and_waiting_keys_forgotten() {
+async fn adds_after_shut_down_are_ignored_and_delayed_keys_dropped() {
     let queue = queue();
     queue.add_after("waits", ms(10));
     queue.add("queued");
@@ -53,20 +54,20 @@ async fn adds_after_the_end_are_ignored_and_waiting_keys_forgotten() {
 }
 
 #[tokio::test]
-async fn a_key_added_during_its_processing_is_processed_again_after_the_end() {
+async fn key_added_during_processing_is_processed_again_after_shut_down() {
     let queue = queue();
     queue.add("foo");
     let item = queue.try_get().unwrap();
     queue.add("foo");
     queue.shut_down();
-    assert_eq!(next(&queue).await, None, "for whoever does not process");
+    assert_eq!(next(&queue).await, None, "other workers get none");
     item.done();
     assert_eq!(next(&queue).await, Some("foo"));
     assert_eq!(next(&queue).await, None);
 }
 
 #[tokio::test]
-async fn a_drain_waits_until_every_key_in_process_is_done() {
+async fn drain_waits_until_every_key_in_process_is_done() {
     let queue = queue();
     queue.add("foo");
     queue.add("bar");
@@ -81,7 +82,7 @@ async fn a_drain_waits_until_every_key_in_process_is_done() {
 }
 
 #[tokio::test]
-async fn a_drain_waits_for_what_is_queued_and_for_what_is_added_in_process() {
+async fn drain_waits_for_queued_keys_and_keys_added_during_processing() {
     let queue = queue();
     queue.add("foo");
     let item = queue.try_get().unwrap();
@@ -100,7 +101,7 @@ async fn a_drain_waits_for_what_is_queued_and_for_what_is_added_in_process() {
 }
 
 #[tokio::test]
-async fn shut_down_waits_for_nobody() {
+async fn shut_down_does_not_wait() {
     let queue = queue();
     queue.add("foo");
     let item = queue.try_get();
@@ -110,7 +111,7 @@ async fn shut_down_waits_for_nobody() {
 }
 
 #[tokio::test]
-async fn shut_down_ends_a_drain_though_keys_are_in_process() {
+async fn shut_down_ends_a_drain_although_keys_are_in_process() {
     let queue = queue();
     queue.add("foo");
     let item = queue.try_get();
@@ -118,14 +119,14 @@ async fn shut_down_ends_a_drain_though_keys_are_in_process() {
         [Sleeper::of(queue.shut_down_with_drain()), Sleeper::of(queue.shut_down_with_drain())];
     queue.shut_down();
     assert!(drains.iter_mut().all(|drain| drain.is_woken() && drain.poll().is_some()));
-    // And one may wait again.
+    // A further drain can wait.
     let mut drain = Sleeper::of(queue.shut_down_with_drain());
     drop(item);
     assert!(drain.poll().is_some());
 }
 
 #[tokio::test]
-async fn a_drain_of_an_idle_queue_ends_at_once_though_keys_wait_for_a_time() {
+async fn drain_of_an_idle_queue_ends_at_once_despite_delayed_keys() {
     let queue = queue();
     queue.add_after("later", ms(10_000));
     queue.shut_down_with_drain().await;
@@ -133,7 +134,7 @@ async fn a_drain_of_an_idle_queue_ends_at_once_though_keys_wait_for_a_time() {
 }
 
 #[tokio::test]
-async fn a_drain_begins_when_it_is_asked_for_and_not_when_it_is_awaited() {
+async fn drain_starts_at_the_call_and_not_when_it_is_awaited() {
     let queue = queue();
     let drain = queue.shut_down_with_drain();
     queue.add("late");
@@ -143,7 +144,7 @@ async fn a_drain_begins_when_it_is_asked_for_and_not_when_it_is_awaited() {
 
 /// controller-runtime issue 3538, on real threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn workers_that_add_and_get_all_return_after_shut_down() {
+async fn workers_that_add_and_get_return_after_shut_down() {
     for round in 0..50 {
         let queue = queue();
         let workers: Vec<_> = (0..20)
@@ -164,13 +165,13 @@ async fn workers_that_add_and_get_all_return_after_shut_down() {
         }
         queue.shut_down();
         for worker in workers {
-            tokio::time::timeout(ms(20_000), worker).await.expect("it returns").unwrap();
+            tokio::time::timeout(ms(20_000), worker).await.expect("the worker returns").unwrap();
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_queues_task_ends_with_it() {
+async fn timer_task_ends_with_its_queue() {
     let tasks = Handle::current().metrics();
     let queue = queue::<u32>();
     idle().await;

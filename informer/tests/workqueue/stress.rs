@@ -1,5 +1,5 @@
-//! Real threads, with an oracle: each key is processed at least once after its last add, never by
-//! two at once, and nothing is lost, though getters are dropped all the time.
+//! Real threads with an oracle: each key is processed at least once after its last add and never
+//! by two workers at once, and nothing is lost although getters are dropped all the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,9 +17,9 @@ const ADDS: u32 = 20_000;
 
 #[derive(Default)]
 struct Truth {
-    /// How often it was added, counted before each add.
+    /// The number of adds, counted before each add.
     added: AtomicU32,
-    /// How many of these adds came before the last processing.
+    /// The number of adds before the last processing.
     seen: AtomicU32,
     busy: AtomicBool,
 }
@@ -62,7 +62,7 @@ impl World {
     }
 }
 
-/// Gets until there is nothing more; if `fickle`, most of its gets are dropped after one look.
+/// Gets keys until the queue ends. If `fickle`, most gets are dropped after one poll.
 async fn consume(world: Arc<World>, seed: u64, fickle: bool) {
     let mut random = fastrand::Rng::with_seed(seed);
     loop {
@@ -93,17 +93,17 @@ async fn round(seed: u64, named: bool) {
             std::thread::spawn(move || (0..ADDS).for_each(|_| world.add(&mut random)))
         })
         .collect();
-    let (told, joined) =
+    let (received, joined) =
         (world.clone(), move || producers.into_iter().for_each(|thread| thread.join().unwrap()));
     tokio::task::spawn_blocking(joined).await.unwrap();
-    // Delays run out, and everything added is seen.
-    while !told.is_up_to_date() {
-        told.progress.notified().await;
+    // All delays end, and every add is processed.
+    while !received.is_up_to_date() {
+        received.progress.notified().await;
     }
-    // What comes with the end is taken or ignored; what was taken before is done.
+    // Adds during the shutdown are processed or ignored. Items taken before it are done.
     let last = std::thread::spawn(move || {
         let mut random = fastrand::Rng::with_seed(seed);
-        (0..1000).for_each(|_| told.add(&mut random));
+        (0..1000).for_each(|_| received.add(&mut random));
     });
     world.queue.shut_down_with_drain().await;
     assert!(world.keys.iter().all(|key| !key.busy.load(Ordering::SeqCst)));
@@ -116,7 +116,7 @@ async fn round(seed: u64, named: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn every_key_is_processed_after_its_last_add_and_by_one_at_a_time() {
+async fn every_key_is_processed_after_its_last_add_by_one_worker_at_a_time() {
     for seed in 0..4 {
         let ends = tokio::time::timeout(Duration::from_secs(60), round(seed, seed % 2 == 1)).await;
         assert!(ends.is_ok(), "seed {seed}: something was lost");

@@ -1,5 +1,4 @@
-//! Four writers that change objects until they are stopped, whatever happens to the server
-//! meanwhile.
+//! Four writers that change objects until they are stopped, even while the server is restarted.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! A gate in front of the API server. It cuts a reflector off and holds its requests, so that
-//! meanwhile the server can be written to and restarted. It records the requests and the errors.
+//! A gate in front of the API server. It cuts a reflector off and holds its requests, so that a
+//! scenario can write to the server and restart it unobserved. It records the requests and the
+//! errors.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub struct Gate {
     ahead: Mutex<bool>,
 }
 
-/// What the gate lets through.
+/// The requests that the gate lets through.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Everything,
@@ -38,7 +39,7 @@ enum Mode {
     Nothing,
 }
 
-/// What the gate has seen.
+/// The requests, pages and errors that passed the gate.
 #[derive(Clone, Default)]
 pub struct Seen {
     /// The requests, in order.
@@ -74,7 +75,7 @@ impl Gate {
         self.mode.send_replace(Mode::FirstPages);
     }
 
-    /// Lets everything through.
+    /// Lets every request through.
     pub fn open(&self) {
         self.mode.send_replace(Mode::Everything);
     }
@@ -91,7 +92,7 @@ impl Gate {
         seen.wait_for(|seen| seen.held.is_some()).await.ok().and_then(|seen| seen.held.clone())
     }
 
-    /// Returns what the gate has seen so far.
+    /// Returns the record so far.
     pub fn seen(&self) -> Seen {
         self.seen.borrow().clone()
     }

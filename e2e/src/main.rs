@@ -6,10 +6,10 @@
 //! reflector feeds a `DeltaFifo` over an `Indexer`, a consumer applies what it pops, and an
 //! oracle checks every notification: see `oracle`, and `scenarios/`, with one file per scenario.
 //! Most scenarios also run shared informers, ours and client-go's, with a handler that sleeps and
-//! one that panics: see `informers/`. The same oracle judges all of them. One scenario compares
+//! one that panics: see `informers/`. One oracle judges all of them. One scenario compares
 //! controllers, ours and kube's: see `controllers/`.
 
-#![allow(clippy::duplicate_mod)] // The same controllers with another runtime.
+#![allow(clippy::duplicate_mod)] // Each controller is compiled with two runtimes.
 
 mod churn;
 mod controllers;
@@ -68,7 +68,7 @@ async fn main() -> ExitCode {
     tokio::select! {
         code = run(&cli) => code,
         ended = shutdown_signal() => {
-            eprintln!("e2e: {}", ended.map_or_else(|error| error.to_string(), |()| "asked to end".to_owned()));
+            eprintln!("e2e: {}", ended.map_or_else(|error| error.to_string(), |()| "interrupted".to_owned()));
             ExitCode::FAILURE
         }
     }

@@ -76,7 +76,7 @@ async fn carry(listener: TcpListener, there: SocketAddr, mut stopped: oneshot::R
             Some(_) = connections.join_next() => {}
             taken = listener.accept() => if let Ok((mut client, _)) = taken {
                 connections.spawn(async move {
-                    // Whatever ends the copy, both ends are closed after it.
+                    // Both ends are closed after the copy, for whatever reason it ended.
                     if let Ok(mut server) = TcpStream::connect(there).await {
                         let _ = copy_bidirectional(&mut client, &mut server).await;
                     }

@@ -107,7 +107,7 @@ impl Rig {
         .await
     }
 
-    /// Waits until the reflector, the handlers and the store have what the server has, and judges
+    /// Waits until the reflector, the handlers and the store have the server's state, and judges
     /// all changes delivered on the way.
     pub async fn settled(&self, writer: &Writer) -> Result<(), BoxError> {
         let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;

@@ -26,8 +26,8 @@ pub async fn serve(binaries: &Path) -> Result<(), BoxError> {
     fs::write(&kubeconfig, servers.kubeconfig().to_string())?;
     println!("{}", kubeconfig.display());
     // A thread that nothing joins: a signal must end the program without waiting for its input.
-    let (tell, ended) = oneshot::channel();
-    thread::spawn(move || tell.send(io::copy(&mut io::stdin(), &mut io::sink())));
+    let (sender, ended) = oneshot::channel();
+    thread::spawn(move || sender.send(io::copy(&mut io::stdin(), &mut io::sink())));
     ended.await??;
     Ok(())
 }

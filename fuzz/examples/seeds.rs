@@ -191,7 +191,7 @@ fn indexer(number: usize, setup: Setup, ops: &[oracle::Op]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the namespaces and names of a case's objects, each with its length before it.
+/// Returns the namespaces and names of a case's objects, each preceded by its length.
 fn keys(case: &Case) -> Vec<u8> {
     let added = case.steps.iter().filter_map(|step| match &step.op {
         Op::Add { item: Listed::Obj(object) } | Op::Delete { item: Item::Obj(object) } => {

@@ -1,6 +1,6 @@
-//! Reads any body that an API server may send, cut into frames anywhere. The items of a list and
-//! the events of a watch are those that a JSON parser finds in the whole body, wherever the body
-//! is cut. The same holds with a size limit, above which objects are skipped.
+//! Reads any body that an API server may send, split into frames at any position. The items of a
+//! list and the events of a watch are those that a JSON parser finds in the whole body, wherever
+//! the body is split. This also holds with a size limit, above which objects are skipped.
 #![no_main]
 
 use std::convert::Infallible;
@@ -79,10 +79,14 @@ fuzz_target!(|input: &[u8]| {
             assert_eq!(
                 (cut.1, &cut.0[..before]),
                 (list.1, &list.0[..before]),
-                "a list does not depend on how it is cut"
+                "a list must not depend on its frames"
             );
-            assert!(!list.1 || cut == list, "a good one is handed out whole");
-            assert_eq!(self::watch(frames.clone(), &none).await, watch, "nor does a watch");
+            assert!(!list.1 || cut == list, "a valid list must be complete");
+            assert_eq!(
+                self::watch(frames.clone(), &none).await,
+                watch,
+                "a watch must not depend on its frames"
+            );
             let limit = ObjectLimit::new(usize::from(*frame));
             let (whole, cut) = (
                 self::list(vec![body.clone()], &limit).await,
@@ -92,26 +96,26 @@ fuzz_target!(|input: &[u8]| {
             assert_eq!(
                 (cut.1, &cut.0[..before]),
                 (whole.1, &whole.0[..before]),
-                "nor does a list with a limit"
+                "a list with a limit must not depend on its frames"
             );
             // The list's own metadata may exceed the limit.
             assert!(
                 !whole.1 || whole.0 == limited(&list.0, limit.bytes()),
-                "a limit counts an item's own length"
+                "a limit applies to the length of an item"
             );
             let (whole, cut) =
                 (self::watch(vec![body.clone()], &limit).await, self::watch(frames, &limit).await);
-            assert_eq!(cut, whole, "nor does a watch with a limit");
+            assert_eq!(cut, whole, "a watch with a limit must not depend on its frames");
             assert!(
                 !list.1 || !is_none(&body),
-                "what does not say its items or its version is no list"
+                "a body without items or a version must be rejected"
             );
             if let Some(items) = items(&body) {
-                assert_eq!(list, (items, true), "a list is read as it is written");
+                assert_eq!(list, (items, true), "items must be returned as written");
             }
-            assert!(watch.0.starts_with(&events(&body)), "events are read as they are written");
+            assert!(watch.0.starts_with(&events(&body)), "events must be returned as written");
             // Errors inside an object are found by its decoder, not here.
-            assert!(watch.0.len() <= lines(&body).count(), "a line is one event");
+            assert!(watch.0.len() <= lines(&body).count(), "a line is at most one event");
         });
     });
 });
@@ -131,7 +135,7 @@ async fn list(frames: Vec<Bytes>, limit: &ObjectLimit) -> Read {
     let mut list = source(frames)
         .list_within(ListRequest::default(), limit.clone())
         .await
-        .expect("an answer that is 200");
+        .expect("a successful answer");
     while let Some(listed) = list.next().await {
         match listed {
             Ok(Listed::Meta(_)) => metas += 1,
@@ -140,7 +144,7 @@ async fn list(frames: Vec<Bytes>, limit: &ObjectLimit) -> Read {
             Err(_) => return (items, false),
         }
     }
-    assert_eq!(metas, 1, "a list says of itself what it has to, once");
+    assert_eq!(metas, 1, "the metadata of a list must be returned once");
     (items, true)
 }
 
@@ -149,7 +153,7 @@ async fn watch(frames: Vec<Bytes>, limit: &ObjectLimit) -> Read {
     let mut watch = source(frames)
         .watch_within(WatchRequest::default(), limit.clone())
         .await
-        .expect("an answer that is 200");
+        .expect("a successful answer");
     while let Some(event) = watch.next().await {
         match event {
             Ok(event) => events.push(described(event.kind, &event.object)),

@@ -1,11 +1,12 @@
-//! A controller: it makes each `ConfigMap` that has the label `roster` a roster of pods, of those
-//! in its namespace whose label `roster` is its name, with the phase of each.
+//! A controller that maintains rosters of pods: the data of each `ConfigMap` with the label
+//! `roster` lists the pods of its namespace whose label `roster` is the map's name, with their
+//! phases.
 //!
-//!     cargo run -p deltafifo-informer --example controller -- --kubeconfig ~/.kube/config --namespace default
-//!     cargo run -p deltafifo-informer --example controller        # no cluster: a made-up one, which ends by itself
+//!     cargo run -p deltafifo-informer --example controller -- --kubeconfig ~/.kube/config
+//!     cargo run -p deltafifo-informer --example controller   # simulated cluster
 //!
-//! In a cluster it runs until Ctrl-C. The data of such a map is the controller's: whatever else is
-//! in it goes. To try it:
+//! In a cluster it runs until Ctrl-C. It owns the data of such a map and removes all other
+//! entries. To try it:
 //!
 //!     kubectl create configmap web && kubectl label configmap web roster=
 //!     kubectl run web-0 --image=registry.k8s.io/pause --labels=roster=web
@@ -35,14 +36,14 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// Keeps rosters of pods.
+/// Maintains rosters of pods.
 #[derive(Parser)]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: Cluster,
 }
 
-/// The label of rosters, and of the pods that are in one, and the name of an index of those.
+/// The label of rosters and of their pods, and the name of an index of these pods.
 const ROSTER: &str = "roster";
 
 struct Context {
@@ -58,7 +59,7 @@ enum Failed {
     Index(#[from] IndexError),
 }
 
-/// The roster that a pod is to be in.
+/// Returns the roster of a pod.
 fn roster_of(pod: &Pod) -> Option<ObjectRef<ConfigMap>> {
     Some(ObjectRef::new(pod.labels().get(ROSTER)?).within(&pod.namespace()?))
 }
@@ -75,15 +76,15 @@ async fn reconcile(map: Arc<ConfigMap>, context: Arc<Context>) -> Result<Action,
             context.client.clone(),
             &map.namespace().unwrap_or_default(),
         );
-        // It says the version that was read: over a newer one the server takes nothing, and it is
-        // tried again.
+        // The map contains the version that was read. The server refuses it if there is a newer
+        // version, and the reconcile is retried.
         let wanted = ConfigMap { data: Some(roster), ..ConfigMap::clone(&map) };
         maps.replace(&map.name_any(), &PostParams::default(), &wanted).await?;
     }
     Ok(Action::await_change())
 }
 
-/// Runs the controller, until it is to stop.
+/// Runs the controller until it is stopped.
 async fn control(
     client: Client,
     scope: Scope,
@@ -122,25 +123,25 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run(Args { cluster }: Args) -> Result<(), Box<dyn Error>> {
-    let made_up =
+    let simulated =
         ApiServer::builder().resource(Resource::config_maps()).resource(Resource::pods()).build();
     let client = cluster.client().await?;
     let is_made_up = client.is_none();
     let (stop, stopped) = oneshot::channel::<()>();
     let over = async {
         let over = tokio::select! {
-            told = story(&made_up), if is_made_up => told,
+            told = story(&simulated), if is_made_up => told,
             stopped = cluster.stopped() => stopped.map_err(Into::into),
         };
         drop(stop);
         over
     };
-    let client = client.unwrap_or_else(|| made_up.client());
+    let client = client.unwrap_or_else(|| simulated.client());
     tokio::try_join!(control(client, cluster.scope(), stopped.map(drop)), over)?;
     Ok(())
 }
 
-/// What happens in the made-up cluster. An error: a roster was not in step within a minute.
+/// Changes the simulated cluster. Returns an error if a roster is not up to date within a minute.
 async fn story(server: &ApiServer) -> Result<(), Box<dyn Error>> {
     let maps = Api::<ConfigMap>::namespaced(server.client(), "shop");
     for roster in ["day", "night"] {
@@ -174,7 +175,7 @@ fn pod(name: &str, roster: &str, phase: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": { "phase": phase } })
 }
 
-/// Waits until a roster has these pods, and no others.
+/// Waits until a roster has exactly these pods.
 async fn lists(
     maps: &Api<ConfigMap>,
     roster: &str,

@@ -1,10 +1,10 @@
-//! The deployments of a cluster, or of one of its namespaces: what is added, updated and deleted,
-//! until Ctrl-C.
+//! Prints additions, updates and deletions of a cluster's deployments, or of those in one
+//! namespace, until Ctrl-C.
 //!
-//!     cargo run -p deltafifo-informer --example deployments -- --kubeconfig ~/.kube/config --namespace default
-//!     cargo run -p deltafifo-informer --example deployments       # no cluster: a made-up one, in this process
+//!     cargo run -p deltafifo-informer --example deployments -- --kubeconfig ~/.kube/config
+//!     cargo run -p deltafifo-informer --example deployments   # simulated cluster
 //!
-//! A factory makes the informer, and every minute the handler is told everything once more.
+//! A factory creates the informer. Every minute the handler gets a resync.
 
 mod cluster;
 #[path = "cluster/shop.rs"]
@@ -22,14 +22,14 @@ use deltafifo_informer::shared_informer::{EventHandler, SharedInformerFactory};
 use k8s_openapi::api::apps::v1::Deployment;
 use tokio::time::sleep;
 
-/// Prints what happens to the deployments of a cluster.
+/// Prints changes of a cluster's deployments.
 #[derive(Parser)]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: Cluster,
 }
 
-/// Prints what it is told.
+/// A handler that prints its notifications.
 struct Printer;
 
 impl EventHandler<Deployment> for Printer {
@@ -49,7 +49,7 @@ impl EventHandler<Deployment> for Printer {
         match last {
             DeltaObject::Object(last) => println!("delete  {}", shown(&last)),
             DeltaObject::Tombstone(tombstone) => {
-                println!("delete  {}, and nobody saw it", tombstone.key);
+                println!("delete  {}, deletion not observed", tombstone.key);
             }
         }
     }
@@ -86,7 +86,7 @@ pub(crate) async fn run(Args { cluster }: Args) -> Result<(), Box<dyn Error>> {
     ended
 }
 
-/// Prints what the store has of a namespace.
+/// Prints the stored deployments of a namespace.
 fn list(lister: &Lister<Deployment, KubeMeta>, namespace: &str) {
     let mut all: Vec<_> =
         lister.namespace(namespace).list().iter().map(|deployment| shown(deployment)).collect();
@@ -94,14 +94,14 @@ fn list(lister: &Lister<Deployment, KubeMeta>, namespace: &str) {
     println!("list    {} deployments in {namespace}: {}", all.len(), all.join("; "));
 }
 
-/// `shop/web-1 (1/3)`.
+/// Formats a deployment as `shop/web-1 (1/3)`.
 fn shown(deployment: &Deployment) -> String {
     let (namespace, name) = (&deployment.metadata.namespace, &deployment.metadata.name);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     format!("{}/{} ({})", text(namespace), text(name), available(deployment))
 }
 
-/// Available replicas, of those wanted.
+/// Returns the available and the wanted number of replicas.
 fn available(deployment: &Deployment) -> String {
     let available =
         deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);

@@ -1,9 +1,9 @@
-//! What happens to the pods of a cluster, delta by delta, until Ctrl-C.
+//! Prints the deltas of a cluster's pods, until Ctrl-C.
 //!
-//!     cargo run -p deltafifo-informer --example pods -- --kubeconfig ~/.kube/config --namespace default
-//!     cargo run -p deltafifo-informer --example pods            # no cluster: a made-up one, in this process
+//!     cargo run -p deltafifo-informer --example pods -- --kubeconfig ~/.kube/config
+//!     cargo run -p deltafifo-informer --example pods   # simulated cluster
 //!
-//! A reflector brings the pods into a queue; what is popped is applied to the queue's store and
+//! A reflector puts the pods into a queue. Each popped item is applied to the queue's store and
 //! printed.
 
 use std::error::Error;
@@ -20,10 +20,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
 
-/// Prints what happens to the pods of a cluster.
+/// Prints the deltas of a cluster's pods.
 #[derive(Parser)]
 struct Args {
-    /// The cluster; without it, a made-up one in this process.
+    /// The cluster; without it, a simulated one in this process.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Only this namespace.
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?;
             Client::try_from(config)?
         }
-        None => made_up(),
+        None => simulated(),
     };
     let source = KubeListerWatcher::new::<Pod>(client, &(), args.namespace.as_deref());
     let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
@@ -61,7 +61,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Pops, prints, applies.
+/// Pops, applies and prints every item.
 async fn print(fifo: &DeltaFifo<Pod, KubeMeta>) {
     while let Ok(mut item) = fifo.pop_async().await {
         for delta in item.deltas() {
@@ -69,7 +69,7 @@ async fn print(fifo: &DeltaFifo<Pod, KubeMeta>) {
                 DeltaObject::Object(pod) => {
                     pod.status.as_ref().and_then(|status| status.phase.as_deref())
                 }
-                DeltaObject::Tombstone(_) => Some("gone, and the deletion was missed"),
+                DeltaObject::Tombstone(_) => Some("deleted without an event"),
             };
             println!("Type:{:?}: Name:{} {}", delta.kind, item.key(), phase.unwrap_or_default());
         }
@@ -79,8 +79,8 @@ async fn print(fifo: &DeltaFifo<Pod, KubeMeta>) {
     }
 }
 
-/// A cluster in this process, whose pods come, change and go.
-fn made_up() -> Client {
+/// Returns a client of a cluster in this process whose pods are created, changed and deleted.
+fn simulated() -> Client {
     let server = ApiServer::builder().resource(Resource::pods()).build();
     let client = server.client();
     tokio::spawn(async move {
@@ -100,7 +100,7 @@ fn made_up() -> Client {
                 .checked_sub(4)
                 .map(|old| server.delete(&Resource::pods(), "shop", &format!("web-{old}")));
             if let Some(error) = written.into_iter().chain(deleted).find_map(Result::err) {
-                eprintln!("the made-up cluster: {error}");
+                eprintln!("the simulated cluster failed: {error}");
             }
         }
     });

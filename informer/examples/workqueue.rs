@@ -1,5 +1,5 @@
-//! Two workers over one queue: keys that are added often are processed once, what changed goes
-//! before what was listed, and what fails comes back later.
+//! Two workers over one queue: a key that is added often is processed once, changes precede the
+//! initial list, and failures are retried later.
 //!
 //!     cargo run -p deltafifo-informer --example workqueue
 
@@ -21,7 +21,7 @@ async fn work(worker: u32, queue: Arc<WorkQueue<String>>) {
     while let Some(item) = queue.get().await {
         match reconcile(&queue, &item) {
             Ok(()) => {
-                println!("worker {worker}: {} is as it should be", item.key());
+                println!("worker {worker}: {} is reconciled", item.key());
                 queue.forget(item.key());
             }
             Err(error) => {
@@ -47,8 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let workers: Vec<_> =
         (1..=2).map(|worker| tokio::spawn(work(worker, Arc::clone(&queue)))).collect();
-    // A drain does not wait for what is to come later: the job's second retry comes after 5 and 10
-    // ms.
+    // A drain does not wait for delayed keys. The job's second retry is due after 5 and 10 ms.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     queue.shut_down_with_drain().await;
     for worker in workers {

@@ -1,10 +1,10 @@
 //! Three controllers, each compiled twice: with kube's runtime and with ours. Only the imports
 //! differ.
 //!
-//! | | relation | what is kept up to date |
+//! | | relation | result |
 //! | --- | --- | --- |
-//! | `counter` | owns pods, finalizer | a map's annotation `pods`: how many it owns |
-//! | `users` | watches pods, by an annotation | a map's annotation `users`: how many use it |
+//! | `counter` | owns pods, finalizer | a map's annotation `pods`: the number of pods that it owns |
+//! | `users` | watches pods, by an annotation | a map's annotation `users`: the number of pods that use it |
 //! | `mirror` | owns secrets | for each map with the label `mirror`, a secret with its data |
 
 mod cluster;

@@ -1,6 +1,5 @@
-//! A client whose watches of pods and secrets can be cut; afterwards they are answered with
-//! "expired". Watches of maps go on. So only the notification of a deletion can trigger a
-//! reconcile.
+//! A client whose watches of pods and secrets can be cut, and are then answered with "expired".
+//! Watches of maps continue, so only the notification of a deletion can trigger a reconcile.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

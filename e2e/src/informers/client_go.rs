@@ -117,5 +117,5 @@ async fn read(
             Line::Ended {} => return Ok(()),
         }
     }
-    Err(format!("{NAME} ended before it was asked to").into())
+    Err(format!("{NAME} ended unexpectedly").into())
 }

@@ -80,13 +80,13 @@ impl Informers {
         })
     }
 
-    /// Waits until every handler and every store has what the server has, and judges all
+    /// Waits until every handler and every store has the server's state, and judges all
     /// notifications on the way.
     pub async fn settled(&mut self, writer: &Writer) -> Result<(), BoxError> {
         self.agreed(writer).await.map(drop)
     }
 
-    /// Waits and judges like [`settled`](Self::settled), and returns what the server has.
+    /// Waits and judges like [`settled`](Self::settled), and returns the server's state.
     async fn agreed(&mut self, writer: &Writer) -> Result<States, BoxError> {
         let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
         let [by_key, in_order] = &self.ours;

@@ -1,7 +1,7 @@
 //! The rules that every handler's notifications must obey: additions, changes and deletions of
 //! each key come in the order of its versions and with states that the server had, and at the end
-//! the handler knows what the server has. The same rules apply to the consumer of a reflector, to
-//! our informers, and to client-go's.
+//! the handler knows the server's state. The rules apply equally to the consumer of a reflector,
+//! to our informers, and to client-go's.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -60,7 +60,7 @@ pub struct Counts {
     pub added: usize,
     /// Updates to another state.
     pub updated: usize,
-    /// Updates to the same state: client-go sends them on a relist.
+    /// Updates to an equal state, which client-go sends on a relist.
     pub unchanged: usize,
     /// All deletions.
     pub deleted: usize,
@@ -206,7 +206,7 @@ impl HandlerLog {
         self.resyncs
     }
 
-    /// Returns what the handler knows.
+    /// Returns the states that the handler knows.
     pub fn live(&self) -> &States {
         &self.live
     }
@@ -216,8 +216,8 @@ impl HandlerLog {
         self.counts
     }
 
-    /// Judges all notifications. `stored` is what the server has at the end, and `written` is the
-    /// log of all writes.
+    /// Judges all notifications. `stored` is the server's final state, and `written` is the log of
+    /// all writes.
     pub fn judge(&self, stored: &States, written: &Written) -> Result<(), BoxError> {
         let present: HashSet<_> = stored.values().map(|state| &state.uid).collect();
         let lost =
@@ -225,7 +225,7 @@ impl HandlerLog {
         let lost = lost.map(|uid| format!("{uid} was added, and is neither stored nor deleted"));
         let unwritten = self.states.iter().find(|(key, state)| !written.may_be(key, state));
         let unwritten =
-            unwritten.map(|(key, state)| format!("nobody has written {key} as {state:?}"));
+            unwritten.map(|(key, state)| format!("{key} was never written as {state:?}"));
         let begun = self.is_in_resync().then(|| "a resync began that has not ended".to_owned());
         let faults: Vec<_> =
             self.faults.iter().chain(&lost).chain(&unwritten).chain(&begun).collect();
@@ -245,7 +245,10 @@ pub fn difference(known: &States, fresh: &States) -> Option<String> {
     let what = match newer {
         Some((key, state)) => format!("{key} is {state:?}, and known as {:?}", known.get(key)),
         None => {
-            format!("{:?} is gone, and known", known.keys().find(|key| !fresh.contains_key(*key)))
+            format!(
+                "{:?} is deleted, but still known",
+                known.keys().find(|key| !fresh.contains_key(*key))
+            )
         }
     };
     Some(format!("{} objects are known of {}: {what}", known.len(), fresh.len()))

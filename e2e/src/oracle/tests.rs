@@ -155,7 +155,7 @@ fn added_object_that_is_neither_stored_nor_deleted_is_a_violation() {
     assert!(Story::default().added(7).deleted(8).holds(&States::new()));
     assert!(
         Story::default().added(7).replaced(7, 8).deleted(7).faults() > 0,
-        "its end is the other's"
+        "the deletion is that of the other object"
     );
     let other = States::from([(KEY.to_owned(), state("two", 8))]);
     assert!(Story::default().added(7).replaced(7, 8).holds(&other));
@@ -165,7 +165,7 @@ fn added_object_that_is_neither_stored_nor_deleted_is_a_violation() {
 #[test]
 fn object_missing_in_a_resync_counts_as_deleted() {
     let story = Story::default().added(7).begins();
-    assert!(!story.holds(&States::new()), "it has not ended");
+    assert!(!story.holds(&States::new()), "the resync has not ended");
     assert!(story.ends().holds(&States::new()));
     assert!(Story::default().added(7).begins().begins().added(8).ends().holds(&stored(8)));
     let other = States::from([(KEY.to_owned(), state("two", 8))]);

@@ -1,4 +1,4 @@
-//! The scenarios, one per file: what is done to the servers, and what must follow.
+//! The scenarios, one per file: faults of the servers, and the required results.
 
 mod churn;
 mod controllers;
@@ -30,7 +30,7 @@ pub struct Setting {
     pub smoke: bool,
     /// The number of objects, if it is not the default.
     pub objects: Option<usize>,
-    /// An etcd that lacks what streamed lists need.
+    /// An etcd that lacks a feature which streamed lists need.
     pub etcd34: Option<PathBuf>,
 }
 

@@ -38,7 +38,7 @@ pub async fn run(setting: &Setting) -> Ended {
     let informers = Informers::start(setting, servers.port())?;
     let held = rig.gate.held().await;
     let Some(Asked::List(ListRequest { continue_token: Some(token), .. })) = &held else {
-        return Err(format!("no second page was asked for, but {held:?}").into());
+        return Err(format!("the second page was not requested, but {held:?}").into());
     };
     // The first object is delivered before its page is complete. The last page has not been
     // delivered.
@@ -60,7 +60,7 @@ pub async fn run(setting: &Setting) -> Ended {
     };
     if !seen.asked.contains(&Asked::List(whole)) {
         return Err(format!(
-            "no list not older than version {first:?} was asked for: {:?}",
+            "no list not older than version {first:?} was requested: {:?}",
             seen.asked
         )
         .into());

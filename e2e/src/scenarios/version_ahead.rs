@@ -46,7 +46,7 @@ pub async fn run(setting: &Setting) -> Ended {
         });
         if !newest || !seen.faults.contains(&Fault::TooLarge) {
             return Err(format!(
-                "nothing was too large, or the newest not asked for: {:?}",
+                "nothing was too large, or the newest was not requested: {:?}",
                 seen.asked
             )
             .into());

@@ -42,7 +42,7 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
     let mut informers = Informers::start(setting, servers.port())?;
     informers.settled(&writer).await?;
 
-    // The same when everything is listed again.
+    // A later relist must behave equally.
     rig.gate.close().await;
     writer.all(Write::Update, 0..50).await?;
     writer.all(Write::Delete, 50..100).await?;

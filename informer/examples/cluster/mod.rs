@@ -1,4 +1,4 @@
-//! Where the examples' objects are: in a cluster, or in one made up in this process.
+//! The cluster of the examples: a real one, or a simulated one in this process.
 
 use std::error::Error;
 use std::future::pending;
@@ -12,22 +12,22 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::time::sleep;
 
-/// Which objects, and for how long.
+/// The cluster, the namespace, and the duration.
 #[derive(Args)]
 pub struct Cluster {
-    /// The cluster; without it, a made-up one in this process.
+    /// The cluster; without it, a simulated one in this process.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Only this namespace.
     #[arg(long)]
     pub namespace: Option<String>,
-    /// Stops after so long; without it, at Ctrl-C.
+    /// Stops after this many seconds; without it, at Ctrl-C.
     #[arg(long)]
     seconds: Option<u64>,
 }
 
 impl Cluster {
-    /// None: it is to be made up.
+    /// Returns a client of the cluster, or `None` if it must be simulated.
     pub async fn client(&self) -> Result<Option<Client>, Box<dyn Error>> {
         let Some(file) = &self.kubeconfig else { return Ok(None) };
         let config = Config::from_custom_kubeconfig(
@@ -42,7 +42,7 @@ impl Cluster {
         self.namespace.clone().map_or_else(Scope::all, Scope::namespace)
     }
 
-    /// Waits for Ctrl-C, or for as long as was said.
+    /// Waits for Ctrl-C, or until the duration has passed.
     pub async fn stopped(&self) -> io::Result<()> {
         let over = async {
             match self.seconds {

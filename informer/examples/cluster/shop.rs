@@ -1,4 +1,4 @@
-//! A made-up cluster, with a shop.
+//! A simulated cluster with a shop.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use kube::core::discovery;
 use serde_json::json;
 use tokio::time::interval;
 
-/// Its deployments come, become available, are scaled and go; now and then a watch breaks, or is
-/// too old.
+/// Returns a client of the cluster. Its deployments are created, become available, are scaled and
+/// deleted. Sometimes a watch breaks or expires.
 pub fn client() -> Client {
     let deployments =
         Resource::built_in(ApiResource::erase::<Deployment>(&()), discovery::Scope::Namespaced);
@@ -38,13 +38,13 @@ pub fn client() -> Client {
                     .map(|one| server.delete(&deployments, "shop", &format!("web-{one}"))),
             );
             if let Some(error) = written.into_iter().find_map(Result::err) {
-                eprintln!("the made-up cluster: {error}");
+                eprintln!("the simulated cluster failed: {error}");
             }
             if number % 10 == 9 {
                 server.break_watches();
             }
             if number % 30 == 24 {
-                server.error_watches(status::expired("too old a version"));
+                server.error_watches(status::expired("too old resource version"));
             }
         }
     });

@@ -1,11 +1,11 @@
-//! The metrics of an informer of deployments, served to Prometheus on this machine alone, until
+//! Serves the metrics of an informer of deployments to Prometheus, on the loopback address, until
 //! Ctrl-C.
 //!
 //!     cargo run -p deltafifo-informer --example metrics -- --kubeconfig ~/.kube/config --port 9184
-//!     cargo run -p deltafifo-informer --example metrics           # no cluster: a made-up one, in this process
+//!     cargo run -p deltafifo-informer --example metrics   # simulated cluster
 //!     curl http://127.0.0.1:9184/metrics
 //!
-//! `dashboard.json` beside this file is a Grafana dashboard of them: Dashboards, New, Import.
+//! `dashboard.json` in this directory is a Grafana dashboard of them: Dashboards, New, Import.
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
@@ -31,12 +31,12 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 struct Args {
     #[command(flatten)]
     cluster: Cluster,
-    /// Where, on 127.0.0.1.
+    /// The port on 127.0.0.1.
     #[arg(long, default_value_t = 9184)]
     port: u16,
 }
 
-/// Seconds, from what a push into a buffer takes to what a bad list does.
+/// Bucket bounds in seconds, from the push into a buffer to a very slow list.
 const SECONDS: [f64; 14] =
     [1e-5, 1e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 600.0];
 const ITEMS: [f64; 8] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         exporter =
             exporter.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)?;
     }
-    // Before anything is made that has metrics.
+    // The recorder must be installed before anything with metrics is created.
     exporter.install()?;
     println!("http://127.0.0.1:{port}/metrics");
 

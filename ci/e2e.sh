@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# The reflector and shared informers against a real kube-apiserver and etcd, on loopback (`e2e/`),
-# beside client-go's informer: `e2e.sh [SCENARIO...]`, `e2e.sh smoke` for three of them with few
-# objects, or all. What is missing is built first: the servers in 3 to 5 minutes, client-go's
-# informer in one, once, by Go, and they stay in target/e2e/bin. An etcd 3.4 is used where the
-# machine has one, or DELTAFIFO_ETCD34 names it.
+# Runs the reflector and shared informers against a real kube-apiserver and etcd on loopback
+# (`e2e/`), next to client-go's informer: `e2e.sh [SCENARIO...]`, by default all; `e2e.sh smoke`
+# runs three of them with few objects. Missing programs are built once with Go and stay in
+# target/e2e/bin: the servers take 3 to 5 minutes, client-go's informer takes one. An etcd 3.4 is
+# used if the machine has one or DELTAFIFO_ETCD34 names one.
 #
-# Proves: whatever the scenarios did to these servers (killed, stopped, started again, compacted,
-# without a feature, away), stores and handlers ended with what a fresh list has, those of ours as
-# those of client-go; no key was told a version older than one before, nor a state that nobody
-# wrote, no deletion was missed, and no error came that nothing had brought about; handlers that
-# slept and panicked harmed no other. Says nothing about other faults and versions, networks, load
-# balancers, or more than one API server; and the times that it prints are of one run.
+# Proves: after everything that the scenarios did to these servers (killed, stopped, restarted,
+# compacted, made unavailable, run without a feature), the stores and handlers of ours and of
+# client-go ended with the contents of a fresh list; no key was delivered at an older version than
+# before, or in a state that was never written; no deletion was missed; no error was reported
+# without a cause; sleeping and panicking handlers affected no other. Says nothing about other
+# faults and versions, networks, load balancers, or several API servers. The printed times are
+# those of one run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
@@ -22,7 +23,7 @@ if [[ -z ${DELTAFIFO_ETCD34:-} ]] && etcd --version 2>/dev/null | grep -q '^etcd
   export DELTAFIFO_ETCD34
 fi
 
-# The smoke is built as the tests before it were; times are of a release.
+# The smoke run uses the profile of the tests before it; times need a release build.
 case ${1:-all} in
   smoke) build=() chosen=(--smoke) ;;
   all) build=(--release) chosen=() ;;

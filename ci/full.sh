@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What takes too long for `.ci/run`: all mutants, long stress, sanitizers, Miri over all tests,
-# long fuzzing, all scenarios with a real API server, what a release needs. `full.sh [PART...]`,
-# all by default (most of a day on two cores). What each part came to stands in `ci/full.txt`, with
-# the commit and the date; a part that was not run keeps the line of its last run.
+# Runs everything that takes too long for `.ci/run`: all mutants, long stress, sanitizers, Miri
+# over all tests, long fuzzing, all scenarios with a real API server, and the checks of a release.
+# `full.sh [PART...]` runs all parts by default (most of a day on two cores). `ci/full.txt` has the
+# last result of each part, with the commit and the date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ run() { # part
     mutants) ci/mutants.sh ;;
     e2e) ci/e2e.sh all ;;
     package | verify | msrv | docs | deny | semver) ci/release.sh "$1" ;;
-    *) echo "no such part: $1" >&2; return 2 ;;
+    *) echo "unknown part: $1" >&2; return 2 ;;
   esac
 }
 
@@ -28,7 +28,7 @@ if ((!$#)); then
   parts=(models shuttle stress sanitizers miri-races miri-engine miri-stress fuzz-operations fuzz-handlers fuzz-indexer fuzz-keys fuzz-files
     fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue mutants e2e package verify msrv docs deny semver)
 fi
-# What is not committed is said: this file alone may differ.
+# Records uncommitted changes, except those of the result file.
 commit=$(git rev-parse --short HEAD)
 if [[ -n $(git status --porcelain -- . ':!ci/full.txt') ]]; then commit+=+changes; fi
 touch ci/full.txt
@@ -37,12 +37,12 @@ for part in "${parts[@]}"; do
   from=$SECONDS
   log=$(mktemp)
   if run "$part" 2>&1 | tee "$log"; then outcome=held; else outcome=FAILED failed=1; fi
-  # A fuzz target's figures stand in the line before the last.
+  # A fuzz target prints its figures in the line before the last.
   said=$(grep -v '^$' "$log" | tail -n 2 | sed -E 's/ +/ /g; s/^(.{80}).*/\1…/' | paste -sd ';')
   if [[ $outcome == held ]] && grep -q '^skipped:' "$log"; then outcome=skipped; fi
   line=$(printf '%-16s %-8s %6.1f min  %s  %s  %s' "$part" "$outcome" \
     "$(awk -v s=$((SECONDS - from)) 'BEGIN { print s / 60 }')" "$commit" "$(date -u +%F)" "$said")
-  # Parts may run side by side.
+  # Parts may run concurrently.
   exec 9>>ci/full.txt
   flock 9
   { grep -v "^$part " ci/full.txt || true; echo "$line"; } | sort >"$log"

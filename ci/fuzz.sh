@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes every target of fuzz/ for SECONDS (60 by default) or ten million executions: ci/fuzz.sh
 # [SECONDS [TARGET...]]. A finding ends it with an error and stays in fuzz/artifacts. It shows that
-# nothing was found in so many executions, not that nothing is there.
+# nothing was found in that many executions, not that there is no fault.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
@@ -13,14 +13,15 @@ cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fu
   cargo install cargo-fuzz || skip "cargo-fuzz cannot be installed"
 
 if (($#)); then targets=("$@"); else targets=($(cargo +nightly fuzz list)); fi
-((${#targets[@]})) || { echo "there are no targets" >&2; exit 1; }
-# The inputs hold no long constants that a fuzzer would have to guess (those of files stand in its
-# seeds), so it need not look at every comparison; and what AddressSanitizer notes for its reports
-# only (the stacks of allocations) can wait until a finding is run again. Both together are two to
-# four times the executions.
+((${#targets[@]})) || { echo "no fuzz targets were found" >&2; exit 1; }
+# The inputs contain no long constants that a fuzzer would have to guess (those of `files` are in
+# its seeds), so comparisons need no instrumentation. AddressSanitizer need not record allocation
+# stacks, which only its reports use: a finding can be run again with them. Together this gives two
+# to four times as many executions.
 build=(--no-trace-compares)
 export ASAN_OPTIONS=${ASAN_OPTIONS:-malloc_context_size=1:detect_stack_use_after_return=0:quarantine_size_mb=16:max_malloc_fill_size=64}
-# First all builds, so that a target's seconds are its own. What does not build is an error.
+# All targets are built first, so that building takes none of a target's seconds. A failed build is
+# an error.
 for target in "${targets[@]}"; do cargo +nightly fuzz build "${build[@]}" "$target"; done
 
 log=$(mktemp)
@@ -28,10 +29,10 @@ trap 'rm -f "$log"' EXIT
 failed=()
 printf '%-12s %12s %10s %8s %8s\n' target executions per_second cov ft
 for target in "${targets[@]}"; do
-  # What is found new goes to the first directory; the seeds stay as they are committed.
+  # New inputs go to the first directory. The seeds stay as they are committed.
   mkdir -p "fuzz/corpus/$target"
-  # The longest input, in bytes: longer ones only cost time. A file needs more than a list of
-  # operations, and operations of four bytes each more than others.
+  # The largest input in bytes: larger ones only take time. A file needs more than a list of
+  # operations, and operations of four bytes each need more than others.
   case $target in
     files) longest=8192 ;;
     caches | wire | workqueue) longest=512 ;;

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Instructions of the hot paths (`bench/benches/instructions.rs`), counted by callgrind: none may
-# take 2 % more than `bench/instructions.txt` says. `instructions.sh record` writes that file anew;
-# it belongs to the commit that made the difference, whose message says why it is worth it.
+# Counts the instructions of the hot paths (`bench/benches/instructions.rs`) with callgrind. No
+# path may take 2 % more than `bench/instructions.txt` has. `instructions.sh record` rewrites that
+# file; it belongs into the commit that caused the difference, whose message says why it is worth
+# it.
 #
 # Proves: on one thread and without contention these paths execute no more instructions than when
 # the file was written. Says nothing about time, cache misses, contention or other paths. Counts
-# are those of one compiler, the one that the file names: it is what builds here, whichever is the
-# default. Recording is with the default, in a commit of its own if that is another one.
+# depend on the compiler: this script builds with the one that the file names. `record` uses the
+# default compiler, in a commit of its own if that is another one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
@@ -23,8 +24,8 @@ fi
 
 valgrind --version >/dev/null 2>&1 || { apt-get update && apt-get install --yes valgrind; } >/dev/null 2>&1 ||
   skip "valgrind cannot be installed"
-# The runner must have the very version of the crate. How fast it is does not matter, how long it
-# builds does.
+# The runner must have the exact version of the crate. A debug build of it is fast enough, and
+# builds sooner.
 version=$(cargo pkgid --locked gungraun | sed 's/.*@//')
 [[ $(gungraun-runner --version 2>/dev/null) == "gungraun-runner $version" ]] ||
   CARGO_PROFILE_DEV_DEBUG=none cargo install --quiet --locked --debug "gungraun-runner@$version" ||
@@ -63,7 +64,7 @@ awk -v percent=2 '
     for (name in was) { printf "%-20s %12d %12s  not counted\n", name, was[name], ""; failed = 1 }
     exit failed
   }' "$baseline" - <<<"$counts" || {
-  echo "if this is as it should be, record it: ci/instructions.sh record" >&2
+  echo "if this is intended, record it: ci/instructions.sh record" >&2
   exit 1
 }
 echo "ok: no path takes 2 % more instructions"

@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# Miri on core's tests. `miri.sh quick`: the slot's races and a part of the rest, a few minutes;
-# `miri.sh races`, `engine` or `stress`, or all of them without an argument: everything that makes
-# sense under it, an hour or more. Races run for as many seeds as `MIRI_SEEDS` says (4), which use
-# as many cores; an interpreter of one seed uses one.
+# Runs core's tests under Miri. `miri.sh quick` runs the races of the slot and a few others, for a
+# few minutes; `miri.sh races`, `engine` or `stress`, or all of them without an argument, runs
+# everything that is suitable for Miri, for an hour or more. Races run for `MIRI_SEEDS` seeds (4 by
+# default), one core each.
 #
-# Proves: in the executions it chose, no undefined behaviour (wild or freed memory, data races,
-# wrong provenance), no leak. It also shows threads values that are stale by the memory model,
-# which x86 never does. Says nothing about executions it did not choose. Left out: tests that start
-# a process or forget a guard (they say so themselves), and `engine/slow.rs`, which is about the
+# Proves: in the executions that Miri chose there is no undefined behaviour (wild or freed memory,
+# data races, wrong provenance) and no leak. Miri also shows threads values that are stale by the
+# memory model, which x86 never does. Says nothing about other executions. Left out: tests that
+# start a process or leak a guard (they are marked), and `engine/slow.rs`, which depends on the
 # clock.
 #
 # Provenance is permissive: a link of a slot's list names the next by its exposed address
-# (`core/src/engine/slot/word.rs` says why it must), and parking_lot makes pointers from integers
-# for threads that wait. Addresses that were freed are given out again at once for the races, since
-# a list made anew where an old one was is the hard case.
+# (`core/src/engine/slot/word.rs` says why), and parking_lot casts integers to pointers for waiting
+# threads. The races reuse freed addresses immediately, because a new list at the address of an old
+# one is the hard case.
 set -euo pipefail
 cd "$(dirname "$0")/../core"
 . ../ci/common.sh
 
 need_nightly
 cargo +nightly miri --version >/dev/null 2>&1 || rustup component add miri rust-src --toolchain nightly >/dev/null 2>&1 ||
-  skip "Miri cannot be had for nightly"
+  skip "Miri is not available for nightly"
 
-# Isolation is off because the tests ask for the time and the environment.
+# Isolation is off because the tests read the clock and the environment.
 under() { # seeds, test arguments...
   local seeds=$1
   shift
@@ -45,7 +45,7 @@ case ${1:-all} in
     ;;
   engine)
     tested under 1 --lib
-    # With each test's time: one that takes more than some minutes here should be smaller under
+    # With the time of each test. A test that takes more than a few minutes should be smaller under
     # Miri.
     tested under 1 --test engine -- --skip slow:: --skip races:: -Zunstable-options --report-time
     echo "ok: the other tests of the engine for one seed"
@@ -56,5 +56,5 @@ case ${1:-all} in
     echo "ok: stress for a round of each plan"
     ;;
   all) for part in races engine stress; do ../ci/miri.sh "$part"; done ;;
-  *) echo "no such part: $1" >&2; exit 2 ;;
+  *) echo "unknown part: $1" >&2; exit 2 ;;
 esac

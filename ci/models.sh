@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# The protocol on loom: every schedule of a few threads on the real code, up to the bounds that the
-# models say. Then every deliberate defect must make some model fail, which shows that the models
-# can. `ci/models.sh quick` leaves those out.
+# Runs the protocol on loom: every schedule of a few threads on the real code, up to the bounds
+# that the models state. Then every deliberate defect must make some model fail, which shows that
+# the models can fail. `ci/models.sh quick` leaves the defects out.
 #
-# What it does not prove: more threads and operations than the models have; what loom does not
-# model (load buffering, spurious wake-ups, the real SegQueue and event-listener); anything about
-# speed.
+# Does not cover: more threads and operations than the models have; behaviour that loom does not
+# model (load buffering, spurious wake-ups, the real SegQueue and event-listener); speed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# What a release of the published crates needs: `release.sh PART...`, all by default.
+# Checks that the published crates can be released: `release.sh PART...`, all by default.
 #
-#   package they can be packaged together: every dependency has a version, and what the manifests
-#   name is there. Does not build the packages: `verify` does. verify the packages build by
-#   themselves, outside of this repository. msrv they build with the Rust that Cargo.toml says, and
-#   with nothing newer. docs the documentation builds as the documentation site builds it: nightly,
-#   with its cfg, and with the Kubernetes version from the package's own metadata instead of this
-#   repository's configuration. deny cargo-deny by deny.toml: known vulnerabilities, licences,
-#   where dependencies come from. semver cargo-semver-checks against the last tag `v*`: what breaks
-#   users raises the version. Skipped before the first.
+# - package: the crates can be packaged together. Every dependency has a version, and every file
+#   that a manifest names exists. The packages are not built; `verify` does that.
+# - verify: the packages build by themselves, outside of this repository.
+# - msrv: they build with the Rust version of Cargo.toml, and nothing needs a newer one.
+# - docs: the documentation builds as on docs.rs: nightly, with its cfg, and with the Kubernetes
+#   version from the package's own metadata instead of this repository's configuration.
+# - deny: cargo-deny with deny.toml: known vulnerabilities, licences, sources of dependencies.
+# - semver: cargo-semver-checks against the last tag `v*`: breaking changes need a new version.
+#   Skipped before the first release.
 #
-# Publishing itself is by hand: raise the version, date the changelog, run this, tag, and publish
-# core, testkit and informer in that order, which is that of their dependencies.
+# Publishing is manual: raise the version, date the changelog, run this, tag, and publish core,
+# testkit and informer, in the order of their dependencies.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
@@ -35,7 +36,7 @@ run() { # part
       ;;
     docs)
       need_nightly
-      # Set, though to nothing, it is not set by .cargo/config.toml.
+      # An empty value overrides .cargo/config.toml.
       for package in deltafifo deltafifo-testkit deltafifo-informer; do
         local features=()
         [[ $package == deltafifo ]] || features=(--features k8s-openapi/latest)
@@ -50,15 +51,15 @@ run() { # part
       ;;
     semver)
       local last
-      last=$(git describe --tags --match 'v*' --abbrev=0 2>/dev/null) || skip "nothing was released yet"
+      last=$(git describe --tags --match 'v*' --abbrev=0 2>/dev/null) || skip "there is no release yet"
       tool semver-checks
       cargo semver-checks "${published[@]}" --baseline-rev "$last"
       ;;
-    *) echo "no such part: $1" >&2; return 2 ;;
+    *) echo "unknown part: $1" >&2; return 2 ;;
   esac
   echo "ok: $1"
 }
 
 if (($#)); then parts=("$@"); else parts=(package verify msrv docs deny semver); fi
-# Each in a shell of its own: one that is skipped does not skip the others.
+# Each part in its own shell, so that a skipped part does not skip the others.
 for part in "${parts[@]}"; do (run "$part"); done

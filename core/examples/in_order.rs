@@ -19,7 +19,7 @@ fn thing(name: &'static str, state: &'static str) -> Arc<Thing> {
     Arc::new(Thing { name, state })
 }
 
-/// What a reflector would do on its thread.
+/// Offers what a reflector would offer on its thread.
 fn feed(fifo: &InOrderFifo<Thing, NoMeta>) -> Result<(), Box<dyn Error + Send + Sync>> {
     fifo.replace(vec![thing("pod", "starting"), thing("service", "without a pod")], "1")?;
     fifo.update(thing("pod", "ready"))?;

@@ -1,5 +1,5 @@
-//! What a controller reads its store with: by namespace, by label selector, by name, and with its
-//! own last write in it although the watch has not brought that yet.
+//! Shows how a controller reads its store: by namespace, by label selector, by name, and including
+//! its own last write before the watch delivers that.
 //!
 //!     cargo run --example lister
 

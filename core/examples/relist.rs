@@ -1,6 +1,6 @@
-//! What a delta queue is for: a watch breaks, things change unseen, and the relist tells the
-//! handlers exactly what they missed. A store fused with the queue, one producer, a relist in
-//! pages, and two consumers at once.
+//! Shows the use of a delta queue: a watch breaks, objects change unobserved, and the relist
+//! delivers exactly these changes. The store is fused with the queue. There are one producer, a
+//! relist in pages, and two concurrent consumers.
 //!
 //!     cargo run --example relist
 
@@ -34,7 +34,7 @@ fn pod(name: &str, version: u32) -> Arc<Pod> {
     Arc::new(Pod { namespace: "shop", name: name.to_owned(), version: version.to_string() })
 }
 
-/// One consumer: applies each item to the store and says what that changed.
+/// Consumes as one thread: applies each item to the store and prints the changes.
 fn consume(name: &str, fifo: &DeltaFifo<Pod, PodMeta>) {
     while let Ok(mut item) = fifo.pop() {
         if let Err(error) = tell(name, &mut item) {
@@ -60,7 +60,7 @@ fn tell(consumer: &str, item: &mut Popped<'_, Pod, PodMeta>) -> Result<(), delta
     })
 }
 
-/// Lets two consumers work until everything offered so far is handled.
+/// Runs two consumers until everything offered so far is handled.
 fn settle(fifo: &DeltaFifo<Pod, PodMeta>, what: &str) {
     println!("{what}");
     thread::scope(|scope| {

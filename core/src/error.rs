@@ -389,7 +389,7 @@ pub enum SelectorError {
     Key {
         /// The label key.
         key: String,
-        /// What is wrong, and how to correct it.
+        /// The fault, and how to correct it.
         fault: &'static str,
     },
     /// An invalid label value.
@@ -399,7 +399,7 @@ pub enum SelectorError {
         key: String,
         /// The label value.
         value: String,
-        /// What is wrong, and how to correct it.
+        /// The fault, and how to correct it.
         fault: &'static str,
     },
     /// An operand of `>` or `<` is not an integer.
@@ -496,9 +496,9 @@ pub(crate) fn fallible<R>(function: impl FnOnce() -> Result<R, BoxError>) -> Res
 
 /// Calls user code (a waker, a log subscriber) whose panic must not affect the caller. Returns
 /// `None` if it panicked.
-pub(crate) fn unharmed<R>(told: impl FnOnce() -> R) -> Option<R> {
+pub(crate) fn ignore_panic<R>(user_code: impl FnOnce() -> R) -> Option<R> {
     assert_none_held();
-    catch_unwind(AssertUnwindSafe(told)).map_err(discard).ok()
+    catch_unwind(AssertUnwindSafe(user_code)).map_err(discard).ok()
 }
 
 /// Keeps the first panic of several calls to user code, so that all of the calls are made.

@@ -323,7 +323,7 @@ mod tests {
         fn prefetch(&self) {}
     }
 
-    /// Few bits, so that buckets overflow and wrap.
+    /// Returns a hash of few bits, so that buckets overflow and wrap.
     fn few_bits(number: u64) -> u64 {
         (number % 5) | (number % 3) << 56
     }
@@ -353,7 +353,7 @@ mod tests {
         }
 
         fn remove(&mut self, number: u64) {
-            let place = self.find(number).expect("it is there");
+            let place = self.find(number).expect("the number is in the map");
             let hash = self.hash;
             assert_eq!(*self.map.take(hash(number), place, |entry| hash(**entry)), number);
         }
@@ -373,11 +373,11 @@ mod tests {
     }
 
     #[test]
-    fn holds_what_was_inserted_and_not_removed_under_colliding_hashes() {
+    fn map_holds_exactly_the_remaining_entries_under_colliding_hashes() {
         let mut numbers = Numbers::new(few_bits);
         let mut expected = BTreeSet::new();
         let mut state = 1;
-        // An interpreter takes minutes for a thousand.
+        // Miri takes minutes for a thousand.
         for step in 0..=if cfg!(miri) { 1_000 } else { 20_000 } {
             let number = random(&mut state) % 300;
             assert_eq!(numbers.find(number).is_some(), expected.contains(&number), "step {step}");
@@ -393,7 +393,7 @@ mod tests {
         }
     }
 
-    /// All collide.
+    /// Returns a map of numbers that all collide.
     fn crowd(numbers: u64) -> Numbers {
         let mut crowd = Numbers::new(|_| 0);
         (0..numbers).for_each(|number| crowd.insert(number));
@@ -402,15 +402,18 @@ mod tests {
 
     #[test]
     fn removed_entry_is_no_longer_counted_as_passing() {
-        // So few that the map does not shrink, which counts anew.
+        // Too few for the map to shrink, which would count again.
         let mut crowd = crowd(40);
         assert!(crowd.map.buckets[0].passed > 0);
         (0..40).for_each(|number| crowd.remove(number));
-        assert!(crowd.map.buckets.iter().all(|bucket| bucket.passed == 0), "lookups end at once");
+        assert!(
+            crowd.map.buckets.iter().all(|bucket| bucket.passed == 0),
+            "a bucket still counts a removed entry"
+        );
     }
 
     #[test]
-    fn map_that_was_emptied_keeps_room_for_few() {
+    fn emptied_map_keeps_little_room() {
         let mut numbers = Numbers::new(spread);
         (0..10_000).for_each(|number| numbers.insert(number));
         let most = numbers.map.buckets.len();
@@ -472,7 +475,7 @@ mod tests {
                 );
                 let before = numbers.map.buckets.len();
                 if random(&mut state).is_multiple_of(8) {
-                    // All the others go: the map is halved, perhaps several times.
+                    // All others are removed, so the map is halved, perhaps several times.
                     for other in std::mem::take(&mut others) {
                         numbers.remove(other);
                     }

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::applied::Stretches;
 use super::initial::Marks;
-use super::news::News;
 use super::pop::{SLOW, report_slow};
+use super::wakeups::Wakeups;
 use super::{DeltaFifo, Popped};
 use crate::Meta;
 use crate::engine::clock::Started;
@@ -231,7 +231,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
         let given = self.fifo.queue.give_back(slots);
         let room = self.fifo.depth.subtract(self.weight);
         mutant!(GivenBackWakesNobody => return);
-        self.fifo.tell(&News { queued: given, room, synced: false });
+        self.fifo.wake(&Wakeups { queued: given, room, synced: false });
         if let Some(elapsed) = self.started.map(Started::elapsed)
             && elapsed > SLOW
         {

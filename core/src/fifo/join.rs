@@ -19,7 +19,7 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use super::applied::Hold;
-use super::relist::Look;
+use super::relist::ListedCheck;
 use super::{DeltaFifo, Known, Refused};
 use crate::engine::ledger::Epoch;
 use crate::engine::ready_queue::Lane;
@@ -387,7 +387,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Subtracts the objects of a group that were counted and not pushed.
     fn leave_out(&self, join: &Join<'_>, entries: &[Entry<T>], group: &[u32]) {
-        self.tell(&self.uncounted(objects_left(entries, group), join.marks));
+        self.wake(&self.uncounted(objects_left(entries, group), join.marks));
     }
 
     /// Stamps the slots of a group, and returns the entries that are not known, idle and of an
@@ -404,7 +404,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Some(&first) = group.first() else { return Vec::new() };
         let shard = self.core.table.shard(entries[first as usize].hash).read();
         bring_first_near(&shard, entries, group, arena);
-        let mut looks = Vec::with_capacity(group.len());
+        let mut checks = Vec::with_capacity(group.len());
         let mut is_noted = true;
         for (place, &number) in group.iter().enumerate() {
             bring_near(&shard, entries, group, arena, place);
@@ -412,30 +412,31 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 shard.prefetch_unnoted(entries[ahead as usize].hash);
             }
             let entry = &entries[number as usize];
-            let look = shard.find(entry.hash, entry.key(arena)).map_or(Look::Needed, |slot| {
-                slot.stamp(join.generation);
-                self.look(slot, entry.version(arena))
-            });
+            let check =
+                shard.find(entry.hash, entry.key(arena)).map_or(ListedCheck::Needed, |slot| {
+                    slot.stamp(join.generation);
+                    self.check_listed(slot, entry.version(arena))
+                });
             // Either all objects of a kind have room for a noted version, or many have not.
-            is_noted &= !matches!(look, Look::Idle(_));
-            looks.push(look);
+            is_noted &= !matches!(check, ListedCheck::Idle(_));
+            checks.push(check);
         }
-        mutant!(UnchangedReleasedUnderLock => looks.fill_with(|| Look::Needed));
+        mutant!(UnchangedReleasedUnderLock => checks.fill_with(|| ListedCheck::Needed));
         drop(shard);
         let meta = self.core.keys.meta();
-        for look in &looks {
-            if let Look::Idle(known) = look {
+        for check in &checks {
+            if let ListedCheck::Idle(known) = check {
                 meta.version(known).inspect(|version| prefetch(version.as_ptr()));
             }
         }
         let mut changed = Vec::new();
-        for (&number, look) in group.iter().zip(looks) {
+        for (&number, check) in group.iter().zip(checks) {
             let entry = &entries[number as usize];
             // If a key is listed twice and the first object is changed, the key is about to be
             // pending.
             let is_listed_changed =
                 || changed.iter().any(|&other: &u32| entries[other as usize].hash == entry.hash);
-            if !self.is_unchanged(look, || entry.version(arena)) || is_listed_changed() {
+            if !self.is_unchanged(check, || entry.version(arena)) || is_listed_changed() {
                 changed.push(number);
             }
         }

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relist_that_is_over_leaves_no_keys() {
+    fn ended_relist_leaves_no_keys() {
         let listed = Listed::new();
         listed.begin(0, 1);
         listed.insert(1, "a");
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn relists_that_are_open_together_keep_their_keys_apart() {
+    fn concurrent_relists_keep_separate_keys() {
         let listed = Listed::new();
         listed.begin(0, 1);
         listed.begin(0, 2);

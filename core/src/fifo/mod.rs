@@ -20,7 +20,6 @@ mod depth;
 mod initial;
 mod join;
 mod listed;
-mod news;
 mod offer;
 mod peek;
 mod pop;
@@ -29,6 +28,7 @@ mod resolve;
 mod resync;
 mod scope;
 mod settle;
+mod wakeups;
 
 use crate::engine::ledger::Epoch;
 use crate::engine::ready_queue::{Lane, ReadyQueue};

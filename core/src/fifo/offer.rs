@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use super::{DeltaFifo, Known};
 use crate::engine::buckets::Place;
 use crate::engine::shard::Shard;
-use crate::engine::slot::{Pending, Pushed, Rule, Slot, State, What};
+use crate::engine::slot::{Content, Pending, Pushed, Rule, Slot, State};
 use crate::engine::sync::{Arc, assert_none_held, mutant};
 use crate::error::{KeyError, OfferError, RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
@@ -75,9 +75,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 if self.transform.is_some() && !self.may_exist(key) {
                     return Ok(None);
                 }
-                What::Object(DeltaType::Deleted, self.transform(key, object)?)
+                Content::Object(DeltaType::Deleted, self.transform(key, object)?)
             }
-            DeltaObject::Tombstone(tombstone) => What::Tombstone(tombstone),
+            DeltaObject::Tombstone(tombstone) => Content::Tombstone(tombstone),
         })))
     }
 
@@ -101,7 +101,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             Ok(Some(deletion)) => (deletion, Ok(())),
             // The object is deleted nevertheless, and no commit would find that out if it was
             // listed before.
-            Err(refused) => (Pending::new(What::Swept(None)), Err(refused.into())),
+            Err(refused) => (Pending::new(Content::Swept(None)), Err(refused.into())),
         };
         let (hash, missing) = (self.core.table.hash(&key), self.missing());
         let shard = self.core.table.shard(hash).write();
@@ -161,7 +161,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut key = KeyBuf::new();
         self.core.keys.write_source(&KeySource::Deltas(&deltas), &mut key)?;
         self.initial.touch();
-        let sealed = What::Sealed(Box::new(deltas));
+        let sealed = Content::Sealed(Box::new(deltas));
         self.push(&key, Pending::new(sealed), Rule::IfAbsent, Missing::Insert);
         Ok(())
     }

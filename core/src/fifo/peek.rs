@@ -52,7 +52,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         copied?.resolve(as_str(key))
     }
 
-    fn peek_all<R>(&self, what: impl Fn(&str, Deltas<T>) -> Option<R>) -> Vec<R> {
+    fn peek_all<R>(&self, show: impl Fn(&str, Deltas<T>) -> Option<R>) -> Vec<R> {
         let mut found = Vec::new();
         for shard in self.core.table.shards() {
             let shard = shard.write();
@@ -62,7 +62,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 .collect();
             drop(shard);
             found.extend(
-                copies.into_iter().filter_map(|(key, copied)| what(&key, copied.resolve(&key)?)),
+                copies.into_iter().filter_map(|(key, copied)| show(&key, copied.resolve(&key)?)),
             );
         }
         found

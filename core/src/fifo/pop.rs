@@ -16,9 +16,9 @@ use super::initial::Marks;
 use super::resolve::resolve;
 use crate::engine::clock::Started;
 use crate::engine::release::release;
-use crate::engine::slot::{Pending, QueuedSlot, RunningSlot, Taken, What};
+use crate::engine::slot::{Content, Pending, QueuedSlot, RunningSlot, TakenDeltas};
 use crate::engine::sync::{Arc, assert_none_held, mutant};
-use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message, unharmed};
+use crate::error::{Closed, PopError, ProcessError, StoreError, ignore_panic, panic_message};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
 /// A handler that takes longer than this while more than [`SLOW_DEPTH`] deltas wait is reported
@@ -111,10 +111,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub(super) fn take(&self, slot: QueuedSlot<T>) -> (Popped<'_, T, M>, usize) {
         let (running, taken) = slot.take();
         let (deltas, marks, weight, folded) = match taken {
-            Taken::One { kind, object, initial } => {
+            TakenDeltas::One { kind, object, initial } => {
                 (Deltas::one(Delta::new(kind, object)), usize::from(initial), 1, Vec::new())
             }
-            Taken::Many(list) => {
+            TakenDeltas::Many(list) => {
                 let resolved = resolve(running.key(), list, || running.known());
                 (resolved.deltas, resolved.marks, resolved.weight, resolved.folded)
             }
@@ -131,7 +131,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             verdict: Verdict::None,
             was_panicking: std::thread::panicking(),
             started: None,
-            spent: Spent { replaced: None, others: folded },
+            deferred: DeferredDrops { replaced: None, others: folded },
         };
         (popped, weight)
     }
@@ -174,18 +174,18 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     verdict: Verdict,
     was_panicking: bool,
     pub(super) started: Option<Started>,
-    spent: Spent<T>,
+    deferred: DeferredDrops<T>,
 }
 
 /// Replaced objects, which no delta and no slot holds any more. They are released last, so that a
 /// panicking destructor finds the key settled and all changes delivered.
-struct Spent<T> {
+struct DeferredDrops<T> {
     /// The object that was replaced last. Most items have only this one.
     replaced: Option<Arc<T>>,
     others: Vec<DeltaObject<T>>,
 }
 
-impl<T> Spent<T> {
+impl<T> DeferredDrops<T> {
     /// Adds a replaced object.
     #[inline]
     fn replaced(&mut self, old: Option<Arc<T>>) -> Option<&Arc<T>> {
@@ -204,7 +204,7 @@ impl<T> Spent<T> {
     }
 }
 
-impl<T> Drop for Spent<T> {
+impl<T> Drop for DeferredDrops<T> {
     #[inline]
     fn drop(&mut self) {
         if !self.others.is_empty() {
@@ -259,7 +259,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
     fn front(&mut self) -> Option<Pending<T>> {
         let deltas = std::mem::take(&mut self.deltas);
         let since = self.held.as_ref().map(|held| held.epoch());
-        (!deltas.is_empty()).then(|| Pending::new(What::Sealed(Box::new(deltas))).since(since))
+        (!deltas.is_empty()).then(|| Pending::new(Content::Sealed(Box::new(deltas))).since(since))
     }
 
     /// Ends the handler while the thread unwinds, because of the handler's panic or of an earlier
@@ -270,7 +270,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.settle(running, !self.was_panicking);
         // A second panic would abort the process.
         self.deltas.release();
-        self.spent.release();
+        self.deferred.release();
     }
 
     /// Settles the slot. Deltas that do not go back are dropped with the fields, last, so that a
@@ -284,7 +284,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
             report_slow(running.key(), elapsed, self.fifo.pending_deltas());
         }
         if panicked {
-            unharmed(|| {
+            ignore_panic(|| {
                 tracing::error!(
                     key = running.key(),
                     "a handler panicked; its deltas are not put back"
@@ -348,8 +348,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.verdict = Verdict::Handled;
         self.deltas.reverse();
         let running = self.slot.as_mut().unwrap_or_else(|| unreachable!("only end takes the slot"));
-        let (rest, spent) = (&mut self.deltas, &mut self.spent);
-        let mut applying = Applying { fifo: self.fifo, running, rest, spent, handler, error: None };
+        let (rest, deferred) = (&mut self.deltas, &mut self.deferred);
+        let mut applying =
+            Applying { fifo: self.fifo, running, rest, deferred, handler, error: None };
         while !applying.rest.is_empty() {
             applying.next(true);
         }
@@ -382,7 +383,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
 
     /// Ends the item after a panic of the handler that was caught.
     pub(super) fn panicked(mut self) {
-        unharmed(|| {
+        ignore_panic(|| {
             tracing::error!(key = self.key(), "a handler panicked; its deltas are not put back");
         });
         self.verdict = Verdict::Handled;
@@ -407,7 +408,7 @@ struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
     running: &'a mut RunningSlot<T>,
     /// Newest first.
     rest: &'a mut Deltas<T>,
-    spent: &'a mut Spent<T>,
+    deferred: &'a mut DeferredDrops<T>,
     handler: F,
     error: Option<StoreError>,
 }
@@ -415,15 +416,15 @@ struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> {
     /// Applies the next delta, and calls the handler if `tell` is set.
     #[inline]
-    fn next(&mut self, tell: bool) {
+    fn next(&mut self, notify: bool) {
         assert_none_held();
         let Some(Delta { kind, object }) = self.rest.pop() else { return };
         match object {
             DeltaObject::Object(new) if kind != DeltaType::Deleted => {
                 let (old, error) = self.fifo.core.apply(self.running, Some(new));
                 self.error = error.or(self.error.take());
-                let old = self.spent.replaced(old);
-                if tell && let Some(new) = self.running.known_ref() {
+                let old = self.deferred.replaced(old);
+                if notify && let Some(new) = self.running.known_ref() {
                     (self.handler)(match old {
                         None => Change::Added { new: &new, kind },
                         Some(old) => Change::Updated { old, new: &new, kind },
@@ -437,12 +438,12 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
             last => {
                 let (old, error) = self.fifo.core.apply(self.running, None);
                 self.error = error.or(self.error.take());
-                let old = self.spent.replaced(old);
-                if tell {
+                let old = self.deferred.replaced(old);
+                if notify {
                     (self.handler)(Change::Deleted { last: &last, old });
                 }
                 if !self.rest.is_empty() {
-                    self.spent.others.push(last);
+                    self.deferred.others.push(last);
                 }
             }
         }
@@ -454,14 +455,14 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Drop for Applying<'_, 
         while !self.rest.is_empty() {
             // The thread may be unwinding already: another panic of user code would abort the
             // process.
-            unharmed(|| self.next(false));
+            ignore_panic(|| self.next(false));
         }
     }
 }
 
 pub(crate) fn report_slow(key: &str, elapsed: Duration, depth: usize) {
     if depth > SLOW_DEPTH {
-        unharmed(|| {
+        ignore_panic(|| {
             tracing::warn!(
                 key,
                 depth,

@@ -1,6 +1,6 @@
 //! Folds a taken list into the deltas that client-go would hand out.
 
-use crate::engine::slot::{Pending, What};
+use crate::engine::slot::{Content, Pending};
 use crate::engine::sync::Arc;
 use crate::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 
@@ -29,12 +29,12 @@ pub(super) fn resolve<T>(
     for pending in list {
         resolved.weight += pending.weight();
         resolved.marks += usize::from(pending.initial);
-        let delta = match pending.what {
-            What::Object(kind, object) => Delta::new(kind, object),
-            What::Tombstone(tombstone) => {
+        let delta = match pending.content {
+            Content::Object(kind, object) => Delta::new(kind, object),
+            Content::Tombstone(tombstone) => {
                 Delta::new(DeltaType::Deleted, DeltaObject::Tombstone(tombstone))
             }
-            What::Swept(brought) => {
+            Content::Swept(brought) => {
                 let (newest, unused) = match deltas.newest() {
                     Some(newest) => (newest.object.object().cloned(), brought),
                     None => either(known(), brought),
@@ -45,13 +45,13 @@ pub(super) fn resolve<T>(
                     DeletedFinalStateUnknown { key: key.into(), obj: newest },
                 )
             }
-            What::Again(kind, brought) => {
+            Content::Again(kind, brought) => {
                 let (object, unused) = either(known(), brought);
                 fold(unused.map(DeltaObject::Object));
                 let Some(object) = object else { continue };
                 Delta::new(kind, object)
             }
-            What::Sealed(sealed) => {
+            Content::Sealed(sealed) => {
                 for delta in *sealed {
                     deltas.push_sealed(delta);
                 }

@@ -6,7 +6,7 @@ use super::applied::Hold;
 use super::offer::Missing;
 use super::{DeltaFifo, Known};
 use crate::engine::ready_queue::Lane;
-use crate::engine::slot::{Pending, Pushed, Rule, What};
+use crate::engine::slot::{Content, Pending, Pushed, Rule};
 use crate::engine::sync::{assert_none_held, mutant};
 use crate::{DeltaType, KnownObjects, Meta};
 
@@ -32,10 +32,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let mut pushed = 0;
             for slot in shard.slots_near() {
                 let pending =
-                    Pending::new(What::Again(DeltaType::Sync, None)).since(self.queue.now());
-                let told = slot.push(pending, Rule::IfIdle);
-                match told {
-                    Pushed::Queue(_) => idle.extend(self.queue.ticket(Lane::Backlog, slot, told)),
+                    Pending::new(Content::Again(DeltaType::Sync, None)).since(self.queue.now());
+                let outcome = slot.push(pending, Rule::IfIdle);
+                match outcome {
+                    Pushed::Queue(_) => {
+                        idle.extend(self.queue.ticket(Lane::Backlog, slot, outcome));
+                    }
                     Pushed::Joined => running(slot.key()),
                     Pushed::Skipped(_) => continue,
                 }
@@ -73,7 +75,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         });
         assert_none_held();
         for key in objects.list_keys().into_iter().filter(|key| !running.contains(key)) {
-            let pending = Pending::new(What::Again(DeltaType::Sync, None));
+            let pending = Pending::new(Content::Again(DeltaType::Sync, None));
             self.push(key.as_bytes(), pending, Rule::IfIdle, Missing::Ask);
         }
     }

@@ -6,13 +6,13 @@
 //! nothing known is retired by its owner while it is still RUNNING: from EMPTY another consumer
 //! could push, take and free it in between.
 
-use super::news::News;
+use super::wakeups::Wakeups;
 use super::{DeltaFifo, Known};
 use crate::Meta;
 use crate::engine::ready_queue::Lane;
-use crate::engine::slot::{Pending, Rule, RunningSlot, What};
+use crate::engine::slot::{Content, Pending, Rule, RunningSlot};
 use crate::engine::sync::{Arc, mutant};
-use crate::error::unharmed;
+use crate::error::ignore_panic;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Settles `running`, and `marks` of the initial population with it.
@@ -44,12 +44,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let queued = self.end(running, kept, &mut left_out);
         let (weight, left_out_marks) =
             left_out.as_ref().map_or((0, 0), |left_out| (left_out.weight, left_out.marks));
-        let news = News {
+        let wakeups = Wakeups {
             queued: mutant!(SettleDoesNotWake => 0; queued.unwrap_or(0)),
             room: self.depth.subtract(weight),
             synced: self.initial.settled(marks + mutant!(LeftOutKeepsItsMark => 0; left_out_marks)),
         };
-        self.tell(&news);
+        self.wake(&wakeups);
         Settled { is_queued: queued.is_some(), _left_out: left_out }
     }
 
@@ -75,7 +75,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
             } else {
                 match self.queue_again(running, kept) {
-                    Ok(news) => return Some(news),
+                    Ok(wakeups) => return Some(wakeups),
                     Err((again, unsent)) => (running, kept) = (again, unsent),
                 }
             }
@@ -158,9 +158,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             Known::Elsewhere { objects, .. } => objects,
         };
         // Destructors settle slots too: there a panic of the store would abort the process.
-        let found = unharmed(|| objects.get_by_key(running.key()));
+        let found = ignore_panic(|| objects.get_by_key(running.key()));
         let Some(Ok(found)) = found else {
-            unharmed(|| {
+            ignore_panic(|| {
                 tracing::error!(
                     key = running.key(),
                     "known objects failed while a handler's end was settled"
@@ -169,17 +169,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             return otherwise;
         };
         let known = found.is_some();
-        if !known && matches!(pending.what, What::Again(..)) {
-            unharmed(|| {
+        if !known && matches!(pending.content, Content::Again(..)) {
+            ignore_panic(|| {
                 tracing::debug!(
                     key = running.key(),
                     "a listed key has no object any more; it is not synced"
                 );
             });
         }
-        left_out.get_or_insert_default().objects.extend(match &mut pending.what {
-            What::Swept(object) | What::Again(_, object) => std::mem::replace(object, found),
-            What::Object(..) | What::Tombstone(_) | What::Sealed(_) => found,
+        left_out.get_or_insert_default().objects.extend(match &mut pending.content {
+            Content::Swept(object) | Content::Again(_, object) => std::mem::replace(object, found),
+            Content::Object(..) | Content::Tombstone(_) | Content::Sealed(_) => found,
         });
         known
     }

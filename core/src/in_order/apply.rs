@@ -16,7 +16,7 @@ use crate::store::Core;
 use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Meta};
 
 /// The key that a panic of user code was about.
-type Told = Option<Box<str>>;
+type PanickedKey = Option<Box<str>>;
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Applies `event`, and then calls `handler` with every change.
@@ -24,25 +24,25 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         &self,
         event: &Event<T>,
         mut handler: impl FnMut(&str, Change<'_, T>),
-        told: &mut Told,
+        panicked: &mut PanickedKey,
     ) -> Result<(), StoreError> {
-        let mut tell = |key: &str, change: Change<'_, T>, told: &mut Told| {
+        let mut notify = |key: &str, change: Change<'_, T>, panicked: &mut PanickedKey| {
             assert_none_held();
             // So that a panic within a relist is reported with its key.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| handler(key, change))) {
-                *told = Some(key.into());
+                *panicked = Some(key.into());
                 resume_unwind(panic);
             }
         };
         match event {
-            Event::Delta { key, delta } => self.apply_delta(key, delta, tell, told),
-            Event::ReplacedAll(list) => self.apply_all(list, tell, told),
+            Event::Delta { key, delta } => self.apply_delta(key, delta, notify, panicked),
+            Event::ReplacedAll(list) => self.apply_all(list, notify, panicked),
             Event::SyncAll => {
                 for (key, known) in self.core.known() {
-                    tell(
+                    notify(
                         &key,
                         Change::Updated { old: &known, new: &known, kind: DeltaType::Sync },
-                        told,
+                        panicked,
                     );
                 }
                 Ok(())
@@ -54,8 +54,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         &self,
         key: &str,
         delta: &Delta<T>,
-        tell: impl FnOnce(&str, Change<'_, T>, &mut Told),
-        told: &mut Told,
+        notify: impl FnOnce(&str, Change<'_, T>, &mut PanickedKey),
+        panicked: &mut PanickedKey,
     ) -> Result<(), StoreError> {
         let mut writer = Writer::new(&self.core);
         let (kind, last) = (delta.kind, &delta.object);
@@ -64,20 +64,20 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             _ => None,
         };
         let old = OneByOne(writer.write(key, new.cloned()));
-        let written = writer.end(told);
+        let written = writer.end(panicked);
         let change = match (new, &*old) {
             (Some(new), old) => put(old.as_ref(), new, kind),
             (None, old) => Change::Deleted { last, old: old.as_ref() },
         };
-        tell(key, change, told);
+        notify(key, change, panicked);
         written
     }
 
     fn apply_all(
         &self,
         list: &ReplacedAll<T>,
-        mut tell: impl FnMut(&str, Change<'_, T>, &mut Told),
-        told: &mut Told,
+        mut notify: impl FnMut(&str, Change<'_, T>, &mut PanickedKey),
+        panicked: &mut PanickedKey,
     ) -> Result<(), StoreError> {
         let listed = list.iter().map(|(key, _)| key).chain(list.kept());
         let unlisted = if list.keeps_unlisted() { Vec::new() } else { self.core.unlisted(listed) };
@@ -94,13 +94,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let deletions: OneByOne<Vec<_>> = OneByOne(deletions.collect());
         let olds: OneByOne<Vec<_>> =
             OneByOne(list.iter().map(|(key, new)| writer.write(key, Some(new.clone()))).collect());
-        let written = writer.end(told);
+        let written = writer.end(panicked);
         for (tombstone, old) in &*deletions {
             let change = Change::Deleted { last: &tombstone.clone().into(), old: old.as_ref() };
-            tell(&tombstone.key, change, told);
+            notify(&tombstone.key, change, panicked);
         }
         for ((key, new), old) in list.iter().zip(&*olds) {
-            tell(key, put(old.as_ref(), new, DeltaType::Replaced), told);
+            notify(key, put(old.as_ref(), new, DeltaType::Replaced), panicked);
         }
         written
     }
@@ -147,9 +147,9 @@ impl<'c, T, M: Meta<T>> Writer<'c, T, M> {
     }
 
     /// Returns the last error, or resumes the panic if there was one.
-    fn end(self, told: &mut Told) -> Result<(), StoreError> {
+    fn end(self, panicked: &mut PanickedKey) -> Result<(), StoreError> {
         if let Some((key, panic)) = self.panic {
-            *told = Some(key);
+            *panicked = Some(key);
             resume_unwind(panic);
         }
         self.error.map_or(Ok(()), Err)

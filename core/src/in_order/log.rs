@@ -35,7 +35,7 @@ struct Head<T> {
 }
 
 /// The events of a new turn.
-pub(super) struct Taken<T> {
+pub(super) struct TakenEvents<T> {
     pub(super) first: Entry<T>,
     pub(super) rest: VecDeque<Entry<T>>,
 }
@@ -60,7 +60,7 @@ impl<T> Log<T> {
 
     /// Begins a turn with up to `max` events. Returns `None` if there is no event, or if another
     /// consumer has the turn, which may give events back.
-    pub(super) fn take(&self, max: usize) -> Option<Result<Taken<T>, Closed>> {
+    pub(super) fn take(&self, max: usize) -> Option<Result<TakenEvents<T>, Closed>> {
         let mut head = self.head.lock();
         if mutant!(TurnsOverlap => false; head.is_taken) {
             mutant!(TurnHidesWhatIsLeft => return head.is_closed.then_some(Err(Closed)));
@@ -71,7 +71,7 @@ impl<T> Log<T> {
         };
         let rest = self.fitting(&mut head, &first, max.saturating_sub(1));
         head.is_taken = true;
-        Some(Ok(Taken { first, rest }))
+        Some(Ok(TakenEvents { first, rest }))
     }
 
     fn next(&self, head: &mut Head<T>) -> Option<Entry<T>> {

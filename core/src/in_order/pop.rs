@@ -22,7 +22,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`PopError::TimedOut`], or [`PopError::Closed`].
     pub fn pop_deadline(&self, deadline: Instant) -> Result<Turn<'_, T, M>, PopError> {
-        let found = wait_deadline(self.log.ready(), Some(deadline), || self.look(1));
+        let found = wait_deadline(self.log.ready(), Some(deadline), || self.check(1));
         Ok(found.ok_or(PopError::TimedOut)??)
     }
 
@@ -46,12 +46,12 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
     pub fn pop_batch(&self, max: usize) -> Result<Turn<'_, T, M>, Closed> {
-        wait(self.log.ready(), || self.look(max))
+        wait(self.log.ready(), || self.check(max))
     }
 
     /// Takes a batch if there is an event and no consumer has the turn. Does not wait.
     pub fn try_pop_batch(&self, max: usize) -> Option<Turn<'_, T, M>> {
-        self.look(max)?.ok()
+        self.check(max)?.ok()
     }
 
     /// Waits for events and takes a batch. A future that is dropped takes nothing.
@@ -59,7 +59,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
     pub async fn pop_batch_async(&self, max: usize) -> Result<Turn<'_, T, M>, Closed> {
-        wait_async(self.log.ready(), || self.look(max)).await
+        wait_async(self.log.ready(), || self.check(max)).await
     }
 
     /// Takes the next event and calls `handler` with its turn (client-go `Pop`). When the handler
@@ -99,7 +99,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(report)
     }
 
-    fn look(&self, max: usize) -> Option<Result<Turn<'_, T, M>, Closed>> {
+    fn check(&self, max: usize) -> Option<Result<Turn<'_, T, M>, Closed>> {
         Some(self.log.take(max)?.map(|taken| Turn::new(self, taken)))
     }
 }

@@ -11,11 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::InOrderFifo;
 use super::event::{Entry, Event};
-use super::log::Taken;
+use super::log::TakenEvents;
 use crate::engine::clock::Started;
 use crate::engine::release::OneByOne;
 use crate::engine::sync::mutant;
-use crate::error::{ProcessError, StoreError, panic_message, unharmed};
+use crate::error::{ProcessError, StoreError, ignore_panic, panic_message};
 use crate::fifo::{SLOW, report_slow};
 use crate::{Change, Meta};
 
@@ -62,7 +62,7 @@ pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     weight: usize,
     /// The key of the event that was applied last. For a relist or resync, only if a handler
     /// panicked at it.
-    told: Option<Box<str>>,
+    last_applied_key: Option<Box<str>>,
     /// Whether the last apply panicked: its event is handled, and the one in hand was not
     /// involved.
     broke: bool,
@@ -74,7 +74,7 @@ pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
-    pub(super) fn new(fifo: &'f InOrderFifo<T, M>, taken: Taken<T>) -> Self {
+    pub(super) fn new(fifo: &'f InOrderFifo<T, M>, taken: TakenEvents<T>) -> Self {
         Self {
             fifo,
             first: Some(taken.first),
@@ -82,7 +82,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
             is_initial: !fifo.initial.has_synced(),
             marks: 0,
             weight: 0,
-            told: None,
+            last_applied_key: None,
             broke: false,
             was_panicking: std::thread::panicking(),
             started: Started::now(),
@@ -141,12 +141,12 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         }
         let mut taken = OneByOne(self.take());
         let Some(entry) = &mut *taken else { return Ok(()) };
-        self.told = None;
+        self.last_applied_key = None;
         self.broke = true;
-        let outcome = self.fifo.apply(&entry.event, handler, &mut self.told);
+        let outcome = self.fifo.apply(&entry.event, handler, &mut self.last_applied_key);
         self.broke = false;
         if let Event::Delta { key, .. } = &mut entry.event {
-            self.told = Some(std::mem::take(key));
+            self.last_applied_key = Some(std::mem::take(key));
         }
         outcome
     }
@@ -157,7 +157,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     pub(crate) fn store(&mut self) -> Result<(), StoreError> {
         match &self.first {
             Some(entry) if self.fifo.is_fused => {
-                self.fifo.apply(&entry.event, |_, _| (), &mut self.told)
+                self.fifo.apply(&entry.event, |_, _| (), &mut self.last_applied_key)
             }
             _ => Ok(()),
         }
@@ -167,7 +167,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     pub fn advance(&mut self) {
         let passed = self.take();
         self.passed.extend(passed);
-        self.told = None;
+        self.last_applied_key = None;
     }
 
     /// Passes all events that are left.
@@ -215,11 +215,11 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
 
     /// Returns the key of the event that was handled last.
     fn last_key(&self) -> &str {
-        self.told.as_deref().or_else(|| self.passed.last()?.event.key()).unwrap_or(ALL)
+        self.last_applied_key.as_deref().or_else(|| self.passed.last()?.event.key()).unwrap_or(ALL)
     }
 
     fn report_panic(&self) {
-        unharmed(|| {
+        ignore_panic(|| {
             tracing::error!(key = self.last_key(), "a handler panicked; its event is not put back");
         });
     }

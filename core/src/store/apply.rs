@@ -9,11 +9,11 @@ use crate::Meta;
 use crate::engine::release::OneByOne;
 use crate::engine::slot::{RunningSlot, Slot, Swapped};
 use crate::engine::sync::{Arc, mutant};
-use crate::error::{BoxError, StoreError, unharmed};
+use crate::error::{BoxError, StoreError, ignore_panic};
 use crate::key::namespace_of;
 
 /// The answers of user code for an object and the one that is to replace it.
-pub(super) struct Said<'a> {
+pub(super) struct IndexValues<'a> {
     before: Option<Cow<'a, str>>,
     after: Option<Cow<'a, str>>,
     /// The values of the old object, per index. `None` if the function fails now; it may not have
@@ -58,13 +58,13 @@ impl<T, M: Meta<T>> Core<T, M> {
     }
 
     /// Calls all user code. No lock may be held.
-    pub(super) fn ask<'a>(
+    pub(super) fn index_values<'a>(
         &self,
         list: &List<T>,
         key: &'a str,
         old: Option<&'a T>,
         new: Option<&'a T>,
-    ) -> Said<'a> {
+    ) -> IndexValues<'a> {
         let before = old.map(|old| self.namespace(key, old));
         let after = new.map(|new| self.namespace(key, new));
         let leaves = list
@@ -82,7 +82,7 @@ impl<T, M: Meta<T>> Core<T, M> {
             }
         });
         let joins = joins.collect();
-        Said { before, after, leaves, joins, failed }
+        IndexValues { before, after, leaves, joins, failed }
     }
 
     /// Plans the change. Only the writer may change `slot`, whose known object is the old one, so
@@ -91,11 +91,11 @@ impl<T, M: Meta<T>> Core<T, M> {
         &self,
         list: &Arc<List<T>>,
         key: &str,
-        said: Said<'_>,
+        values: IndexValues<'_>,
         slot: &Slot<T>,
     ) -> Plan {
         let mut plan = Plan::default();
-        let Said { before, after, leaves, joins, .. } = said;
+        let IndexValues { before, after, leaves, joins, .. } = values;
         let entries = slot.index_entries();
         let expected =
             usize::from(before.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
@@ -117,7 +117,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         };
         let differs = counts && all_said && entries != expected;
         if differs {
-            unharmed(|| {
+            ignore_panic(|| {
                 tracing::error!(
                     key,
                     "an index function does not say the same twice: all indexes are searched"
@@ -234,9 +234,10 @@ impl<T, M: Meta<T>> Core<T, M> {
             running.heed();
             let list = self.indexes.load();
             let old = running.known();
-            let mut said = self.ask(&list, running.key(), old.as_deref(), new.as_deref());
-            let failed = said.failed.take();
-            let plan = self.plan(&list, running.key(), said, running.slot());
+            let mut values =
+                self.index_values(&list, running.key(), old.as_deref(), new.as_deref());
+            let failed = values.failed.take();
+            let plan = self.plan(&list, running.key(), values, running.slot());
             drop(old);
             match self.carry_out(&list, &plan, running, new.take()) {
                 Ok(old) => {
@@ -261,9 +262,9 @@ mod tests {
     use crate::error::BoxError;
     use crate::{Indexers, KeyFunc, NoMeta};
 
-    /// A search would cost O(values of the index) with every update.
+    /// A search would cost O(values of the index) for every update.
     #[test]
-    fn an_index_whose_function_always_fails_for_an_object_is_not_searched_for_it() {
+    fn index_whose_function_fails_for_an_object_is_not_searched_for_it() {
         let by_name = |name: &String| {
             if name.is_empty() { Err(BoxError::from("no name")) } else { Ok(vec![name.clone()]) }
         };
@@ -275,23 +276,22 @@ mod tests {
         let plan = |old: &str| {
             let (old, new) = (old.to_owned(), String::from("new"));
             let list = core.indexes.load();
-            let said = core.ask(&list, "a", Some(&old), Some(&new));
+            let values = core.index_values(&list, "a", Some(&old), Some(&new));
             let hash = core.table.hash(b"a");
             let shard = core.table.shard(hash).read();
-            let plan = core.plan(&list, "a", said, shard.find(hash, b"a").unwrap());
+            let plan = core.plan(&list, "a", values, shard.find(hash, b"a").unwrap());
             plan.values.into_iter().map(|(_, leave, _)| leave).collect::<Vec<_>>()
         };
         core.write("a", Some(Arc::new(String::new())));
         assert!(
             matches!(&plan("")[..], [Leave::Values(none), Leave::Values(length)] if none.is_empty() && length == &["0"])
         );
-        // If the function did not fail when the object joined, the values of the object are not
-        // known.
+        // The function did not fail when this object joined, so its values are not known now.
         core.write("a", Some(Arc::new("old".to_owned())));
         assert!(matches!(&plan("")[..], [Leave::Everything, Leave::Values(_)]));
     }
 
-    /// The writer plans again, perhaps with other answers of an index function, or gives up.
+    /// After a refusal the writer plans again, perhaps with other index values, or gives up.
     #[test]
     fn refused_write_leaves_every_index_as_it_was() {
         let by_length =

@@ -130,10 +130,10 @@ mod tests {
     use crate::engine::sync::Arc;
     use crate::{Indexers, KeyFunc, NoMeta};
 
-    /// An entry that stays would keep the slot from being freed, and the writer's next plan from
-    /// finding its entries.
+    /// A leftover entry would keep the slot alive, and the writer's next plan would not find its own
+    /// entries.
     #[test]
-    fn a_writer_puts_nothing_into_an_index_that_could_not_be_built() {
+    fn writer_adds_nothing_to_an_index_whose_build_failed() {
         let core =
             Core::new(KeyFunc::custom(NoMeta, |_: &u32| Ok("a".to_owned())), Indexers::new())
                 .unwrap();
@@ -145,9 +145,14 @@ mod tests {
         let Ok(Some(mut running)) = core.claim(core.table.hash(b"a"), "a", false) else {
             panic!("it is stored")
         };
-        let plan = core.plan(&list, "a", core.ask(&list, "a", Some(&1), Some(&2)), running.slot());
+        let plan = core.plan(
+            &list,
+            "a",
+            core.index_values(&list, "a", Some(&1), Some(&2)),
+            running.slot(),
+        );
         assert!(core.carry_out(&list, &plan, &mut running, Some(Arc::new(2))).is_ok());
-        assert_eq!(running.slot().index_entries(), 1, "that of its namespace");
+        assert_eq!(running.slot().index_entries(), 1, "only the entry of its namespace");
         core.unclaim(running);
     }
 }

@@ -306,7 +306,7 @@ mod tests {
     use crate::engine::slot::SlotOwner;
 
     #[test]
-    fn values_that_have_left_an_index_keep_no_memory() {
+    fn removed_index_values_keep_no_memory() {
         let count: usize = if cfg!(miri) { 1_000 } else { 100_000 };
         let slots: Vec<_> =
             (0..count).map(|number| SlotOwner::<u64>::new(&number.to_string())).collect();

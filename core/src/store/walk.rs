@@ -94,12 +94,12 @@ mod tests {
     use crate::{Indexer, KeyFunc, NoMeta};
 
     #[test]
-    fn step_through_a_table_that_is_nearly_empty_passes_few_places() {
+    fn step_through_a_nearly_empty_table_passes_few_places() {
         let keys = KeyFunc::custom(NoMeta, |number: &u32| Ok(number.to_string()));
         let store = Indexer::builder(keys).build().unwrap();
         store.add(Arc::new(7)).unwrap();
         let room: u32 = if cfg!(miri) { 1_000 } else { 50_000 };
-        // As for a relist that is about to come.
+        // As before a relist.
         store.reader().core.table.reserve(room as usize);
         let (mut at, mut steps, mut found) = (Some(WalkPosition::default()), 0, 0);
         while let Some(from) = at {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn table_that_was_emptied_is_walked_in_few_steps() {
+    fn emptied_table_is_walked_in_few_steps() {
         let keys = KeyFunc::custom(NoMeta, |number: &u32| Ok(number.to_string()));
         let store = Indexer::builder(keys).build().unwrap();
         let all = if cfg!(miri) { 1_000 } else { 50_000 };
@@ -121,8 +121,8 @@ mod tests {
         while let Some(from) = at {
             (at, steps) = (store.walk(from, 16).next, steps + 1);
         }
-        // At most 256 shards with 8 buckets each, of which a step passes some 64.
-        assert!(steps <= 256, "{steps} steps over what {all} objects left");
+        // At most 256 shards with 8 buckets each. A step passes about 64 buckets.
+        assert!(steps <= 256, "{steps} steps after {all} objects were removed");
     }
 
     #[test]

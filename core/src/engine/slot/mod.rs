@@ -76,11 +76,11 @@ pub(crate) use known::Swapped;
 use lane::Holds;
 pub(crate) use lane::{Left, StaleSlot, Ticket};
 use name::Name;
-pub(crate) use pending::{Pending, Rule, What};
+pub(crate) use pending::{Content, Pending, Rule};
 pub(crate) use prefetch::prefetch;
 pub(crate) use version::Version;
 use word::Word;
-pub(crate) use word::{State, Taken};
+pub(crate) use word::{State, TakenDeltas};
 
 /// The objects that a slot's atomic pointers own. Any thread with a `&Slot<T>` can put objects in
 /// and take them out.
@@ -326,7 +326,7 @@ impl<T> QueuedSlot<T> {
     }
 
     /// Takes all pending deltas. The holder of the returned token owns the slot until it settles.
-    pub(crate) fn take(self) -> (RunningSlot<T>, Taken<T>) {
+    pub(crate) fn take(self) -> (RunningSlot<T>, TakenDeltas<T>) {
         let taken = self.slot().word.take();
         (RunningSlot { slot: self.slot }, taken)
     }

@@ -22,7 +22,7 @@ pub(crate) enum Rule {
 /// The content of an offer. A delta that stands for the newest state carries no object if the
 /// store is fused: its object is filled in when it is taken, so it cannot be stale. Large
 /// contents are boxed, so that a node takes half a cache line.
-pub(crate) enum What<T> {
+pub(crate) enum Content<T> {
     /// An object, as offered.
     Object(DeltaType, Arc<T>),
     /// A deletion that the user offered with a tombstone. An empty tombstone stays empty.
@@ -36,21 +36,21 @@ pub(crate) enum What<T> {
     Sealed(Box<Deltas<T>>),
 }
 
-impl<T> Clone for What<T> {
+impl<T> Clone for Content<T> {
     fn clone(&self) -> Self {
         match self {
-            What::Object(kind, object) => What::Object(*kind, object.clone()),
-            What::Tombstone(tombstone) => What::Tombstone(tombstone.clone()),
-            What::Swept(object) => What::Swept(object.clone()),
-            What::Again(kind, object) => What::Again(*kind, object.clone()),
-            What::Sealed(deltas) => What::Sealed(deltas.clone()),
+            Content::Object(kind, object) => Content::Object(*kind, object.clone()),
+            Content::Tombstone(tombstone) => Content::Tombstone(tombstone.clone()),
+            Content::Swept(object) => Content::Swept(object.clone()),
+            Content::Again(kind, object) => Content::Again(*kind, object.clone()),
+            Content::Sealed(deltas) => Content::Sealed(deltas.clone()),
         }
     }
 }
 
 /// A node of a slot's list.
 pub(crate) struct Pending<T> {
-    pub(crate) what: What<T>,
+    pub(crate) content: Content<T>,
     /// Whether it counts towards the initial population.
     pub(crate) initial: bool,
     /// The rule that settle still has to apply; set if a handler was running at the push.
@@ -63,12 +63,12 @@ pub(crate) struct Pending<T> {
 }
 
 impl<T> Pending<T> {
-    pub(crate) fn new(what: What<T>) -> Self {
-        Self { what, initial: false, undecided: None, since: None }
+    pub(crate) fn new(content: Content<T>) -> Self {
+        Self { content, initial: false, undecided: None, since: None }
     }
 
     pub(crate) fn object(kind: DeltaType, object: Arc<T>) -> Self {
-        Self::new(What::Object(kind, object))
+        Self::new(Content::Object(kind, object))
     }
 
     pub(crate) fn initial(self, initial: bool) -> Self {
@@ -86,17 +86,17 @@ impl<T> Pending<T> {
 
     /// Returns whether this was offered by a watch, and not by a relist or a resync.
     pub(crate) fn is_live(&self) -> bool {
-        match &self.what {
-            What::Object(kind, _) => !matches!(kind, DeltaType::Replaced | DeltaType::Sync),
-            What::Tombstone(_) | What::Sealed(_) => true,
-            What::Swept(_) | What::Again(..) => false,
+        match &self.content {
+            Content::Object(kind, _) => !matches!(kind, DeltaType::Replaced | DeltaType::Sync),
+            Content::Tombstone(_) | Content::Sealed(_) => true,
+            Content::Swept(_) | Content::Again(..) => false,
         }
     }
 
     /// Returns the number of deltas, for the depth gauge.
     pub(crate) fn weight(&self) -> usize {
-        match &self.what {
-            What::Sealed(deltas) => deltas.len(),
+        match &self.content {
+            Content::Sealed(deltas) => deltas.len(),
             _ => 1,
         }
     }
@@ -105,7 +105,7 @@ impl<T> Pending<T> {
 impl<T> Clone for Pending<T> {
     fn clone(&self) -> Self {
         Self {
-            what: self.what.clone(),
+            content: self.content.clone(),
             initial: self.initial,
             undecided: self.undecided,
             since: self.since,

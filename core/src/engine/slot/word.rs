@@ -27,7 +27,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use super::Shared;
-use super::pending::{Pending, Rule, What};
+use super::pending::{Content, Pending, Rule};
 use crate::DeltaType;
 use crate::engine::release::release;
 use crate::engine::sync::{self, Arc, Ordering, WordCell, mutant};
@@ -82,7 +82,7 @@ pub(super) enum Push<T> {
 }
 
 /// The result of a take.
-pub(crate) enum Taken<T> {
+pub(crate) enum TakenDeltas<T> {
     /// One delta, without an allocation.
     One {
         /// Its type.
@@ -96,7 +96,7 @@ pub(crate) enum Taken<T> {
     Many(Vec<Pending<T>>),
 }
 
-impl<T> Taken<T> {
+impl<T> TakenDeltas<T> {
     /// Drops all objects, even if the drop of one panics.
     pub(crate) fn release(self) {
         match self {
@@ -127,7 +127,7 @@ fn state(word: Raw) -> State {
 
 /// Returns the tag of a delta that can be stored in the word, or `None` if it needs a node.
 fn inline_tag<T>(pending: &Pending<T>) -> Option<usize> {
-    let What::Object(kind, object) = &pending.what else { return None };
+    let Content::Object(kind, object) = &pending.content else { return None };
     if pending.undecided.is_some() || Arc::as_ptr(object).addr() & TAG != 0 {
         return None;
     }
@@ -164,7 +164,7 @@ fn link<T>(pending: Pending<T>, next: Raw) -> Raw {
     if next == EMPTY
         && let Some(tag) = inline_tag(&pending)
     {
-        let What::Object(_, object) = pending.what else {
+        let Content::Object(_, object) = pending.content else {
             unreachable!("inline_tag accepts objects only")
         };
         let object = Arc::into_raw(object).cast_mut().cast::<()>();
@@ -313,7 +313,7 @@ impl<T> Word<T> {
     }
 
     /// Transition: list → RUNNING.
-    pub(super) fn take(&self) -> Taken<T> {
+    pub(super) fn take(&self) -> TakenDeltas<T> {
         let list = self.acquire_list(RUNNING, |word| {
             debug_assert_ne!(tag(word), 0, "a queued slot has pending deltas");
             tag(word) != 0
@@ -322,11 +322,15 @@ impl<T> Word<T> {
             // SAFETY: 1. Pushers made every link with `link::<T>`. 2. The exchange took the list
             // out of the word, so this thread owns it; pushers and peekers follow no list that is
             // not in the word.
-            return Taken::Many(unsafe { unlink_all(list) });
+            return TakenDeltas::Many(unsafe { unlink_all(list) });
         }
         let (kind, initial) = inline_kind(tag(list));
         // SAFETY: as above, for the one delta in the word.
-        Taken::One { kind, object: unsafe { Arc::from_raw(untagged(list).cast::<T>()) }, initial }
+        TakenDeltas::One {
+            kind,
+            object: unsafe { Arc::from_raw(untagged(list).cast::<T>()) },
+            initial,
+        }
     }
 
     /// Transition: EMPTY → RUNNING.
@@ -429,9 +433,9 @@ impl<T> Word<T> {
         }
         copies.reverse();
         // Still under PEEK, so that both results belong to the same moment.
-        let said = meanwhile();
+        let result = meanwhile();
         let peeked = self.word.swap(list, Ordering::AcqRel);
         debug_assert_eq!(peeked, sentinel, "no other thread changes a word while it is PEEK");
-        Some((copies, said))
+        Some((copies, result))
     }
 }

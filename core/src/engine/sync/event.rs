@@ -15,7 +15,7 @@ use std::time::Instant;
 use event_listener::{IntoNotification, Listener as _};
 
 use super::locks::assert_none_held;
-use crate::error::unharmed;
+use crate::error::ignore_panic;
 
 pub(crate) struct Event(event_listener::Event);
 
@@ -108,8 +108,8 @@ impl Wake for DeferredWaker {
 
 /// Wakes a task. The drop of a waker is user code, too.
 fn wake(deferred: Arc<DeferredWaker>) {
-    if unharmed(move || deferred.0.wake_by_ref()).is_none() {
-        unharmed(|| {
+    if ignore_panic(move || deferred.0.wake_by_ref()).is_none() {
+        ignore_panic(|| {
             tracing::error!("waker panicked; the task that waits for the queue is not woken by it");
         });
     }

@@ -31,7 +31,7 @@ use crate::version::ResourceVersion;
 use crate::{DeltaObject, DeltaType, Meta};
 pub(super) use generations::Relists;
 use generations::{Last, NO_GENERATION, Unbegun};
-pub(super) use unchanged::Look;
+pub(super) use unchanged::ListedCheck;
 
 /// The most objects that room is made for ahead. A server says how many are to come; beyond this
 /// number the table grows as they come.
@@ -389,11 +389,11 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             fifo.list_key(self.course.generation, hash, key.as_bytes());
             let is_unchanged = || {
                 let shard = table.shard(hash).read();
-                let look = shard
+                let check = shard
                     .find(hash, key.as_bytes())
-                    .map_or(Look::Needed, |slot| fifo.look(slot, version));
+                    .map_or(ListedCheck::Needed, |slot| fifo.check_listed(slot, version));
                 drop(shard);
-                fifo.is_unchanged(look, || version)
+                fifo.is_unchanged(check, || version)
             };
             needed.push(fifo.notify_unchanged || self.choices.ignores_versions || !is_unchanged());
         }
@@ -526,7 +526,7 @@ mod tests {
     use crate::{Indexer, KeyFunc, NoMeta};
 
     #[test]
-    fn relist_without_a_generation_fails_and_leaves_the_queue_as_it_is() {
+    fn relist_without_a_generation_fails_and_does_not_change_the_queue() {
         let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
         let fifo = DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build();
         let name = |name: &str| Arc::new(name.to_owned());
@@ -552,6 +552,6 @@ mod tests {
         );
         assert!(is_exhausted(fifo.replace(vec![], "2").err()));
         fifo.update(name("a")).unwrap();
-        assert_eq!(fifo.pop().unwrap().deltas().len(), 2, "offers and pops go on");
+        assert_eq!(fifo.pop().unwrap().deltas().len(), 2, "offers and pops continue");
     }
 }

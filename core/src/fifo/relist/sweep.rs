@@ -4,14 +4,14 @@ use crossbeam::utils::CachePadded;
 
 use super::super::applied::Hold;
 use super::super::join::on_threads;
-use super::super::news::News;
 use super::super::offer::Missing;
+use super::super::wakeups::Wakeups;
 use super::super::{DeltaFifo, Known};
 use super::Course;
 use crate::Meta;
 use crate::engine::ready_queue::Lane;
 use crate::engine::shard::Shard;
-use crate::engine::slot::{Pending, Pushed, Rule, Ticket, What};
+use crate::engine::slot::{Content, Pending, Pushed, Rule, Ticket};
 use crate::engine::sync::{GROUP, RwLock, assert_none_held, mutant};
 use crate::scope::Within;
 
@@ -41,7 +41,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let skipped = swept.iter().map(|swept| swept.skipped).sum();
         let queued: Vec<_> = swept.into_iter().flat_map(|swept| swept.queued).collect();
         let queued = self.push_walk(queued, held.as_ref().map(Hold::epoch));
-        self.tell(&News { queued, ..self.uncounted(skipped, course.marks) });
+        self.wake(&Wakeups { queued, ..self.uncounted(skipped, course.marks) });
         deleted
     }
 
@@ -84,7 +84,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         // Counted before the push: see `join_group`.
         self.counted(1, marks);
-        let pending = Pending::new(What::Swept(None)).initial(marks).since(self.queue.now());
+        let pending = Pending::new(Content::Swept(None)).initial(marks).since(self.queue.now());
         let pushed = slot.push(pending, Rule::IfExists);
         if matches!(pushed, Pushed::Skipped(_)) {
             swept.skipped += 1;
@@ -112,7 +112,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let hash = table.hash(key.as_bytes());
             mutant!(SweepLooksUnlocked => {
                 if !self.is_listed_elsewhere(generation, key.as_bytes()) {
-                    self.push(key.as_bytes(), Pending::new(What::Swept(None)), Rule::IfExists, Missing::Ask);
+                    self.push(key.as_bytes(), Pending::new(Content::Swept(None)), Rule::IfExists, Missing::Ask);
                 }
                 continue;
             });
@@ -126,7 +126,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 continue;
             }
             self.initial.marked(usize::from(marks));
-            let pending = Pending::new(What::Swept(None)).initial(marks);
+            let pending = Pending::new(Content::Swept(None)).initial(marks);
             deleted += usize::from(self.push_or_insert(
                 shard,
                 hash,
@@ -163,9 +163,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Subtracts deltas that were counted and not pushed.
-    pub(in crate::fifo) fn uncounted(&self, deltas: usize, marks: bool) -> News {
+    pub(in crate::fifo) fn uncounted(&self, deltas: usize, marks: bool) -> Wakeups {
         let room = self.depth.subtract(deltas);
-        News { queued: 0, room, synced: self.initial.settled(if marks { deltas } else { 0 }) }
+        Wakeups { queued: 0, room, synced: self.initial.settled(if marks { deltas } else { 0 }) }
     }
 }
 

@@ -7,37 +7,41 @@ use crate::engine::sync::{Arc, mutant};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Checks a slot whose object was listed with `version`, with the shard's lock held.
-    pub(in crate::fifo) fn look(&self, slot: &Slot<T>, version: Version<'_>) -> Look<T> {
-        mutant!(SkipIgnoresTheHandler => return slot.known().map_or(Look::Needed, Look::Idle));
+    pub(in crate::fifo) fn check_listed(
+        &self,
+        slot: &Slot<T>,
+        version: Version<'_>,
+    ) -> ListedCheck<T> {
+        mutant!(SkipIgnoresTheHandler => return slot.known().map_or(ListedCheck::Needed, ListedCheck::Idle));
         mutant!(KnownReadBeforeTheWord => {
-            let known = slot.known().map_or(Look::Needed, Look::Idle);
-            return if slot.state() == State::Idle { known } else { Look::Needed };
+            let known = slot.known().map_or(ListedCheck::Needed, ListedCheck::Idle);
+            return if slot.state() == State::Idle { known } else { ListedCheck::Needed };
         });
         mutant!(NoteReadBeforeTheWord => if slot.is_noted(version.number()) {
-            return if slot.state() == State::Idle { Look::Noted } else { Look::Needed };
+            return if slot.state() == State::Idle { ListedCheck::Noted } else { ListedCheck::Needed };
         });
         // The word is read first: an object or a note that is read while the word says idle, or
         // later, is at least as new.
         if !matches!(self.known, Known::Fused) || slot.state() != State::Idle {
-            return Look::Needed;
+            return ListedCheck::Needed;
         }
         if slot.is_noted(version.number()) {
-            return Look::Noted;
+            return ListedCheck::Noted;
         }
-        slot.known().map_or(Look::Needed, Look::Idle)
+        slot.known().map_or(ListedCheck::Needed, ListedCheck::Idle)
     }
 
     /// Returns whether the checked object has this version, which is computed only if it is
     /// needed. Called with no lock held, because the accessor is user code.
     pub(in crate::fifo) fn is_unchanged<'v>(
         &self,
-        look: Look<T>,
+        check: ListedCheck<T>,
         version: impl FnOnce() -> Version<'v>,
     ) -> bool {
         !self.transform.alters_versions()
-            && match look {
-                Look::Noted => true,
-                Look::Idle(known) => {
+            && match check {
+                ListedCheck::Noted => true,
+                ListedCheck::Idle(known) => {
                     let version = version();
                     !version.is_empty()
                         && self
@@ -47,7 +51,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                             .version(&known)
                             .is_some_and(|known| Version::of(known.as_bytes()) == version)
                 }
-                Look::Needed => false,
+                ListedCheck::Needed => false,
             }
     }
 
@@ -68,7 +72,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 }
 
 /// The state of a key, for a relist that skips unchanged objects.
-pub(in crate::fifo) enum Look<T> {
+pub(in crate::fifo) enum ListedCheck<T> {
     /// The slot is idle, and its note has the listed version.
     Noted,
     /// The slot is idle, and has this known object.

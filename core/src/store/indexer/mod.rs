@@ -296,8 +296,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             }
             // User code runs with nothing locked or claimed. By the time of the swap there may be
             // another old object, or more indexes.
-            let mut said = core.ask(&list, name, old.as_deref(), new.as_deref());
-            if let Some(Failed { index, source }) = said.failed.take() {
+            let mut values = core.index_values(&list, name, old.as_deref(), new.as_deref());
+            if let Some(Failed { index, source }) = values.failed.take() {
                 let version = new.as_ref().and_then(|new| core.version_of(new));
                 return Err(StoreError::Index { index, key: name.to_owned(), version, source });
             }
@@ -307,7 +307,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             let now = OneByOne(running.known());
             let is_as_asked = now.as_ref().map(Arc::as_ptr) == old.as_ref().map(Arc::as_ptr);
             let replaced = if is_as_asked && core.indexes.is_current(&list) {
-                let plan = core.plan(&list, name, said, running.slot());
+                let plan = core.plan(&list, name, values, running.slot());
                 core.carry_out(&list, &plan, &mut running, new.take())
             } else {
                 Err(new.take())
@@ -345,7 +345,7 @@ mod tests {
     use crate::{Indexer, KeyFunc, NoMeta};
 
     #[test]
-    fn a_writer_that_waits_for_who_reads_an_index_does_not_keep_readers_from_its_key() {
+    fn writer_waiting_for_an_index_reader_does_not_block_readers_of_its_key() {
         let keys = KeyFunc::custom(NoMeta, |_: &u32| Ok("a".to_owned()));
         let index = |number: &u32| Ok(vec![number.to_string()]);
         let store = Indexer::builder(keys).index("number", index).build().unwrap();
@@ -355,7 +355,7 @@ mod tests {
         let lock = core.table.shard(hash);
         thread::scope(|scope| {
             let read = |_: &_| {
-                // The writer removes the key from the value that is read here.
+                // The writer removes the key from the value that this thread reads.
                 scope.spawn(|| store.add(Arc::new(2)).unwrap());
                 loop {
                     let shard = lock.try_read().expect("the writer holds the shard while it waits");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::engine::clock::{Clock, system};
 use crate::engine::release::OneByOne;
 use crate::engine::sync::{Arc, Mutex};
-use crate::error::{MutationError, unharmed};
+use crate::error::{MutationError, ignore_panic};
 use crate::version::ResourceVersion;
 use crate::{DeltaObject, IndexReader, KeySource, Meta};
 use recent::Recent;
@@ -189,7 +189,9 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         match self.store.core.values_of(name, object) {
             Ok(values) => values.iter().any(|one| one == value),
             Err(error) => {
-                unharmed(|| tracing::warn!(key, %error, "an own write is left out of an index"));
+                ignore_panic(
+                    || tracing::warn!(key, %error, "an own write is left out of an index"),
+                );
                 false
             }
         }

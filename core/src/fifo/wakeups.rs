@@ -6,8 +6,8 @@ use super::DeltaFifo;
 use crate::Meta;
 
 /// The wake-ups of one step.
-#[must_use = "somebody may be waiting for it"]
-pub(super) struct News {
+#[must_use = "a consumer, a producer or a caller may be waiting"]
+pub(super) struct Wakeups {
     /// The number of keys that were queued.
     pub(super) queued: usize,
     /// Whether the gauge of pending deltas fell below the high-water mark.
@@ -18,12 +18,12 @@ pub(super) struct News {
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     #[inline]
-    pub(super) fn tell(&self, news: &News) {
-        self.queue.wake(news.queued);
-        if news.room {
+    pub(super) fn wake(&self, wakeups: &Wakeups) {
+        self.queue.wake(wakeups.queued);
+        if wakeups.room {
             self.depth.announce();
         }
-        if news.synced {
+        if wakeups.synced {
             self.initial.announce();
         }
     }

@@ -82,21 +82,21 @@ mod tests {
 
     const FRAMES: usize = 10 * UNPAUSED;
 
-    /// How long it takes to read all of it.
+    /// Returns the time that reading the whole body takes.
     async fn reading(frames: impl Stream<Item = usize> + Send + 'static) -> Duration {
         let frames =
             frames.map(|number| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![0; number]))));
         let frames = Mutex::new(Some(StreamBody::new(frames)));
         let answer = move |_: Request<Body>| {
-            let frames = frames.lock().take().expect("it is asked once");
+            let frames = frames.lock().take().expect("one request");
             async { Ok::<_, Infallible>(Response::new(frames)) }
         };
-        let request = Request::get("/").body(Body::empty()).expect("it is one");
+        let request = Request::get("/").body(Body::empty()).expect("a valid request");
         let answer =
-            Client::new(service_fn(answer), "default").send(request).await.expect("it answers");
+            Client::new(service_fn(answer), "default").send(request).await.expect("a response");
         let mut body = answer.into_body();
         let (mut patience, began, mut read) = (Patience::new(), Instant::now(), 0);
-        while let Some(bytes) = patience.next_bytes(&mut body).await.expect("none of it is broken")
+        while let Some(bytes) = patience.next_bytes(&mut body).await.expect("the body is complete")
         {
             assert_eq!(bytes.len(), read, "in order, and nothing is lost");
             read += 1;
@@ -106,12 +106,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_there_is_read_at_once() {
+    async fn buffered_chunks_are_read_without_pausing() {
         assert_eq!(reading(stream::iter(0..FRAMES)).await, Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_each_piece_is_waited_for_a_pause_is_in_vain_and_seldom() {
+    async fn slow_server_suspends_pausing() {
         let each = Duration::from_millis(1);
         let slow = stream::iter(0..FRAMES).then(move |number| async move {
             sleep(each).await;
@@ -123,8 +123,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_caught_up_lets_more_come() {
-        // All but one come at once.
+    async fn caught_up_reader_pauses_for_more_chunks() {
+        // All but one chunk are ready at once.
         let waited = Duration::from_millis(1);
         let soon = stream::iter(0..FRAMES).then(move |number| async move {
             if number == UNPAUSED {

@@ -60,7 +60,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn it_rings_when_it_was_set_to_last() {
+    async fn alarm_rings_at_the_last_set_time() {
         let began = Instant::now();
         let mut alarm = Alarm::after(3 * SECOND);
         for _ in 0..3 {
@@ -70,14 +70,14 @@ mod tests {
         alarm.rings().await;
         assert_eq!(began.elapsed().as_secs(), 6);
         alarm.rings().await;
-        assert_eq!(began.elapsed().as_secs(), 6, "it goes on ringing");
+        assert_eq!(began.elapsed().as_secs(), 6, "the alarm keeps ringing");
         alarm.set(SECOND);
         alarm.rings().await;
         assert_eq!(began.elapsed().as_secs(), 7);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_can_be_set_to_ring_sooner() {
+    async fn alarm_can_be_set_to_an_earlier_time() {
         let began = Instant::now();
         let mut alarm = Alarm::after(Duration::MAX);
         sleep(SECOND).await;

@@ -54,7 +54,7 @@ mod tests {
     use super::{Backoff, FAR};
 
     #[tokio::test(start_paused = true)]
-    async fn waits_double_up_to_the_most_and_begin_anew_after_a_quiet_time() {
+    async fn waits_double_up_to_the_maximum_and_restart_after_a_quiet_time() {
         let mut backoff = Backoff::default();
         let seconds = |wait: Duration| wait.as_secs_f64();
         for least in [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0] {
@@ -62,13 +62,13 @@ mod tests {
             assert!((least..=2.0 * least).contains(&wait), "{wait} for {least}");
         }
         tokio::time::advance(Duration::from_secs(120)).await;
-        assert!(seconds(backoff.next(None)) >= 30.0, "not quiet for long enough");
+        assert!(seconds(backoff.next(None)) >= 30.0, "the quiet time was too short");
         tokio::time::advance(Duration::from_secs(121)).await;
         assert!(seconds(backoff.next(None)) <= 1.6);
     }
 
     #[test]
-    fn times_without_end_do_not_overflow() {
+    fn largest_times_do_not_overflow() {
         let mut backoff = Backoff::new(Duration::MAX, Duration::MAX, Duration::MAX);
         for _ in 0..2 {
             assert!(backoff.next(None) >= FAR);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_server_asks_for_is_waited_for() {
+    async fn retry_after_is_waited_for() {
         let mut backoff = Backoff::default();
         assert_eq!(backoff.next(Some(Duration::from_secs(20))), Duration::from_secs(20));
         assert!(backoff.next(Some(Duration::from_millis(1))) >= Duration::from_millis(1600));

@@ -143,7 +143,7 @@ mod tests {
     static NOW: AtomicUsize = AtomicUsize::new(0);
     static MOST: AtomicUsize = AtomicUsize::new(0);
 
-    /// Counts how many are decoded at a time.
+    /// Counts the concurrent decodings.
     struct Counted;
 
     impl<'de> Deserialize<'de> for Counted {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_relists_there_are_no_more_threads_decode_than_there_are_cores() {
+    fn concurrent_relists_decode_on_at_most_one_thread_per_core() {
         let text = Bytes::from(format!("{:?}", "x".repeat(WORTH_A_THREAD / 8)));
         let cores = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {

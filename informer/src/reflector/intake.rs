@@ -299,7 +299,7 @@ mod tests {
     use super::{BATCH, Intake, MOST_IN_FLIGHT, Part};
     use crate::lister_watcher::RawObject;
 
-    /// Bytes that go in while nobody takes them out.
+    /// Returns the number of bytes that are accepted while nothing is taken.
     fn taken(item: usize) -> usize {
         let (mut intake, _batches) = Intake::new(&Intake::in_flight());
         let (mut taken, item) = (0, RawObject::from(Bytes::from(vec![b' '; item])));
@@ -307,12 +307,12 @@ mod tests {
             taken += item.len();
             item.clone()
         });
-        assert!(intake.items(items).now_or_never().is_none(), "it waits");
+        assert!(intake.items(items).now_or_never().is_none(), "the reader waits");
         taken
     }
 
     #[test]
-    fn a_reader_waits_while_there_is_much_that_nobody_took() {
+    fn reader_waits_while_too_many_bytes_are_untaken() {
         for item in [1 << 10, 100 << 10, 3 << 20, 8 << 20, 20 << 20] {
             let most = MOST_IN_FLIGHT.max(item) + BATCH + item;
             assert!((BATCH..=most).contains(&taken(item)), "items of {item}: {}", taken(item));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn deletions_count_as_much_as_objects() {
+    fn deletions_count_as_objects_do() {
         let (mut intake, _batches) = Intake::new(&Intake::in_flight());
         let (mut taken, object) = (0, RawObject::from(Bytes::from(vec![b' '; 1 << 20])));
         while intake.send(Part::Deleted(object.clone())).now_or_never().is_some() {

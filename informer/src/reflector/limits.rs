@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn wait_that_is_dropped_goes_on_with_the_next() {
+    async fn dropped_wait_continues_in_the_next() {
         let (began, mut limits) = (Instant::now(), limits());
         for _ in 0..4 {
             assert!(timeout(2 * SECOND, limits.wait(pending::<()>())).await.is_err());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pieces_that_do_not_count_are_no_silence_and_end_the_wait() {
+    async fn empty_chunks_end_the_wait_without_counting_as_silence() {
         let (began, mut limits) = (Instant::now(), limits());
         for _ in 0..2 {
             limits.wait(sleep(4 * SECOND)).await.unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_pieces_together_have_their_time() {
+    async fn total_time_limits_all_chunks_together() {
         let (began, mut limits) = (Instant::now(), limits());
         let error = loop {
             match limits.wait(sleep(7 * SECOND)).await {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_in_which_nobody_waits_does_not_count() {
+    async fn time_without_a_waiter_does_not_count() {
         let mut limits = limits();
         limits.wait(ready(())).await.unwrap();
         sleep(100 * SECOND).await;

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_known_by_its_newest_object_takes_nothing_back() {
+    fn list_known_by_its_newest_object_lowers_no_version() {
         let mut versions = Versions::new(false);
         for (newest, last) in [("", ""), ("9", "9"), ("", "9"), ("8", "9"), ("10", "10")] {
             let version = versions.of_list(ResourceVersion::parse(newest));

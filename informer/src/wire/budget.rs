@@ -159,12 +159,12 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[tokio::test(start_paused = true)]
-    async fn share_travels_with_the_bytes_and_shrinks_to_their_size() {
+    async fn share_stays_with_the_bytes_and_shrinks_to_their_size() {
         let budget = Budget::new(4 * MIB);
         let mut share = budget.share(4 * MIB).await;
-        assert!(budget.share(1).now_or_never().is_none(), "all of it is given");
+        assert!(budget.share(1).now_or_never().is_none(), "the whole budget is taken");
         share.shrink_to(MIB);
-        let _rest = budget.share(3 * MIB).now_or_never().expect("the rest was given back");
+        let _rest = budget.share(3 * MIB).now_or_never().expect("the rest was returned");
         let part = share.held_by(Bytes::from(vec![0; MIB])).slice(7..8);
         assert!(budget.share(1).now_or_never().is_none(), "a part of the bytes holds the share");
         drop(part);
@@ -174,14 +174,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn object_larger_than_the_budget_takes_all_of_it() {
         for budget in [Budget::new(MIB), Budget::new(0), Budget::new(usize::MAX)] {
-            let all = budget.share(usize::MAX).now_or_never().expect("nobody else has any");
+            let all = budget.share(usize::MAX).now_or_never().expect("the whole budget is free");
             assert!(budget.share(1).now_or_never().is_none());
             drop(all);
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiter_is_patient_while_shares_are_given_back_and_goes_on_when_none_are() {
+    async fn waiter_waits_while_shares_are_returned_and_proceeds_when_none_are() {
         let (budget, began) = (Budget::new(2 * MIB), Instant::now());
         let _stuck = budget.share(MIB).await;
         let others = async {
@@ -192,7 +192,7 @@ mod tests {
             }
         };
         let waiter = async {
-            // Behind the first of the others, before the second.
+            // Behind the first of the others and before the second.
             sleep(Duration::from_secs(1)).await;
             drop(budget.share(2 * MIB).await);
             began.elapsed()

@@ -110,7 +110,7 @@ mod tests {
     use crate::lister_watcher::{EventType, RawObject, RequestError};
 
     #[test]
-    fn an_event_has_a_type_and_a_raw_object() {
+    fn event_has_a_type_and_a_raw_object() {
         let line =
             Bytes::from_static(br#"{"type":"MODIFIED","object": {"metadata":{"name":"a"}} }"#);
         let Line::Event(kind, object) = parse(&line, usize::MAX).unwrap() else {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_event_is_the_status_it_carries() {
+    fn error_event_returns_its_status() {
         let line = Bytes::from_static(
             br#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#,
         );
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn event_of_unknown_type_is_no_error() {
+    fn event_of_unknown_type_is_not_an_error() {
         for (kind, line) in [
             (r#""NEW""#, r#"{"type":"NEW","object":{}}"#),
             (r#""NEW""#, r#"{"object":[],"type":"NEW"}"#),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_an_error() {
+    fn malformed_event_is_an_error() {
         for line in [
             "",
             "{}",

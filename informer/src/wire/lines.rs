@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_whole_wherever_the_body_is_cut() {
+    fn lines_are_complete_however_the_body_is_split() {
         let body = "one\ntwo and more\r\n\n{\"three\":\"\\n\"}\n";
         for size in 1..=body.len() {
             let (mut lines, mut found) = (Lines::new(usize::MAX), Vec::new());
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_at_the_end_is_said_to_be_one() {
+    fn incomplete_last_line_is_reported_as_incomplete() {
         let (mut lines, mut found) = (Lines::new(usize::MAX), Vec::new());
         lines.push(b"one\n{\"typ", &mut found).unwrap();
         assert_eq!(lines.finish(), Err(WireError::CutShort { of: "a watch event" }));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn large_line_comes_whole_and_half_of_one_is_cut_short() {
+    fn large_line_is_read_whole_and_an_incomplete_one_is_an_error() {
         let line = "x".repeat(3 * LARGE);
         let (mut lines, mut found) = (Lines::new(3 * LARGE), Vec::new());
         for chunk in format!("{line}\nsmall\n{line}").as_bytes().chunks(5000) {
@@ -170,11 +170,11 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_not_read_for_ever() {
+    fn endless_line_is_an_error() {
         let mut lines = Lines::new(LARGE);
         lines.push(b"\"", &mut Vec::new()).unwrap();
         let chunk = vec![b'x'; ENDLESS / 16];
         let fails = (0..100).position(|_| lines.push(&chunk, &mut Vec::new()).is_err()).unwrap();
-        assert_eq!(fails, 15, "at the sixteenth");
+        assert_eq!(fails, 15, "fails at the sixteenth");
     }
 }

@@ -322,7 +322,7 @@ mod tests {
     "#;
 
     #[test]
-    fn items_come_as_they_were_written_wherever_the_body_is_cut() {
+    fn items_are_unchanged_however_the_body_is_split() {
         for size in 1..LIST.len() {
             let (items, meta) = split(LIST.as_bytes().chunks(size)).unwrap();
             assert_eq!(
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_metadata_may_come_last() {
+    fn metadata_may_follow_the_items() {
         let list =
             r#"{"items":[{}],"metadata":{"resourceVersion":"9","continue":""},"kind":"PodList"}"#;
         let (items, meta) = split([list.as_bytes()]).unwrap();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_items_is_empty() {
+    fn list_without_items_is_empty() {
         for items in ["", r#","items":null"#, r#","items":[]"#] {
             let list =
                 format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}}{items}}}"#);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_resources_list_is_one_whatever_its_kind() {
+    fn list_of_any_kind_is_accepted() {
         for items in ["null", "[]", "[{}]"] {
             let list = format!(
                 r#"{{"kind":"Flock","metadata":{{"resourceVersion":"9"}},"items":{items}}}"#
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_ends_early_is_cut_short() {
+    fn list_that_ends_early_is_an_error() {
         let end = LIST.trim_end().len();
         for cut in 0..end {
             let error = split([&LIST.as_bytes()[..cut]]).unwrap_err();
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_said_to_be_none() {
+    fn body_that_is_not_a_list_is_an_error() {
         let status = br#"{"kind":"Status","metadata":{},"code":500}"#;
         let lists: [&[u8]; 4] = [
             br#"{"items":[1]}"#,
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_another_type_are_not_taken_for_none() {
+    fn items_of_another_type_are_an_error() {
         for items in ["{}", r#""x""#, "x y z", "7", "false", "nul"] {
             let list = format!(
                 r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}},"items":{items}}}"#
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_metadata_once_however_it_is_cut() {
+    fn list_metadata_is_read_once_however_the_body_is_split() {
         let list =
             r#"{"kind":"PodList","metadata":no,"metadata":{"resourceVersion":"9"},"items":[]}"#;
         for size in 1..=list.len() {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_says_its_version() {
+    fn list_without_a_version_is_an_error() {
         for metadata in ["null", "{}", r#"{"resourceVersion":null}"#, r#"{"resourceVersion":""}"#] {
             let list = format!(r#"{{"kind":"PodList","metadata":{metadata},"items":[]}}"#);
             let error = split([list.as_bytes()]).unwrap_err();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_that_is_none_fails_no_list() {
+    fn invalid_remaining_item_count_fails_no_list() {
         for remaining in ["-1", "null", "1e30", "1e400", "\"7\""] {
             let list = format!(
                 r#"{{"metadata":{{"resourceVersion":"9","remainingItemCount":{remaining}}},"items":[]}}"#
@@ -442,7 +442,8 @@ mod tests {
         }
     }
 
-    /// A list of an item of so many bytes between two small ones, with its metadata behind them.
+    /// Returns a list with an item of this many bytes between two small ones, and its metadata
+    /// last.
     fn list_with(bytes: usize) -> String {
         let (begin, end) = (r#"{"metadata":{"name":"big"},"data":""#, r#""}"#);
         let escaped = format!(r"\\{}", "x".repeat(98));
@@ -467,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn item_beyond_the_limit_is_skipped_by_its_own_length_however_the_body_is_cut() {
+    fn oversized_item_is_skipped_however_the_body_is_split() {
         for limit in [200, 1000, LARGE - 1, LARGE, LARGE + 1, 2 * LARGE] {
             for (bytes, is_read) in
                 [(limit - 1, true), (limit, true), (limit + 1, false), (2 * limit, false)]
@@ -492,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_list_have_the_same_limit_however_the_body_is_cut() {
+    fn members_of_a_list_have_the_same_limit_however_the_body_is_split() {
         let list = |member: &str, bytes: usize| {
             let metadata = format!(r#"{{"resourceVersion":"9","x":"{}"}}"#, "y".repeat(bytes - 30));
             assert_eq!(metadata.len(), bytes);
@@ -515,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn large_item_that_is_cut_short_is_an_error() {
+    fn incomplete_large_item_is_an_error() {
         let list = list_with(3 * LARGE);
         for limit in [LARGE, 4 * LARGE] {
             let error = split_within(limit, list.as_bytes()[..2 * LARGE].chunks(4096)).err();
@@ -525,7 +526,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_body_makes_it_panic(body in proptest::collection::vec(proptest::sample::select(vec![
+        fn arbitrary_body_does_not_panic(body in proptest::collection::vec(proptest::sample::select(vec![
             "{", "}", "[", "]", ",", ":", "\"", "\\", "\"items\":", "\"metadata\":", "\"kind\":\"XList\"", "1", " ",
         ]), 0..40)) {
             let _ = split(body.iter().map(|piece| piece.as_bytes()));

@@ -120,14 +120,14 @@ mod tests {
         while let Some(name) = members.name()? {
             all.push((
                 name.into_owned(),
-                std::str::from_utf8(members.value()?).expect("it was text"),
+                std::str::from_utf8(members.value()?).expect("valid UTF-8"),
             ));
         }
         Ok(all)
     }
 
     #[test]
-    fn members_come_as_they_are_written() {
+    fn members_are_returned_as_written() {
         let object = r#" { "a\"b" : "x,\"}" ,"c":[1,{"d":2}],"e":{"f":"]"} , "g" :null,"h":1e3 } "#;
         let expected = [
             ("a\"b", r#""x,\"}""#),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_nobody_wants_are_passed_over() {
+    fn unread_values_are_skipped() {
         let mut members = Members::of(br#"{"a":{"b":1},"c":{"d":2}}"#);
         assert_eq!(members.name().unwrap().unwrap(), "a");
         assert_eq!(members.name().unwrap().unwrap(), "c");
@@ -150,17 +150,17 @@ mod tests {
         assert_eq!(inner.name().unwrap().unwrap(), "d");
         assert_eq!(inner.value().unwrap(), b"2");
         assert_eq!(inner.name().unwrap(), None);
-        assert_eq!(inner.name().unwrap(), None, "nothing comes behind the end");
+        assert_eq!(inner.name().unwrap(), None, "no member behind the end");
     }
 
     #[test]
-    fn nothing_stands_behind_the_end() {
+    fn text_behind_the_end_is_an_error() {
         assert!(Members::of(b"{\"a\":1} \n").end().is_ok());
         assert!(Members::of(b"{\"a\":1} \"b\"").end().is_err());
     }
 
     #[test]
-    fn what_is_no_object_or_ends_early_is_an_error() {
+    fn incomplete_or_missing_object_is_an_error() {
         for broken in [
             "",
             "null",
@@ -201,21 +201,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_object_is_read_as_a_parser_reads_it(
+        fn every_object_is_read_as_by_a_parser(
             members in proptest::collection::btree_map(".{0,4}", json(), 0..5),
             is_pretty in any::<bool>(),
         ) {
             let object = Value::Object(members.clone().into_iter().collect());
             let text = if is_pretty { serde_json::to_string_pretty(&object) } else { serde_json::to_string(&object) };
             let text = text.expect("a value is JSON");
-            let read = all(&text).expect("it is an object");
+            let read = all(&text).expect("an object");
             let read: Vec<_> =
                 read.into_iter().map(|(name, value)| (name, serde_json::from_str(value).expect("a value"))).collect();
             prop_assert_eq!(read, members.into_iter().collect::<Vec<(String, Value)>>());
         }
 
         #[test]
-        fn nothing_makes_it_panic(object in proptest::collection::vec(proptest::sample::select(vec![
+        fn arbitrary_text_does_not_panic(object in proptest::collection::vec(proptest::sample::select(vec![
             "{", "}", "[", "]", ",", ":", "\"", "\\", "\"a\":", "null", "1", " ",
         ]), 0..20)) {
             let _ = all(&object.concat());

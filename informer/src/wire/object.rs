@@ -91,7 +91,7 @@ mod tests {
     use super::{Head, ends_initial_events};
 
     #[test]
-    fn the_head_of_an_object_is_read_without_the_rest() {
+    fn head_of_an_object_is_read_without_the_rest() {
         let pod = br#"{"spec":{"metadata":{"name":"no"}},"kind":"Pod","metadata":{"name":"a\u0062","namespace":"ns",
             "annotations":{"x":"y"},"resourceVersion":"12"},"status":[1,2]}"#;
         let head = Head::of(pod).unwrap();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_it_is_not_looked_at() {
+    fn text_behind_the_metadata_is_not_read() {
         let head =
             Head::of(br#"{"metadata":{"name":"a","namespace":"ns","resourceVersion":"1","uid":"#)
                 .unwrap();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_empty() {
+    fn missing_field_is_empty() {
         for object in [
             "{}",
             r#"{"metadata":null}"#,
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bookmark_that_ends_the_initial_events_is_told_from_others() {
+    fn bookmark_that_ends_the_initial_events_is_recognised() {
         let ends = br#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"5"}}"#;
         assert!(ends_initial_events(ends).unwrap());
         for others in [

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_wherever_they_are_and_however_the_object_is_cut() {
+    fn names_are_found_at_any_position_however_the_object_is_split() {
         let objects = [
             r#"{"kind":"Pod","metadata":{"name":"a","namespace":"n","resourceVersion":"7","labels":{"name":"no"}},"x":[{}]}"#,
             r#"{"a":[{"metadata":{"name":"no"}}],"m\"":"}","metadata" : { "annotations":{"namespace":"no"}, "resourceVersion":"7","name":"a","namespace":"n" } }"#,
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_make_it_panic() {
+    fn arbitrary_bytes_do_not_panic() {
         for bytes in ["}}]]", "{{[:,\"", "\\\"", "{\"metadata\":{\"name\":\"", "{]{}[}"] {
             for size in 1..=bytes.len() {
                 read(Outline::of_item(), bytes, size);

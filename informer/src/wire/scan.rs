@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_ends_where_its_last_bracket_closes() {
+    fn value_ends_where_its_last_bracket_closes() {
         assert_eq!(end(&[r#"{"a":[1,{"b":2}]},{"c":3}"#]), Some(17));
         assert_eq!(end(&[r#""a","b""#]), Some(3));
         assert_eq!(end(&["[[[]]]", "]"]), Some(6));
@@ -91,21 +91,21 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_word_ends_before_what_follows() {
+    fn bare_word_ends_before_the_next_token() {
         assert_eq!(end(&["null]"]), Some(4));
         assert_eq!(end(&["12 }"]), Some(2));
         assert_eq!(end(&["tr", "ue,"]), Some(4));
     }
 
     #[test]
-    fn where_no_value_begins_it_is_empty() {
+    fn missing_value_is_empty() {
         for none in [",\"a\":1", "}", "]", ":"] {
             assert_eq!(end(&[none]), Some(0), "{none}");
         }
     }
 
     #[test]
-    fn a_value_is_found_however_it_is_cut() {
+    fn value_is_found_however_it_is_split() {
         let value = r#"{"k\"ey":"a\\","n":{"x":["}",{}]}}"#;
         for cut in 0..value.len() {
             let (left, right) = value.split_at(cut);

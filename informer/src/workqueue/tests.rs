@@ -1,5 +1,5 @@
-//! What only shows when threads meet at one moment, and what is kept though nobody sees it. The
-//! rest is in `tests/`.
+//! Behaviour that shows only when threads meet at one moment, and memory that must be freed.
+//! Everything else is in `tests/`.
 
 use std::future::Future;
 use std::pin::pin;
@@ -36,21 +36,22 @@ fn next(line: &mut Line) -> u32 {
     }
 }
 
-/// Whoever takes a key has left the line and is not at the shard yet, when an add raises the key.
+/// A taken key has left the line and its worker has not reached the shard, when an add raises the
+/// key.
 #[test]
-fn a_raise_of_a_key_that_was_just_taken_raises_no_other() {
+fn raise_of_a_just_taken_key_raises_no_other() {
     let mut line = Line::new();
     let taken = line.push(place(0), 0);
     line.push(place(1), 0);
     assert_eq!(next(&mut line), 0);
     line.raise(taken, place(0), 1);
-    assert_eq!(line.push(place(2), 0), taken, "a number is used again");
+    assert_eq!(line.push(place(2), 0), taken, "a number is reused");
     line.raise(taken, place(0), 1);
     assert_eq!((next(&mut line), next(&mut line)), (1, 2));
 }
 
 #[test]
-fn a_key_has_one_time_at_most() {
+fn key_has_at_most_one_delay() {
     let (schedule, now) = (schedule(), Instant::now());
     let mut entry = Entry::new("key", 0);
     let mut add = |secs: Option<u64>| {
@@ -65,13 +66,13 @@ fn a_key_has_one_time_at_most() {
     assert_eq!(add(Some(1)), (false, 0));
 }
 
-/// The keeper has taken a time out and is not at the shard yet, when the key is processed and
-/// waits again.
+/// The timer task has taken a delay out and has not reached the shard, when the key is processed
+/// and gets another delay.
 #[test]
-fn a_keeper_that_comes_late_ends_no_other_waiting() {
+fn late_timer_task_ends_no_other_delay() {
     let (schedule, now) = (schedule(), Instant::now());
     let mut shard = Shard::default();
-    // Waits, and has its time taken out.
+    // The key waits, and its delay is taken out.
     let wait = |shard: &mut Shard<&str>| {
         assert_eq!(shard.insert(0, "key"), PLACE.slot);
         assert!(
@@ -79,7 +80,7 @@ fn a_keeper_that_comes_late_ends_no_other_waiting() {
         );
         schedule.delays.lock().due(now, 1)[0].0
     };
-    // Is taken and done, and so gone.
+    // The key is taken and done, and so removed.
     let process = |shard: &mut Shard<&str>| {
         assert_eq!(next(&mut schedule.line.lock()), PLACE.slot);
         let _ = shard.take(PLACE.slot, None);
@@ -90,9 +91,9 @@ fn a_keeper_that_comes_late_ends_no_other_waiting() {
     let late = wait(&mut shard);
     assert!(shard.entry(PLACE.slot).add(PLACE, 0, None, None, &schedule) == Added::Queued);
     process(&mut shard);
-    assert!(shard.due(PLACE, late, None, &schedule) == Added::Quietly, "it is gone");
+    assert!(shard.due(PLACE, late, None, &schedule) == Added::Quietly, "the key is removed");
     let current = wait(&mut shard);
-    assert!(shard.due(PLACE, late, None, &schedule) == Added::Quietly, "it is another");
+    assert!(shard.due(PLACE, late, None, &schedule) == Added::Quietly, "another key");
     assert!(shard.due(PLACE, current, None, &schedule) == Added::Queued);
     process(&mut shard);
     let late = wait(&mut shard);
@@ -100,9 +101,9 @@ fn a_keeper_that_comes_late_ends_no_other_waiting() {
     assert!(shard.due(PLACE, late, None, &schedule) == Added::Quietly, "the queue has ended");
 }
 
-/// One look is before what happens, the next after it.
+/// One check comes before the event, the next after it.
 #[test]
-fn what_happens_on_the_way_to_sleep_is_seen() {
+fn event_before_the_sleep_is_noticed() {
     let (place, mut looks) = (Notify::new(), 0);
     let sleep = sleep_until_some(&place, || {
         looks += 1;
@@ -113,9 +114,10 @@ fn what_happens_on_the_way_to_sleep_is_seen() {
     assert_eq!(pin!(sleep).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(2));
 }
 
-/// Two keys come between the second look of one sleeper and its sleep: the other one is woken, too.
+/// Two keys are added between the second check of one sleeper and its sleep. The other sleeper is
+/// woken as well.
 #[test]
-fn who_is_on_the_way_to_sleep_counts_as_asleep() {
+fn getter_about_to_sleep_counts_as_sleeping() {
     let place = Notify::new();
     let sleeps = |keys: usize| {
         let mut looks = 0;
@@ -132,7 +134,7 @@ fn who_is_on_the_way_to_sleep_counts_as_asleep() {
 }
 
 #[test]
-fn an_end_forgets_the_times() {
+fn shut_down_drops_the_delays() {
     let shared = Shared::new(Box::new(default_controller_rate_limiter()), None);
     shared.add("key", AddOptions::new().after(Duration::from_secs(1)));
     assert!(shared.next_due().is_some());
@@ -140,10 +142,10 @@ fn an_end_forgets_the_times() {
     assert!(shared.next_due().is_none());
 }
 
-/// Else a getter could be told that there is nothing more, and a key be added after that which
-/// nobody takes. Somebody holds the last shard, so that the end stops there.
+/// Otherwise a getter could end while a later add queues a key that nobody takes. The test locks
+/// the last shard, so that the shutdown stops there.
 #[test]
-fn the_line_ends_only_when_every_shard_refuses_adds() {
+fn line_ends_only_when_every_shard_refuses_adds() {
     let shared = Shared::<&str>::new(Box::new(default_controller_rate_limiter()), None);
     std::thread::scope(|threads| {
         let last = shared.shards.each().last();

@@ -1,4 +1,4 @@
-//! Each buffer against a list that is searched from end to end.
+//! Each buffer compared with a list that is searched from end to end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use super::{Compress, Log, Waiting};
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// Of a key: stored or gone, why, whether of the initial list, and whether by a walk.
+    /// A step of a key: stored or deleted, its cause, whether it is initial, and whether it is
+    /// from a walk.
     Push(u8, bool, Cause, bool, bool),
     Pop,
 }
@@ -28,7 +29,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A step, as it can be compared.
+/// A step in a comparable form.
 #[derive(Clone, Debug, PartialEq)]
 struct Plain {
     key: String,
@@ -65,8 +66,8 @@ impl Plain {
     }
 }
 
-/// The rules as they are said: what a key was told when it came in, the newest, the newest's cause
-/// (but a resync is no news), initial if any was.
+/// Applies the documented rules of compression: the old state of the first step, the new state and
+/// cause of the last (a resync is not a cause if there is another), and initial if any step is.
 fn compress(waiting: &mut Vec<Plain>, step: Plain) {
     match waiting.iter_mut().find(|one| one.key == step.key) {
         Some(one) => {
@@ -112,19 +113,19 @@ fn follows(mut buffer: impl Waiting<u32>, push: impl Fn(&mut Vec<Plain>, Plain),
 
 proptest! {
     #[test]
-    fn compressed_each_key_has_what_was_told_and_what_is(ops in prop::collection::vec(op(), 0..60)) {
+    fn compressing_buffer_has_the_delivered_and_the_current_state_of_each_key(ops in prop::collection::vec(op(), 0..60)) {
         follows(Compress::new(), compress, ops);
     }
 
     #[test]
-    fn a_log_has_everything_in_order(ops in prop::collection::vec(op(), 0..60)) {
+    fn log_buffer_has_everything_in_order(ops in prop::collection::vec(op(), 0..60)) {
         follows(Log::new(), Vec::push, ops);
     }
 }
 
 proptest! {
     #[test]
-    fn a_queue_is_in_order_over_all_its_chunks(ops in prop::collection::vec((any::<bool>(), 1..700_usize), 0..20)) {
+    fn queue_is_in_order_over_all_its_chunks(ops in prop::collection::vec((any::<bool>(), 1..700_usize), 0..20)) {
         let (mut queue, mut expected, mut next) = (Queue::new(), VecDeque::new(), 0);
         for (pushes, many) in ops {
             for item in next..next + many {

@@ -1,4 +1,4 @@
-//! What is left of handlers that left.
+//! Removed handlers leave nothing behind.
 
 use deltafifo::{Indexer, KeyFunc, NoMeta};
 
@@ -7,9 +7,9 @@ use super::super::handler::HandlerOptions;
 use super::*;
 
 #[test]
-fn handlers_that_come_and_go_leave_nothing_behind() {
+fn removed_handlers_leave_nothing_behind() {
     let store = Indexer::builder(KeyFunc::custom(NoMeta, |key: &String| Ok(key.clone()))).build();
-    let known: Arc<dyn Known<String>> = Arc::new(store.expect("it has no indexes").reader());
+    let known: Arc<dyn Known<String>> = Arc::new(store.expect("a store without indexes").reader());
     let distributor = Distributor::new(known.clone(), 1);
     for _ in 0..100 {
         let feed = Feed::new(
@@ -23,7 +23,7 @@ fn handlers_that_come_and_go_leave_nothing_behind() {
         let feed = Arc::new(feed);
         assert!(distributor.add(&feed));
         distributor.remove(&feed);
-        assert!(!feed.state().borrow().has_ended, "its call runs still");
+        assert!(!feed.state().borrow().has_ended, "its call still runs");
         feed.has_ended();
     }
     assert!(distributor.feeds().is_empty());

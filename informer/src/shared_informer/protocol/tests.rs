@@ -1,6 +1,6 @@
-//! The protocol in any order of its steps: workers that begin, store, tell one handler after the
-//! other and end; handlers that come, walk and take. Each step is what runs under one lock, so an
-//! order of steps is a schedule of threads.
+//! The protocol with its steps in random order: workers begin, store, deliver to one handler after
+//! the other, and end; handlers are added, walk and take. Each step is the code that runs under
+//! one lock, so an order of steps is a schedule of threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,12 @@ type Object = (u8, u32);
 #[derive(Clone, Debug)]
 enum Op {
     Come(Buffer),
-    /// A worker takes a change of a key in hand; what it is to be stored as is a matter of chance.
+    /// A worker begins with a change of a key. A random choice decides whether it stores or
+    /// deletes it.
     Begin(usize, u8, bool),
-    /// The first worker takes all of them in hand.
+    /// The first worker begins with all keys.
     BeginAll(Vec<(u8, bool)>),
-    /// A worker goes one step on.
+    /// A worker makes one more step.
     Work(usize),
     Take(usize),
     Resync(usize),
@@ -46,25 +47,26 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a worker has still to do.
+/// The remaining work of a worker.
 struct Job {
     key: Option<Arc<str>>,
-    /// Keys to be changed, and whether to something.
+    /// The keys to change, and whether each is stored or deleted.
     changes: Vec<(u8, bool)>,
-    /// Stored, and to be told.
+    /// The stored changes that are not yet delivered.
     stored: Vec<Step<Object>>,
-    /// What is told now, and who is told it next.
+    /// The change that is being delivered, and the next handler to get it.
     telling: Option<(Step<Object>, std::ops::Range<usize>)>,
-    /// Who is to settle, at the end.
+    /// The handlers to settle at the end.
     settling: Option<std::ops::Range<usize>>,
 }
 
 struct Handler {
     intake: Intake<Object>,
     told: BTreeMap<u8, u32>,
-    /// Stored since before it came, and not told yet: what is initial to it.
+    /// The keys that were stored when the handler was added and are not yet delivered: its initial
+    /// ones.
     initial: BTreeSet<u8>,
-    /// Keys told since a resync has begun.
+    /// The keys notified since the current resync began.
     anew: Option<BTreeSet<u8>>,
 }
 
@@ -81,8 +83,8 @@ impl World {
         let store =
             Indexer::builder(KeyFunc::custom(NoMeta, |object: &Object| Ok(object.0.to_string())))
                 .build();
-        let store = store.expect("it has no indexes");
-        (0..KEYS).step_by(2).for_each(|key| store.add(Arc::new((key, 0))).expect("it has a key"));
+        let store = store.expect("a store without indexes");
+        (0..KEYS).step_by(2).for_each(|key| store.add(Arc::new((key, 0))).expect("a key"));
         Self { store, desks: Desks::new(2), jobs: [None, None], handlers: Vec::new(), version: 0 }
     }
 
@@ -129,7 +131,7 @@ impl World {
             Some(Job { key, changes, stored: Vec::new(), telling: None, settling: None });
     }
 
-    /// One step: a handler is told, or the next change stored; or a handler is settled with.
+    /// Makes one step: delivers to one handler, stores the next change, or settles one handler.
     fn work(&mut self, worker: usize) {
         let Some(mut job) = self.jobs[worker].take() else { return };
         let known = self.store.reader();
@@ -161,18 +163,18 @@ impl World {
         self.jobs[worker] = Some(job);
     }
 
-    /// Changes the store. Nothing: it is as it was.
+    /// Changes the store. Returns `None` if nothing changed.
     fn store(&mut self, key: u8, is_stored: bool) -> Option<Step<Object>> {
         self.version += 1;
         let name: Arc<str> = key.to_string().into();
         let told = self.store.get_by_key(&name);
         let object = Arc::new((key, self.version));
         let now = if is_stored {
-            self.store.add(object.clone()).expect("it has a key");
+            self.store.add(object.clone()).expect("a key");
             Now::Stored(object)
         } else {
             let last = DeltaObject::Object(told.clone()?);
-            self.store.delete(&*object).expect("it has a key");
+            self.store.delete(&*object).expect("a key");
             for handler in &mut self.handlers {
                 handler.initial.remove(&key);
             }
@@ -190,7 +192,7 @@ impl World {
         })
     }
 
-    /// A handler takes what is next. Whether there was something.
+    /// Takes the next notification of a handler. Returns whether there was one.
     fn take(&mut self, number: usize) -> bool {
         let Some(handler) = self.handlers.get_mut(number) else { return false };
         let next = handler.intake.take(&self.store.reader(), &self.desks, &mut Spent::default());
@@ -200,11 +202,11 @@ impl World {
             Some(Next::Stride) => {}
             Some(Next::ResyncBegins) => handler.anew = Some(BTreeSet::new()),
             Some(Next::ResyncEnds) => {
-                let anew = handler.anew.take().expect("it has begun");
+                let anew = handler.anew.take().expect("the resync has begun");
                 handler.told.retain(|key, _| anew.contains(key));
             }
             Some(Next::Step(step)) => {
-                let key = step.key.parse().expect("it is a number");
+                let key = step.key.parse().expect("a number");
                 assert!(
                     !handler.initial.remove(&key) || step.is_in_initial_list,
                     "{key} is told as if it were new"
@@ -221,7 +223,7 @@ impl World {
         true
     }
 
-    /// Everybody comes to an end.
+    /// Brings all workers and handlers to their end.
     fn finish(mut self) {
         for worker in [0, 1] {
             while self.jobs[worker].is_some() {
@@ -239,14 +241,15 @@ impl World {
 }
 
 impl Handler {
-    /// As after each step of it: it syncs with all that is initial told, or gone.
+    /// Checks the sync of the handler, as after each of its steps: it is synced once every initial
+    /// key is delivered or gone.
     fn syncs(&mut self) {
         if self.intake.syncs() {
             assert!(self.initial.is_empty(), "synced before it was told of {:?}", self.initial);
         }
     }
 
-    /// Every notification goes on from what was told before.
+    /// Checks that a notification follows from the previous ones.
     fn note(&mut self, notification: Notification<Object>) {
         match notification {
             Notification::Added { new, .. } => {
@@ -263,8 +266,8 @@ impl Handler {
                 );
             }
             Notification::Deleted { last, .. } => {
-                // Its last state may never have been told.
-                let (key, _) = **last.object().expect("it is no tombstone");
+                // The object's last state may never have been delivered.
+                let (key, _) = **last.object().expect("not a tombstone");
                 let was_told = self.told.remove(&key).is_some();
                 assert!(
                     was_told && self.anew.as_mut().is_none_or(|anew| anew.remove(&key)),
@@ -280,7 +283,7 @@ impl Handler {
 
 proptest! {
     #[test]
-    fn every_handler_is_told_each_change_once_and_ends_with_what_is_stored(
+    fn every_handler_gets_each_change_once_and_ends_with_the_stored_state(
         ops in prop::collection::vec(op(), 0..600)
     ) {
         let mut world = World::new();
@@ -291,17 +294,17 @@ proptest! {
     }
 }
 
-/// Who changes what it was told at once has always as much waiting: its walk has a turn for each
-/// stride of what it is told, no more and no fewer.
+/// Changing each delivered key at once keeps the number of buffered notifications constant. The
+/// walk gets exactly one turn per stride of delivered notifications.
 #[test]
-fn a_walk_takes_turns_with_what_waits() {
+fn walk_alternates_with_buffered_notifications() {
     const OBJECTS: usize = 2_000;
     let store = Indexer::builder(KeyFunc::custom(NoMeta, |object: &(usize, usize)| {
         Ok(object.0.to_string())
     }))
     .build();
-    let store = store.expect("it has no indexes");
-    (0..OBJECTS).for_each(|key| store.add(Arc::new((key, 0))).expect("it has a key"));
+    let store = store.expect("a store without indexes");
+    (0..OBJECTS).for_each(|key| store.add(Arc::new((key, 0))).expect("a key"));
     let (known, desks, mut spent) = (store.reader(), Desks::new(1), Spent::default());
     let mut intake = Intake::new(Buffer::Compress);
     let (mut taken, most) = (0, (OBJECTS / STRIDE + 2) * STRIDE);
@@ -313,7 +316,7 @@ fn a_walk_takes_turns_with_what_waits() {
         };
         taken += 1;
         let now = Arc::new((old.0, taken));
-        store.add(now.clone()).expect("it has a key");
+        store.add(now.clone()).expect("a key");
         let (told, now, since) = (Some(old), Now::Stored(now), Instant::now());
         let cause = Cause::Watch;
         let step =

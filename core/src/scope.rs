@@ -23,15 +23,15 @@ pub struct KeyScope {
 }
 
 impl KeyScope {
-    /// The keys `name/…`. The queue must have keys by
+    /// Creates a scope of the keys `name/…`. The queue must have keys by
     /// [`KeyFunc::meta_namespace`](crate::KeyFunc::meta_namespace).
     pub fn namespace(name: impl Into<String>) -> Self {
         Self { name: name.into().into(), contains: None }
     }
 
-    /// The keys that `contains` accepts. It must give the same answer for the same key; it runs
-    /// with no lock held. `name` identifies the scope in errors, and two scopes of a queue have
-    /// different names.
+    /// Creates a scope of the keys that `contains` accepts. The predicate must return the same
+    /// answer for the same key, and runs with no lock held. `name` identifies the scope in errors,
+    /// and two scopes of a queue have different names.
     pub fn keys(
         name: impl Into<String>,
         contains: impl Fn(&str) -> bool + Send + Sync + 'static,
@@ -84,7 +84,7 @@ struct Registered {
 }
 
 impl ScopeId {
-    /// The namespace, or the name that was given to [`KeyScope::keys`].
+    /// Returns the namespace, or the name that was given to [`KeyScope::keys`].
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.scope.name()
@@ -94,7 +94,7 @@ impl ScopeId {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The generation of the open relist, 0 if there is none.
+    /// Returns the generation of the open relist, 0 if there is none.
     pub(crate) fn current(&self) -> u32 {
         // Acquire, paired with `set_current`: a relist that is over pushes nothing more.
         self.0.current.load(Ordering::Acquire)
@@ -140,7 +140,7 @@ impl Within {
         Err(refused(key.to_owned(), self.scope.name().to_owned()))
     }
 
-    /// Whether no predicate has to be asked.
+    /// Returns whether the scope can be checked without calling a predicate.
     pub(crate) fn is_plain(&self) -> bool {
         self.scope.0.scope.is_namespace() && self.rivals.is_empty()
     }
@@ -195,27 +195,27 @@ impl Scopes {
         self.0.iter().find(|entry| entry.id.is(id))
     }
 
-    /// The keys of a relist of that scope. `None` if the scope is not of this queue, or was
-    /// removed.
+    /// Returns the keys of a relist of that scope, or `None` if the scope is not of this queue, or
+    /// was removed.
     pub(crate) fn within(&self, id: &ScopeId) -> Option<Within> {
         let mut rivals = self.rivals(&self.get(id)?.id.0.scope);
         rivals.retain(|other| !other.is(id));
         Some(Within { scope: id.clone(), rivals })
     }
 
-    /// The scopes that may have a key in common with `scope`: all if it has a predicate, else those
-    /// that have one.
+    /// Returns the scopes that may have a key in common with `scope`: all if it has a predicate,
+    /// otherwise those that have one.
     pub(crate) fn rivals(&self, scope: &KeyScope) -> Vec<ScopeId> {
         let may_overlap = |other: &&ScopeId| !scope.is_namespace() || !other.0.scope.is_namespace();
         self.0.iter().map(|entry| &entry.id).filter(may_overlap).cloned().collect()
     }
 
-    /// The newest generation of an open relist, 0 if there is none.
+    /// Returns the newest generation of an open relist, 0 if there is none.
     pub(crate) fn newest_open(&self) -> u32 {
         self.0.iter().map(|entry| entry.id.current()).max().unwrap_or(0)
     }
 
-    /// Whether a relist of the scope is of the initial population.
+    /// Returns whether a relist of the scope belongs to the initial population.
     pub(crate) fn is_awaited(&self, id: &ScopeId) -> bool {
         self.get(id).is_some_and(|entry| entry.is_awaited)
     }
@@ -251,20 +251,20 @@ impl Scopes {
         !self.0.iter().any(|entry| entry.is_awaited)
     }
 
-    /// Up to where everything in the scope was offered.
+    /// Returns the point up to which every change in the scope was offered.
     pub(crate) fn reached(&mut self, id: &ScopeId) -> Option<&mut Option<Point>> {
         self.find(id).map(|entry| &mut entry.reached)
     }
 
-    /// Up to where everything in every scope was offered. A waived scope does not count before its
-    /// first list.
+    /// Returns the point up to which every change in every scope was offered. A waived scope does
+    /// not count before its first list.
     pub(crate) fn least(&self) -> Option<Point> {
         let counting = self.0.iter().filter(|entry| !entry.is_waived);
         counting.map(|entry| entry.reached.as_ref()).min()?.cloned()
     }
 
-    /// The least version of the scopes' last lists; `None` while a scope has none, or one that is
-    /// no number.
+    /// Returns the least version of the scopes' last lists, or `None` while a scope has none, or
+    /// one that is not a number.
     pub(crate) fn least_version(&self) -> Option<String> {
         let counting = self.0.iter().filter(|entry| !entry.is_waived);
         let versions = counting.map(|entry| ResourceVersion::parse(entry.version.as_deref()?));
@@ -275,7 +275,7 @@ impl Scopes {
 /// The behaviour of a mutant (`engine/sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 impl Scopes {
-    /// `GreatestScopeApplies`.
+    /// Contains the defect `GreatestScopeApplies`.
     pub(crate) fn greatest(&self) -> Option<Point> {
         self.0.iter().filter_map(|entry| entry.reached.clone()).max()
     }

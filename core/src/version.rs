@@ -16,7 +16,7 @@ use std::fmt;
 pub struct ResourceVersion(Box<str>);
 
 impl ResourceVersion {
-    /// The least one, which names no state.
+    /// Returns the least version, which names no state.
     pub(crate) fn zero() -> Self {
         Self(Box::default())
     }

@@ -1,4 +1,4 @@
-//! What a model is, and its exploration: every schedule of its threads, and every value that a
+//! Models, and their exploration: every schedule of its threads, and every value that a
 //! load may return.
 //!
 //! A model that explores nothing would pass. Each model therefore states the least number of

@@ -18,7 +18,7 @@ const DEPTH: usize = 4;
 /// Runs deltafifo's threads under random schedules.
 #[derive(clap::Parser)]
 pub struct Arguments {
-    /// Whose threads to run
+    /// The subject whose threads run
     #[arg(value_enum, default_value = "queue")]
     subject: Subject,
     /// Schedules of each scheduler

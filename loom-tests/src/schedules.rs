@@ -43,7 +43,7 @@ struct Key {
     offered: Vec<Step>,
     /// Without the changes that relists brought to a producer's key.
     handled: Vec<Step>,
-    /// The last handled change, whoever made it.
+    /// The last handled change, by any thread.
     last: Option<Step>,
     exclusive: StdArc<Exclusive>,
 }

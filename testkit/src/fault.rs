@@ -76,7 +76,7 @@ impl Fault {
         Self::new(Kind::Refused)
     }
 
-    /// Never answers.
+    /// Leaves the request without an answer, forever.
     pub fn silence() -> Self {
         Self::new(Kind::Silence)
     }

@@ -56,8 +56,9 @@ impl Resource {
         Self::core("Node", "nodes", Scope::Cluster)
     }
 
-    /// Returns `v1` namespaces, which are in no namespace themselves. The server does not know that
-    /// other objects lie in them: a namespace need not exist, and may be deleted with objects in it.
+    /// Returns the resource of `v1` namespaces, which are in no namespace themselves. The server
+    /// does not check that namespaces exist: an object may be in one that does not exist or was
+    /// deleted.
     #[must_use]
     pub fn namespaces() -> Self {
         Self::core("Namespace", "namespaces", Scope::Cluster)

@@ -263,7 +263,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         Some(Ok(taken))
     }
 
-    /// Ends a handler: an object that arrived for its key meanwhile can now be popped.
+    /// Ends a handler. An object that arrived for its key during it can now be popped.
     fn end(&self, taken: &HeapEntry<T>) {
         let mut notify = self.events.notify();
         let mut state = self.state.lock();

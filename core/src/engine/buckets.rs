@@ -13,8 +13,8 @@ use crate::engine::release::release;
 use crate::engine::slot::prefetch;
 
 const WIDTH: usize = 7;
-/// A bucket that so many entries have passed no longer counts: lookups continue beyond it until
-/// the map is rebuilt.
+/// The count of a bucket that too many entries have passed to be counted: lookups continue beyond
+/// it until the map is rebuilt.
 const UNCOUNTED: u8 = u8::MAX;
 const EMPTY: u8 = 0;
 /// A map with so few buckets does not shrink.
@@ -207,7 +207,8 @@ impl<E: Entry> Buckets<E> {
         }
     }
 
-    /// How many buckets hold so many entries: at most three quarters of the places are ever taken.
+    /// Returns the number of buckets for this many entries, at most three quarters of whose places
+    /// are taken.
     fn count_for(entries: usize) -> usize {
         (entries * 4).div_ceil(WIDTH * 3).next_power_of_two()
     }
@@ -225,7 +226,7 @@ impl<E: Entry> Buckets<E> {
         }
     }
 
-    /// Moves all entries into so many buckets, a power of two.
+    /// Moves all entries into this many buckets, a power of two.
     fn rebuild(&mut self, count: usize, rehash: impl Fn(&E) -> u64) {
         let mut old = Self { buckets: (0..count).map(|_| Bucket::new()).collect(), len: 0 };
         std::mem::swap(self, &mut old);

@@ -9,7 +9,7 @@ pub(crate) struct Shard<T> {
 }
 
 impl<T> Entry for SlotOwner<T> {
-    /// The hash is computed from the key, in the slot.
+    /// Prefetches the slot, because the hash is computed from the key in it.
     fn prefetch(&self) {
         prefetch::<Slot<T>>(&raw const **self);
     }

@@ -90,7 +90,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// [`try_pop`](Self::try_pop) in a queue that tracks the applied version.
+    /// Pops like [`try_pop`](Self::try_pop), in a queue that tracks the applied version.
     #[cold] // Others do not pay for the code of it.
     pub(super) fn try_pop_held(&self) -> Option<Popped<'_, T, M>> {
         loop {

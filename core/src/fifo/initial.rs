@@ -3,11 +3,11 @@
 //!
 //! | phase | meaning | left by |
 //! | --- | --- | --- |
-//! | `UNPOPULATED` | nothing has come | an add (`SYNCED`); the first relist's begin (`CLAIMED`) |
+//! | `UNPOPULATED` | nothing was offered | an add (`SYNCED`); the first relist's begin (`CLAIMED`) |
 //! | `CLAIMED` | a first relist is open | commit (`DRAINING`); abandon (`UNPOPULATED`); an add (`TOUCHED`) |
-//! | `TOUCHED` | the same, and something else was offered meanwhile | commit (`DRAINING`); abandon (`SYNCED`) |
+//! | `TOUCHED` | a first relist is open, and something else was offered | commit (`DRAINING`); abandon (`SYNCED`) |
 //! | `DRAINING` | the first relist is committed, its items are not all handled | the last of them (`SYNCED`) |
-//! | `SYNCED` | done, for ever | nobody |
+//! | `SYNCED` | done, permanently | nothing |
 //!
 //! A delta of the initial population carries a mark; `outstanding` counts the marks until their
 //! handlers have ended. The count is exact and never reset, not even by an abandoned relist; it
@@ -147,7 +147,8 @@ impl Initial {
         self.advance(|phase| (phase == DRAINING).then_some(SYNCED))
     }
 
-    /// Returns whether an item that is taken now, with so many marks, belongs to the initial list.
+    /// Returns whether an item that is taken now, with this number of marks, belongs to the
+    /// initial list.
     pub(crate) fn is_initial(&self, marks: usize) -> bool {
         match self.phase() {
             UNPOPULATED | CLAIMED => true,

@@ -194,8 +194,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         (threads, PIECE * threads)
     }
 
-    /// The first step: computes keys and hashes, runs the transformer, and divides the entries by
-    /// the thread of their shard.
+    /// Runs the first step: computes keys and hashes, runs the transformer, and divides the
+    /// entries by the thread of their shard.
     fn key_piece(&self, join: &Join<'_>, piece: &mut Piece<T>) {
         let (keys, table) = (&self.core.keys, &self.core.table);
         let Piece { objects, first, arena, entries, refused } = piece;
@@ -256,8 +256,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// The second step, for the shards of one thread: piece by piece, so that every key keeps its
-    /// list order.
+    /// Runs the second step, for the shards of one thread: piece by piece, so that every key keeps
+    /// its list order.
     fn join_share(&self, join: &Join<'_>, share: &mut Share<'_, T, M>, arenas: &[&str]) {
         let Share { entries, order, queued } = share;
         for (entries, arena) in entries.iter_mut().zip(arenas) {
@@ -443,7 +443,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         changed
     }
 
-    /// The third step: queues the slots that have become pending, in list order.
+    /// Runs the third step: queues the slots that have become pending, in list order.
     fn publish_in_order(
         &self,
         lane: Lane,
@@ -602,7 +602,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Share<'f, T, M> {
     }
 }
 
-/// Reserved on top, because shards and parts of a page are not filled evenly.
+/// Adds an eighth to a size, because shards and parts of a page are not filled evenly.
 fn with_slack(size: usize) -> usize {
     size + size / 8
 }

@@ -347,9 +347,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// [`ready`](DeltaFifo::ready) waits while `deltas` or more are pending. Without a mark the
-    /// queue is unbounded: a key whose handler is stuck grows by one delta per offer. A mark of 0
-    /// counts as 1.
+    /// Sets the number of pending deltas at which [`ready`](DeltaFifo::ready) waits. Without a
+    /// mark the queue is unbounded: a key whose handler is stuck grows by one delta per offer. A
+    /// mark of 0 counts as 1.
     pub fn high_water(mut self, deltas: usize) -> Self {
         self.fifo.depth = Depth::new(Some(deltas));
         self

@@ -221,7 +221,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if open != 0 {
             slot.stamp(open);
         }
-        // A hold as a handler has one, for what other threads push meanwhile. It is released last.
+        // A hold as a handler has one, for the deltas that other threads push. It is released
+        // last.
         let asks = missing == Missing::Ask;
         let held = if asks { mutant!(ClaimHoldsNothing => None; self.hold()) } else { None };
         let asking = if asks { slot.claim() } else { None };

@@ -241,7 +241,7 @@ pub enum Change<'a, T> {
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
-    /// Whether marks of the initial population end with this item.
+    /// Returns whether marks of the initial population end with this item.
     #[inline]
     pub(super) fn is_marked(&self) -> bool {
         self.marks > 0
@@ -254,7 +254,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.batch = Some(batch.clone());
     }
 
-    /// The deltas that go back to the queue.
+    /// Returns the deltas that go back to the queue, if any.
     #[cold]
     fn front(&mut self) -> Option<Pending<T>> {
         let deltas = std::mem::take(&mut self.deltas);
@@ -313,19 +313,19 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
             .unwrap_or_else(|| unreachable!("only end takes the slot, and it consumes the guard"))
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> &str {
         self.running().key()
     }
 
-    /// The deltas of the key, oldest first. Empty after [`apply`](Self::apply).
+    /// Returns the deltas of the key, oldest first. Empty after [`apply`](Self::apply).
     #[must_use]
     pub fn deltas(&self) -> &Deltas<T> {
         &self.deltas
     }
 
-    /// Whether this item belongs to the initial population (client-go `isInInitialList`).
+    /// Returns whether this item belongs to the initial population (client-go `isInInitialList`).
     #[must_use]
     pub fn is_in_initial_list(&self) -> bool {
         self.is_initial
@@ -363,7 +363,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.verdict = Verdict::PutBack;
     }
 
-    /// Handled.
+    /// Settles the item as handled.
     pub fn done(self) {
         self.end();
     }

@@ -22,7 +22,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// `running` is called with the keys whose handlers run.
+    /// Queues a Sync for every known idle key, and calls `running` with the keys whose handlers
+    /// run.
     fn resync_slots(&self, mut running: impl FnMut(&str)) {
         let mut idle = Vec::new();
         // Covers the keys that are queued at the end.

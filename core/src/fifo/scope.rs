@@ -66,7 +66,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         last.scopes.add(scope, || self.initial.claim())
     }
 
-    /// All keys that are known or pending, copied shard by shard.
+    /// Returns all keys that are known or pending, copied shard by shard.
     fn keys(&self) -> impl Iterator<Item = String> {
         let elsewhere = match &self.known {
             Known::Elsewhere { objects, .. } => objects.list_keys(),
@@ -122,8 +122,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Removes a scope: a deletion is queued for each of its keys that is known or pending, as by
-    /// the commit of an empty relist, and an open relist of it is superseded. Stop what feeds the
-    /// scope first: a key that is offered meanwhile may stay. O(known).
+    /// the commit of an empty relist, and an open relist of it is superseded. Stop the scope's
+    /// producers first: a key that is offered during the removal may stay. O(known).
     ///
     /// # Errors
     /// [`RelistError::UnknownScope`] if it was removed before; [`RelistError::Exhausted`]. Nothing

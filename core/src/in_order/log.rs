@@ -119,7 +119,7 @@ impl<T> Log<T> {
         }
     }
 
-    /// Notified when there is an event to take, or nothing to wait for.
+    /// Returns the event that is notified when there is an event to take, or nothing to wait for.
     pub(super) fn ready(&self) -> &Event {
         &self.ready
     }

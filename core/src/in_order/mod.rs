@@ -251,9 +251,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
         self
     }
 
-    /// [`ready`](InOrderFifo::ready) waits while this much or more is
-    /// [pending](InOrderFifo::pending). Without a mark the queue is unbounded. A mark of 0 counts
-    /// as 1.
+    /// Sets the number of [pending](InOrderFifo::pending) events at which
+    /// [`ready`](InOrderFifo::ready) waits. Without a mark the queue is unbounded. A mark of 0
+    /// counts as 1.
     pub fn high_water(mut self, mark: usize) -> Self {
         self.fifo.depth = Depth::new(Some(mark));
         self

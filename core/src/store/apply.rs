@@ -327,8 +327,8 @@ mod defects {
     use super::{Arc, Core, List, Meta, Plan, RunningSlot, Swapped};
 
     impl<T, M: Meta<T>> Core<T, M> {
-        /// `OldValuesLeftLate`: for a moment an index returns the new object under values that it
-        /// does not have.
+        /// Contains the defect `OldValuesLeftLate`: for a moment an index returns the new object
+        /// under values that it does not have.
         pub(super) fn carry_out_late(
             &self,
             list: &List<T>,

@@ -130,8 +130,8 @@ mod tests {
     use crate::engine::sync::Arc;
     use crate::{Indexers, KeyFunc, NoMeta};
 
-    /// A leftover entry would keep the slot alive, and the writer's next plan would not find its own
-    /// entries.
+    /// A leftover entry would keep the slot alive, and the writer's next plan would not find its
+    /// own entries.
     #[test]
     fn writer_adds_nothing_to_an_index_whose_build_failed() {
         let core =

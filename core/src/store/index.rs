@@ -68,7 +68,7 @@ impl<T> Index<T> {
     }
 }
 
-/// A shard keeps room for at least so many values.
+/// A shard keeps room for at least this many values.
 const LEAST_ROOM: usize = 64;
 
 type Shard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;

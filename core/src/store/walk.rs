@@ -7,9 +7,10 @@ use crate::engine::buckets::Cursor;
 use crate::engine::sync::Arc;
 use crate::engine::table::Table;
 
-/// How often a step passes so many places as it is to find objects. Every second place has an
-/// object, unless room was made for a relist that has not come yet, or many objects were deleted.
-const LOOKS: usize = 4;
+/// The largest number of passes in a step, each over as many places as objects are still to be
+/// found. Every second place has an object, unless room was reserved for a relist, or many objects
+/// were deleted.
+const PASSES: usize = 4;
 
 /// Where a [walk](IndexReader::walk) goes on. The default is its beginning.
 #[derive(Clone, Copy, Default)]
@@ -58,15 +59,15 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         let (table, most) = (&self.core.table, most.max(1));
         let (mut objects, mut at) = (Vec::new(), from);
         // A step through a table that is nearly empty must not take long.
-        let mut looks = LOOKS;
-        while at.shard < table.shards().len() && objects.len() < most && looks > 0 {
+        let mut passes = PASSES;
+        while at.shard < table.shards().len() && objects.len() < most && passes > 0 {
             let room = most - objects.len();
             let next = table.walk(at.shard, at.cursor, room, |slot, _| {
                 objects.extend(slot.known().map(|object| (slot.key().into(), object)));
             });
             at = match next {
                 Some(cursor) => {
-                    looks -= 1;
+                    passes -= 1;
                     WalkPosition { cursor, ..at }
                 }
                 None => WalkPosition { shard: at.shard + 1, cursor: Cursor::default() },

@@ -6,7 +6,6 @@
 //! only events that were given back are handled twice; turns never overlap; notifications form a
 //! chain, so that the old object of each is the new object of the previous one; no reader goes
 //! back in time; and at the end the store equals the notifications.
-//! what was told.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;

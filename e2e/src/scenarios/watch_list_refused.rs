@@ -11,14 +11,14 @@ use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::writer::Write;
 
-/// The API server answers that the request is invalid.
+/// Tests an API server that answers that the request is invalid.
 pub async fn by_gate(setting: &Setting) -> Ended {
     let arguments = vec!["--feature-gates=WatchList=false"];
     falls_back(setting, Options { arguments, etcd: None }, Fault::Status(422)).await
 }
 
-/// etcd 3.4 cannot report the progress of a watch, which the API server treats as an internal
-/// error.
+/// Tests etcd 3.4, which cannot report the progress of a watch; the API server treats that as an
+/// internal error.
 pub async fn by_etcd34(setting: &Setting) -> Ended {
     match setting.etcd34.clone() {
         Some(etcd) => {

@@ -171,7 +171,7 @@ pub fn items(items: impl IntoIterator<Item = Bytes>) -> Result<Listed, RequestEr
     Ok(Listed::Items(items.into_iter().collect()))
 }
 
-/// A list of one page.
+/// Returns a list of one page.
 pub fn list(
     version: u32,
     objects: impl IntoIterator<Item = Bytes>,
@@ -192,7 +192,7 @@ pub fn bookmark(version: u32, ends_initial_events: bool) -> Result<RawEvent, Req
     event(EventType::Bookmark, serde_json::json!({ "metadata": metadata }).to_string().into())
 }
 
-/// These and, once the target has taken them in, an answer that breaks off.
+/// Returns an answer with these parts that breaks once the target has received them.
 pub fn cut<T: Send + 'static>(
     parts: impl IntoIterator<Item = Result<T, RequestError>>,
 ) -> BoxStream<'static, Result<T, RequestError>> {

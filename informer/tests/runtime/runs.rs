@@ -76,7 +76,7 @@ async fn polling_task_calls_the_functions_and_another_runs_the_future() {
     assert_eq!((calls, policies.into_inner()), (2, 2));
 }
 
-/// Must compile; it is never called.
+/// Checks at compile time that the stream is `Send`. Never called.
 #[allow(dead_code)]
 fn a_controllers_stream_is_send(controller: Controller<ConfigMap>) -> impl Send {
     controller.run(

@@ -43,7 +43,7 @@ impl Visit for Shown {
 }
 
 impl Log {
-    /// A log of this thread, until the guard is dropped.
+    /// Returns a log of this thread's spans, which subscribes until the guard is dropped.
     fn listening() -> (Self, DefaultGuard) {
         let log = Self::default();
         let listens = set_default(tracing_subscriber::registry().with(log.clone()));

@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 
 use super::rig::{Builder, Informer, QUEUES, idle, run, value};
 
-/// Longer than any back-off, and than two requests that are given up as silent.
+/// Longer than any back-off, and than two requests that are abandoned as silent.
 const LONG: Duration = Duration::from_secs(600);
 
 fn server() -> ApiServer {
@@ -47,7 +47,7 @@ fn of<const N: usize>(names: [&str; N]) -> Namespaces {
     Namespaces::new(names).expect("valid names")
 }
 
-/// `key=value` of every stored object, in order.
+/// Returns `key=value` of every stored object, in order.
 fn stored(informer: &Informer) -> Vec<String> {
     let mut all = Vec::new();
     informer.store().for_each(|map| {

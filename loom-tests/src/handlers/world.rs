@@ -66,7 +66,7 @@ pub struct World {
     pub informer: SharedInformer<Object, Access>,
     /// A std lock, as in the logs.
     pub keys: Mutex<BTreeMap<&'static str, Key>>,
-    /// What is stored at the end, once that is known.
+    /// The objects stored at the end, once they are known.
     pub last: OnceLock<BTreeMap<&'static str, u64>>,
     pub errors: Arc<Mutex<Vec<String>>>,
     pub alive: Arc<()>,

@@ -307,8 +307,8 @@ fn synced_by_its_turn() -> String {
     shown
 }
 
-/// An event that is taken behind the first relist does not belong to the initial list, whoever
-/// takes it.
+/// An event that is taken behind the first relist does not belong to the initial list, on any
+/// thread.
 fn behind_the_initial_list() -> String {
     let fifo = bare();
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();

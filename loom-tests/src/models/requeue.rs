@@ -1,5 +1,5 @@
-//! Requeue against push: deltas that are put back come before those that arrived meanwhile, and
-//! none is lost.
+//! Requeue against push: deltas that are put back come before those that arrived during the
+//! handler, and none is lost.
 
 use deltafifo::{Delta, DeltaType, Deltas};
 

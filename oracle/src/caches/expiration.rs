@@ -178,8 +178,8 @@ impl Plain {
         Ok(age > most)
     }
 
-    /// Removes and omits an expired object. If the policy has replaced the object meanwhile, the
-    /// new one is judged.
+    /// Removes and omits an expired object. If the policy has replaced the object, the new one is
+    /// judged.
     fn get(&mut self, key: &str) -> Read<Option<Arc<Obj>>> {
         let Some((object, since)) = self.stored.get(key).cloned() else { return Ok(None) };
         if !self.has_expired(&object, since)? {

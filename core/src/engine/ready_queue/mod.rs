@@ -52,7 +52,7 @@ impl Lane {
     }
 }
 
-/// One in so many turns goes to the backlog, however many live events wait.
+/// One in this many turns goes to the backlog, however many live events wait.
 const TURNS: usize = 8;
 
 enum QueueEntry<T> {
@@ -369,7 +369,7 @@ mod defects {
     use super::{QueueEntry, ReadyQueue, Ticket, VecDeque};
 
     impl<T> ReadyQueue<T> {
-        /// `RunPublishedLate`: for a moment no thread can find the run.
+        /// Contains the defect `RunPublishedLate`: for a moment no thread can find the run.
         pub(super) fn try_pop_and_publish(&self) -> Option<Ticket<T>> {
             if let Some(slot) = self.head.lock().run.pop_front() {
                 return Some(slot);

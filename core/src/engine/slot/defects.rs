@@ -5,8 +5,8 @@ use super::known::Known;
 use crate::engine::sync::{Arc, Ordering};
 
 impl<T> Known<T> {
-    /// `KnownReadUnlocked`: the object can be released between reading the pointer and raising
-    /// the count.
+    /// Contains the defect `KnownReadUnlocked`: the object can be released between reading the
+    /// pointer and raising the count.
     pub(super) fn read_unlocked(&self) -> Option<Arc<T>> {
         let seen = self.object.load(Ordering::Acquire);
         // A step at which another thread may run. Relaxed: the value is not used.
@@ -20,8 +20,8 @@ impl<T> Known<T> {
 }
 
 impl<T> RunningSlot<T> {
-    /// `RetireFromEmpty`: the slot is idle for a moment, in which another consumer may retire it.
-    /// Returns `None` if another thread has taken the slot.
+    /// Contains the defect `RetireFromEmpty`: the slot is idle for a moment, in which another
+    /// consumer may retire it. Returns `None` if another thread has taken the slot.
     pub(crate) fn through_empty(self) -> Result<Option<Self>, Self> {
         let again = Self { slot: self.slot };
         self.idle()?;

@@ -312,7 +312,7 @@ impl<T> Word<T> {
         }
     }
 
-    /// Transition: list → RUNNING.
+    /// Takes the list of a queued slot. Transition: list → RUNNING.
     pub(super) fn take(&self) -> TakenDeltas<T> {
         let list = self.acquire_list(RUNNING, |word| {
             debug_assert_ne!(tag(word), 0, "a queued slot has pending deltas");
@@ -333,12 +333,12 @@ impl<T> Word<T> {
         }
     }
 
-    /// Transition: EMPTY → RUNNING.
+    /// Claims an idle slot. Transition: EMPTY → RUNNING.
     pub(super) fn claim(&self) -> bool {
         self.change(EMPTY, RUNNING).is_ok()
     }
 
-    /// Transition: list over RUNNING → RUNNING.
+    /// Takes the list that was pushed over a handler. Transition: list over RUNNING → RUNNING.
     pub(super) fn take_over(&self) -> Vec<Pending<T>> {
         let list = self.acquire_list(RUNNING, |_| true);
         // SAFETY: as in `take`; RUNNING alone is the empty list.
@@ -363,31 +363,32 @@ impl<T> Word<T> {
         }
     }
 
-    /// Transition: RUNNING → EMPTY.
+    /// Leaves the slot idle, unless something was pushed. Transition: RUNNING → EMPTY.
     pub(super) fn idle(&self) -> bool {
         mutant!(IdleIsStored => return self.word.swap(EMPTY, Ordering::AcqRel) != EMPTY);
         self.change(RUNNING, EMPTY).is_ok()
     }
 
-    /// Transition: RUNNING → list.
+    /// Puts deltas back, unless something was pushed. Transition: RUNNING → list.
     pub(super) fn requeue(&self, pending: Vec<Pending<T>>) -> Result<(), Vec<Pending<T>>> {
         let list = pending.into_iter().fold(EMPTY, |list, pending| link(pending, list));
         // SAFETY: the list was made right above and, since the change failed, never published.
         self.change(RUNNING, list).map(drop).map_err(|_| unsafe { unlink_all(list) })
     }
 
-    /// Transition: RUNNING → GONE.
+    /// Retires the slot, unless something was pushed. Transition: RUNNING → GONE.
     pub(super) fn retire(&self) -> bool {
         self.change(RUNNING, GONE).is_ok()
     }
 
-    /// Transition: EMPTY or GONE → GONE. After it no transition of this word succeeds.
+    /// Closes an idle slot, after which no transition of this word succeeds. Transition: EMPTY or
+    /// GONE → GONE.
     pub(super) fn close(&self) -> bool {
         self.change(EMPTY, GONE).is_ok() || self.word.load(Ordering::Acquire) == GONE
     }
 
-    /// Transition: list → PEEK → the same list. Copies the list and calls `meanwhile` while the
-    /// word is PEEK.
+    /// Copies the list and calls `meanwhile` while the word is PEEK. Transition: list → PEEK → the
+    /// same list.
     pub(super) fn peek<R>(&self, meanwhile: impl FnOnce() -> R) -> Option<(Vec<Pending<T>>, R)> {
         let sentinel = mutant!(PeekIsATake => RUNNING; PEEK);
         let mut tries = 0;

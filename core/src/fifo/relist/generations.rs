@@ -48,7 +48,7 @@ impl Last {
         Ok(self.generation)
     }
 
-    /// The keys and the generation of the next relist of a scope.
+    /// Returns the keys and the generation of the next relist of a scope.
     fn next_of(&mut self, scope: &ScopeId) -> Result<(Within, u32), Unbegun> {
         let unknown = || Unbegun::UnknownScope(scope.name().to_owned());
         let within = self.scopes.within(scope).ok_or_else(unknown)?;
@@ -62,7 +62,8 @@ impl Relists {
         Self { open: AtomicU32::new(0), last: Mutex::new(last) }
     }
 
-    /// The generation to stamp with, 0 if no relist is open. Read with the shard's lock held.
+    /// Returns the generation to stamp with, 0 if no relist is open. Called with the shard's lock
+    /// held.
     pub(in crate::fifo) fn open(&self) -> u32 {
         // Acquire, paired with `set_open`. An offer that still sees the state before a begin comes
         // before that relist.
@@ -174,8 +175,9 @@ impl Relists {
         Some(step(&mut last))
     }
 
-    /// Asked with a shard's lock held: what is then pushed under that lock comes before the first
-    /// object of a newer relist, if one begins in between (see `begin_replace`).
+    /// Returns whether a relist is current. Called with a shard's lock held: a push under that
+    /// lock comes before the first object of a newer relist, if one begins in between (see
+    /// `begin_replace`).
     pub(in crate::fifo) fn is_current(&self, generation: u32, within: Option<&Within>) -> bool {
         match within {
             None => self.open() == generation,

@@ -1,5 +1,5 @@
-//! Values by key, each for a limited time, and at most so many: the least recently used one is
-//! dropped.
+//! Values by key, each for a limited time, and a limited number of them: the least recently used
+//! one is dropped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -65,7 +65,7 @@ impl<V> Recent<V> {
         self.entries.insert(key.to_owned(), Entry { value, until, last_use: self.uses });
     }
 
-    /// O(log n).
+    /// Removes the value of a key. O(log n).
     pub(super) fn remove(&mut self, key: &str) -> Option<V> {
         let entry = self.entries.remove(key)?;
         self.by_use.remove(&entry.last_use);

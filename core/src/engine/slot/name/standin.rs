@@ -17,12 +17,12 @@ impl Name {
         &self.key
     }
 
-    /// Relaxed, as in the shipped type: the slot's word orders it.
+    /// Returns the noted version. Relaxed, as in the shipped type: the slot's word orders it.
     pub(super) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Relaxed, as in `version`.
+    /// Notes a version. Relaxed, as in `version`.
     pub(super) fn note_version(&self, version: u64) {
         self.version.store(version, Ordering::Relaxed);
     }

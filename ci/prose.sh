@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks the prose that a machine can check: the length of lines, how sentences begin, and names
-# that CONTRIBUTING.md rules out. Files in `ci/prose-exceptions.txt` are left out: they are still to
-# be rewritten. A file there without a violation is an error, so the list only shrinks.
-# `prose.sh --all` prints every violation, of files in the list too.
+# Checks the prose that a machine can check: the length of lines, how sentences and the docs of
+# functions begin, and words and names that CONTRIBUTING.md rules out. Files in
+# `ci/prose-exceptions.txt` are left out: they are still to be rewritten. A file there without a
+# violation is an error, so the list only shrinks. `prose.sh --all` prints every violation, of files
+# in the list too.
 #
 # It does not prove that a sentence is true, or easy to read.
 set -euo pipefail
@@ -42,19 +43,36 @@ patterns() {
   }
   find_in "a sentence begins with What, Who, The same or Again" \
     "$sentence(What|Who|Whoever|Whose|The same|Again)\b[^?]*$"
+  find_in "told, so many, meanwhile, all the same, whoever or somebody" \
+    '(^|[^`[:alnum:]_])(told|so many|meanwhile|all the same|[Ww]hoever|[Ss]omebody)($|[^`[:alnum:]_])'
   find_in "\"who\" without a noun before it" \
     '\b(of|by|for|to|with|and|or|from|but|than) who(ever)?\b'
 }
 
+# Finds docs of functions whose first word does not end in -s, as a third-person verb does. Tests
+# and loom models are left out: their docs describe a scenario.
+function_docs() {
+  git ls-files -co --exclude-standard '*.rs' | grep -v '^loom-tests/src/models/' | xargs awk '
+    FNR == 1 { doc = ""; is_test = 0 }
+    /^ *\/\/\/( |$)/ { if (doc == "") { doc = $0; line = FNR }; next }
+    /^ *#\[(tokio::)?test/ { is_test = 1; next }
+    /^ *(#|\)\])/ { next }
+    /^ *(pub(\([a-z: ]*\))? )?(default )?(const )?(async )?(unsafe )?(extern "C" )?fn [a-z_]/ {
+      if (doc != "" && !is_test && doc !~ /^ *\/\/\/ ([A-Z][A-Za-z-]*s([ ,:.]|$)|# )/)
+        print FILENAME ":" line ": a function doc that does not begin with a third-person verb"
+    }
+    { doc = ""; is_test = 0 }'
+}
+
 names() {
   git ls-files -co --exclude-standard '*.rs' | xargs grep -nE \
-    '\b(struct|enum|trait|type|fn|mod|use) +([a-z_:]*::)?(Told|Taken|Spent|News|Said|Heard|strangers|unharmed)\b' |
+    '\b(struct|enum|trait|type|fn|mod|use) +([a-z_:]*::)?(Told|Taken|Spent|News|Said|Heard|Look|What|strangers|unharmed)\b' |
     sed -E 's|^([^:]*:[0-9]+):.*|\1: a name that CONTRIBUTING.md rules out|' || true
 }
 
 exceptions=ci/prose-exceptions.txt
 [[ ${1:-} == --all ]] && exceptions=/dev/null
-found=$({ long_lines; patterns; names; } | sort -t: -k1,1 -k2,2n)
+found=$({ long_lines; patterns; function_docs; names; } | sort -t: -k1,1 -k2,2n)
 excepted=$(grep -v '^#' "$exceptions" || true)
 report=$(awk -F: -v list="$excepted" -v name="$exceptions" '
   BEGIN { n = split(list, file, "\n"); for (i = 1; i <= n; i++) excepted[file[i]] = file[i] != "" }

@@ -1,33 +1,33 @@
-//! How bytes spell a setup and operations. Every byte means something and a cut-off end is left
-//! out, so that a fuzzer's changes stay small and no input is wasted; what is written is read back
-//! the same.
+//! Encodes a setup and operations as bytes. Every byte has a meaning and an incomplete end is
+//! ignored, so that a fuzzer's changes stay small and no input is wasted. Written bytes are read
+//! back unchanged.
 
 use crate::op::COUNT;
 use crate::{Known, Op, Place, Setup, Step, TransformKind, Verdict};
 
-/// A list's length takes three bits.
+/// The length of a list takes three bits.
 const LONGEST: usize = 7;
 /// Added to a step of the relist that is superseded: most steps are of the one that is open.
 const OLD: u8 = 0xe0;
 
-/// The byte of the places known at the start has two bits to spare.
+/// Flags in the byte of the places that are known at the start, which has two free bits.
 const SKIP: u8 = 0x40;
 const NOTIFY: u8 = 0x80;
 const PLACES: u8 = 0x3f;
-/// And the first byte one.
+/// A flag in the first byte, which has one free bit.
 const LANE: u8 = 0x08;
 
-/// Bytes on their way in.
+/// A reader of bytes.
 pub struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// All of `bytes`.
+    /// Creates a reader of all `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The next one.
+    /// Returns the next byte.
     #[allow(clippy::should_implement_trait, reason = "read one at a time by name, never walked")]
     pub fn next(&mut self) -> Option<u8> {
         let (&first, rest) = self.0.split_first()?;
@@ -37,11 +37,11 @@ impl<'a> Bytes<'a> {
 
     fn place(&mut self) -> Option<Place> {
         let place = self.next()? & 15;
-        // Most bytes name a key, one in sixteen an object without a name.
+        // Most bytes name a key, and one in sixteen an object without a name.
         Some(if place == Place::NAMELESS.0 { Place::NAMELESS } else { Place(place % COUNT) })
     }
 
-    /// A place that has a key.
+    /// Reads a position that has a key.
     fn keyed(&mut self) -> Option<Place> {
         Some(Place(self.next()? % COUNT))
     }
@@ -135,7 +135,7 @@ pub fn read(bytes: &[u8]) -> Option<(Setup, Vec<Op>)> {
     Some((setup, std::iter::from_fn(|| bytes.op()).collect()))
 }
 
-/// Spells a setup and operations. Lists longer than bytes can say are cut.
+/// Writes a setup and operations. Cuts lists that are too long for three bits.
 #[must_use]
 pub fn write(setup: &Setup, ops: &[Op]) -> Vec<u8> {
     let transform = match setup.transform {
@@ -214,7 +214,7 @@ fn write_places(places: &[Place], to: &mut Vec<u8>) {
     to.extend(places.iter().map(|place| place.0));
 }
 
-/// The length of a list that was cut to what bytes can say.
+/// Returns the length of a list that was cut to three bits.
 fn length<T>(list: &[T]) -> u8 {
     u8::try_from(list.len()).unwrap_or(u8::MAX)
 }

@@ -1,20 +1,20 @@
-//! What the engine is compared with, by property tests and by fuzzing alike: operations that both
-//! can make up, a model of client-go's `DeltaFIFO` written as plainly as it can be, and the engine
-//! and the model side by side.
+//! The oracle of the engine, for property tests and for fuzzing: operations that both can
+//! generate, a plain model of client-go's `DeltaFIFO`, and a comparison of the engine with the
+//! model.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! | --- | --- |
 //! | `model` | the plain queue, with a rule for keys whose handlers run |
-//! | `op`, `bytes` | operations on a few keys; how a fuzzer's bytes spell them |
-//! | `strategy` | the same operations for proptest (feature `strategies`) |
-//! | `pair` | the engine and the model side by side, with several handlers at once |
-//! | `indexed` | the indexer beside a map that is searched from end to end |
-//! | `keys` | keys of any text, in the queue and in the store |
-//! | `caches` | `Fifo`, `Heap` and the caches beside lists and maps that are searched from end to end |
-//! | `selectors` | label selectors beside a plain reading of their text, listers beside a filter |
-//! | `workqueue` | the work queue of `deltafifo-informer` beside a plain one (feature `workqueue`) |
-//! | `clock` | time that passes when a test says so |
-//! | `object`, `rig` | what the queues hold; a queue over any kind of known objects |
+//! | `op`, `bytes` | operations on a few keys, and their encoding as bytes for a fuzzer |
+//! | `strategy` | the operations for proptest (feature `strategies`) |
+//! | `pair` | the engine and the model side by side, with several concurrent handlers |
+//! | `indexed` | the indexer, compared with a map that is searched from end to end |
+//! | `keys` | keys of arbitrary text, in the queue and in the store |
+//! | `caches` | `Fifo`, `Heap` and the caches, compared with lists and maps that are searched from end to end |
+//! | `selectors` | label selectors compared with a plain parser, and listers with a filter |
+//! | `workqueue` | the work queue of `deltafifo-informer`, compared with a plain one (feature `workqueue`) |
+//! | `clock` | a clock that a test advances |
+//! | `object`, `rig` | the objects of the queues; a queue over any kind of known objects |
 #![forbid(unsafe_code)]
 
 mod bytes;

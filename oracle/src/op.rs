@@ -1,11 +1,12 @@
-//! Operations on a few keys: what proptest makes up, what a fuzzer's bytes spell, and what the
-//! vectors are turned into.
+//! Operations on a few keys. proptest generates them, a fuzzer's bytes spell them, and the vectors
+//! are converted to them.
 
 use std::sync::Arc;
 
 use crate::{Obj, nameless, obj};
 
-/// The keys: of cluster scope, of a namespace, and one too long for the cache line of its slot.
+/// The keys: cluster-scoped ones, namespaced ones, and one too long for the cache line of its
+/// slot.
 pub const KEYS: [&str; 6] = [
     "a",
     "b",
@@ -15,27 +16,27 @@ pub const KEYS: [&str; 6] = [
     "other-namespace/e",
 ];
 
-/// How many they are.
+/// The number of keys.
 pub(crate) const COUNT: u8 = {
     assert!(KEYS.len() == 6);
     6
 };
 
-/// A place in [`KEYS`]; any beyond is that of an object without a name.
+/// A position in [`KEYS`]. Any position beyond is an object without a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(pub u8);
 
 impl Place {
-    /// The place of an object without a name.
+    /// The position of an object without a name.
     pub const NAMELESS: Place = Place(15);
 
-    /// Its key, if it has one.
+    /// Returns its key, if it has one.
     #[must_use]
     pub fn key(self) -> Option<&'static str> {
         KEYS.get(usize::from(self.0)).copied()
     }
 
-    /// Its object, with the number `n`.
+    /// Returns its object, with the number `n`.
     #[must_use]
     pub fn object(self, n: u64) -> Arc<Obj> {
         self.key().map_or_else(nameless, |key| obj(key, n))
@@ -46,44 +47,44 @@ impl Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "options of a queue, each on or off")]
 pub struct Setup {
-    /// Which known objects there are; where all kinds are compared, all are.
+    /// The kind of known objects. Comparisons of all kinds ignore it.
     pub known: Known,
-    /// Whether a relist makes Replaced deltas.
+    /// Whether a relist emits Replaced deltas.
     pub emit_replaced: bool,
-    /// What a transformer does, where there is one.
+    /// The transformer.
     pub transform: TransformKind,
-    /// Which keys are known at the start: a bit for each place.
+    /// The keys that are known at the start: a bit for each position.
     pub known_places: u8,
-    /// Whether a relist leaves unchanged objects out.
+    /// Whether a relist skips unchanged objects.
     pub skip_unchanged: bool,
-    /// Whether it takes them anew all the same.
+    /// Whether skipped objects are delivered as well.
     pub notify_unchanged: bool,
-    /// Whether live events pass what a relist has queued: then only the order per key is compared.
+    /// Whether live events pass the backlog. Then only the order per key is compared.
     pub live_lane: bool,
 }
 
 impl Setup {
-    /// The places known at the start.
+    /// Returns the positions that are known at the start.
     pub fn known_places(self) -> impl Iterator<Item = Place> {
         (0..COUNT).filter(move |place| self.known_places >> place & 1 == 1).map(Place)
     }
 }
 
-/// Which known objects there are (the kinds of the vectors).
+/// A kind of known objects, as in the vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// None at all.
+    /// No known objects.
     None,
     /// A set that never changes.
     Static,
-    /// The set that popped deltas are applied to.
+    /// The store to which popped deltas are applied.
     Store,
 }
 
-/// What a transformer does (the kinds of the vectors).
+/// A transformer, as in the vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransformKind {
-    /// There is none.
+    /// No transformer.
     None,
     /// Changes the object.
     Tag,
@@ -91,29 +92,29 @@ pub enum TransformKind {
     Fail(Place),
 }
 
-/// How a handler ends.
+/// The end of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Brings the store up to date and succeeds.
+    /// Applies the item and succeeds.
     Apply,
-    /// Succeeds without that.
+    /// Succeeds without applying the item.
     Done,
     /// Fails.
     Fail,
-    /// Fails and asks for the deltas to be put back.
+    /// Fails and asks for a requeue.
     FailAndRetry,
     /// Panics.
     Panic,
-    /// Panics at the first change it is told of while it brings the store up to date.
+    /// Panics at the first change while it applies the item.
     ApplyAndPanic,
-    /// Asks for the deltas to be put back.
+    /// Requeues the deltas.
     Requeue,
-    /// Ends without a word, as a cancelled future does.
+    /// Drops the item without a verdict, as a cancelled future does.
     Drop,
 }
 
 impl Verdict {
-    /// All of them, as bytes count them.
+    /// All verdicts, in the order of their bytes.
     pub const ALL: [Verdict; 8] = [
         Verdict::Apply,
         Verdict::Done,
@@ -125,13 +126,13 @@ impl Verdict {
         Verdict::Drop,
     ];
 
-    /// Whether the deltas go back.
+    /// Returns whether the deltas are requeued.
     #[must_use]
     pub fn puts_back(self) -> bool {
         matches!(self, Verdict::FailAndRetry | Verdict::Requeue | Verdict::Drop)
     }
 
-    /// Whether they are applied.
+    /// Returns whether the item is applied.
     #[must_use]
     pub fn applies(self) -> bool {
         matches!(self, Verdict::Apply | Verdict::ApplyAndPanic)
@@ -141,21 +142,21 @@ impl Verdict {
 /// A step of a relist in pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Begins one, which supersedes the one that is open.
+    /// Begins a relist, which supersedes the open one.
     Begin,
     /// Offers a page.
     Page(Vec<Place>),
-    /// Asks which objects of a page are needed, and offers those.
+    /// Probes a page, and offers the needed objects.
     Probe(Vec<Place>),
     /// Counts a key as listed.
     Keep(Place),
-    /// Deletes a key, with the object.
+    /// Deletes a key with its object.
     Delete(Place),
     /// Deletes a key whose last state is unknown.
     DeleteTombstone(Place),
-    /// Commits it.
+    /// Commits the relist.
     Commit,
-    /// Abandons it.
+    /// Abandons the relist.
     Abandon,
 }
 
@@ -164,15 +165,15 @@ pub enum Step {
 pub enum Op {
     /// Offers a new object.
     Add(Place),
-    /// Offers a changed one.
+    /// Offers a changed object.
     Update(Place),
-    /// Offers a deletion, with the object.
+    /// Offers a deletion with the object.
     Delete(Place),
-    /// Offers a deletion that nobody saw, with or without an object.
+    /// Offers a tombstone, with or without an object.
     DeleteTombstone(Place, bool),
     /// Offers several changed objects at once.
     Batch(Vec<Place>),
-    /// A relist.
+    /// Runs a relist.
     Replace(Vec<Place>),
     /// A step of a relist in pieces.
     Relist(Step),
@@ -180,8 +181,8 @@ pub enum Op {
     OldRelist(Step),
     /// Sync for what is known.
     Resync,
-    /// Deltas as a whole. Kinds 0 to 4 are those of [`DeltaType`](deltafifo::DeltaType), 5 is a
-    /// tombstone.
+    /// Offers deltas as a whole. Kinds 0 to 4 are those of [`DeltaType`](deltafifo::DeltaType), 5
+    /// is a tombstone.
     AddIfNotPresent(Place, Vec<u8>),
     /// Closes the queue.
     Close,
@@ -189,12 +190,12 @@ pub enum Op {
     Pop(Verdict),
     /// Takes a key and holds it.
     Take,
-    /// Ends one of the handlers that are held, counted round.
+    /// Ends one of the held handlers; the number wraps around.
     End(u8, Verdict),
-    /// Takes several keys; what is left of an earlier batch goes back.
+    /// Takes several keys. The rest of an earlier batch is returned.
     TakeBatch(u8),
     /// Holds the next key of the batch.
     Next,
-    /// Gives the rest of the batch back.
+    /// Returns the rest of the batch.
     DropBatch,
 }

@@ -1,6 +1,6 @@
-//! The engine and the model side by side: every answer compared after each step, and the store at
-//! the end. Several handlers run at once, held by one thread and ended in any order, so that a run
-//! is the same every time.
+//! Runs the engine and the model side by side, and compares every answer after each step, and the
+//! store at the end. One thread holds several running handlers and ends them in any order, so
+//! every run is reproducible.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,7 +16,7 @@ use crate::{
 /// Runs `ops` on a queue of `mode` and on the model.
 ///
 /// # Panics
-/// When the two differ.
+/// Panics if the two differ.
 pub fn run(mode: Mode, setup: Setup, relist_threads: usize, ops: &[Op]) {
     let known: Vec<_> = setup.known_places().map(|place| place.object(0)).collect();
     let rig =
@@ -34,7 +34,8 @@ pub fn run(mode: Mode, setup: Setup, relist_threads: usize, ops: &[Op]) {
     for (number, op) in ops.iter().enumerate() {
         pair.step(op);
         pair.compare();
-        // Walks through the whole queue and store take most of a run's time.
+        // Comparing the whole queue and store takes most of the time of a run, so it is done at
+        // every eighth step.
         if number % 8 == 0 {
             pair.compare_walks();
         }
@@ -72,8 +73,8 @@ fn model(mode: Mode, setup: Setup, known: Vec<Arc<Obj>>) -> Model<Obj> {
     }
 }
 
-/// The key whose objects the transformer refuses. It changes none here: both sides are to hold the
-/// very same objects.
+/// Returns the key whose objects the transformer refuses. The transformer changes no object,
+/// because both sides must hold the identical objects.
 fn refused(setup: Setup) -> Option<&'static str> {
     match setup.transform {
         TransformKind::Fail(place) => place.key(),
@@ -99,10 +100,10 @@ fn key_of(object: &Obj) -> Option<String> {
 struct Pair<'f> {
     rig: &'f Rig,
     model: Model<Obj>,
-    /// Whether the order across keys is the model's. Else the model takes the keys that the engine
-    /// takes.
+    /// Whether the order across keys is the model's. Otherwise the model takes the keys that the
+    /// engine takes.
     keeps_order: bool,
-    /// Handlers that run, and what the model took for them.
+    /// The running handlers, and the items that the model took for them.
     held: Vec<(Guard<'f>, Taken<Obj>)>,
     batch: Option<(Batch<'f, Obj, ObjMeta>, VecDeque<String>)>,
     /// The last relist that was begun in pieces, and the one before it, each with its number in
@@ -114,10 +115,10 @@ struct Pair<'f> {
 }
 
 impl<'f> Pair<'f> {
-    /// A new object.
+    /// Creates a new object.
     fn object(&mut self, place: Place) -> Arc<Obj> {
         self.n += 1;
-        // Few versions, so that some objects are listed unchanged; one in four has none.
+        // Few versions, so that some objects are listed unchanged. One in four has none.
         let version =
             if self.n.is_multiple_of(4) { String::new() } else { (self.n % 4).to_string() };
         let object = versioned(place.key().unwrap_or_default(), self.n, &version);
@@ -155,8 +156,8 @@ impl<'f> Pair<'f> {
             Op::Batch(places) => {
                 let objects = self.list(places);
                 let offered = fifo.update_batch(objects.clone());
-                // A batch populates the queue also when its first object is refused, as an add
-                // that fails does.
+                // A batch populates the queue even if its first object is refused, as a failed add
+                // does.
                 if !objects.is_empty() {
                     let _ = self.model.update(crate::nameless());
                 }
@@ -223,7 +224,7 @@ impl<'f> Pair<'f> {
         }
     }
 
-    /// A delta as a user may give it.
+    /// Creates a delta as a caller of `add_if_not_present` would.
     fn delta(&mut self, place: Place, kind: u8) -> Delta<Obj> {
         let object = self.object(place);
         let kind = match kind {
@@ -347,12 +348,12 @@ impl<'f> Pair<'f> {
         self.model.end(taken, verdict.puts_back());
     }
 
-    /// The next key of both.
+    /// Takes the next key of both.
     fn take(&mut self) -> Option<(Guard<'f>, Taken<Obj>)> {
         let guard = self.rig.fifo.try_pop();
         let taken = match &guard {
             Some(guard) if !self.keeps_order => self.model.pop_key(guard.key()),
-            // What is left may all be in the batch.
+            // All remaining keys may be in the batch.
             None if !self.keeps_order && self.batch.is_some() => None,
             _ => self.model.pop(),
         };
@@ -401,8 +402,8 @@ impl<'f> Pair<'f> {
 
     fn compare(&self) {
         let (rig, model) = (self.rig, &self.model);
-        // The marks of a batch are settled together, so while one is about the engine may say so
-        // later.
+        // The marks of a batch are settled together, so the engine may report the sync later while
+        // there is a batch.
         assert!(
             self.batch.is_some() || rig.fifo.has_synced() || !model.has_synced(),
             "has_synced, too late"
@@ -448,7 +449,7 @@ impl<'f> Pair<'f> {
         }
     }
 
-    /// Ends what is held, handles the rest, and gives all objects that were made.
+    /// Ends all held handlers, handles the rest, and returns all objects that were created.
     fn finish(mut self) -> Vec<Weak<Obj>> {
         self.compare_walks();
         self.put_relist(0, None);
@@ -472,7 +473,7 @@ impl<'f> Pair<'f> {
     }
 }
 
-/// Both have the same, or nothing.
+/// Checks that both took the same item, or none.
 fn checked(guard: Option<Guard<'_>>, taken: Option<Taken<Obj>>) -> Option<(Guard<'_>, Taken<Obj>)> {
     match (guard, taken) {
         (Some(guard), Some(taken)) => {
@@ -486,7 +487,7 @@ fn checked(guard: Option<Guard<'_>>, taken: Option<Taken<Obj>>) -> Option<(Guard
     }
 }
 
-/// What was taken is what the model took.
+/// Checks that the taken items are equal.
 fn check(guard: &Guard<'_>, taken: &Taken<Obj>) {
     assert_eq!(guard.key(), taken.key);
     check_deltas(guard.deltas(), &taken.deltas);
@@ -498,7 +499,7 @@ fn check(guard: &Guard<'_>, taken: &Taken<Obj>) {
     );
 }
 
-/// Both hold the very same objects, so that nothing need be written out to compare them.
+/// Checks that both hold the identical objects, so that nothing is formatted to compare them.
 fn check_deltas(got: &[Delta<Obj>], want: &[Delta<Obj>]) {
     let same = |(got, want): (&Delta<Obj>, &Delta<Obj>)| {
         let objects = (got.object.object().map(Arc::as_ptr), want.object.object().map(Arc::as_ptr));
@@ -514,7 +515,8 @@ fn check_deltas(got: &[Delta<Obj>], want: &[Delta<Obj>]) {
     );
 }
 
-/// Panics without the hook, whose reports would fill the output and which ends a fuzzer's run.
+/// Panics without the panic hook, whose reports would fill the output and which would end a
+/// fuzzer's run.
 fn quiet_panic() {
     resume_unwind(Box::new("expected by this test"))
 }

@@ -1,4 +1,4 @@
-//! The operations for proptest, which makes them up by weight and shrinks what fails.
+//! The operations for proptest, which generates and shrinks them.
 
 use std::fmt::Debug;
 
@@ -8,15 +8,15 @@ use proptest::prelude::*;
 use crate::op::COUNT;
 use crate::{Known, Op, Place, Setup, Step, TransformKind, Verdict};
 
-/// How many cases: fewer under Miri. Nothing is written into the tree.
+/// Returns the configuration: fewer cases under Miri, and no files written into the tree.
 #[must_use]
 pub fn config() -> ProptestConfig {
     let usual = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     if cfg!(miri) { ProptestConfig { cases: 5, ..usual } } else { usual }
 }
 
-/// Fewer than `most` operations of a kind that is read [from bytes](crate::of_bytes), four for
-/// each.
+/// Generates fewer than `most` operations of a type that is read [from bytes](crate::of_bytes),
+/// four bytes each.
 pub fn of_bytes<Op: From<[u8; 4]> + Debug>(most: usize) -> impl Strategy<Value = Vec<Op>> {
     vec(any::<[u8; 4]>().prop_map(Op::from), 0..most)
 }
@@ -25,7 +25,7 @@ fn keyed() -> impl Strategy<Value = Place> + Clone {
     (0..COUNT).prop_map(Place)
 }
 
-/// Now and then an object without a name.
+/// Generates positions. Sometimes an object without a name.
 fn place() -> impl Strategy<Value = Place> + Clone {
     prop_oneof![12 => keyed(), 1 => Just(Place::NAMELESS)]
 }
@@ -34,7 +34,8 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     prop_oneof![8 => Just(Verdict::Apply), 8 => prop::sample::select(&Verdict::ALL[..])]
 }
 
-/// A step of a relist in pieces. It is begun as often as it is ended, and not often abandoned.
+/// Generates steps of a relist in pieces. Relists begin as often as they end, and are seldom
+/// abandoned.
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => Just(Step::Begin),
@@ -48,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One operation.
+/// Generates one operation.
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => place().prop_map(Op::Add),
@@ -87,7 +88,7 @@ pub fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     )
 }
 
-/// A way to build the queue.
+/// Generates settings of a queue.
 pub fn setup() -> impl Strategy<Value = Setup> {
     let known = prop::sample::select(&[Known::None, Known::Static, Known::Store][..]);
     let transform = prop_oneof![

@@ -1,6 +1,6 @@
-//! client-go's `DeltaFIFO` as plainly as it can be written: no locks, a map and a queue. What this
-//! project adds, for handlers that run outside any lock, is here as its rule says it: an operation
-//! on a key whose handler runs is written down, and done when the handler has ended.
+//! A plain model of client-go's `DeltaFIFO`: no locks, a map and a queue. It also has this
+//! project's rule for handlers that run without a lock: an operation on a key whose handler runs
+//! is recorded, and applied when the handler ends.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,21 +14,21 @@ mod relist;
 
 type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError>>;
 
-/// The plain queue. Its methods are those of the engine, by name.
+/// The plain queue. Its methods have the names of the engine's.
 pub struct Model<T> {
     key: fn(&T) -> Option<String>,
     transformer: Option<Transformer<T>>,
     listed_as: DeltaType,
-    /// `None`: there are no known objects at all.
+    /// `None` if the queue has no known objects.
     known: Option<BTreeMap<String, Arc<T>>>,
-    /// A key is here exactly when it is in `queue`, once, or in a batch that was taken.
+    /// A key is in this map exactly if it is in `queue`, once, or in a batch that was taken.
     items: BTreeMap<String, Vec<Delta<T>>>,
     queue: VecDeque<String>,
     running: BTreeMap<String, Running<T>>,
     initial: Initial,
-    /// Pending keys of the initial population.
+    /// The pending keys of the initial population.
     marked: BTreeSet<String>,
-    /// How many relists have begun.
+    /// The number of relists that have begun.
     relists: u32,
     open: Option<Open>,
     /// `None`: nothing is ever found unchanged.
@@ -36,15 +36,15 @@ pub struct Model<T> {
     closed: bool,
 }
 
-/// How far the initial population is.
+/// The phase of the initial population.
 #[derive(PartialEq, Eq)]
 enum Initial {
     Unpopulated,
     /// A first relist is open.
     Claimed,
-    /// The same, and something else was offered meanwhile.
+    /// A first relist is open, and something else was offered.
     Touched,
-    /// The first list is in; not all of it has been handled.
+    /// The first list is complete, and not all of its items are handled.
     Draining,
     Synced,
 }
@@ -52,33 +52,33 @@ enum Initial {
 /// A key whose handler runs.
 struct Running<T> {
     marked: bool,
-    /// What came meanwhile, oldest first.
+    /// The operations during the handler, oldest first.
     later: Vec<Later<T>>,
 }
 
 enum Later<T> {
-    /// An object; whether it is of the initial population.
+    /// An object, and whether it belongs to the initial population.
     Offered(Delta<T>, bool),
-    /// The same of a deletion.
+    /// A deletion, and whether it belongs to the initial population.
     Deleted(DeltaObject<T>, bool),
-    /// Not listed by a relist; whether that was the first.
+    /// A key that a relist did not list, and whether that was the first relist.
     Swept(bool),
     Resynced,
     IfNotPresent(Vec<Delta<T>>),
 }
 
-/// What a pop gives; its handler runs until [`Model::end`].
+/// The result of a pop. The handler runs until [`Model::end`].
 pub struct Taken<T> {
     /// The key.
     pub key: String,
-    /// What happened to it, oldest first.
+    /// The deltas, oldest first.
     pub deltas: Vec<Delta<T>>,
-    /// Whether it is of the initial population.
+    /// Whether the item belongs to the initial population.
     pub is_in_initial_list: bool,
 }
 
 impl<T> Model<T> {
-    /// An empty queue. `known`: what is known at the start, if there are known objects at all.
+    /// Creates an empty queue with these known objects, or with none at all.
     pub fn new(
         key: fn(&T) -> Option<String>,
         known: Option<Vec<Arc<T>>>,
@@ -102,7 +102,7 @@ impl<T> Model<T> {
         }
     }
 
-    /// Changes objects before they are queued.
+    /// Sets a transformer, which changes objects before they are queued.
     #[must_use]
     pub fn transformer(
         mut self,
@@ -112,26 +112,30 @@ impl<T> Model<T> {
         self
     }
 
-    /// Looks for unchanged objects, as the engine does in a store of its own.
+    /// Detects unchanged objects, as the engine does in its own store.
     #[must_use]
     pub fn unchanged(mut self, unchanged: Unchanged<T>) -> Self {
         self.unchanged = Some(unchanged);
         self
     }
 
-    /// The objects known under their keys.
+    /// Returns the known objects with their keys.
     pub fn known(&self) -> impl Iterator<Item = (&str, &Arc<T>)> {
         self.known.iter().flatten().map(|(key, object)| (key.as_str(), object))
     }
 
+    /// Offers an added object.
+    ///
     /// # Errors
-    /// No key, or the transformer failed.
+    /// The object has no key, or the transformer failed.
     pub fn add(&mut self, object: Arc<T>) -> Result<(), OfferError> {
         self.offer(DeltaType::Added, object)
     }
 
+    /// Offers an updated object.
+    ///
     /// # Errors
-    /// No key, or the transformer failed.
+    /// The object has no key, or the transformer failed.
     pub fn update(&mut self, object: Arc<T>) -> Result<(), OfferError> {
         self.offer(DeltaType::Updated, object)
     }
@@ -145,8 +149,10 @@ impl<T> Model<T> {
         Ok(())
     }
 
+    /// Offers a deletion.
+    ///
     /// # Errors
-    /// No key, or the transformer failed.
+    /// The object has no key, or the transformer failed.
     pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
         let object = object.into();
         let key = self.key_of(&object)?;
@@ -158,7 +164,7 @@ impl<T> Model<T> {
         Ok(())
     }
 
-    /// Whether there is anything to delete, now or when the key's handler has ended.
+    /// Returns whether there is anything to delete, now or when the key's handler ends.
     fn exists(&self, key: &str) -> bool {
         self.running.contains_key(key) || self.items.contains_key(key) || self.is_known(key)
     }
@@ -174,7 +180,8 @@ impl<T> Model<T> {
         }
     }
 
-    /// Of a key that exists. `first`: it is of the initial population.
+    /// Queues the deletion of an existing key. `first` says whether it belongs to the initial
+    /// population.
     fn push_deletion(&mut self, key: &str, object: DeltaObject<T>, first: bool) {
         if let Some(running) = self.running.get_mut(key) {
             running.later.push(Later::Deleted(object, first));
@@ -184,8 +191,8 @@ impl<T> Model<T> {
         self.mark(key, first);
     }
 
-    /// Queues a Sync of what is known and not pending. What is not known yet may be, when its
-    /// handler has ended.
+    /// Queues a Sync for every known key that is not pending. A key whose handler runs is decided
+    /// when the handler ends.
     pub fn resync(&mut self) {
         let Some(known) = &self.known else { return };
         self.running.values_mut().for_each(|running| running.later.push(Later::Resynced));
@@ -204,6 +211,8 @@ impl<T> Model<T> {
         }
     }
 
+    /// Queues deltas as a whole if nothing is pending for their key.
+    ///
     /// # Errors
     /// There are no deltas, or the newest has no key.
     pub fn add_if_not_present(&mut self, deltas: Deltas<T>) -> Result<(), KeyError> {
@@ -231,18 +240,18 @@ impl<T> Model<T> {
         self.take(&key)
     }
 
-    /// Takes a key out of its turn, in the queue or in a batch.
+    /// Takes a key out of its turn, from the queue or from a batch.
     pub fn pop_key(&mut self, key: &str) -> Option<Taken<T>> {
         self.queue.retain(|queued| queued != key);
         self.take(key)
     }
 
-    /// Takes up to `max` keys off the queue; they stay pending until each is taken.
+    /// Takes up to `max` keys from the queue. They stay pending until each is taken.
     pub fn pop_batch(&mut self, max: usize) -> VecDeque<String> {
         self.queue.drain(..max.min(self.queue.len())).collect()
     }
 
-    /// Puts keys of a batch back at the front.
+    /// Returns keys of a batch to the front.
     pub fn give_back(&mut self, keys: VecDeque<String>) {
         keys.into_iter().rev().for_each(|key| self.queue.push_front(key));
     }
@@ -260,7 +269,7 @@ impl<T> Model<T> {
         Some(Taken { key: key.to_owned(), deltas, is_in_initial_list })
     }
 
-    /// What a handler does to the known objects.
+    /// Applies an item to the known objects, as a handler does.
     pub fn apply(&mut self, taken: &Taken<T>) {
         let Some(known) = &mut self.known else { return };
         for delta in &taken.deltas {
@@ -273,13 +282,13 @@ impl<T> Model<T> {
         }
     }
 
-    /// A handler has ended. What it puts back goes in front of what came meanwhile; that is done
-    /// now.
+    /// Ends a handler. Deltas that it puts back precede the operations during the handler, which
+    /// are applied now.
     pub fn end(&mut self, taken: Taken<T>, put_back: bool) {
         let Some(running) = self.running.remove(&taken.key) else { return };
         let key = taken.key.as_str();
         if put_back {
-            // It came before, so that it does not populate.
+            // The deltas were offered earlier, so putting them back does not populate the queue.
             self.put(key, taken.deltas);
         }
         for later in running.later {
@@ -296,39 +305,39 @@ impl<T> Model<T> {
         self.finish_initial();
     }
 
-    /// Whether the initial population has been handled.
+    /// Returns whether the initial population is handled.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.initial == Initial::Synced
     }
 
-    /// No pop waits any more.
+    /// Closes the queue: no pop waits any more.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Whether that was called.
+    /// Returns whether the queue is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Pending keys, sorted.
+    /// Returns the pending keys, sorted.
     #[must_use]
     pub fn list_keys(&self) -> Vec<String> {
         self.items.keys().cloned().collect()
     }
 
-    /// The newest delta of each pending key, by key.
+    /// Returns the newest delta of each pending key, sorted by key.
     #[must_use]
     pub fn list(&self) -> Vec<Delta<T>> {
         self.items.values().filter_map(|deltas| deltas.last().cloned()).collect()
     }
 
-    /// Pending deltas of what has a key.
+    /// Returns a copy of the pending deltas of an object, a tombstone or a key.
     ///
     /// # Errors
-    /// It has none.
+    /// The source has no key.
     pub fn get<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<Option<Deltas<T>>, KeyError>
     where
         T: 'a,
@@ -336,22 +345,22 @@ impl<T> Model<T> {
         Ok(self.get_by_key(&self.key_of(of)?))
     }
 
-    /// Pending deltas of a key, as a copy.
+    /// Returns a copy of the pending deltas of a key.
     #[must_use]
     pub fn get_by_key(&self, key: &str) -> Option<Deltas<T>> {
         self.pending(key).map(|deltas| deltas.iter().cloned().collect())
     }
 
-    /// The same in place.
+    /// Returns the pending deltas of a key in place.
     #[must_use]
     pub fn pending(&self, key: &str) -> Option<&[Delta<T>]> {
         self.items.get(key).map(Vec::as_slice)
     }
 
-    /// The key of what has one.
+    /// Returns the key of an object, a tombstone or deltas.
     ///
     /// # Errors
-    /// It has none.
+    /// The source has no key.
     pub fn key_of<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<String, KeyError>
     where
         T: 'a,
@@ -369,7 +378,7 @@ impl<T> Model<T> {
         }
     }
 
-    /// Whether a handler of the key runs.
+    /// Returns whether a handler of the key runs.
     #[must_use]
     pub fn is_running(&self, key: &str) -> bool {
         self.running.contains_key(key)
@@ -384,8 +393,8 @@ impl<T> Model<T> {
         self.mark(key, first);
     }
 
-    /// client-go's `queueActionInternalLocked`: of two deletions at the end the older stays,
-    /// unless it is a tombstone.
+    /// Appends a delta as client-go's `queueActionInternalLocked` does: of two deletions at the
+    /// end the older one stays, unless it is a tombstone.
     fn append(&mut self, key: &str, delta: Delta<T>) {
         if !self.items.contains_key(key) {
             self.queue.push_back(key.to_owned());
@@ -415,13 +424,14 @@ impl<T> Model<T> {
         self.known.as_ref().is_some_and(|known| known.contains_key(key))
     }
 
-    /// What is known under a key.
+    /// Returns the known object of a key.
     #[must_use]
     pub fn known_object(&self, key: &str) -> Option<Arc<T>> {
         self.known.as_ref()?.get(key).cloned()
     }
 
-    /// Something other than a relist came: what it comes to first is populated by it, and synced.
+    /// Records an offer outside of a relist. If it is the first, it populates the queue, which is
+    /// then synced.
     fn touch(&mut self) {
         match self.initial {
             Initial::Unpopulated => self.initial = Initial::Synced,
@@ -436,7 +446,8 @@ impl<T> Model<T> {
         }
     }
 
-    /// Synced when no mark is left, neither pending, nor in a handler, nor in what came over one.
+    /// Syncs the queue once no mark is left: neither pending, nor in a handler, nor in an
+    /// operation during one.
     fn finish_initial(&mut self) {
         let marked = |later: &Later<T>| {
             matches!(later, Later::Offered(_, true) | Later::Deleted(_, true) | Later::Swept(true))

@@ -11,11 +11,11 @@ use deltafifo::{
 
 use super::{Initial, Later, Model};
 
-/// What a relist does with an object that is known, idle and of an equal version.
+/// The treatment of listed objects that are known, idle and of an equal version.
 pub struct Unchanged<T> {
-    /// Reads an object's version.
+    /// Returns an object's version.
     pub version: fn(&T) -> &str,
-    /// Whether it is left out.
+    /// Whether a relist skips them.
     pub skip: bool,
     /// Whether every object is listed anew, so that a probe needs all of them and none is left out.
     pub notify: bool,
@@ -59,7 +59,7 @@ impl<T> Model<T> {
         if is_current { Ok(()) } else { Err(RelistError::Superseded) }
     }
 
-    /// Queues a page; gives the places of the objects that it refuses.
+    /// Offers a page. Returns the positions of the refused objects.
     ///
     /// # Errors
     /// The relist was superseded.
@@ -76,7 +76,7 @@ impl<T> Model<T> {
             .collect())
     }
 
-    /// Whether each (key, version) is needed; all are listed by this.
+    /// Returns for each (key, version) whether its object is needed. Counts all of them as listed.
     ///
     /// # Errors
     /// The relist was superseded.
@@ -105,7 +105,7 @@ impl<T> Model<T> {
         Ok(())
     }
 
-    /// Deletes a key within a relist, also when its object is refused by the transformer.
+    /// Deletes a key within a relist, even if the transformer refuses its object.
     ///
     /// # Errors
     /// The relist was superseded; no key; the transformer failed.
@@ -130,7 +130,7 @@ impl<T> Model<T> {
         Ok(())
     }
 
-    /// Deletes what was not listed.
+    /// Commits the relist, which deletes the unlisted keys.
     ///
     /// # Errors
     /// The relist was superseded.
@@ -188,7 +188,7 @@ impl<T> Model<T> {
         Ok(())
     }
 
-    /// What is known under a key, if that is idle and of this version.
+    /// Returns the known object of a key that is idle and of this version.
     fn unchanged_object(&self, key: &str, version: &str) -> Option<Arc<T>> {
         let unchanged = self.unchanged.as_ref()?;
         let is_idle = !self.items.contains_key(key) && !self.running.contains_key(key);

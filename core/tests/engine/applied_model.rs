@@ -1,6 +1,6 @@
-//! Random operations, with several guards and a batch held at once, against a plain account of
-//! what was offered and is not handled: a marker's version is applied exactly when nothing that
-//! was offered before it is left.
+//! Random operations with several guards and a batch held at once, compared with a plain record of
+//! the offers that are not handled: the version of a marker is applied exactly if every earlier
+//! offer is handled.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ const MOST: usize = if cfg!(miri) { 15 } else { 80 };
 #[derive(Clone, Copy, Debug)]
 enum Verdict {
     Apply,
-    /// Handled, and not applied.
+    /// Handled, but not applied.
     Fail,
     Panic,
     PutBack,
@@ -29,7 +29,7 @@ enum Op {
     Update(usize),
     Batch(Vec<usize>),
     Delete(usize),
-    /// With the version of its commit.
+    /// The listed keys, and the version of the commit.
     Replace(Vec<usize>, u64),
     Bookmark(u64),
     Take,
@@ -61,14 +61,14 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What was offered: its number, and whether it is a deletion.
+/// An offer: its number, and whether it is a deletion.
 type Offer = (u64, bool);
 
 #[derive(Default)]
 struct Key {
     known: bool,
     pending: Vec<Offer>,
-    /// What a handler has, if there is one; what comes over it is `pending`.
+    /// The offers that a handler has, if one runs. Offers during it are in `pending`.
     running: Option<Vec<Offer>>,
 }
 
@@ -90,7 +90,7 @@ impl Account {
         let number = self.offers;
         self.offers += 1;
         let key = self.key(key);
-        // Over a handler it is decided by what that leaves.
+        // During a handler the decision depends on what the handler leaves.
         if !is_deletion || key.running.is_some() || key.known || !key.pending.is_empty() {
             key.pending.push((number, is_deletion));
         }
@@ -155,7 +155,7 @@ impl Account {
     }
 }
 
-/// The engine beside the account.
+/// The engine and the record.
 struct Run<'r> {
     rig: &'r Rig,
     account: Account,
@@ -249,7 +249,7 @@ fn compare(ops: &[Op], live_lane: bool) -> Result<(), TestCaseError> {
     for (at, op) in ops.iter().enumerate() {
         run.step(op);
         let (is, may_be) = (run.applied(), run.account.applied());
-        // What passes a backlog may keep more back than was offered before it.
+        // A key that passes the backlog may hold back more than the offers before the marker.
         prop_assert!(
             if live_lane { is <= may_be } else { is == may_be },
             "after {at}, {op:?}: {is:?}, not {may_be:?}"

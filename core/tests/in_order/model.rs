@@ -1,4 +1,4 @@
-//! Random operations of one thread, against a log and a map written plainly.
+//! Random operations on one thread, compared with a plain log and a map.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,7 +15,7 @@ type Taken<'f> = Turn<'f, Obj, ObjMeta>;
 
 const MOST: usize = if cfg!(miri) { 15 } else { 60 };
 
-/// A key of few.
+/// One of a few keys.
 type Key = u8;
 
 fn name(key: Key) -> String {
@@ -29,20 +29,20 @@ enum Op {
     Delete(Key),
     DeleteTombstone(Key),
     Replace(Vec<Key>),
-    /// One object in it has no key.
+    /// A list in which one object has no key.
     ReplaceRefused(Vec<Key>),
-    /// Each key listed with an object, with one that the transformer refuses, or without; and one
-    /// object that has no key.
+    /// A list in which each key has an object, an object that the transformer refuses, or none,
+    /// and which has one object without a key.
     ReplaceKeeping(Vec<(Key, Listed)>),
     Refused,
     Resync,
-    /// A batch of at most so many, of which so many are handled; what is left is given back.
+    /// A batch of at most this many events, some of which are handled. The rest is given back.
     Pop(usize, Vec<End>),
-    /// The same, handled to its end by handlers that end so.
+    /// A batch handled by `process_batch`, with handlers that end like this.
     Process(usize, Vec<End>),
 }
 
-/// What a list that keeps has of a key.
+/// The content of a keeping list for one key.
 #[derive(Clone, Copy, Debug)]
 enum Listed {
     Object,
@@ -50,14 +50,14 @@ enum Listed {
     Kept,
 }
 
-/// How a handler ends.
+/// The end of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Applies,
     Passes,
     Fails,
     Panics,
-    /// When it is told of this change.
+    /// When it is notified of this change.
     PanicsAt(usize),
 }
 
@@ -87,10 +87,10 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// An event as the model keeps it.
+/// An event in the form of the model.
 #[derive(Clone, Debug)]
 enum Noted {
-    /// Kind, key, number.
+    /// Kind, key and number.
     Delta(char, Key, u64),
     Tombstone(Key),
     /// What is listed, and the keys that are kept.
@@ -151,7 +151,7 @@ impl Model {
         self.populated && self.initial == 0
     }
 
-    /// How many events a batch of at most `max` has.
+    /// Returns the number of events of a batch of at most `max`.
     fn batch(&self, max: usize) -> usize {
         let mut keys = Vec::new();
         for event in self.log.iter().take(max.max(1)) {
@@ -169,7 +169,7 @@ impl Model {
         self.log.pop_front().unwrap()
     }
 
-    /// What is told when the event is applied. A resync's in the order of keys.
+    /// Applies an event and returns its notifications. Those of a resync are sorted by key.
     fn apply(&mut self, event: Noted) -> Vec<String> {
         match event {
             Noted::Delta('D', key, n) => {
@@ -212,7 +212,7 @@ impl Model {
     }
 }
 
-/// What a handler does that ends so.
+/// Handles an event with this end.
 fn handler(turn: &mut Taken<'_>, end: End, told: &mut Vec<String>) -> Result<(), &'static str> {
     match end {
         End::Passes => turn.advance(),
@@ -230,7 +230,8 @@ fn handler(turn: &mut Taken<'_>, end: End, told: &mut Vec<String>) -> Result<(),
     Ok(())
 }
 
-/// What is to be told of an event whose handler ends so, and the key of its failure, if it fails.
+/// Returns the expected notifications for this end of a handler, and the key of its failure, if it
+/// fails.
 fn expected(model: &mut Model, end: End) -> (Vec<String>, Option<String>) {
     let event = model.take();
     let key = event.key().map_or("*".to_owned(), name);
@@ -244,7 +245,7 @@ fn expected(model: &mut Model, end: End) -> (Vec<String>, Option<String>) {
                 return (told, None);
             }
             told.truncate(place + 1);
-            // Two letters, wherever they stand.
+            // The key has two letters, at any position.
             let from = told[place].find('k').unwrap();
             let key = told[place][from..from + 2].to_owned();
             (told, Some(key))
@@ -252,8 +253,8 @@ fn expected(model: &mut Model, end: End) -> (Vec<String>, Option<String>) {
     }
 }
 
-/// What a resync tells comes in no order: then as much of it is to be told, and each as it is
-/// stored.
+/// Compares notifications. Those of a resync have no order: their number must be right, and each
+/// must show the stored object.
 fn compare_told(told: &[String], expected: &[String], model: &Model) -> Result<(), TestCaseError> {
     if !expected.iter().all(|expected| expected.starts_with("S ")) {
         prop_assert_eq!(told, expected);
@@ -290,7 +291,7 @@ fn pop(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(), T
         let (mut told, left) = (Vec::new(), turn.len());
         let ended = catch_unwind(AssertUnwindSafe(|| handler(&mut turn, *end, &mut told)));
         if !matches!(ended, Ok(Ok(()))) && turn.len() == left {
-            // Nothing has happened to the event: it is as if it had not been looked at.
+            // The handler did not touch the event, which stays current.
             continue;
         }
         let (expected, _) = expected(model, *end);
@@ -307,7 +308,7 @@ fn process(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(
     let (mut told, mut calls) = (Vec::new(), 0);
     let report = fifo.process_batch(max, |turn| {
         let mut by_this = Vec::new();
-        // Noted however it ends.
+        // Recorded for every end of the handler.
         let ended = catch_unwind(AssertUnwindSafe(|| handler(turn, ends[calls], &mut by_this)));
         calls += 1;
         told.push(by_this);
@@ -319,7 +320,7 @@ fn process(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(
     for (end, told) in ends.iter().zip(&told) {
         let (expected, key) = expected(model, *end);
         compare_told(told, &expected, model)?;
-        // Where a resync panics is left to its order.
+        // The key at which a resync panics depends on its order.
         failed.extend(key.map(|key| {
             if is_sync && !told.is_empty() { told[told.len() - 1][2..4].to_owned() } else { key }
         }));

@@ -9,7 +9,7 @@ use super::{MutexFifo, MutexStore};
 
 pub(super) type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>;
 
-/// Builds a [`MutexFifo`].
+/// A builder of a [`MutexFifo`].
 #[must_use = "a builder does nothing until build()"]
 pub struct MutexFifoBuilder<T, M> {
     pub(super) keys: Arc<KeyFunc<T, M>>,

@@ -501,7 +501,7 @@ pub(crate) fn ignore_panic<R>(user_code: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(user_code)).map_err(discard).ok()
 }
 
-/// Keeps the first panic of several calls to user code, so that all of the calls are made.
+/// The first panic of several calls to user code, kept so that all of the calls are made.
 #[derive(Default)]
 pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
 

@@ -1,8 +1,8 @@
 //! Access to an object's metadata without knowing its type.
 
-/// Reads the metadata of a `T`. Queues and stores take an accessor as a type parameter instead of
-/// a trait bound on `T`, because of the orphan rule: neither this crate nor its users could
-/// implement such a trait for the Kubernetes types.
+/// An accessor of the metadata of a `T`. Queues and stores take an accessor as a type parameter
+/// instead of a trait bound on `T`, because of the orphan rule: neither this crate nor its users
+/// could implement such a trait for the Kubernetes types.
 ///
 /// The methods are called often and should only read fields. They may be called while a lock is
 /// held to join a relist, so they must not call the queue or the store that they serve.

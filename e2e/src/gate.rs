@@ -22,7 +22,7 @@ use crate::servers::NAMESPACE;
 /// How far ahead a version is moved: further than the server gets during a scenario.
 const AHEAD: u64 = 1_000_000_000;
 
-/// Lists and watches the scenarios' objects through a gate.
+/// A lister-watcher of the scenarios' objects, with a gate.
 pub struct Gate {
     source: KubeListerWatcher,
     mode: watch::Sender<Mode>,

@@ -167,8 +167,8 @@ impl Log {
     }
 }
 
-/// Detects handlers of one key that overlap, and a handler that does not see what the previous
-/// one did.
+/// A detector of overlapping handlers of one key, and of a handler that does not see what the
+/// previous one did.
 #[derive(Default)]
 pub struct Exclusive {
     running: StdMutex<bool>,

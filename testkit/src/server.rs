@@ -62,7 +62,7 @@ pub enum WatchLists {
 /// Longer than any process lives, and short enough for tokio's clock.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// Configures a server. Created by [`ApiServer::builder`].
+/// The configuration of a server. Created by [`ApiServer::builder`].
 #[derive(Debug)]
 #[must_use = "build() makes the server"]
 pub struct Builder {

@@ -217,7 +217,7 @@ impl Bookmarks {
     }
 }
 
-/// Registers an open watch until it is dropped, unless the server ended the watch before.
+/// The registration of an open watch until this is dropped, or the server ends the watch.
 struct Open {
     server: Arc<Shared>,
     place: usize,

@@ -139,8 +139,8 @@ pub fn to_oracle(case: &Case) -> (Setup, Vec<oracle::Op>) {
     (setup, ops)
 }
 
-/// Assigns the places of the oracle to the keys of a case, in the order of their first use. After
-/// the last place the first one is assigned again.
+/// The assignment of the oracle's places to the keys of a case, in the order of their first use.
+/// After the last place the first one is assigned again.
 #[derive(Default)]
 struct Places(HashMap<String, Place>);
 

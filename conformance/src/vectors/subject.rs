@@ -160,7 +160,7 @@ impl Engine {
     }
 }
 
-/// Reads the metadata of the vectors' objects.
+/// The metadata accessor of the vectors' objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ObjMeta;
 

@@ -12,9 +12,9 @@ type Snapshot<T, S> = UserCode<Box<dyn Fn(&T) -> S + Send + Sync>>;
 /// The period of client-go.
 const RETAINED: Duration = Duration::from_secs(2 * 60);
 
-/// Watches shared objects of a store, and reports one that was changed in place (client-go
-/// `MutationDetector`). For tests. In Rust such a change needs interior mutability (a `Mutex`, a
-/// `Cell`, an atomic) behind the `Arc`.
+/// A detector of shared objects that were changed in place (client-go `MutationDetector`). For
+/// tests. In Rust such a change needs interior mutability (a `Mutex`, a `Cell`, an atomic) behind
+/// the `Arc`.
 ///
 /// It keeps each object with a snapshot that the caller defines: a copy, a digest, the relevant
 /// fields. An object is watched, and kept, for 2 to 4 minutes, as in client-go, which is too

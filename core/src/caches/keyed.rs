@@ -47,8 +47,8 @@ struct Events {
     synced: Event,
 }
 
-/// Notifies waiters on drop. It is created before the lock is taken, so it is dropped after the
-/// lock is released, even if `before` panics.
+/// A guard that notifies waiters on drop. It is created before the lock is taken, so it is dropped
+/// after the lock is released, even if `before` panics.
 struct NotifyOnDrop<'q> {
     events: &'q Events,
     /// How many consumers to wake.
@@ -193,7 +193,8 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         let mut state = self.state.lock();
         check(state.closed)?;
         let is_first = !std::mem::replace(&mut state.populated, true);
-        // Build the new contents beside the old ones, which are dropped after the lock is released.
+        // Build the new contents beside the old ones, which are dropped after the lock is
+        // released.
         std::mem::swap(&mut state.heap, &mut before);
         for (key, object) in keyed {
             if state.heap.get(&key).is_some() {

@@ -102,7 +102,7 @@ pub struct DeltaFifo<T, M> {
     notify_unchanged: bool,
 }
 
-/// Builds a [`DeltaFifo`]; made by [`DeltaFifo::builder`] or [`DeltaFifo::over`].
+/// A builder of a [`DeltaFifo`], created by [`DeltaFifo::builder`] or [`DeltaFifo::over`].
 #[must_use]
 pub struct DeltaFifoBuilder<T, M> {
     fifo: DeltaFifo<T, M>,

@@ -114,7 +114,7 @@ fn put<'a, T>(old: Option<&'a Arc<T>>, new: &'a Arc<T>, kind: DeltaType) -> Chan
     }
 }
 
-/// Writes key after key, even if user code panics in between, so that the store does not fall
+/// A writer of key after key, even if user code panics in between, so that the store does not fall
 /// behind.
 struct Writer<'c, T, M: Meta<T>> {
     core: &'c Core<T, M>,

@@ -107,7 +107,7 @@ pub struct InOrderFifo<T, M> {
     transform: Transform<T>,
 }
 
-/// Builds an [`InOrderFifo`]; made by [`InOrderFifo::builder`] or [`InOrderFifo::over`].
+/// A builder of an [`InOrderFifo`], created by [`InOrderFifo::builder`] or [`InOrderFifo::over`].
 #[must_use]
 pub struct InOrderFifoBuilder<T, M> {
     fifo: InOrderFifo<T, M>,

@@ -11,8 +11,8 @@ use crate::error::{BoxError, IndexError, KeyError, WaitError};
 use crate::key::KeyBuf;
 use crate::{KeyFunc, KeySource, KnownObjects, Meta};
 
-/// Reads of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone sees
-/// the same store, whether it is written alone or through a queue.
+/// A reader of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone
+/// sees the same store, whether it is written alone or through a queue.
 ///
 /// A read of one key is atomic. A read of several keys (list, index) goes shard by shard and may
 /// see part of what another thread is writing, but never an object that was not stored, nor, by an

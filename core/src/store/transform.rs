@@ -6,7 +6,7 @@ use crate::key::as_str;
 use crate::store::Transformer;
 use crate::{KeyFunc, Meta};
 
-/// Transforms objects before they are queued.
+/// A transformer of objects before they are queued.
 pub(crate) struct Transform<T> {
     transformer: Option<Transformer<T>>,
     /// Set once the transformer has changed an object's version. Stored versions can then not be

@@ -378,7 +378,8 @@ fn panicking_key_function_changes_nothing() {
     assert_eq!(fifo.list_keys(), ["a"]);
 }
 
-/// Reads its queue when it is dropped, which hangs if that happens under the queue's lock.
+/// An object that reads its queue when it is dropped, which hangs if that happens under the
+/// queue's lock.
 struct ReadsOnDrop {
     key: &'static str,
     queues: Weak<Queues>,

@@ -39,7 +39,7 @@ impl Meta<Pod> for PodMeta {
 
 type Cache = MutationCache<Pod, PodMeta>;
 
-/// Runs a function once, when the accessor reads a version `3`.
+/// An accessor that runs a function once, when it reads a version `3`.
 #[derive(Clone, Default)]
 struct Hooked(Arc<Mutex<Option<Hook>>>);
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use deltafifo::caches::{CacheMutationDetector, ExpirationCache, Fifo, Heap};
 use deltafifo::{Delta, DeltaFifo, DeltaType, Deltas, InOrderFifo, Indexer, KeyFunc, NoMeta};
 
-/// Counts its drop and panics in it.
+/// An object that counts its drop and panics in it.
 struct Bomb {
     key: &'static str,
     dropped: Arc<AtomicUsize>,
@@ -23,7 +23,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Creates bombs.
+/// A maker of bombs.
 struct Arsenal(Arc<AtomicUsize>);
 
 impl Arsenal {

@@ -541,7 +541,8 @@ fn index_function_that_panics_on_two_deltas_does_not_abort_the_process() {
     );
 }
 
-/// Looks its key up in the queue when it is dropped, which hangs if that happens under a lock.
+/// An object that looks its key up in the queue when it is dropped, which hangs if that happens
+/// under a lock.
 struct ReadsOnDrop {
     key: String,
     fifo: std::sync::Weak<DeltaFifo<ReadsOnDrop, deltafifo::NoMeta>>,

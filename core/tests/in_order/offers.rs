@@ -104,7 +104,7 @@ fn in_order_queue_works_as_store_and_as_queue() {
     queue.wait_for_sync().unwrap();
 }
 
-/// Counts its drops, and panics in the selected ones.
+/// An object that counts its drops, and panics in the selected ones.
 struct Counts {
     name: &'static str,
     dropped: Arc<AtomicUsize>,

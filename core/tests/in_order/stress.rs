@@ -64,8 +64,8 @@ impl World {
     }
 }
 
-/// Closes the queue when its thread panics, so that the other threads end and the panic is
-/// reported.
+/// A guard that closes the queue when its thread panics, so that the other threads end and the
+/// panic is reported.
 struct CloseOnPanic<'w>(&'w World);
 
 impl Drop for CloseOnPanic<'_> {

@@ -50,7 +50,7 @@ fn setting(name: &str, otherwise: u64) -> u64 {
     })
 }
 
-/// Prints how to repeat a failed round.
+/// A guard that prints how to repeat a failed round.
 struct Seed(u64);
 
 impl Drop for Seed {

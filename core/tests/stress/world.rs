@@ -125,8 +125,8 @@ impl World {
     }
 }
 
-/// Closes the queue when its thread panics, so that the other threads end and the panic is
-/// reported.
+/// A guard that closes the queue when its thread panics, so that the other threads end and the
+/// panic is reported.
 pub struct CloseOnPanic<'a>(pub &'a World);
 
 impl Drop for CloseOnPanic<'_> {

@@ -21,7 +21,7 @@ use crate::servers;
 
 type Answer = Response<UnsyncBoxBody<bytes::Bytes, BoxError>>;
 
-/// Cuts the watches of a client.
+/// A switch that cuts the watches of a client.
 #[derive(Default)]
 pub struct Watches {
     state: Arc<watch::Sender<CutState>>,

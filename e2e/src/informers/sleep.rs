@@ -11,7 +11,7 @@ pub struct SleepGate {
     unblocked: Condvar,
 }
 
-/// Handlers sleep while this exists.
+/// A guard: handlers sleep while it exists.
 pub struct Blocked(Arc<SleepGate>);
 
 impl SleepGate {

@@ -81,8 +81,8 @@ async fn queued_undecodable_object_stays_under_other_keys() {
     assert_eq!(fifo.store().list_keys(), ["#a"]);
 }
 
-/// Records the threads on which names are read. With keys that are not names this happens only in
-/// a search for an object by its name.
+/// A record of the threads on which names are read. With keys that are not names this happens only
+/// in a search for an object by its name.
 #[derive(Clone, Default)]
 struct Noted(Arc<Mutex<Vec<ThreadId>>>);
 

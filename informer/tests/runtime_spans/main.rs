@@ -29,7 +29,7 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use rig::{Failed, controller, map, pod, poll, poll_with, server};
 
-/// Records the spans around each event of this file, outermost first.
+/// A record of the spans around each event of this file, outermost first.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -257,7 +257,7 @@ async fn dynamic_informer_delivers_changes_of_its_scope() {
 
 #[tokio::test]
 async fn configuration_of_a_concurrently_created_informer_is_dropped_without_a_lock() {
-    /// Calls the factory when it is dropped.
+    /// An object that calls the factory when it is dropped.
     struct Asks(SharedInformerFactory, mpsc::UnboundedSender<String>);
     impl Drop for Asks {
         fn drop(&mut self) {

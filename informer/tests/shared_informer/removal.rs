@@ -158,7 +158,7 @@ async fn handler_of_an_informer_that_never_ran_or_is_idle_is_removed_at_once() {
     rig.informer.add_event_handler(|_| ()).unwrap().remove().await;
 }
 
-/// Reports that it is being dropped, and waits in its drop for a signal.
+/// An object that reports its drop, and waits in it for a signal.
 struct Gate(Sender<()>, Receiver<()>);
 
 impl Drop for Gate {

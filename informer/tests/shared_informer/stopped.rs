@@ -13,7 +13,7 @@ use super::rig::{Builder, Informer, QUEUES, Rig, map, server};
 
 const OBJECTS: usize = 5;
 
-/// Blocks user code in its first call.
+/// A gate that blocks user code in its first call.
 struct Gate {
     calls: AtomicUsize,
     begun: tokio_mpsc::UnboundedSender<()>,

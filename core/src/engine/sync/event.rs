@@ -45,8 +45,8 @@ pub(crate) struct EventListener {
     deferred: Option<Arc<DeferredWaker>>,
 }
 
-/// Wakes the recorded tasks on drop: a listener that is dropped with an unused notification
-/// passes it on to the next one.
+/// A guard that wakes the recorded tasks on drop: a listener that is dropped with an unused
+/// notification passes it on to the next one.
 struct WakeOnDrop;
 
 impl Drop for WakeOnDrop {

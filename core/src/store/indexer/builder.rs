@@ -7,7 +7,7 @@ use crate::error::{BoxError, IndexError};
 use crate::store::applied::Source;
 use crate::{KeyFunc, Meta};
 
-/// Builds an [`Indexer`]; made by [`Indexer::builder`].
+/// A builder of an [`Indexer`], created by [`Indexer::builder`].
 pub struct IndexerBuilder<T, M> {
     keys: KeyFunc<T, M>,
     indexers: Indexers<T>,

@@ -15,8 +15,8 @@ use crate::engine::sync::Arc;
 use crate::{Labels, Meta};
 pub use selector::Selector;
 
-/// Lists and gets (client-go `Lister`, `GenericLister`). Cheap to clone, as the [`IndexReader`]
-/// that it is made of.
+/// A lister of a store's objects (client-go `Lister`, `GenericLister`). Cheap to clone, as the
+/// [`IndexReader`] that it is made of.
 ///
 /// A list comes in no particular order, and is a read of several keys: see [`IndexReader`].
 ///

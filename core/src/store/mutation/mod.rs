@@ -74,7 +74,7 @@ struct Own<T> {
     written: Option<Arc<T>>,
 }
 
-/// Builds a [`MutationCache`]; made by [`MutationCache::builder`].
+/// A builder of a [`MutationCache`], created by [`MutationCache::builder`].
 #[must_use]
 pub struct MutationCacheBuilder<T, M> {
     store: IndexReader<T, M>,

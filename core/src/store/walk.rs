@@ -154,4 +154,31 @@ mod tests {
         }
         assert!((0..stay).all(|number| visits.get(&number) == Some(&1)));
     }
+
+    #[test]
+    fn has_walked_agrees_with_the_visits_of_a_store_that_shrinks() {
+        let keys = KeyFunc::custom(NoMeta, |number: &u32| Ok(number.to_string()));
+        let store = Indexer::builder(keys).build().unwrap();
+        let (stay, most) = if cfg!(miri) { (20, 400) } else { (2_000, 100_000) };
+        (0..most).for_each(|number| store.add(Arc::new(number)).unwrap());
+        let (mut at, mut visits, mut left) = (Some(WalkPosition::default()), BTreeMap::new(), most);
+        while let Some(from) = at {
+            let step = store.walk(from, 16);
+            for (key, object) in &step.objects {
+                assert!(!store.has_walked(from, key), "{key} was not yet to be counted as walked");
+                *visits.entry(**object).or_insert(0) += 1;
+            }
+            at = step.next;
+            for number in (0..left).step_by(997) {
+                let walked = at.is_none_or(|at| store.has_walked(at, &number.to_string()));
+                assert_eq!(visits.contains_key(&number), walked, "{number}");
+            }
+            let fewer = left.saturating_sub(most / 50).max(stay);
+            for number in fewer..left {
+                store.delete(&number).unwrap();
+            }
+            left = fewer;
+        }
+        assert!((0..stay).all(|number| visits.get(&number) == Some(&1)));
+    }
 }

@@ -3,12 +3,16 @@
 //! back unchanged.
 
 use crate::op::COUNT;
-use crate::{Known, Op, Place, Setup, Step, TransformKind, Verdict};
+use crate::{Change, Known, Op, PARTS, Place, Setup, Step, TransformKind, Verdict};
 
 /// The length of a list takes three bits.
 const LONGEST: usize = 7;
 /// Added to a step of the relist that is superseded: most steps are of the one that is open.
 const OLD: u8 = 0xe0;
+/// Added to a step of a scope's relist, with the place of the scope in three more bits.
+const SCOPED: u8 = 0x80;
+/// From here on, the second byte of what is about batches is about scopes.
+const SCOPES: u8 = 0x80;
 
 /// Flags in the byte of the places that are known at the start, which has two free bits.
 const SKIP: u8 = 0x40;
@@ -78,7 +82,8 @@ impl<'a> Bytes<'a> {
             5 => Op::Batch(self.places()?),
             6 => Op::Replace(self.places()?),
             7 => match self.next()? {
-                step @ ..OLD => Op::Relist(self.step(step)?),
+                step @ ..SCOPED => Op::Relist(self.step(step)?),
+                step @ SCOPED..OLD => Op::RelistIn(part(step >> 3), self.step(step)?),
                 step => Op::OldRelist(self.step(step)?),
             },
             8 => Op::Resync,
@@ -95,11 +100,27 @@ impl<'a> Bytes<'a> {
             12 => Op::Take,
             13 => Op::End(self.next()?, self.verdict()?),
             14 => Op::TakeBatch(self.next()? % 8),
-            _ => match self.next()? % 4 {
-                0 => Op::DropBatch,
+            _ => match self.next()? {
+                of @ SCOPES.. => Op::Scope(part(of >> 3), change(of)),
+                of if of % 4 == 0 => Op::DropBatch,
                 _ => Op::Next,
             },
         })
+    }
+}
+
+/// The place of a scope.
+fn part(bits: u8) -> u8 {
+    bits & 3
+}
+
+const _: () = assert!(PARTS.len() == 4);
+
+fn change(bits: u8) -> Change {
+    match bits & 3 {
+        0 | 1 => Change::Add,
+        2 => Change::Remove,
+        _ => Change::Waive,
     }
 }
 
@@ -172,6 +193,15 @@ fn write_op(op: &Op, to: &mut Vec<u8>) {
         }
         Op::Relist(step) => write_step(step, 0, to),
         Op::OldRelist(step) => write_step(step, OLD, to),
+        Op::RelistIn(of, step) => write_step(step, SCOPED | of << 3, to),
+        Op::Scope(of, change) => {
+            let change = match change {
+                Change::Add => 0,
+                Change::Remove => 2,
+                Change::Waive => 3,
+            };
+            to.extend([15, SCOPES | of << 3 | change]);
+        }
         Op::Resync => to.push(8),
         Op::AddIfNotPresent(place, kinds) => {
             let kinds = &kinds[..kinds.len().min(LONGEST)];

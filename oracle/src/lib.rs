@@ -40,6 +40,6 @@ pub use object::{
     Obj, ObjMeta, abort_if_locked, deltas, key_func, nameless, obj, show, show_one, tombstone,
     versioned,
 };
-pub use op::{KEYS, Known, Op, Place, Setup, Step, TransformKind, Verdict};
+pub use op::{Change, KEYS, Known, Op, PARTS, Part, Place, Setup, Step, TransformKind, Verdict};
 pub use pair::run;
 pub use rig::{Fifo, Guard, KNOWING, MODES, Mode, Outside, Rig};

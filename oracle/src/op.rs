@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use deltafifo::KeyScope;
+
 use crate::{Obj, nameless, obj};
 
 /// The keys: cluster-scoped ones, namespaced ones, and one too long for the cache line of its
@@ -40,6 +42,43 @@ impl Place {
     #[must_use]
     pub fn object(self, n: u64) -> Arc<Obj> {
         self.key().map_or_else(nameless, |key| obj(key, n))
+    }
+}
+
+/// A part of the keys that can be a scope of the queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The name of the scope.
+    pub name: &'static str,
+    /// The predicate; `None` if the scope is the namespace of that name.
+    pub predicate: Option<fn(&str) -> bool>,
+}
+
+/// The parts that operations add as scopes. The last one has keys in common with others.
+pub const PARTS: [Part; 4] = [
+    Part { name: "ns", predicate: None },
+    Part { name: "other-namespace", predicate: None },
+    Part { name: "cluster", predicate: Some(|key| !key.contains('/')) },
+    Part { name: "mixed", predicate: Some(|key| key.starts_with('a') || key == "ns/c") },
+];
+
+impl Part {
+    /// Returns the scope of these keys.
+    #[must_use]
+    pub fn scope(self) -> KeyScope {
+        match self.predicate {
+            None => KeyScope::namespace(self.name),
+            Some(predicate) => KeyScope::keys(self.name, predicate),
+        }
+    }
+
+    /// Returns whether the key belongs to the part.
+    #[must_use]
+    pub fn contains(self, key: &str) -> bool {
+        match self.predicate {
+            None => key.split_once('/').is_some_and(|(namespace, _)| namespace == self.name),
+            Some(predicate) => predicate(key),
+        }
     }
 }
 
@@ -160,6 +199,17 @@ pub enum Step {
     Abandon,
 }
 
+/// A change of one of the queue's scopes, which is a place in [`PARTS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Adds the scope.
+    Add,
+    /// Removes it.
+    Remove,
+    /// Ends the wait for its first list.
+    Waive,
+}
+
 /// One operation. Every object that one makes has a number of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -177,8 +227,12 @@ pub enum Op {
     Replace(Vec<Place>),
     /// A step of a relist in pieces.
     Relist(Step),
-    /// The same for the relist that was begun before it, which is superseded.
+    /// A step of the relist that was open before the last begin, and was superseded by it.
     OldRelist(Step),
+    /// A step of a relist of one of the [`PARTS`].
+    RelistIn(u8, Step),
+    /// A change of a scope.
+    Scope(u8, Change),
     /// Sync for what is known.
     Resync,
     /// Offers deltas as a whole. Kinds 0 to 4 are those of [`DeltaType`](deltafifo::DeltaType), 5

@@ -6,11 +6,13 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 
-use deltafifo::{Batch, BoxError, Delta, DeltaFifoBuilder, DeltaType, ProcessError, Relist};
+use deltafifo::{
+    Batch, BoxError, Delta, DeltaFifoBuilder, DeltaType, ProcessError, Relist, ScopeId,
+};
 
 use crate::{
-    Guard, KEYS, Mode, Model, Obj, ObjMeta, Op, Place, Rig, Setup, Step, Taken, TransformKind,
-    Unchanged, Verdict, show, show_one, tombstone, versioned,
+    Change, Guard, KEYS, Mode, Model, Obj, ObjMeta, Op, PARTS, Place, Rig, Setup, Step, Taken,
+    TransformKind, Unchanged, Verdict, show, show_one, tombstone, versioned,
 };
 
 /// Runs `ops` on a queue of `mode` and on the model.
@@ -27,7 +29,8 @@ pub fn run(mode: Mode, setup: Setup, relist_threads: usize, ops: &[Op]) {
         keeps_order: !setup.live_lane,
         held: Vec::new(),
         batch: None,
-        relists: [None, None],
+        relists: [const { None }; FIRST_PART + PARTS.len()],
+        scopes: [const { None }; PARTS.len()],
         n: 0,
         made: Vec::new(),
     };
@@ -97,6 +100,12 @@ fn key_of(object: &Obj) -> Option<String> {
     })
 }
 
+/// Places of relists: the last one of the whole queue, the one that was superseded last, and one for
+/// each of the [`PARTS`].
+const WHOLE: usize = 0;
+const OLD: usize = 1;
+const FIRST_PART: usize = 2;
+
 struct Pair<'f> {
     rig: &'f Rig,
     model: Model<Obj>,
@@ -106,9 +115,10 @@ struct Pair<'f> {
     /// The running handlers, and the items that the model took for them.
     held: Vec<(Guard<'f>, Taken<Obj>)>,
     batch: Option<(Batch<'f, Obj, ObjMeta>, VecDeque<String>)>,
-    /// The last relist that was begun in pieces, and the one before it, each with its number in
-    /// the model.
-    relists: [Option<(Relist<'f, Obj, ObjMeta>, u32)>; 2],
+    /// Relists in pieces, each with its number in the model.
+    relists: [Option<(Relist<'f, Obj, ObjMeta>, u32)>; FIRST_PART + PARTS.len()],
+    /// The scopes that were last added, each with its number in the model.
+    scopes: [Option<(ScopeId, u32)>; PARTS.len()],
     /// The number of the last object.
     n: u64,
     made: Vec<Weak<Obj>>,
@@ -172,8 +182,10 @@ impl<'f> Pair<'f> {
                     self.model.replace(list, "1").ok()
                 );
             }
-            Op::Relist(step) => self.relist(0, step),
-            Op::OldRelist(step) => self.relist(1, step),
+            Op::Relist(step) => self.relist(WHOLE, step),
+            Op::OldRelist(step) => self.relist(OLD, step),
+            Op::RelistIn(part, step) => self.relist(FIRST_PART + usize::from(*part), step),
+            Op::Scope(part, change) => self.change_scope(usize::from(*part), *change),
             Op::Resync => {
                 fifo.resync();
                 self.model.resync();
@@ -243,12 +255,10 @@ impl<'f> Pair<'f> {
         Delta::new(kind, object)
     }
 
-    /// A step of the last relist, or of the one before it.
+    /// A step of the relist at place `which`.
     fn relist(&mut self, which: usize, step: &Step) {
         if *step == Step::Begin {
-            let begun = (self.rig.fifo.begin_replace(), self.model.begin_replace());
-            self.relists.swap(0, 1);
-            return self.put_relist(0, Some(begun));
+            return self.begin(if which == OLD { WHOLE } else { which });
         }
         let Some((mut relist, number)) = self.relists[which].take() else { return };
         match step {
@@ -293,7 +303,11 @@ impl<'f> Pair<'f> {
                 );
             }
             Step::Commit => {
-                return assert_eq!(relist.commit("2").ok(), self.model.commit(number).ok());
+                // The versions of a scope's lists go up and down.
+                let version =
+                    if which < FIRST_PART { "2".to_owned() } else { (self.n % 5).to_string() };
+                let committed = relist.commit(&version).ok();
+                return assert_eq!(committed, self.model.commit(number, &version).ok());
             }
             Step::Abandon => {
                 relist.abandon();
@@ -301,6 +315,42 @@ impl<'f> Pair<'f> {
             }
         }
         self.put_relist(which, Some((relist, number)));
+    }
+
+    /// Begins a relist of the whole queue or of a scope. The one that was there stays, superseded.
+    fn begin(&mut self, which: usize) {
+        let begun = if let Some(part) = which.checked_sub(FIRST_PART) {
+            let Some((scope, number)) = &self.scopes[part] else { return };
+            (self.rig.fifo.begin_replace_in(scope), self.model.begin_replace_in(*number))
+        } else {
+            (self.rig.fifo.begin_replace(), self.model.begin_replace())
+        };
+        if let Some(superseded) = self.relists[which].replace(begun) {
+            self.put_relist(OLD, Some(superseded));
+        }
+    }
+
+    fn change_scope(&mut self, part: usize, change: Change) {
+        let fifo = &self.rig.fifo;
+        match (change, &self.scopes[part]) {
+            (Change::Add, _) => {
+                let added = fifo.add_scope(PARTS[part].scope());
+                match (added, self.model.add_scope(PARTS[part])) {
+                    (Ok(scope), Ok(number)) => self.scopes[part] = Some((scope, number)),
+                    (Err(_), Err(_)) => {}
+                    (added, modelled) => panic!("{added:?}, not {modelled:?}"),
+                }
+            }
+            (Change::Remove, Some((scope, number))) => {
+                let removed = fifo.remove_scope(scope).ok();
+                assert_eq!(removed, self.model.remove_scope(*number).ok());
+            }
+            (Change::Waive, Some((scope, number))) => {
+                fifo.waive_initial(scope);
+                self.model.waive_initial(*number);
+            }
+            (Change::Remove | Change::Waive, None) => {}
+        }
     }
 
     fn put_relist(&mut self, which: usize, relist: Option<(Relist<'f, Obj, ObjMeta>, u32)>) {
@@ -410,6 +460,7 @@ impl<'f> Pair<'f> {
         );
         assert!(model.has_synced() || !rig.fifo.has_synced(), "has_synced, too early");
         assert_eq!(rig.fifo.is_closed(), model.is_closed());
+        assert_eq!(rig.fifo.resource_version(), model.resource_version());
         // Over a handler that runs there may be deltas whose rules are still to be applied: those
         // are not compared.
         let is_idle = |key: &str| !model.is_running(key);
@@ -452,8 +503,7 @@ impl<'f> Pair<'f> {
     /// Ends all held handlers, handles the rest, and returns all objects that were created.
     fn finish(mut self) -> Vec<Weak<Obj>> {
         self.compare_walks();
-        self.put_relist(0, None);
-        self.put_relist(1, None);
+        (0..self.relists.len()).for_each(|which| self.put_relist(which, None));
         self.drop_batch();
         while let Some((guard, taken)) = self.held.pop() {
             self.end(guard, taken, Verdict::Apply);

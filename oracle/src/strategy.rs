@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::op::COUNT;
-use crate::{Known, Op, Place, Setup, Step, TransformKind, Verdict};
+use crate::{Change, Known, Op, PARTS, Place, Setup, Step, TransformKind, Verdict};
 
 /// Returns the configuration: fewer cases under Miri, and no files written into the tree.
 #[must_use]
@@ -71,21 +71,39 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// An operation in a queue with scopes.
+fn scoped_op() -> impl Strategy<Value = Op> {
+    let part = || 0..u8::try_from(PARTS.len()).unwrap_or(u8::MAX);
+    let change = prop_oneof![
+        4 => Just(Change::Add),
+        1 => Just(Change::Remove),
+        1 => Just(Change::Waive),
+    ];
+    prop_oneof![
+        5 => op(),
+        3 => (part(), step()).prop_map(|(part, step)| Op::RelistIn(part, step)),
+        1 => (part(), change).prop_map(|(part, change)| Op::Scope(part, change)),
+    ]
+}
+
 /// Up to `most` operations, and perhaps a close somewhere among them. Some begin with a relist,
-/// since whatever else comes first populates the queue.
+/// since whatever else comes first populates the queue, and some with scopes.
 pub fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     let close = prop::option::weighted(0.1, any::<prop::sample::Index>());
-    (vec(op(), 1..most), close, prop::bool::weighted(0.3)).prop_map(
-        |(mut ops, close, relist_first)| {
-            if let Some(close) = close {
-                ops.insert(close.index(ops.len()), Op::Close);
-            }
-            if relist_first {
-                ops.insert(0, Op::Relist(Step::Begin));
-            }
-            ops
-        },
-    )
+    let scoped = vec(scoped_op(), 1..most).prop_map(|mut ops| {
+        ops.splice(0..0, [0, 1].map(|part| Op::Scope(part, Change::Add)));
+        ops
+    });
+    let ops = prop_oneof![2 => vec(op(), 1..most), 1 => scoped];
+    (ops, close, prop::bool::weighted(0.3)).prop_map(|(mut ops, close, relist_first)| {
+        if let Some(close) = close {
+            ops.insert(close.index(ops.len()), Op::Close);
+        }
+        if relist_first {
+            ops.insert(0, Op::Relist(Step::Begin));
+        }
+        ops
+    })
 }
 
 /// Generates settings of a queue.

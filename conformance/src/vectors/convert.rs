@@ -64,6 +64,8 @@ fn serial_op(op: &oracle::Op, next: &mut impl FnMut() -> u64) -> Option<Op> {
         oracle::Op::Batch(_)
         | oracle::Op::Relist(_)
         | oracle::Op::OldRelist(_)
+        | oracle::Op::RelistIn(..)
+        | oracle::Op::Scope(..)
         | oracle::Op::Take
         | oracle::Op::End(..)
         | oracle::Op::TakeBatch(_)

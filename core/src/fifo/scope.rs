@@ -3,6 +3,7 @@
 use super::relist::Relist;
 use super::{Committed, DeltaFifo, Known};
 use crate::Meta;
+use crate::engine::slot::{Slot, State};
 use crate::engine::sync::Arc;
 use crate::error::{RelistError, ScopeError, VersionError};
 use crate::scope::{KeyScope, ScopeId, check_common_keys};
@@ -74,7 +75,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         };
         let slots = self.core.table.shards().iter().flat_map(|shard| {
             let shard = shard.read();
-            shard.slots_near().map(|slot| slot.key().to_owned()).collect::<Vec<_>>()
+            // A slot outlives its deleted key while an entry of the backlog is stale.
+            let exists = |slot: &&Slot<T>| slot.state() != State::Idle || slot.is_known();
+            let keys = shard.slots_near().filter(exists).map(|slot| slot.key().to_owned());
+            keys.collect::<Vec<_>>()
         });
         slots.chain(elsewhere)
     }

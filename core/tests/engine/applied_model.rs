@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use deltafifo::Batch;
+use deltafifo::{Batch, KeyScope, ScopeId};
 use deltafifo_oracle::strategy::config;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,6 +13,8 @@ use proptest::prelude::*;
 use crate::common::{Guard, Mode, Obj, ObjMeta, Rig, obj};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
+/// The scopes: places in [`KEYS`].
+const SCOPES: [std::ops::Range<usize>; 2] = [0..2, 2..4];
 const MOST: usize = if cfg!(miri) { 15 } else { 80 };
 
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,12 @@ enum Op {
     /// The listed keys, and the version of the commit.
     Replace(Vec<usize>, u64),
     Bookmark(u64),
+    /// The same of a scope, with keys that it has.
+    ReplaceIn(usize, Vec<usize>, u64),
+    BookmarkIn(usize, u64),
+    Waive(usize),
+    Remove(usize),
+    Add(usize),
     Take,
     TakeBatch(usize),
     Next,
@@ -41,6 +49,22 @@ enum Op {
 
 fn key() -> impl Strategy<Value = usize> + Clone {
     0..KEYS.len()
+}
+
+/// Operations in a queue with scopes.
+fn scoped_op() -> impl Strategy<Value = Op> {
+    let scope = || 0..SCOPES.len();
+    let list = scope().prop_flat_map(|scope| (Just(scope), vec(SCOPES[scope].clone(), 0..3)));
+    prop_oneof![
+        6 => op(),
+        3 => (list, 0..60_u64).prop_map(|((scope, keys), version)| Op::ReplaceIn(scope, keys, version)),
+        3 => (scope(), 0..60_u64).prop_map(|(scope, version)| Op::BookmarkIn(scope, version)),
+        1 => prop_oneof![
+            1 => scope().prop_map(Op::Waive),
+            1 => scope().prop_map(Op::Remove),
+            2 => scope().prop_map(Op::Add),
+        ],
+    ]
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -76,9 +100,23 @@ struct Key {
 struct Account {
     keys: BTreeMap<String, Key>,
     offers: u64,
-    /// Versions of the present history, with the number of the first offer after them.
-    markers: Vec<(u64, u64)>,
-    applied: Option<u64>,
+    /// Marked points, with the number of the first offer after them.
+    markers: Vec<(Point, u64)>,
+    /// The greatest of them, in the present history.
+    marked: Point,
+    applied: Option<Point>,
+    scopes: [Option<Scope>; SCOPES.len()],
+}
+
+/// The number of a history, and a version of it.
+type Point = (u64, u64);
+
+#[derive(Default)]
+struct Scope {
+    /// Whether it was given up before its first list.
+    is_waived: bool,
+    has_listed: bool,
+    reached: Option<Point>,
 }
 
 impl Account {
@@ -104,15 +142,66 @@ impl Account {
         others.for_each(|place| self.offer(KEYS[place], true));
         // A complete list at a lower version begins another history: of the old one nothing counts
         // any more. At version 0 a list says nothing.
-        if version > 0 && self.markers.iter().any(|(marked, _)| *marked > version) {
-            self.markers.clear();
-            self.applied = None;
-        }
-        self.mark(version);
+        let begins = version > 0 && version < self.marked.1;
+        self.mark((self.marked.0 + u64::from(begins), version));
     }
 
-    fn mark(&mut self, version: u64) {
-        self.markers.push((version, self.offers));
+    fn mark(&mut self, point: Point) {
+        self.marked = self.marked.max(point);
+        self.markers.push((point, self.offers));
+    }
+
+    fn replace_in(&mut self, scope: usize, listed: &[usize], version: u64) {
+        for &place in listed {
+            self.offer(KEYS[place], false);
+        }
+        self.delete_unlisted(scope, listed);
+        let Some(entry) = &mut self.scopes[scope] else { return };
+        (entry.has_listed, entry.is_waived) = (true, false);
+        let reached = entry.reached;
+        // Each scope's own lists decide whether they begin another history.
+        let begins =
+            |(history, last): Point| history == self.marked.0 && 0 < version && version < last;
+        if reached.is_some_and(begins) {
+            self.marked = (self.marked.0 + 1, 0);
+        }
+        entry.reached = Some((self.marked.0, version));
+        self.mark_least();
+    }
+
+    fn delete_unlisted(&mut self, scope: usize, listed: &[usize]) {
+        let others = SCOPES[scope].clone().filter(|place| !listed.contains(place));
+        others.for_each(|place| self.offer(KEYS[place], true));
+    }
+
+    fn bookmark_in(&mut self, scope: usize, version: u64) {
+        if let Some(entry) = &mut self.scopes[scope] {
+            // It is of the history of the scope's last list.
+            let history = entry.reached.map_or(self.marked.0, |(history, _)| history);
+            entry.reached = entry.reached.max(Some((history, version)));
+        }
+        self.mark_least();
+    }
+
+    fn waive(&mut self, scope: usize) {
+        if let Some(entry) = &mut self.scopes[scope] {
+            entry.is_waived |= !entry.has_listed;
+        }
+        self.mark_least();
+    }
+
+    fn remove(&mut self, scope: usize) {
+        self.delete_unlisted(scope, &[]);
+        self.scopes[scope] = None;
+        self.mark_least();
+    }
+
+    /// Marks up to where everything in every scope was offered, if each has told it.
+    fn mark_least(&mut self) {
+        let counting = self.scopes.iter().flatten().filter(|scope| !scope.is_waived);
+        if let Some(Some(point)) = counting.map(|scope| scope.reached).min() {
+            self.mark(point);
+        }
     }
 
     fn take(&mut self, key: &str) {
@@ -144,14 +233,10 @@ impl Account {
             key.pending.iter().chain(key.running.iter().flatten()).map(|(number, _)| *number).min()
         };
         let first = self.keys.values().filter_map(left).min().unwrap_or(u64::MAX);
-        let reached = self
-            .markers
-            .iter()
-            .filter(|(_, after)| *after <= first)
-            .map(|(version, _)| *version)
-            .max();
+        let reached =
+            self.markers.iter().filter(|(_, after)| *after <= first).map(|(point, _)| *point).max();
         self.applied = self.applied.max(reached);
-        self.applied
+        self.applied.filter(|(history, _)| *history == self.marked.0).map(|(_, version)| version)
     }
 }
 
@@ -161,6 +246,7 @@ struct Run<'r> {
     account: Account,
     guards: Vec<Guard<'r>>,
     batch: Option<Batch<'r, Obj, ObjMeta>>,
+    scopes: [Option<ScopeId>; SCOPES.len()],
 }
 
 impl<'r> Run<'r> {
@@ -183,13 +269,44 @@ impl<'r> Run<'r> {
                 fifo.delete(obj(KEYS[*place], 1)).unwrap();
             }
             Op::Replace(places, version) => {
-                account.replace(places, *version);
                 let list = places.iter().map(|&place| obj(KEYS[place], 1)).collect();
-                fifo.replace(list, &version.to_string()).unwrap();
+                let replaced = fifo.replace(list, &version.to_string());
+                assert_eq!(replaced.is_ok(), self.scopes.iter().all(Option::is_none));
+                if replaced.is_ok() {
+                    account.replace(places, *version);
+                }
             }
             Op::Bookmark(version) => {
-                account.mark(*version);
+                account.mark((account.marked.0, *version));
                 fifo.bookmark(&version.to_string()).unwrap();
+            }
+            Op::ReplaceIn(scope, places, version) => {
+                let Some(id) = &self.scopes[*scope] else { return };
+                account.replace_in(*scope, places, *version);
+                let mut relist = fifo.begin_replace_in(id);
+                let list = places.iter().map(|&place| obj(KEYS[place], 1)).collect();
+                assert!(relist.offer(list).unwrap().is_empty());
+                relist.commit(&version.to_string()).unwrap();
+            }
+            Op::BookmarkIn(scope, version) => {
+                let Some(id) = &self.scopes[*scope] else { return };
+                account.bookmark_in(*scope, *version);
+                fifo.bookmark_in(id, &version.to_string()).unwrap();
+            }
+            Op::Waive(scope) => {
+                let Some(id) = &self.scopes[*scope] else { return };
+                account.waive(*scope);
+                fifo.waive_initial(id);
+            }
+            Op::Remove(scope) => {
+                let Some(id) = self.scopes[*scope].take() else { return };
+                account.remove(*scope);
+                fifo.remove_scope(&id).unwrap();
+            }
+            Op::Add(scope) => {
+                if self.scopes[*scope].is_none() {
+                    self.add_scope(*scope);
+                }
             }
             Op::Take => {
                 let taken = fifo.try_pop();
@@ -210,6 +327,13 @@ impl<'r> Run<'r> {
                 }
             }
         }
+    }
+
+    fn add_scope(&mut self, scope: usize) {
+        let keys = SCOPES[scope].clone().map(|place| KEYS[place]);
+        let contains = move |key: &str| keys.clone().any(|own| own == key);
+        let id = self.rig.fifo.add_scope(KeyScope::keys(format!("{scope}"), contains)).unwrap();
+        (self.scopes[scope], self.account.scopes[scope]) = (Some(id), Some(Scope::default()));
     }
 
     fn hold(&mut self, taken: Option<Guard<'r>>) {
@@ -243,9 +367,16 @@ impl<'r> Run<'r> {
     }
 }
 
-fn compare(ops: &[Op], live_lane: bool) -> Result<(), TestCaseError> {
+fn compare(ops: &[Op], live_lane: bool, scopes: usize) -> Result<(), TestCaseError> {
     let rig = Rig::with(Mode::Fused, |builder| builder.track_applied(true).live_lane(live_lane));
-    let mut run = Run { rig: &rig, account: Account::default(), guards: Vec::new(), batch: None };
+    let mut run = Run {
+        rig: &rig,
+        account: Account::default(),
+        guards: Vec::new(),
+        batch: None,
+        scopes: [const { None }; SCOPES.len()],
+    };
+    (0..scopes).for_each(|scope| run.add_scope(scope));
     for (at, op) in ops.iter().enumerate() {
         run.step(op);
         let (is, may_be) = (run.applied(), run.account.applied());
@@ -272,11 +403,19 @@ proptest! {
 
     #[test]
     fn a_version_is_applied_exactly_when_nothing_before_its_marker_is_left(ops in vec(op(), 0..MOST)) {
-        compare(&ops, false)?;
+        compare(&ops, false, 0)?;
     }
 
     #[test]
     fn with_a_live_lane_it_is_never_applied_too_early_and_never_forgotten(ops in vec(op(), 0..MOST)) {
-        compare(&ops, true)?;
+        compare(&ops, true, 0)?;
+    }
+
+    #[test]
+    fn applied_version_is_the_least_of_the_scopes(
+        ops in vec(scoped_op(), 0..MOST),
+        live_lane in any::<bool>(),
+    ) {
+        compare(&ops, live_lane, SCOPES.len())?;
     }
 }

@@ -269,6 +269,21 @@ fn overlapping_scopes_and_relists_of_the_whole_queue_are_refused() {
 }
 
 #[test]
+fn deleted_key_with_a_stale_entry_in_the_backlog_does_not_refuse_a_scope() {
+    let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build().unwrap();
+    let fifo = DeltaFifo::over(store).live_lane(true).build();
+    fifo.add(object("green", "a", 1)).unwrap();
+    drain(&fifo);
+    fifo.resync();
+    // Leaves the backlog, whose entry keeps the slot.
+    fifo.delete(object("green", "a", 2)).unwrap();
+    fifo.try_pop().unwrap().apply(|_| ()).unwrap();
+    assert!(fifo.store().is_empty());
+    fifo.add_scope(KeyScope::namespace("green")).unwrap();
+    fifo.add_scope(KeyScope::keys("names of a", |key| key.ends_with("/a"))).unwrap();
+}
+
+#[test]
 fn namespace_scope_requires_namespaced_keys() {
     let keys = KeyFunc::custom(Names, |object: &Object| Ok(object.name.to_owned()));
     let fifo = DeltaFifo::builder(keys).build();

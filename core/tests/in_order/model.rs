@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::common::{Obj, ObjMeta, nameless, obj, tombstone, versioned};
 use crate::rig::{Fifo, picky, show_change, show_turn, stored};
-use deltafifo::{ProcessError, Turn};
+use deltafifo::{KeyScope, ProcessError, ScopeId, Turn};
 use deltafifo_oracle::strategy::config;
 
 type Taken<'f> = Turn<'f, Obj, ObjMeta>;
@@ -34,6 +35,15 @@ enum Op {
     /// A list in which each key has an object, an object that the transformer refuses, or none,
     /// and which has one object without a key.
     ReplaceKeeping(Vec<(Key, Listed)>),
+    /// A list of a scope, which is refused whole if a key lies outside.
+    ReplaceIn(usize, Vec<Key>),
+    /// A list of a scope that keeps, and refuses keys outside only.
+    ReplaceKeepingIn(usize, Vec<(Key, Listed)>),
+    /// A list of a scope that deletes nothing.
+    ReplaceKeepingUnlistedIn(usize, Vec<Key>),
+    AddScope(usize),
+    RemoveScope(usize),
+    WaiveInitial(usize),
     Refused,
     Resync,
     /// A batch of at most this many events, some of which are handled. The rest is given back.
@@ -61,10 +71,32 @@ enum End {
     PanicsAt(usize),
 }
 
+/// The keys of the scopes.
+const SCOPES: [std::ops::Range<Key>; 2] = [0..2, 2..5];
+
+fn listed() -> impl Strategy<Value = Listed> {
+    prop_oneof![2 => Just(Listed::Object), 1 => Just(Listed::Refused), 2 => Just(Listed::Kept)]
+}
+
+/// Operations in a queue with scopes.
+fn scoped_op() -> impl Strategy<Value = Op> {
+    let scope = || 0..SCOPES.len();
+    let inside = scope().prop_flat_map(|scope| (Just(scope), vec(SCOPES[scope].clone(), 0..3)));
+    prop_oneof![
+        20 => op(),
+        4 => inside.clone().prop_map(|(scope, keys)| Op::ReplaceIn(scope, keys)),
+        1 => (scope(), vec(0..5_u8, 0..3)).prop_map(|(scope, keys)| Op::ReplaceIn(scope, keys)),
+        3 => (scope(), vec((0..5_u8, listed()), 0..6))
+            .prop_map(|(scope, keys)| Op::ReplaceKeepingIn(scope, keys)),
+        1 => inside.prop_map(|(scope, keys)| Op::ReplaceKeepingUnlistedIn(scope, keys)),
+        2 => scope().prop_map(Op::AddScope),
+        1 => scope().prop_map(Op::RemoveScope),
+        1 => scope().prop_map(Op::WaiveInitial),
+    ]
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let key = || 0..5_u8;
-    let listed =
-        prop_oneof![2 => Just(Listed::Object), 1 => Just(Listed::Refused), 2 => Just(Listed::Kept)];
     let end = prop_oneof![
         6 => Just(End::Applies),
         1 => Just(End::Passes),
@@ -79,7 +111,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => key().prop_map(Op::DeleteTombstone),
         3 => vec(key(), 0..5).prop_map(Op::Replace),
         1 => vec(key(), 0..3).prop_map(Op::ReplaceRefused),
-        3 => vec((key(), listed), 0..6).prop_map(Op::ReplaceKeeping),
+        3 => vec((key(), listed()), 0..6).prop_map(Op::ReplaceKeeping),
         1 => Just(Op::Refused),
         1 => Just(Op::Resync),
         4 => (0..4_usize, vec(end.clone(), 0..4)).prop_map(|(max, ends)| Op::Pop(max, ends)),
@@ -93,9 +125,31 @@ enum Noted {
     /// Kind, key and number.
     Delta(char, Key, u64),
     Tombstone(Key),
-    /// What is listed, and the keys that are kept.
-    All(Vec<(Key, u64)>, Vec<Key>),
+    All(All),
     Sync,
+}
+
+/// A relist.
+#[derive(Clone, Debug, Default)]
+struct All {
+    list: Vec<(Key, u64)>,
+    kept: Vec<Key>,
+    keeps_unlisted: bool,
+    /// The keys of its scope.
+    within: Option<std::ops::Range<Key>>,
+    /// Whether it is the empty relist of a removed scope, which has no version.
+    removes: bool,
+    /// Whether it is of the initial population.
+    is_marked: bool,
+}
+
+impl All {
+    fn deletes(&self, key: Key) -> bool {
+        let is_listed =
+            self.kept.contains(&key) || self.list.iter().any(|(listed, _)| *listed == key);
+        let is_within = self.within.as_ref().is_none_or(|within| within.contains(&key));
+        !self.keeps_unlisted && is_within && !is_listed
+    }
 }
 
 impl Noted {
@@ -107,17 +161,18 @@ impl Noted {
     }
 
     fn weight(&self) -> usize {
-        if let Noted::All(list, _) = self { list.len().max(1) } else { 1 }
+        if let Noted::All(all) = self { all.list.len().max(1) } else { 1 }
     }
 
     fn show(&self) -> String {
         match self {
             Noted::Delta(kind, key, n) => format!("k{key}:{kind}{n}"),
             Noted::Tombstone(key) => format!("k{key}:D(0)"),
-            Noted::All(list, kept) => {
-                let listed = list.iter().map(|(key, n)| format!(" k{key}{n}"));
-                let kept = kept.iter().map(|key| format!(" +k{key}"));
-                format!("all@7{}", listed.chain(kept).collect::<String>())
+            Noted::All(all) => {
+                let listed = all.list.iter().map(|(key, n)| format!(" k{key}{n}"));
+                let kept = all.kept.iter().map(|key| format!(" +k{key}"));
+                let version = if all.removes { "" } else { "7" };
+                format!("all@{version}{}", listed.chain(kept).collect::<String>())
             }
             Noted::Sync => "sync".to_owned(),
         }
@@ -129,26 +184,51 @@ struct Model {
     log: VecDeque<Noted>,
     store: BTreeMap<Key, u64>,
     populated: bool,
-    /// Events until the first relist has been handled, if that populated the queue.
-    initial: usize,
+    /// The scopes that there are, each with whether its first list is awaited.
+    scopes: [Option<bool>; SCOPES.len()],
 }
 
 impl Model {
     fn offer(&mut self, event: Noted) {
-        self.populated = true;
+        self.touch();
         self.log.push_back(event);
     }
 
-    fn replace(&mut self, list: Vec<(Key, u64)>, kept: Vec<Key>) {
-        self.log.push_back(Noted::All(list, kept));
-        if !self.populated {
-            self.populated = true;
-            self.initial = self.log.len();
-        }
+    /// An offer populates the queue, unless it waits for the first lists of scopes.
+    fn touch(&mut self) {
+        self.populated |= !self.waits();
+    }
+
+    fn waits(&self) -> bool {
+        self.scopes.contains(&Some(true))
+    }
+
+    fn has_scopes(&self) -> bool {
+        self.scopes.iter().any(Option::is_some)
+    }
+
+    fn replace(&mut self, all: All) {
+        let is_marked = !self.populated;
+        self.log.push_back(Noted::All(All { is_marked, ..all }));
+        self.populated = true;
+    }
+
+    fn replace_in(&mut self, scope: usize, all: All) {
+        let is_marked = self.scopes[scope] == Some(true);
+        let within = Some(SCOPES[scope].clone());
+        self.log.push_back(Noted::All(All { is_marked, within, ..all }));
+        self.set_scope(scope, Some(false));
+    }
+
+    /// Sets whether there is a scope whose first list is awaited. The last one populates the queue.
+    fn set_scope(&mut self, scope: usize, to: Option<bool>) {
+        let was_awaited = std::mem::replace(&mut self.scopes[scope], to) == Some(true);
+        self.populated |= was_awaited && !self.waits();
     }
 
     fn has_synced(&self) -> bool {
-        self.populated && self.initial == 0
+        let is_marked = |event: &Noted| matches!(event, Noted::All(all) if all.is_marked);
+        self.populated && !self.log.iter().any(is_marked)
     }
 
     /// Returns the number of events of a batch of at most `max`.
@@ -165,7 +245,6 @@ impl Model {
     }
 
     fn take(&mut self) -> Noted {
-        self.initial = self.initial.saturating_sub(1);
         self.log.pop_front().unwrap()
     }
 
@@ -183,21 +262,15 @@ impl Model {
                     if self.store.remove(&key).is_none() { "?" } else { "" }
                 )]
             }
-            Noted::All(list, kept) => {
-                let listed =
-                    |key: &Key| kept.contains(key) || list.iter().any(|(listed, _)| listed == key);
-                let gone: Vec<_> = self
-                    .store
-                    .iter()
-                    .filter(|(key, _)| !listed(key))
-                    .map(|(key, n)| (*key, *n))
-                    .collect();
+            Noted::All(all) => {
+                let gone = self.store.iter().filter(|(key, _)| all.deletes(**key));
+                let gone: Vec<_> = gone.map(|(key, n)| (*key, *n)).collect();
                 let mut told = Vec::new();
                 for (key, n) in gone {
                     self.store.remove(&key);
                     told.push(format!("-k{key}({n})"));
                 }
-                told.extend(list.into_iter().map(|(key, n)| self.put('R', key, n)));
+                told.extend(all.list.into_iter().map(|(key, n)| self.put('R', key, n)));
                 told
             }
             Noted::Sync => self.store.iter().map(|(key, n)| format!("S k{key}{n}>{n}")).collect(),
@@ -338,8 +411,68 @@ fn process(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(
     Ok(())
 }
 
-fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
+/// The objects of a list that keeps, with the first one refused because it has no key.
+struct Keeping {
+    objects: Vec<Arc<Obj>>,
+    /// The names of the keys that are listed without an object.
+    names: Vec<String>,
+    refused: usize,
+    all: All,
+}
+
+impl Keeping {
+    /// Makes it of keys, of which those outside of `within` are refused.
+    fn new(n: u64, keys: Vec<(Key, Listed)>, within: &std::ops::Range<Key>) -> Self {
+        let mut this =
+            Self { objects: vec![nameless()], names: Vec::new(), refused: 1, all: All::default() };
+        let mut refused = Vec::new();
+        for (n, (key, listed)) in (n * 10..).zip(keys) {
+            let is_within = within.contains(&key);
+            match listed {
+                Listed::Object => {
+                    this.objects.push(obj(&name(key), n));
+                    this.all.list.extend(is_within.then_some((key, n)));
+                    this.refused += usize::from(!is_within);
+                }
+                Listed::Refused => {
+                    this.objects.push(versioned(&name(key), n, "refused"));
+                    refused.extend(is_within.then_some(key));
+                    this.refused += 1;
+                }
+                Listed::Kept => {
+                    this.names.push(name(key));
+                    this.all.kept.push(key);
+                }
+            }
+        }
+        this.all.kept.extend(refused);
+        this
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+}
+
+fn numbered(n: u64, keys: Vec<Key>) -> (Vec<Arc<Obj>>, All) {
+    let list: Vec<_> = (n * 10..).zip(keys).map(|(n, key)| (key, n)).collect();
+    let objects = list.iter().map(|(key, n)| obj(&name(*key), *n)).collect();
+    (objects, All { list, ..All::default() })
+}
+
+fn add_scope(fifo: &Fifo, model: &mut Model, scope: usize) -> ScopeId {
+    let keys: Vec<_> = SCOPES[scope].clone().map(name).collect();
+    let contains = move |key: &str| keys.iter().any(|own| own == key);
+    model.scopes[scope] = Some(!model.populated);
+    fifo.add_scope(KeyScope::keys(format!("scope {scope}"), contains)).unwrap()
+}
+
+fn check(ops: Vec<Op>, scopes: usize) -> Result<(), TestCaseError> {
     let (fifo, mut model) = (picky(), Model::default());
+    let mut ids = [const { None }; SCOPES.len()];
+    for scope in 0..scopes {
+        ids[scope] = Some(add_scope(&fifo, &mut model, scope));
+    }
     for (n, op) in (1..).zip(ops) {
         match op {
             Op::Add(key) => {
@@ -359,35 +492,77 @@ fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
                 model.offer(Noted::Tombstone(key));
             }
             Op::Replace(keys) => {
-                let list: Vec<_> = (n * 10..).zip(keys).map(|(n, key)| (key, n)).collect();
-                fifo.replace(list.iter().map(|(key, n)| obj(&name(*key), *n)).collect(), "7")
-                    .unwrap();
-                model.replace(list, vec![]);
+                let (objects, all) = numbered(n, keys);
+                let replaced = fifo.replace(objects, "7");
+                prop_assert_eq!(replaced.is_err(), model.has_scopes());
+                if replaced.is_ok() {
+                    model.replace(all);
+                }
             }
             Op::ReplaceKeeping(keys) => {
-                let (mut list, mut kept) = (Vec::new(), Vec::new());
-                let (mut objects, mut names, mut refused) =
-                    (vec![nameless()], Vec::new(), Vec::new());
-                for (n, (key, listed)) in (n * 10..).zip(keys) {
-                    match listed {
-                        Listed::Object => {
-                            list.push((key, n));
-                            objects.push(obj(&name(key), n));
-                        }
-                        Listed::Refused => {
-                            refused.push(key);
-                            objects.push(versioned(&name(key), n, "refused"));
-                        }
-                        Listed::Kept => {
-                            kept.push(key);
-                            names.push(name(key));
-                        }
-                    }
+                let list = Keeping::new(n, keys, &(0..5));
+                let refused = fifo.replace_keeping(list.objects.clone(), list.names(), "7");
+                if model.has_scopes() {
+                    prop_assert_eq!(refused.len(), list.objects.len());
+                } else {
+                    prop_assert_eq!(refused.len(), list.refused);
+                    model.replace(list.all);
                 }
-                let said = fifo.replace_keeping(objects, names.iter().map(String::as_str), "7");
-                prop_assert_eq!(said.len(), 1 + refused.len());
-                kept.extend(refused);
-                model.replace(list, kept);
+            }
+            Op::ReplaceIn(scope, keys) => {
+                let Some(id) = &ids[scope] else { continue };
+                let is_within = keys.iter().all(|key| SCOPES[scope].contains(key));
+                let (objects, all) = numbered(n, keys);
+                let replaced = fifo.replace_in(id, objects, "7");
+                prop_assert_eq!(replaced.is_ok(), is_within && model.scopes[scope].is_some());
+                if replaced.is_ok() {
+                    model.replace_in(scope, all);
+                }
+            }
+            Op::ReplaceKeepingIn(scope, keys) => {
+                let Some(id) = &ids[scope] else { continue };
+                let list = Keeping::new(n, keys, &SCOPES[scope]);
+                let refused = fifo.replace_keeping_in(id, list.objects.clone(), list.names(), "7");
+                prop_assert_eq!(refused.is_ok(), model.scopes[scope].is_some());
+                if let Ok(refused) = refused {
+                    prop_assert_eq!(refused.len(), list.refused);
+                    model.replace_in(scope, list.all);
+                }
+            }
+            Op::ReplaceKeepingUnlistedIn(scope, keys) => {
+                let Some(id) = &ids[scope] else { continue };
+                let (objects, all) = numbered(n, keys);
+                let refused = fifo.replace_keeping_unlisted_in(id, objects, "7");
+                prop_assert_eq!(refused.is_ok(), model.scopes[scope].is_some());
+                if refused.is_ok() {
+                    model.replace_in(scope, All { keeps_unlisted: true, ..all });
+                }
+            }
+            Op::AddScope(scope) => {
+                if model.scopes[scope].is_none() {
+                    ids[scope] = Some(add_scope(&fifo, &mut model, scope));
+                }
+            }
+            Op::RemoveScope(scope) => {
+                // Removed twice, it is an error.
+                let Some(id) = &ids[scope] else { continue };
+                prop_assert_eq!(fifo.remove_scope(id).is_ok(), model.scopes[scope].is_some());
+                if model.scopes[scope].is_some() {
+                    model.set_scope(scope, None);
+                    let within = Some(SCOPES[scope].clone());
+                    model.log.push_back(Noted::All(All {
+                        within,
+                        removes: true,
+                        ..All::default()
+                    }));
+                }
+            }
+            Op::WaiveInitial(scope) => {
+                let Some(id) = &ids[scope] else { continue };
+                fifo.waive_initial(id);
+                if model.scopes[scope].is_some() {
+                    model.set_scope(scope, Some(false));
+                }
             }
             Op::ReplaceRefused(keys) => {
                 let mut list: Vec<_> = keys.into_iter().map(|key| obj(&name(key), n)).collect();
@@ -396,7 +571,7 @@ fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
             }
             Op::Refused => {
                 prop_assert!(fifo.update(nameless()).is_err());
-                model.populated = true;
+                model.touch();
             }
             Op::Resync => {
                 fifo.resync();
@@ -419,6 +594,14 @@ proptest! {
 
     #[test]
     fn engine_answers_as_the_model(ops in vec(op(), 1..MOST)) {
-        check(ops)?;
+        check(ops, 0)?;
+    }
+
+    #[test]
+    fn engine_with_scopes_answers_as_the_model(
+        ops in vec(scoped_op(), 1..MOST),
+        scopes in 0..=SCOPES.len(),
+    ) {
+        check(ops, scopes)?;
     }
 }

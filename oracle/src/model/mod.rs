@@ -9,8 +9,10 @@ use deltafifo::{BoxError, Delta, DeltaObject, DeltaType, Deltas, KeyError, KeySo
 
 use relist::Open;
 pub use relist::Unchanged;
+use scopes::Scope;
 
 mod relist;
+mod scopes;
 
 type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError>>;
 
@@ -30,7 +32,11 @@ pub struct Model<T> {
     marked: BTreeSet<String>,
     /// The number of relists that have begun.
     relists: u32,
-    open: Option<Open>,
+    /// The relists that are current: one of the whole queue, or at most one for each scope.
+    open: Vec<Open>,
+    scopes: Vec<Scope>,
+    /// The version of the last relist of the whole queue.
+    version: Option<String>,
     /// `None`: nothing is ever found unchanged.
     unchanged: Option<Unchanged<T>>,
     closed: bool,
@@ -40,7 +46,7 @@ pub struct Model<T> {
 #[derive(PartialEq, Eq)]
 enum Initial {
     Unpopulated,
-    /// A first relist is open.
+    /// A first relist is open, or the first list of a scope is awaited.
     Claimed,
     /// A first relist is open, and something else was offered.
     Touched,
@@ -96,7 +102,9 @@ impl<T> Model<T> {
             initial: Initial::Unpopulated,
             marked: BTreeSet::new(),
             relists: 0,
-            open: None,
+            open: Vec::new(),
+            scopes: Vec::new(),
+            version: None,
             unchanged: None,
             closed: false,
         }

@@ -1,5 +1,5 @@
-//! Relists of the model: one is current, a later begin supersedes it, and what was neither listed
-//! by it nor written while it was open is deleted when it is committed.
+//! Relists of the model: one is current, of the whole queue or of each scope. A later begin
+//! supersedes it. Its commit deletes what was neither listed by it nor written while it was open.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use deltafifo::{
     RelistError, StoreError,
 };
 
+use super::scopes::Within;
 use super::{Initial, Later, Model};
 
 /// The treatment of listed objects that are known, idle and of an equal version.
@@ -21,11 +22,39 @@ pub struct Unchanged<T> {
     pub notify: bool,
 }
 
-/// The relist that is current.
+/// A relist that is current.
 pub(super) struct Open {
     number: u32,
+    /// The keys of its scope; `None` for the whole queue.
+    pub(super) within: Option<Within>,
+    /// Whether its deltas are of the initial population.
+    first: bool,
+    /// Whether an object of an equal version counts as changed.
+    ignores_versions: bool,
     /// What it listed, and what was written since it began.
     listed: BTreeSet<String>,
+}
+
+impl Open {
+    pub(super) fn new(number: u32, within: Option<Within>, first: bool) -> Self {
+        Self { number, within, first, ignores_versions: false, listed: BTreeSet::new() }
+    }
+
+    pub(super) fn is_of(&self, scope: u32) -> bool {
+        self.within.as_ref().is_some_and(|within| within.scope == scope)
+    }
+
+    /// Returns whether the relist can list and delete the key.
+    fn covers(&self, key: &str) -> bool {
+        self.within.as_ref().is_none_or(|within| within.contains(key))
+    }
+
+    fn check_scope(&self, key: &str) -> Result<(), RelistError> {
+        if self.covers(key) {
+            return Ok(());
+        }
+        Err(RelistError::OutOfScope { key: key.to_owned(), scope: String::new() })
+    }
 }
 
 impl<T> Model<T> {
@@ -33,30 +62,50 @@ impl<T> Model<T> {
     ///
     /// # Errors
     /// An object was refused: those before it are queued, and the queue is as populated as before.
-    pub fn replace(&mut self, list: Vec<Arc<T>>, _version: &str) -> Result<Committed, RelistError> {
+    pub fn replace(&mut self, list: Vec<Arc<T>>, version: &str) -> Result<Committed, RelistError> {
+        let number = |version: &str| version.parse::<u64>().ok();
+        let last = self.version.as_deref().and_then(number);
         let relist = self.begin_replace();
+        // A list at a lower version than the last one comes after a restore of the server.
+        self.current(relist)?.ignores_versions =
+            last.is_some_and(|last| number(version).is_some_and(|version| version < last));
         for (index, object) in list.into_iter().enumerate() {
-            if let Err(source) = self.list_object(object) {
+            if let Err(source) = self.list_object(relist, object) {
                 self.abandon(relist);
                 return Err(RelistError::Refused { index, source });
             }
         }
-        self.commit(relist)
+        self.commit(relist, version)
     }
 
-    /// Begins a relist in pieces; its number.
+    /// Begins a relist in pieces and returns its number. It is never current in a queue with
+    /// scopes.
     pub fn begin_replace(&mut self) -> u32 {
-        if self.initial == Initial::Unpopulated {
-            self.initial = Initial::Claimed;
+        let number = self.next_number();
+        if self.scopes.is_empty() {
+            let first = self.claim();
+            self.open = vec![Open::new(number, None, first)];
         }
+        number
+    }
+
+    /// The next number of a relist or a scope.
+    pub(super) fn next_number(&mut self) -> u32 {
         self.relists += 1;
-        self.open = Some(Open { number: self.relists, listed: BTreeSet::new() });
         self.relists
     }
 
-    fn check_current(&self, relist: u32) -> Result<(), RelistError> {
-        let is_current = self.open.as_ref().is_some_and(|open| open.number == relist);
-        if is_current { Ok(()) } else { Err(RelistError::Superseded) }
+    /// A relist begins, or a scope is added. Returns whether it is of the initial population.
+    pub(super) fn claim(&mut self) -> bool {
+        if self.initial == Initial::Unpopulated {
+            self.initial = Initial::Claimed;
+        }
+        matches!(self.initial, Initial::Claimed | Initial::Touched)
+    }
+
+    fn current(&mut self, relist: u32) -> Result<&mut Open, RelistError> {
+        let found = self.open.iter_mut().find(|open| open.number == relist);
+        found.ok_or(RelistError::Superseded)
     }
 
     /// Offers a page. Returns the positions of the refused objects.
@@ -68,11 +117,11 @@ impl<T> Model<T> {
         relist: u32,
         page: Vec<Arc<T>>,
     ) -> Result<Vec<usize>, RelistError> {
-        self.check_current(relist)?;
+        self.current(relist)?;
         Ok(page
             .into_iter()
             .enumerate()
-            .filter_map(|(at, object)| self.list_object(object).err().map(|_| at))
+            .filter_map(|(at, object)| self.list_object(relist, object).err().map(|_| at))
             .collect())
     }
 
@@ -85,12 +134,13 @@ impl<T> Model<T> {
         relist: u32,
         listed: &[(&str, &str)],
     ) -> Result<Vec<bool>, RelistError> {
-        self.check_current(relist)?;
+        let open = self.current(relist)?;
+        listed.iter().try_for_each(|(key, _)| open.check_scope(key))?;
+        open.listed.extend(listed.iter().map(|(key, _)| (*key).to_owned()));
         Ok(listed.iter().map(|(key, version)| self.is_needed(key, version)).collect())
     }
 
-    fn is_needed(&mut self, key: &str, version: &str) -> bool {
-        self.note_listed(key);
+    fn is_needed(&self, key: &str, version: &str) -> bool {
         let notify = self.unchanged.as_ref().is_some_and(|unchanged| unchanged.notify);
         notify || self.unchanged_object(key, version).is_none()
     }
@@ -100,8 +150,9 @@ impl<T> Model<T> {
     /// # Errors
     /// The relist was superseded.
     pub fn keep(&mut self, relist: u32, key: &str) -> Result<(), RelistError> {
-        self.check_current(relist)?;
-        self.note_listed(key);
+        let open = self.current(relist)?;
+        open.check_scope(key)?;
+        open.listed.insert(key.to_owned());
         Ok(())
     }
 
@@ -114,9 +165,12 @@ impl<T> Model<T> {
         relist: u32,
         object: impl Into<DeltaObject<T>>,
     ) -> Result<(), StoreError> {
-        self.check_current(relist)?;
-        let (object, first) = (object.into(), self.lists_first());
+        self.current(relist)?;
+        let object = object.into();
         let key = self.key_of(&object)?;
+        let open = self.current(relist)?;
+        open.check_scope(&key)?;
+        let first = open.first;
         if !self.exists(&key) {
             return Ok(());
         }
@@ -134,26 +188,32 @@ impl<T> Model<T> {
     ///
     /// # Errors
     /// The relist was superseded.
-    pub fn commit(&mut self, relist: u32) -> Result<Committed, RelistError> {
-        self.check_current(relist)?;
-        let Some(Open { listed, .. }) = self.open.take() else {
-            return Err(RelistError::Superseded);
-        };
-        let first = self.lists_first();
-        let deleted = self.delete_unlisted(&listed, first);
-        if first {
-            self.initial = Initial::Draining;
+    pub fn commit(&mut self, relist: u32, version: &str) -> Result<Committed, RelistError> {
+        let open = self.take_open(relist)?;
+        let deleted = self.delete_unlisted(&open);
+        if let Some(within) = open.within {
+            self.listed_scope(within.scope, version);
+        } else {
+            self.version = Some(version.to_owned());
+            if open.first {
+                self.initial = Initial::Draining;
+            }
+            self.finish_initial();
         }
-        self.finish_initial();
         Ok(Committed { deleted })
+    }
+
+    fn take_open(&mut self, relist: u32) -> Result<Open, RelistError> {
+        let at = self.open.iter().position(|open| open.number == relist);
+        Ok(self.open.remove(at.ok_or(RelistError::Superseded)?))
     }
 
     /// Gives a relist up; nothing when it was superseded.
     pub fn abandon(&mut self, relist: u32) {
-        if self.check_current(relist).is_err() {
+        // The first list of a scope is still awaited.
+        if !self.take_open(relist).is_ok_and(|open| open.within.is_none()) {
             return;
         }
-        self.open = None;
         match self.initial {
             Initial::Claimed => self.initial = Initial::Unpopulated,
             Initial::Touched => self.initial = Initial::Synced,
@@ -161,29 +221,30 @@ impl<T> Model<T> {
         }
     }
 
-    /// Whether what the open relist lists is the initial population: only then is the queue in
-    /// these phases.
-    fn lists_first(&self) -> bool {
-        matches!(self.initial, Initial::Claimed | Initial::Touched)
-    }
-
-    /// A key was listed, or written while a relist is open: that relist does not delete it.
+    /// A key was written: no relist that is open deletes it.
     pub(super) fn note_listed(&mut self, key: &str) {
-        if let Some(open) = &mut self.open {
+        for open in &mut self.open {
             open.listed.insert(key.to_owned());
         }
     }
 
-    fn list_object(&mut self, object: Arc<T>) -> Result<(), OfferError> {
+    /// Lists an object in a relist that is current.
+    fn list_object(&mut self, relist: u32, object: Arc<T>) -> Result<(), OfferError> {
         let key = (self.key)(&object).ok_or(KeyError::NoName)?;
+        let Ok(open) = self.current(relist) else { unreachable!("the caller has checked it") };
+        if !open.covers(&key) {
+            return Err(OfferError::OutOfScope { key, scope: String::new() });
+        }
         // Also when the transformer refuses it: the last good object stays.
-        self.note_listed(&key);
+        open.listed.insert(key.clone());
+        let (first, ignores_versions) = (open.first, open.ignores_versions);
         let object = self.transform(&key, object)?;
         let skips = self.unchanged.as_ref().filter(|unchanged| unchanged.skip && !unchanged.notify);
-        if skips.is_none_or(|unchanged| {
-            self.unchanged_object(&key, (unchanged.version)(&object)).is_none()
-        }) {
-            self.push(&key, Delta::new(self.listed_as, object), self.lists_first());
+        let is_unchanged = skips.is_some_and(|unchanged| {
+            self.unchanged_object(&key, (unchanged.version)(&object)).is_some()
+        });
+        if !is_unchanged || ignores_versions {
+            self.push(&key, Delta::new(self.listed_as, object), first);
         }
         Ok(())
     }
@@ -196,8 +257,8 @@ impl<T> Model<T> {
             .filter(|known| is_idle && !version.is_empty() && (unchanged.version)(known) == version)
     }
 
-    fn delete_unlisted(&mut self, listed: &BTreeSet<String>, first: bool) -> usize {
-        let gone = |key: &&String| !listed.contains(*key);
+    pub(super) fn delete_unlisted(&mut self, relist: &Open) -> usize {
+        let gone = |key: &&String| relist.covers(key) && !relist.listed.contains(*key);
         let running: Vec<_> = self.running.keys().filter(gone).cloned().collect();
         let pending: Vec<_> = self.items.keys().filter(gone).cloned().collect();
         let idle =
@@ -206,7 +267,7 @@ impl<T> Model<T> {
             self.known.iter().flat_map(BTreeMap::keys).filter(gone).filter(idle).cloned().collect();
         let deleted = running.len() + pending.len() + known.len();
         for key in running.into_iter().chain(pending).chain(known) {
-            self.push_sweep(&key, first);
+            self.push_sweep(&key, relist.first);
         }
         deleted
     }

@@ -1,0 +1,145 @@
+//! Scopes of the model: each has relists of its own, which list and delete keys of that scope
+//! only.
+
+use deltafifo::{Committed, RelistError, ScopeError};
+
+use super::relist::Open;
+use super::{Initial, Model};
+use crate::Part;
+
+/// A scope of the queue.
+pub(super) struct Scope {
+    /// A number that no later scope gets.
+    id: u32,
+    part: Part,
+    /// Whether the initial population waits for its first list.
+    is_awaited: bool,
+    /// Whether its first list was given up, and has not come.
+    is_waived: bool,
+    /// The version of its last list.
+    version: Option<String>,
+}
+
+/// The keys of a relist of a scope: those of the scope that lie in no other one.
+#[derive(Clone)]
+pub(super) struct Within {
+    pub(super) scope: u32,
+    part: Part,
+    rivals: Vec<Part>,
+}
+
+impl Within {
+    pub(super) fn contains(&self, key: &str) -> bool {
+        self.part.contains(key) && !self.rivals.iter().any(|rival| rival.contains(key))
+    }
+}
+
+/// Returns whether two scopes can have a key in common: a predicate with anything.
+fn are_rivals(one: Part, other: Part) -> bool {
+    one.predicate.is_some() || other.predicate.is_some()
+}
+
+impl<T> Model<T> {
+    /// Adds a scope and returns its number.
+    ///
+    /// # Errors
+    /// It has a name or a key in common with another scope, or a relist is open that it could
+    /// overlap with.
+    pub fn add_scope(&mut self, part: Part) -> Result<u32, ScopeError> {
+        let rivals: Vec<_> =
+            self.scopes.iter().filter(|scope| are_rivals(part, scope.part)).collect();
+        let known = self.known.iter().flatten().map(|(key, _)| key);
+        for key in known.chain(self.items.keys()).chain(self.running.keys()) {
+            let other = rivals.iter().find(|rival| rival.part.contains(key));
+            if let Some(other) = other.filter(|_| part.contains(key)) {
+                let (scope, other) = (part.name.to_owned(), other.part.name.to_owned());
+                return Err(ScopeError::CommonKey { scope, other, key: key.clone() });
+            }
+        }
+        let could_overlap = |open: &Open| match &open.within {
+            None => true,
+            Some(within) => rivals.iter().any(|rival| rival.id == within.scope),
+        };
+        if self.open.iter().any(could_overlap) {
+            return Err(ScopeError::RelistOpen { scope: part.name.to_owned() });
+        }
+        if self.scopes.iter().any(|scope| scope.part.name == part.name) {
+            return Err(ScopeError::Overlaps { scope: part.name.to_owned() });
+        }
+        let (id, is_awaited) = (self.next_number(), self.claim());
+        self.scopes.push(Scope { id, part, is_awaited, is_waived: false, version: None });
+        Ok(id)
+    }
+
+    /// Begins a relist of a scope and returns its number. It is never current if the scope was
+    /// removed.
+    pub fn begin_replace_in(&mut self, scope: u32) -> u32 {
+        let number = self.next_number();
+        if let Some(within) = self.within(scope) {
+            self.open.retain(|open| !open.is_of(scope));
+            let first = self.scopes.iter().any(|other| other.id == scope && other.is_awaited);
+            self.open.push(Open::new(number, Some(within), first));
+        }
+        number
+    }
+
+    /// Ends the wait for the first list of a scope.
+    pub fn waive_initial(&mut self, scope: u32) {
+        let Some(entry) = self.scopes.iter_mut().find(|entry| entry.id == scope) else { return };
+        entry.is_waived |= entry.version.is_none();
+        let was_awaited = std::mem::take(&mut entry.is_awaited);
+        self.populate_if(was_awaited);
+    }
+
+    /// Removes a scope and deletes its keys.
+    ///
+    /// # Errors
+    /// It was removed before.
+    pub fn remove_scope(&mut self, scope: u32) -> Result<Committed, RelistError> {
+        let unknown = || RelistError::UnknownScope { scope: scope.to_string() };
+        let within = self.within(scope).ok_or_else(unknown)?;
+        self.open.retain(|open| !open.is_of(scope));
+        let was_awaited = self.scopes.iter().any(|entry| entry.id == scope && entry.is_awaited);
+        self.scopes.retain(|entry| entry.id != scope);
+        let deleted = self.delete_unlisted(&Open::new(0, Some(within), false));
+        self.populate_if(was_awaited);
+        Ok(Committed { deleted })
+    }
+
+    /// The version of the last relist; with scopes the least of theirs, once each has one.
+    #[must_use]
+    pub fn resource_version(&self) -> Option<String> {
+        if self.scopes.is_empty() {
+            return self.version.clone();
+        }
+        let counting = self.scopes.iter().filter(|scope| !scope.is_waived);
+        let versions = counting.map(|scope| scope.version.as_ref()?.parse::<u64>().ok());
+        Some(versions.min()??.to_string())
+    }
+
+    /// A relist of the scope was committed.
+    pub(super) fn listed_scope(&mut self, scope: u32, version: &str) {
+        let Some(entry) = self.scopes.iter_mut().find(|entry| entry.id == scope) else { return };
+        entry.version = Some(version.to_owned());
+        entry.is_waived = false;
+        let was_awaited = std::mem::take(&mut entry.is_awaited);
+        self.populate_if(was_awaited);
+    }
+
+    fn within(&self, scope: u32) -> Option<Within> {
+        let part = self.scopes.iter().find(|entry| entry.id == scope)?.part;
+        let others = self.scopes.iter().filter(|entry| entry.id != scope);
+        let rivals =
+            others.map(|other| other.part).filter(|&other| are_rivals(part, other)).collect();
+        Some(Within { scope, part, rivals })
+    }
+
+    /// The initial population is complete if a scope was the last one that it waited for.
+    fn populate_if(&mut self, was_awaited: bool) {
+        let waits = self.scopes.iter().any(|scope| scope.is_awaited);
+        if was_awaited && !waits && matches!(self.initial, Initial::Claimed | Initial::Touched) {
+            self.initial = Initial::Draining;
+            self.finish_initial();
+        }
+    }
+}

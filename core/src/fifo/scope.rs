@@ -135,14 +135,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// # Panics
     /// If the predicate of a scope panics, or a store elsewhere does. The scope is removed, and
-    /// some of its keys may stay.
+    /// its keys stay.
     pub fn remove_scope(&self, scope: &ScopeId) -> Result<Committed, RelistError> {
-        let (course, completes) = self.begin_removal(scope)?;
-        let deleted = self.sweep(&course);
-        let synced = self.end_removal(&course, completes);
-        if synced {
-            self.initial.announce();
-        }
-        Ok(Committed { deleted })
+        let removal = self.begin_removal(scope)?;
+        Ok(Committed { deleted: self.sweep(&removal.course) })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use deltafifo::{
@@ -379,6 +380,66 @@ impl KnownObjects<Object> for Elsewhere {
     fn get_by_key(&self, key: &str) -> Result<Option<Arc<Object>>, BoxError> {
         Ok(self.0.lock().unwrap().get(key).cloned())
     }
+}
+
+/// A scope of the keys of green, whose predicate panics for one of them while `panics` is set.
+fn fragile_green(panics: &Arc<AtomicBool>) -> KeyScope {
+    let panics = Arc::clone(panics);
+    KeyScope::keys("green", move |key| {
+        assert!(!(key == "green/20" && panics.load(Ordering::Relaxed)), "as the test wants");
+        key.starts_with("green/")
+    })
+}
+
+#[test]
+fn sweep_with_a_panicking_predicate_deletes_nothing_and_leaves_no_key_stuck() {
+    // Names enough for many shards: without care some are swept before the panic.
+    let names: Vec<&'static str> =
+        (0..40).map(|number| &*Box::leak(number.to_string().into_boxed_str())).collect();
+    for removes in [false, true] {
+        for relist_threads in [1, 4] {
+            let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build().unwrap();
+            let fifo = DeltaFifo::over(store).relist_threads(relist_threads).build();
+            let panics = Arc::new(AtomicBool::new(false));
+            let green = fifo.add_scope(fragile_green(&panics)).unwrap();
+            let objects: Vec<_> = names.iter().map(|name| object("green", name, 1)).collect();
+            list(&fifo, &green, &objects, "1");
+            drain(&fifo);
+            panics.store(true, Ordering::Relaxed);
+            let swept = catch_unwind(AssertUnwindSafe(|| {
+                if removes {
+                    fifo.remove_scope(&green).map(drop)
+                } else {
+                    fifo.begin_replace_in(&green).commit("2").map(drop)
+                }
+            }));
+            swept.unwrap_err();
+            panics.store(false, Ordering::Relaxed);
+            assert_eq!(fifo.pending_deltas(), 0, "nothing is counted that is not queued");
+            for object in &objects {
+                fifo.delete(Arc::clone(object)).unwrap();
+            }
+            drain(&fifo);
+            assert_eq!(stored(&fifo), [""; 0], "every key can still be queued");
+        }
+    }
+}
+
+#[test]
+fn removal_with_a_panicking_predicate_ends_the_wait_for_its_first_list() {
+    let fifo = fused();
+    let panics = Arc::new(AtomicBool::new(false));
+    let blue = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
+    let green = fifo.add_scope(fragile_green(&panics)).unwrap();
+    list(&fifo, &blue, &[], "1");
+    fifo.add(object("green", "20", 1)).unwrap();
+    drain(&fifo);
+    panics.store(true, Ordering::Relaxed);
+    catch_unwind(AssertUnwindSafe(|| fifo.remove_scope(&green))).unwrap_err();
+    assert!(fifo.has_synced(), "the other scope was listed");
+    // No relist is open: a scope that the removed one could overlap with can be added.
+    panics.store(false, Ordering::Relaxed);
+    fifo.add_scope(KeyScope::keys("green again", |key| key.starts_with("green/"))).unwrap();
 }
 
 #[test]

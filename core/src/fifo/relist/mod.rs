@@ -102,26 +102,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         begun.map(|(generation, marks, within)| Course { generation, marks, within: Some(within) })
     }
 
-    /// Takes a scope out of the queue, and begins the relist that deletes its keys. Returns
-    /// whether the initial population is complete by that, too.
-    pub(super) fn begin_removal(&self, scope: &ScopeId) -> Result<(Course, bool), RelistError> {
+    /// Takes a scope out of the queue, and begins the relist that deletes its keys.
+    pub(super) fn begin_removal(&self, scope: &ScopeId) -> Result<Removal<'_, T, M>, RelistError> {
         let ready = |superseded, generation| self.note_begin(superseded, generation);
         let begun = self.relists.remove(scope, || self.pass_every_shard(), ready);
         let (generation, within, completes) = begun.map_err(|why| why.error())?;
-        Ok((Course { generation, marks: false, within: Some(within) }, completes))
-    }
-
-    /// Ends a removal. Returns whether the queue is synced by it.
-    pub(super) fn end_removal(&self, course: &Course, completes: bool) -> bool {
-        let Course { generation, within, .. } = course;
-        let mut complete = None;
-        let synced = self.relists.end(*generation, within.as_ref(), |last| {
-            complete = self.mark_least(&last.scopes);
-            completes && self.initial.commit()
-        });
-        self.forget_listed(*generation);
-        self.committed(complete);
-        synced == Some(true)
+        let course = Course { generation, marks: false, within: Some(within) };
+        Ok(Removal { fifo: self, course, completes })
     }
 
     fn begin_relist(&self) -> Result<Course, Unbegun> {
@@ -250,6 +237,43 @@ pub(super) struct Course {
     marks: bool,
     /// The keys of its scope; `None` for the whole queue.
     within: Option<Within>,
+}
+
+impl Course {
+    /// Returns the scope whose keys the relist may delete, if not all.
+    fn sweeps(&self) -> Option<&Within> {
+        mutant!(ScopeSweepsAll => return None);
+        self.within.as_ref()
+    }
+
+    /// Returns the scope, if predicates have to be asked which keys belong to it.
+    fn asks(&self) -> Option<&Within> {
+        self.sweeps().filter(|within| !within.is_plain())
+    }
+}
+
+/// The removal of a scope, which ends when it is dropped, also by the panic of a predicate.
+pub(super) struct Removal<'f, T: Send + Sync, M: Meta<T>> {
+    fifo: &'f DeltaFifo<T, M>,
+    pub(super) course: Course,
+    /// Whether the initial population is complete without the scope.
+    completes: bool,
+}
+
+impl<T: Send + Sync, M: Meta<T>> Drop for Removal<'_, T, M> {
+    fn drop(&mut self) {
+        let Self { fifo, course: Course { generation, within, .. }, completes } = self;
+        let mut complete = None;
+        let synced = fifo.relists.end(*generation, within.as_ref(), |last| {
+            complete = fifo.mark_least(&last.scopes);
+            *completes && fifo.initial.commit()
+        });
+        fifo.forget_listed(*generation);
+        fifo.committed(complete);
+        if synced == Some(true) {
+            fifo.initial.announce();
+        }
+    }
 }
 
 impl<T: Send + Sync, M: Meta<T>> Relist<'static, T, M> {

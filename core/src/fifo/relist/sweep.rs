@@ -34,9 +34,16 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// use.
     fn sweep_slots(&self, course: &Course) -> usize {
         let shards = self.core.table.shards();
-        let parts = shards.chunks(shards.len().div_ceil(self.relist_threads)).collect();
+        let each = shards.len().div_ceil(self.relist_threads);
+        // A predicate that panics does so before anything is pushed: what is pushed must be queued.
+        let mut asked = course.asks().map(|within| {
+            let each = shards.iter();
+            each.map(|shard| unlisted_within(shard, course.generation, within)).collect::<Vec<_>>()
+        });
+        let mut asked = asked.iter_mut().flat_map(|asked| asked.chunks_mut(each));
+        let parts = shards.chunks(each).map(|shards| (shards, asked.next())).collect();
         let held = self.hold();
-        let swept = on_threads(parts, |shards| self.sweep_shards(shards, course));
+        let swept = on_threads(parts, |(shards, asked)| self.sweep_shards(shards, asked, course));
         let deleted = swept.iter().map(|swept| swept.deleted).sum();
         let skipped = swept.iter().map(|swept| swept.skipped).sum();
         let queued: Vec<_> = swept.into_iter().flat_map(|swept| swept.queued).collect();
@@ -45,15 +52,22 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         deleted
     }
 
-    /// Deletes keys of some of the shards.
-    fn sweep_shards(&self, shards: &[CachePadded<RwLock<Shard<T>>>], course: &Course) -> Swept<T> {
+    /// Deletes keys of some of the shards: those `asked` for, or all that the relist may delete.
+    fn sweep_shards(
+        &self,
+        shards: &[CachePadded<RwLock<Shard<T>>>],
+        mut asked: Option<&mut [Vec<String>]>,
+        course: &Course,
+    ) -> Swept<T> {
         let generation = course.generation;
-        let within = mutant!(ScopeSweepsAll => None; course.within.as_ref());
+        let within = course.sweeps();
         let mut swept = Swept { deleted: 0, skipped: 0, queued: Vec::new() };
-        for shard in shards {
+        for (place, shard) in shards.iter().enumerate() {
             // Searched with the lock shared, which delays no reader. Stamps only grow, and a slot
             // that is made after the search comes after the sweep.
-            let unlisted: Vec<String> = if let Some(within) = within {
+            let unlisted: Vec<String> = if let Some(asked) = &mut asked {
+                std::mem::take(&mut asked[place])
+            } else if let Some(within) = within {
                 unlisted_within(shard, generation, within)
             } else {
                 let shard = shard.read();
@@ -105,10 +119,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut deleted = 0;
         let table = &self.core.table;
         assert_none_held();
-        for key in objects.list_keys() {
-            if within.as_ref().is_some_and(|within| !within.contains(&key)) {
-                continue;
-            }
+        let mut keys = objects.list_keys();
+        if let Some(within) = within {
+            // Before anything is pushed, as for the slots.
+            keys.retain(|key| within.contains(key));
+        }
+        for key in keys {
             let hash = table.hash(key.as_bytes());
             mutant!(SweepLooksUnlocked => {
                 if !self.is_listed_elsewhere(generation, key.as_bytes()) {

@@ -12,7 +12,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes::two_commits",
         bound: Some(3),
-        at_least: 5100,
+        at_least: 3700,
         outcomes: &[
             "1 and 1 deleted, [-a1] [-b1], stored: ",
             "1 and 1 deleted, [-b1] [-a1], stored: ",
@@ -61,7 +61,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes::least_version",
         bound: Some(2),
-        at_least: 240,
+        at_least: 230,
         outcomes: &["applied 1"],
         body: least_version,
     },

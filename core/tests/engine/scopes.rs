@@ -382,7 +382,8 @@ impl KnownObjects<Object> for Elsewhere {
     }
 }
 
-/// A scope of the keys of green, whose predicate panics for one of them while `panics` is set.
+/// Returns a scope of the keys of green, whose predicate panics for one of them while `panics` is
+/// set.
 fn fragile_green(panics: &Arc<AtomicBool>) -> KeyScope {
     let panics = Arc::clone(panics);
     KeyScope::keys("green", move |key| {

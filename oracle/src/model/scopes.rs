@@ -106,7 +106,7 @@ impl<T> Model<T> {
         Ok(Committed { deleted })
     }
 
-    /// The version of the last relist; with scopes the least of theirs, once each has one.
+    /// Returns the version of the last relist; with scopes the least of theirs, once each has one.
     #[must_use]
     pub fn resource_version(&self) -> Option<String> {
         if self.scopes.is_empty() {
@@ -117,7 +117,7 @@ impl<T> Model<T> {
         Some(versions.min()??.to_string())
     }
 
-    /// A relist of the scope was committed.
+    /// Records that a relist of the scope was committed.
     pub(super) fn listed_scope(&mut self, scope: u32, version: &str) {
         let Some(entry) = self.scopes.iter_mut().find(|entry| entry.id == scope) else { return };
         entry.version = Some(version.to_owned());
@@ -134,7 +134,7 @@ impl<T> Model<T> {
         Some(Within { scope, part, rivals })
     }
 
-    /// The initial population is complete if a scope was the last one that it waited for.
+    /// Completes the initial population if a scope was the last one that it waited for.
     fn populate_if(&mut self, was_awaited: bool) {
         let waits = self.scopes.iter().any(|scope| scope.is_awaited);
         if was_awaited && !waits && matches!(self.initial, Initial::Claimed | Initial::Touched) {

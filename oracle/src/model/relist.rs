@@ -64,11 +64,11 @@ impl<T> Model<T> {
     /// An object was refused: those before it are queued, and the queue is as populated as before.
     pub fn replace(&mut self, list: Vec<Arc<T>>, version: &str) -> Result<Committed, RelistError> {
         let number = |version: &str| version.parse::<u64>().ok();
-        let last = self.version.as_deref().and_then(number);
+        let before = self.version.as_deref().and_then(number);
         let relist = self.begin_replace();
-        // A list at a lower version than the last one comes after a restore of the server.
+        // A list at a lower version than the before one comes after a restore of the server.
         self.current(relist)?.ignores_versions =
-            last.is_some_and(|last| number(version).is_some_and(|version| version < last));
+            before.is_some_and(|before| number(version).is_some_and(|version| version < before));
         for (index, object) in list.into_iter().enumerate() {
             if let Err(source) = self.list_object(relist, object) {
                 self.abandon(relist);

@@ -109,7 +109,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The place of a scope.
+/// Reads the place of a scope.
 fn part(bits: u8) -> u8 {
     bits & 3
 }

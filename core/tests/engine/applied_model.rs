@@ -196,7 +196,7 @@ impl Account {
         self.mark_least();
     }
 
-    /// Marks up to where everything in every scope was offered, if each has told it.
+    /// Marks up to where everything in every scope was offered, if each scope has such a point.
     fn mark_least(&mut self) {
         let counting = self.scopes.iter().flatten().filter(|scope| !scope.is_waived);
         if let Some(Some(point)) = counting.map(|scope| scope.reached).min() {

@@ -216,7 +216,7 @@ impl Model {
     fn replace_in(&mut self, scope: usize, all: All) {
         let is_marked = self.scopes[scope] == Some(true);
         let within = Some(SCOPES[scope].clone());
-        self.log.push_back(Noted::All(All { is_marked, within, ..all }));
+        self.log.push_back(Noted::All(All { within, is_marked, ..all }));
         self.set_scope(scope, Some(false));
     }
 
@@ -467,11 +467,12 @@ fn add_scope(fifo: &Fifo, model: &mut Model, scope: usize) -> ScopeId {
     fifo.add_scope(KeyScope::keys(format!("scope {scope}"), contains)).unwrap()
 }
 
+#[allow(clippy::too_many_lines)] // An arm for each operation.
 fn check(ops: Vec<Op>, scopes: usize) -> Result<(), TestCaseError> {
     let (fifo, mut model) = (picky(), Model::default());
     let mut ids = [const { None }; SCOPES.len()];
-    for scope in 0..scopes {
-        ids[scope] = Some(add_scope(&fifo, &mut model, scope));
+    for (scope, id) in ids.iter_mut().enumerate().take(scopes) {
+        *id = Some(add_scope(&fifo, &mut model, scope));
     }
     for (n, op) in (1..).zip(ops) {
         match op {

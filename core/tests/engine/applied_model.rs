@@ -34,7 +34,7 @@ enum Op {
     /// The listed keys, and the version of the commit.
     Replace(Vec<usize>, u64),
     Bookmark(u64),
-    /// The same of a scope, with keys that it has.
+    /// A relist of a scope: its place, the listed keys, which it has, and the version.
     ReplaceIn(usize, Vec<usize>, u64),
     BookmarkIn(usize, u64),
     Waive(usize),

@@ -157,7 +157,7 @@ fn queued_objects_can_be_read_and_listed() {
 }
 
 #[test]
-fn closed_heap_refuses_offers_and_pops_what_is_queued() {
+fn closed_heap_refuses_offers_and_pops_queued_objects() {
     let heap = filled([("foo", 10)]);
     assert!(!heap.is_closed());
     heap.close();

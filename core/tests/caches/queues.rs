@@ -84,7 +84,7 @@ fn every_queue_is_synced_when_the_handlers_of_the_first_list_have_ended() {
 }
 
 #[test]
-fn failing_or_panicking_handler_is_reported_and_the_queue_goes_on() {
+fn failing_or_panicking_handler_is_reported_and_the_queue_continues() {
     fn test<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
         queue.replace(vec![obj("a", 1), obj("b", 2)], "1").unwrap();
         let failed = queue.process(&mut |_, _| Err("not today".into())).unwrap_err();

@@ -287,7 +287,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn selector_means_what_its_text_says_and_survives_printing(
+    fn selector_matches_as_its_text_and_survives_printing(
         all in vec((wanted(), select(&["", " ", "\t \n"][..])), 0..4),
         objects in objects(),
     ) {

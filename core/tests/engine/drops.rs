@@ -158,7 +158,7 @@ fn queues_drop_every_object_although_their_destructors_panic() {
 }
 
 #[test]
-fn item_drops_what_it_had_and_what_it_replaced_although_their_destructors_panic() {
+fn item_drops_all_its_objects_although_their_destructors_panic() {
     dropped_whole(3, |arsenal| {
         arsenal
             .bombs()

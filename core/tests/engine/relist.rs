@@ -541,7 +541,7 @@ fn swept_key_deleted_by_its_own_handler_does_not_block_the_sync() {
 }
 
 #[test]
-fn relist_that_keeps_what_is_unlisted_deletes_nothing_and_is_complete() {
+fn relist_that_keeps_unlisted_keys_deletes_nothing_and_is_complete() {
     for mode in KNOWING {
         let rig = Rig::knowing(mode, &[obj("a", 1), obj("b", 1)], |builder| builder);
         let mut relist = rig.fifo.begin_replace();

@@ -281,7 +281,7 @@ fn kept_key_has_the_state_of_the_events_before_the_relist() {
 }
 
 #[test]
-fn relist_that_keeps_what_is_unlisted_deletes_nothing_known_in_its_turn() {
+fn relist_that_keeps_unlisted_keys_deletes_none_in_its_turn() {
     let fifo = over(list(&[("a", 1), ("b", 1)]));
     fifo.add(obj("pending", 2)).unwrap();
     assert!(fifo.replace_keeping_unlisted(list(&[("a", 3), ("c", 3)]), "3").is_empty());

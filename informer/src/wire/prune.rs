@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn typed_and_untyped_objects_come_without_what_is_left_out() {
+    fn typed_and_dynamic_objects_lack_the_pruned_fields() {
         let paths: [&[&str]; 3] = [
             &["metadata", "managedFields"],
             &["metadata", "annotations", "big.example.com/x"],
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_say_its_types_is_given_them() {
+    fn missing_kind_and_api_version_are_added() {
         let types = Types { api_version: "v1".to_owned(), kind: "Pod".to_owned() };
         let leave_out: [&[&str]; 2] = [&["status"], &["kind"]];
         for prune in [without(&[]), without(&leave_out[..1])] {
@@ -426,14 +426,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_raw_stays_whole() {
+    fn raw_values_stay_whole() {
         let json = pod().to_string();
         let raw: Box<RawValue> = without(&[&["status"]]).decode(json.as_bytes(), None).unwrap();
         assert_eq!(raw.get(), json);
     }
 
     #[test]
-    fn what_is_no_object_is_the_error_that_it_was() {
+    fn value_that_is_not_an_object_gives_the_same_error() {
         let prune = without(&[&["metadata", "managedFields"]]);
         for json in [
             "",
@@ -474,7 +474,7 @@ mod tests {
             .prop_map(|all| Value::Object(all.into_iter().collect()))
     }
 
-    /// The same by taking it out of what was decoded.
+    /// Removes the path from a decoded object.
     fn take_out(object: &mut Map<String, Value>, path: &[&str]) {
         match path {
             [] => {}
@@ -489,7 +489,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_as_if_they_were_taken_out_afterwards(
+        fn pruning_equals_removal_after_decoding(
             object in object(),
             paths in prop::collection::vec(prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "\"\\"]), 0..4), 0..4),
         ) {

@@ -211,7 +211,7 @@ async fn undecodable_object_is_found_under_another_kind_of_key() {
 
 /// Returns the notifications of an in-order queue with this transformer. Only the first relist is
 /// handled before the source had this many requests; the rest is handled after that.
-async fn told_late(
+async fn notifications_with_late_handling(
     script: Scripted,
     asked: usize,
     transform: impl Fn(Arc<ConfigMap>) -> Result<Arc<ConfigMap>, deltafifo::BoxError>
@@ -260,7 +260,7 @@ async fn undecodable_object_keeps_its_state_of_earlier_events_in_an_in_order_que
             Err(expired()),
         ])
         .list(list(12, [broken("a", 11), broken("b", 12), map("c", 10)]));
-    let (received, failed) = told_late(script, 4, Ok).await;
+    let (received, failed) = notifications_with_late_handling(script, 4, Ok).await;
     assert_eq!(received, ["Added a@3", "Updated a@3>a@8", "Added b@9", "Added c@10"]);
     assert_eq!(failed.len(), 2, "{failed:?}");
 }
@@ -273,7 +273,7 @@ async fn object_refused_by_a_transformer_stays_in_an_in_order_queue_and_is_trans
         .list(list(12, [map("a", 9), map("b", 10), map("c", 3), map("new", 11)]));
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
-    let (received, failed) = told_late(script, 4, move |map| {
+    let (received, failed) = notifications_with_late_handling(script, 4, move |map| {
         let is_first = counted.fetch_add(1, Ordering::SeqCst) < 3;
         if is_first || map.metadata.name.as_deref() == Some("c") {
             Ok(map)

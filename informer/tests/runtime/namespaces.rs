@@ -64,7 +64,7 @@ async fn required_namespace_that_is_forbidden_delays_reconciles_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn removal_of_a_namespace_is_no_deletion_of_its_objects() {
+async fn removal_of_a_namespace_does_not_delete_its_objects() {
     let server = server();
     apply(&server, "blue", "a", "1");
     apply(&server, "green", "b", "1");

@@ -164,7 +164,7 @@ async fn incomplete_list_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stream_that_ends_within_a_list_queues_what_was_listed() {
+async fn stream_that_ends_within_a_list_queues_the_listed_objects() {
     let queue = with_a_and_b().await;
     let at_once = stream::iter([init(), listed("c", 3), applied("d", 4)]);
     assert_eq!(feed(at_once, queue.clone(), |_| ()).await, Ok(()));

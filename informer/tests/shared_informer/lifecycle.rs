@@ -279,7 +279,7 @@ async fn stop_by_the_owner_of_an_unpolled_run_does_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watch_status_says_whether_a_watch_is_open_and_what_went_wrong() {
+async fn watch_status_reports_open_watches_and_the_last_error() {
     for queue in QUEUES {
         let rig = Rig::start(server(), queue);
         assert!(!rig.informer.watch_status().is_open);

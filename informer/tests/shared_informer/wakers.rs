@@ -18,7 +18,7 @@ impl Wake for Panics {
     }
 }
 
-macro_rules! waits_badly {
+macro_rules! waits_with_panicking_waker {
     ($for_it:expr) => {
         let mut waits = pin!($for_it);
         let waker = Waker::from(Arc::new(Panics));
@@ -37,10 +37,10 @@ async fn panicking_waker_of_a_sync_wait_affects_no_handler() {
         let (note, mut received) = notes();
         let on_thread = informer.add_event_handler(note).unwrap();
         let in_task = informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
-        waits_badly!(of_stream.wait_for_sync());
-        waits_badly!(on_thread.wait_for_sync());
-        waits_badly!(in_task.wait_for_sync());
-        waits_badly!(informer.wait_for_sync());
+        waits_with_panicking_waker!(of_stream.wait_for_sync());
+        waits_with_panicking_waker!(on_thread.wait_for_sync());
+        waits_with_panicking_waker!(in_task.wait_for_sync());
+        waits_with_panicking_waker!(informer.wait_for_sync());
         let rig = Rig { server, run: run(&informer), informer: informer.clone() };
         assert_eq!(next(&mut stream, 1).await, ["initial *a=1"]);
         received.next(1).await;
@@ -60,9 +60,9 @@ async fn panicking_waker_of_a_stop_wait_does_not_block_shutdown() {
         let in_task = rig.informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
         rig.informer.wait_for_sync().await.unwrap();
         let (registration, informer) = (stream.registration().clone(), rig.informer.clone());
-        waits_badly!(registration.ended());
-        waits_badly!(in_task.ended());
-        waits_badly!(informer.stop());
+        waits_with_panicking_waker!(registration.ended());
+        waits_with_panicking_waker!(in_task.ended());
+        waits_with_panicking_waker!(informer.stop());
         rig.informer.stop().await;
         assert!(rig.informer.is_stopped() && stream.next().await.is_none());
         rig.run.await.unwrap().unwrap();

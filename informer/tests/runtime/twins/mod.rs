@@ -69,7 +69,7 @@ async fn cleans_up<T: Debug>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_count_clean_up_and_shut_down() {
+async fn both_controllers_count_clean_up_and_shut_down() {
     let (server, (stop, stopped)) = (server(), oneshot::channel());
     let stopped = async { stopped.await.unwrap() };
     cleans_up(&server, kubes::counter::run(server.client(), stopped), stop).await;

@@ -83,12 +83,15 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let unlisted = if list.keeps_unlisted() { Vec::new() } else { self.core.unlisted(listed) };
         // A relist of a scope says nothing about other keys. They are released here, with no lock
         // held.
-        let unlisted = unlisted.into_iter().filter(|(key, _)| list.covers(key));
         self.core.table.reserve(list.len());
         let mut writer = Writer::new(&self.core);
-        let deletions = unlisted.map(|(key, object)| {
+        let deletions = unlisted.into_iter().filter_map(|(key, object)| {
+            // A key whose predicate panics stays.
+            if !writer.contain(&key, || list.covers(&key))? {
+                return None;
+            }
             let old = writer.write(&key, None);
-            (DeletedFinalStateUnknown { key, obj: Some(object) }, old)
+            Some((DeletedFinalStateUnknown { key, obj: Some(object) }, old))
         });
         // Released when all changes are delivered, or a handler has panicked.
         let deletions: OneByOne<Vec<_>> = OneByOne(deletions.collect());
@@ -119,7 +122,7 @@ fn put<'a, T>(old: Option<&'a Arc<T>>, new: &'a Arc<T>, kind: DeltaType) -> Chan
 struct Writer<'c, T, M: Meta<T>> {
     core: &'c Core<T, M>,
     error: Option<StoreError>,
-    /// The first panic of an accessor, and its key.
+    /// The first panic of an accessor or a predicate, and its key.
     panic: Option<(Box<str>, Box<dyn Any + Send>)>,
 }
 
@@ -130,11 +133,17 @@ impl<'c, T, M: Meta<T>> Writer<'c, T, M> {
 
     /// Stores `new` under `key`, and returns the former object.
     fn write(&mut self, key: &str, new: Option<Arc<T>>) -> Option<Arc<T>> {
-        match catch_unwind(AssertUnwindSafe(|| self.core.write(key, new))) {
-            Ok((old, error)) => {
-                self.error = error.or(self.error.take());
-                old
-            }
+        let core = self.core;
+        let (old, error) = self.contain(key, || core.write(key, new))?;
+        self.error = error.or(self.error.take());
+        old
+    }
+
+    /// Calls user code about `key`. Returns `None` if it panics, and keeps the first panic for
+    /// the [end](Self::end).
+    fn contain<R>(&mut self, key: &str, user_code: impl FnOnce() -> R) -> Option<R> {
+        match catch_unwind(AssertUnwindSafe(user_code)) {
+            Ok(result) => Some(result),
             Err(panic) if self.panic.is_none() => {
                 self.panic = Some((key.into(), panic));
                 None

@@ -1,6 +1,8 @@
 //! Scopes: parts of the queue, each with relists of its own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{Obj, obj, versioned};
 use crate::rig::{Fifo, notified, over, picky, stored};
@@ -115,4 +117,28 @@ fn refused_object_of_a_scope_keeps_its_key() {
     fifo.replace_keeping_unlisted_in(&low, list(&[("c", 3)]), "3").unwrap();
     assert_eq!(notified(&fifo), ["R+c3"]);
     assert_eq!(stored(&fifo), ["a1", "c3", "x1"]);
+}
+
+#[test]
+fn panicking_predicate_keeps_its_key_and_the_rest_of_the_relist_is_stored() {
+    let fifo = over(list(&[("a", 1), ("b", 1), ("c", 1)]));
+    let is_calm = Arc::new(AtomicBool::new(true));
+    let scope = KeyScope::keys("all", {
+        let is_calm = is_calm.clone();
+        move |key| {
+            if key == "b" && !is_calm.load(Ordering::Relaxed) {
+                resume_unwind(Box::new("expected by this test"));
+            }
+            true
+        }
+    });
+    let all = fifo.add_scope(scope).unwrap();
+    fifo.replace_in(&all, list(&[("d", 2)]), "2").unwrap();
+    is_calm.store(false, Ordering::Relaxed);
+    let panicked = catch_unwind(AssertUnwindSafe(|| notified(&fifo)));
+    assert!(panicked.is_err());
+    assert_eq!(stored(&fifo), ["b1", "d2"]);
+    is_calm.store(true, Ordering::Relaxed);
+    fifo.replace_in(&all, list(&[("d", 3)]), "3").unwrap();
+    assert_eq!(notified(&fifo), ["-b(1)", "R d2>3"]);
 }

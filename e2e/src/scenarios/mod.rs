@@ -4,6 +4,7 @@ mod churn;
 mod controllers;
 mod etcd_gone;
 mod large;
+mod namespaces;
 mod page_expired;
 mod resume_accepted;
 mod resume_refused;
@@ -69,6 +70,8 @@ pub enum Scenario {
     Large,
     /// Controllers of kube's runtime and of ours, when related objects are deleted unobserved
     Controllers,
+    /// An account loses its rights in one of two namespaces, and gets them back
+    Namespaces,
 }
 
 impl Scenario {
@@ -103,6 +106,7 @@ impl Scenario {
             Self::VersionAhead => version_ahead::run(setting).boxed_local(),
             Self::Large => large::run(setting).boxed_local(),
             Self::Controllers => controllers::run(setting).boxed_local(),
+            Self::Namespaces => namespaces::run(setting).boxed_local(),
         }
     }
 }

@@ -27,7 +27,7 @@ const HELD: Duration = Duration::from_secs(200);
 
 pub async fn run(setting: &Setting) -> Ended {
     let arguments = vec!["--watch-cache-sizes=configmaps#0", "--etcd-compaction-interval=10s"];
-    let servers = Servers::start(setting, Options { arguments, etcd: None }).await?;
+    let servers = Servers::start(setting, Options { arguments, ..Options::default() }).await?;
     let writer = servers.writer();
     writer.all(Write::Create, 0..300).await?;
     let gate = Gate::new(servers.client());

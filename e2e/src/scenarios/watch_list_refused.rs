@@ -14,7 +14,7 @@ use crate::writer::Write;
 /// Tests an API server that answers that the request is invalid.
 pub async fn by_gate(setting: &Setting) -> Ended {
     let arguments = vec!["--feature-gates=WatchList=false"];
-    falls_back(setting, Options { arguments, etcd: None }, Fault::Status(422)).await
+    falls_back(setting, Options { arguments, ..Options::default() }, Fault::Status(422)).await
 }
 
 /// Tests etcd 3.4, which cannot report the progress of a watch; the API server treats that as an

@@ -1,8 +1,8 @@
 //! An etcd and a kube-apiserver on loopback, with all their files in one directory.
 //!
 //! No files have to be prepared: the API server creates its own certificate, whose key also signs
-//! the tokens of service accounts, of which there are none. It knows one user, by a token, with
-//! all permissions.
+//! the tokens of service accounts, of which there are none. It knows two users, by their tokens: one
+//! with all permissions, and one that has none under RBAC, until a scenario gives it some.
 
 mod process;
 
@@ -33,6 +33,10 @@ const ETCD: &str = "etcd";
 /// Not a server, but its name is kept here with the others.
 pub const CLIENT_GO: &str = "client-go";
 pub const TOKEN: &str = "not-a-secret";
+/// The token of [`LIMITED`].
+const LIMITED_TOKEN: &str = "not-a-secret-either";
+/// A user without rights, but for those that a scenario gives it.
+pub const LIMITED: &str = "limited";
 /// How long a server may take until it is ready. An API server reads everything first.
 const STARTING: Duration = Duration::from_secs(60);
 /// How long an answer to a write may take.
@@ -45,6 +49,8 @@ pub struct Options {
     pub arguments: Vec<&'static str>,
     /// Another etcd than the one that was built.
     pub etcd: Option<PathBuf>,
+    /// Whether users have the rights of their roles only, and not all.
+    pub rbac: bool,
 }
 
 /// Both servers. They are killed when this is dropped.
@@ -53,6 +59,7 @@ pub struct Servers {
     api_binary: PathBuf,
     etcd_binary: PathBuf,
     arguments: Vec<&'static str>,
+    rbac: bool,
     ports: Ports,
     api: Option<Process>,
     etcd: Option<Process>,
@@ -79,13 +86,14 @@ impl Servers {
             (Some(ANSWERING), true);
         fs::write(
             setting.dir.join("tokens.csv"),
-            format!("{TOKEN},tester,tester,system:masters\n"),
+            format!("{TOKEN},tester,tester,system:masters\n{LIMITED_TOKEN},{LIMITED},{LIMITED},\n"),
         )?;
         let mut servers = Self {
             dir: setting.dir.clone(),
             api_binary: setting.binaries.join(API),
             etcd_binary: options.etcd.unwrap_or_else(|| setting.binaries.join(ETCD)),
             arguments: options.arguments,
+            rbac: options.rbac,
             ports,
             api: None,
             etcd: None,
@@ -104,6 +112,13 @@ impl Servers {
     /// Returns a client for reflectors.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// Returns a client of the user [`LIMITED`].
+    pub fn limited_client(&self) -> Result<Client, BoxError> {
+        let mut config = user(self.ports.api)?;
+        config.auth_info.token = Some(LIMITED_TOKEN.into());
+        Ok(Client::try_from(config)?)
     }
 
     /// Returns a kubeconfig for clients of other programs, with the API server's user.
@@ -174,7 +189,7 @@ impl Servers {
             format!("--cert-dir={}", certificates.display()),
             format!("--token-auth-file={}", tokens.display()),
             "--anonymous-auth=false".to_owned(),
-            "--authorization-mode=AlwaysAllow".to_owned(),
+            format!("--authorization-mode={}", if self.rbac { "RBAC" } else { "AlwaysAllow" }),
             "--service-account-issuer=https://e2e.local".to_owned(),
             format!("--service-account-key-file={}", key.display()),
             format!("--service-account-signing-key-file={}", key.display()),

@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let (objects, namespaces) = (args.objects.to_string(), args.namespaces.to_string());
             let ended = Command::new(env::current_exe()?)
                 .args(["--form", form, "--objects", &objects, "--namespaces", &namespaces])
-                // What is free is given back at once, so that what is resident is in use.
+                // Free memory is given back at once, so that what is resident is in use.
                 .env("MIMALLOC_PURGE_DELAY", "0")
                 .status()?;
             if !ended.success() {

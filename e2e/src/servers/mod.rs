@@ -1,8 +1,8 @@
 //! An etcd and a kube-apiserver on loopback, with all their files in one directory.
 //!
 //! No files have to be prepared: the API server creates its own certificate, whose key also signs
-//! the tokens of service accounts, of which there are none. It knows two users, by their tokens: one
-//! with all permissions, and one that has none under RBAC, until a scenario gives it some.
+//! the tokens of service accounts, of which there are none. It knows two users, by their tokens:
+//! one with all permissions, and one that has none under RBAC, until a scenario gives it some.
 
 mod process;
 

@@ -106,9 +106,11 @@ fn index_function_may_use_the_store_and_add_an_index() {
         for n in 0..100 {
             store.add(obj(&n.to_string(), n)).unwrap();
         }
-        let (writer, once) = (store.clone(), AtomicBool::new(false));
+        // Weak, because the store owns the function.
+        let (writer, once) = (Arc::downgrade(&store), AtomicBool::new(false));
         let curious = Indexers::new().index("curious", move |object: &Obj| {
             if !once.swap(true, Ordering::Relaxed) {
+                let writer = writer.upgrade().unwrap();
                 writer.add_indexers(parity())?;
                 // Changes the object under the index function.
                 writer.add(obj(&object.name, object.n + 1000))?;
@@ -244,9 +246,11 @@ fn indexes_added_during_writes_and_reads_are_exact() {
 fn object_written_during_an_index_build_is_indexed_once() {
     let store = Arc::new(Indexer::builder(keys()).build().unwrap());
     (0..8).for_each(|n| store.add(obj(&format!("k{n}"), n)).unwrap());
-    let (writer, once) = (store.clone(), AtomicBool::new(false));
+    // Weak, because the store owns the function.
+    let (writer, once) = (Arc::downgrade(&store), AtomicBool::new(false));
     let parity = Indexers::new().index("parity", move |object: &Obj| {
         if !once.swap(true, Ordering::Relaxed) {
+            let writer = writer.upgrade().unwrap();
             thread::scope(|scope| {
                 for n in 0..8 {
                     let writer = &writer;

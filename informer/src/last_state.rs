@@ -1,11 +1,11 @@
-//! What handlers get of an object that is gone.
+//! The last state of a deleted object, as handlers receive it.
 
 use std::sync::Arc;
 
 use deltafifo::{DeletedFinalStateUnknown, DeltaObject};
 
-/// `last`; a tombstone that was made where nothing but the key was known gets what was `stored`
-/// until then.
+/// Returns `last`. If it is a tombstone without an object, the result is a tombstone with the
+/// object that was stored.
 pub(crate) fn last_state<K>(last: &DeltaObject<K>, stored: Option<&Arc<K>>) -> DeltaObject<K> {
     match (last, stored) {
         (DeltaObject::Tombstone(tombstone), Some(stored)) if tombstone.obj.is_none() => {

@@ -1,25 +1,27 @@
-//! What stands around a `deltafifo` in a controller, on tokio and kube.
+//! Kubernetes informers, reflectors, controllers and work queues on tokio and kube, built on the
+//! queues and stores of the crate `deltafifo`.
 //!
-//! * [`Reflector`]: brings a cluster's objects into a queue or store, and keeps them as they
-//!   change (client-go `Reflector`).
+//! * [`Reflector`]: lists and watches a cluster's objects into a queue or a store (client-go
+//!   `Reflector`).
 //! * [`SharedInformer`]: one watch, a store with indexes, and any number of handlers (client-go
 //!   `SharedIndexInformer`).
-//! * [`Controller`]: a reflector, a queue, and workers that apply and call (client-go
-//!   `cache.Controller`).
-//! * [`lister_watcher`]: where they come from: an API server, several parts of one, or a test's
-//!   script.
-//! * [`KubeMeta`]: the accessor for all of Kubernetes' own types.
-//! * [`metrics`]: what all of this tells of itself.
-//! * [`runtime`]: a controller under the names and paths of kube's (feature `runtime`, on unless
-//!   said).
+//! * [`Controller`]: a reflector, a queue, and workers that apply each item and call a handler
+//!   (client-go `cache.Controller`).
+//! * [`lister_watcher`]: the sources of objects: an API server, several namespaces of one, or a
+//!   script in a test.
+//! * [`KubeMeta`]: the metadata accessor of all Kubernetes types.
+//! * [`metrics`]: the metrics and spans of all of these.
+//! * [`runtime`]: a controller under the names and paths of kube's `kube::runtime` (feature
+//!   `runtime`, on by default).
 //! * [`workqueue`]: the queue of keys between event handlers and reconcilers (client-go
 //!   `util/workqueue`), with the priorities of controller-runtime.
 //!
 //! # Versions
 //!
-//! Clients and objects are kube's: a program needs the same kube as this crate, which is
-//! [`kube`](mod@kube) here, and k8s-openapi of the same version with the feature for its
-//! Kubernetes. Queues, stores and indexes are the crate `deltafifo`, which needs neither.
+//! Clients and objects are kube's. A program must use the kube version of this crate, which is
+//! re-exported as [`kube`](mod@kube), and the k8s-openapi version in the table, with the feature
+//! of its Kubernetes version. Queues, stores and indexes are in the crate `deltafifo`, which
+//! depends on neither.
 //!
 //! | this crate | kube | k8s-openapi | Rust |
 //! | --- | --- | --- | --- |

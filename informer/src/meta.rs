@@ -1,10 +1,10 @@
-//! One accessor for all of Kubernetes' own types.
+//! The metadata accessor of all Kubernetes types.
 
 use deltafifo::{Labels, Meta};
 use kube::Resource;
 
 /// Reads the metadata of every [`kube::Resource`]: typed objects of `k8s-openapi`, derived custom
-/// resources, dynamic objects and partial metadata alike.
+/// resources, dynamic objects, and partial metadata.
 ///
 /// ```
 /// use deltafifo::{KeyFunc, Meta};

@@ -1,71 +1,72 @@
-//! What reflectors, informers and handlers tell of themselves: metrics through the facade of the
-//! crate `metrics`, and spans of `tracing`.
+//! The metrics and spans of reflectors, informers and handlers. Metrics go through the facade of
+//! the crate `metrics`, and spans through `tracing`.
 //!
-//! Whatever has a name has metrics, as in client-go: [`SharedInformerFactory::name`],
+//! As in client-go, a component has metrics if it has a name: [`SharedInformerFactory::name`],
 //! [`SharedInformerBuilder::name`], [`ReflectorBuilder::name`] and, for a handler of such an
-//! informer, [`HandlerOptions::name`]. What has none tells nothing, and reads no clock for
-//! metrics. How a watch is can be asked of any informer:
-//! [`SharedInformer::watch_status`](crate::SharedInformer::watch_status). They go to the recorder
-//! that is installed when the thing is made; `examples/metrics` serves them to Prometheus, and has
-//! a dashboard. Those of the work queue: [`workqueue::Builder::name`]; of a controller's, the name
-//! of its `Config`.
+//! informer, [`HandlerOptions::name`]. A component without a name records nothing, and reads no
+//! clock for metrics. The state of a watch is available without a name:
+//! [`SharedInformer::watch_status`](crate::SharedInformer::watch_status). Metrics go to the
+//! recorder that is installed when the component is created. `examples/metrics` serves them to
+//! Prometheus, and contains a dashboard. The work queue has metrics of its own
+//! ([`workqueue::Builder::name`]), as has a controller, under the name in its `Config`.
 //!
-//! | metric | | |
+//! | metric | kind | meaning |
 //! | --- | --- | --- |
-//! | `reflector_lists_total` | counter | How often everything was asked for, by a list or by a watch that sends all objects first, also in vain |
-//! | `reflector_relists_total` | counter | Lists that came to their end, but for the first |
-//! | `reflector_list_duration_seconds` | histogram | From when a list is asked for until all of it is with the queue; of those that came to their end |
+//! | `reflector_lists_total` | counter | Requests for all objects: lists, and watches that send all objects first; failed ones included |
+//! | `reflector_relists_total` | counter | Complete lists, except the first |
+//! | `reflector_list_duration_seconds` | histogram | Time from the request of a list until all of it is in the queue; complete lists only |
 //! | `reflector_items_per_list` | histogram | Objects in a list |
 //! | `reflector_items_decoded_total` | counter | Objects of lists and events that were decoded |
-//! | `reflector_items_skipped_total` | counter | Objects of lists that have not changed, and so were not decoded |
-//! | `reflector_watches_total` | counter | Watches that began; one that sends a list first counts once that is whole |
-//! | `reflector_watch_restarts_total` | counter | Watches that began where another had ended, without a list in between |
-//! | `reflector_short_watches_total` | counter | Watches that the server ended within a second, but for those that sent a list first |
-//! | `reflector_watch_duration_seconds` | histogram | From when a watch has begun, or the list that it sent was whole, until it ended |
-//! | `reflector_items_per_watch` | histogram | Events of a watch after what it sent as a list, bookmarks included |
-//! | `reflector_errors_total` | counter | Everything that went wrong: lists, watches, objects that cannot be read or are refused |
-//! | `reflector_oversized_objects_total` | counter | States of objects that were left out since they are larger than `max_object_size` |
-//! | `reflector_last_resource_version` | gauge | The last version that a list, event or bookmark brought: its last 15 digits |
-//! | `reflector_last_event_age_seconds` | gauge | How long ago the last event, bookmark or end of a list was, or the beginning of the run if there was none |
-//! | `informer_store_resource_version` | gauge | The version up to which everything is stored and on its way to the handlers: its last 15 digits; not in order |
+//! | `reflector_items_skipped_total` | counter | Objects of lists that were not decoded because they had not changed |
+//! | `reflector_watches_total` | counter | Watches that began; a watch that sends a list first counts once the list is complete |
+//! | `reflector_watch_restarts_total` | counter | Watches that continued from the version where another had ended, without a list in between |
+//! | `reflector_short_watches_total` | counter | Watches that the server ended within a second, except those that sent a list first |
+//! | `reflector_watch_duration_seconds` | histogram | Time from the beginning of a watch, or the end of the list that it sent, until its end |
+//! | `reflector_items_per_watch` | histogram | Events of a watch, bookmarks included, without those of its list |
+//! | `reflector_errors_total` | counter | All errors: lists, watches, objects that cannot be decoded or are refused |
+//! | `reflector_oversized_objects_total` | counter | States of objects that were skipped because they are larger than `max_object_size` |
+//! | `reflector_last_resource_version` | gauge | Last version of a list, event or bookmark: its last 15 digits |
+//! | `reflector_last_event_age_seconds` | gauge | Time since the last event, bookmark or end of a list; since the start if there was none |
+//! | `informer_store_resource_version` | gauge | Version up to which everything is stored and in the buffers of the handlers: its last 15 digits; not with an in-order queue |
 //! | `informer_queued_items` | gauge | Changes between the watch and the store |
-//! | `informer_processing_latency_seconds` | histogram | From when a key, or an event in order, is taken from the queue until it is stored and on its way to all handlers |
-//! | `informer_handler_depth` | gauge | Changes that wait for the handler, and objects of a walk on their way to it |
-//! | `informer_handler_depth_high_water` | gauge | The most that ever waited for it at a time |
-//! | `informer_handler_oldest_age_seconds` | gauge | How long the oldest of those that wait has been waiting |
-//! | `informer_handler_told_total` | counter | Steps that the handler was told of, or its filter kept from it: changes, and objects of a walk |
-//! | `informer_handler_queue_duration_seconds` | histogram | From when a change waits for the handler until it is told |
-//! | `informer_handler_work_duration_seconds` | histogram | From when the handler is told until it asks for the next; of a batch, each change in it |
+//! | `informer_processing_latency_seconds` | histogram | Time from when a key, or an in-order event, is popped until it is stored and in the buffers of all handlers |
+//! | `informer_handler_depth` | gauge | Changes that wait for the handler, and objects that a walk has read for it |
+//! | `informer_handler_depth_high_water` | gauge | Highest value of the depth so far |
+//! | `informer_handler_oldest_age_seconds` | gauge | Time that the oldest waiting change has waited |
+//! | `informer_handler_told_total` | counter | Changes and objects of walks that the handler was notified of, or that its filter rejected |
+//! | `informer_handler_queue_duration_seconds` | histogram | Time that a change waits in the buffer until the handler is notified |
+//! | `informer_handler_work_duration_seconds` | histogram | Time from a notification until the handler asks for the next; in a batch, of each change |
 //! | `informer_handler_overruns_total` | counter | How often a buffer that drops and resyncs was full |
 //!
-//! Labels are `name`, `resource` as in `deployments.v1.apps`, and `namespace`, empty for all; of
-//! handlers also `handler`. Names are client-go's, or Kubernetes' for client-go's metrics, where
-//! they have one. Names should tell informers of the same resource and namespace apart, and the
-//! handlers of an informer: those that share one share its metrics. When a reflector does not run
-//! any more, an informer has stopped or a handler is gone, its gauges are 0, but for the most that
-//! ever waited.
+//! Labels are `name`, `resource` (as in `deployments.v1.apps`) and `namespace` (empty for all
+//! namespaces); metrics of handlers also have `handler`. Metric names are those of client-go, or
+//! of Kubernetes for client-go, where there is one. Choose names that distinguish informers of the
+//! same resource and namespace, and handlers of the same informer: components with the same labels
+//! share their metrics. When a reflector or an informer stops or a handler is removed, its gauges
+//! become 0, except for the high-water mark.
 //!
-//! **Lag** is told in two ways. In versions: `reflector_last_resource_version` is what was seen,
-//! `informer_store_resource_version` what is stored, and what a server has beyond them only the
-//! server knows. In time: `reflector_last_event_age_seconds` grows while a watch is silent, but
-//! servers send a bookmark every minute or so; much more than that is a watch that is dead.
+//! **Lag** can be measured in two ways. In versions: `reflector_last_resource_version` was
+//! received, and `informer_store_resource_version` is stored; versions that the server has not
+//! sent are not visible to a client. In time: `reflector_last_event_age_seconds` grows while a
+//! watch is silent. Servers send a bookmark about every minute, so a much larger age means that
+//! the watch is dead.
 //!
 //! # Spans
 //!
 //! | span | level | fields |
 //! | --- | --- | --- |
 //! | `reflector`, while it runs | info | `name`, `resource`, `namespace` |
-//! | `list` in it | debug | `how`: `list` or `watch`; `from`: the version asked for. At its end an event with `items` |
-//! | `watch` in it | debug | `from`. At its end an event with `events` |
-//! | `informer`, around a worker, which stores and tells | info | `name`, `resource`, `namespace` |
+//! | `list` in `reflector` | debug | `how`: `list` or `watch`; `from`: the requested version. An event at its end has `items` |
+//! | `watch` in `reflector` | debug | `from`. An event at its end has `events` |
+//! | `informer`, around a worker, which stores and delivers | info | `name`, `resource`, `namespace` |
 //! | `handler`, around a handler's thread or task | info | `informer`, `resource`, `namespace`, `handler` |
-//! | `call` in it | trace | `notifications`: how many it is told |
+//! | `call` in `handler` | trace | `notifications`: the number of notifications in the call |
 //!
 //! # Cost
 //!
-//! A handle is registered once and kept, nothing is allocated for an event, and gauges are set
-//! every half second and not by each change. Each histogram costs a recorder what it makes of it:
-//! a name is a choice.
+//! A metric is registered once and its handle is kept. Nothing is allocated for an event, and
+//! gauges are set every half second instead of at each change. The cost of a histogram depends on
+//! the recorder; to avoid it, give no name.
 //!
 //! [`SharedInformerFactory::name`]: crate::shared_informer::SharedInformerFactory::name
 //! [`SharedInformerBuilder::name`]: crate::shared_informer::SharedInformerBuilder::name
@@ -83,30 +84,30 @@ use tokio::time::Instant;
 
 use crate::strangers::unharmed;
 
-/// How often gauges are set (client-go's work queue: as often).
+/// The period in which gauges are set, as in client-go's work queue.
 pub(crate) const SAMPLE: Duration = Duration::from_millis(500);
 
-/// What kind of metric it is.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// It only grows.
+    /// A value that only grows.
     Counter,
-    /// How it is now.
+    /// A current value.
     Gauge,
-    /// How often it was how much.
+    /// A distribution of values.
     Histogram,
 }
 
-/// A metric as it is told to a recorder, for who makes buckets, dashboards or alerts: all there
-/// are are in [`ALL`].
+/// A metric as it is registered with a recorder, to configure buckets, dashboards and alerts.
+/// [`ALL`] has all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
-    /// What it says.
+    /// The meaning, as in the table of this module.
     pub description: &'static str,
 }
 
@@ -130,13 +131,13 @@ impl Metric {
 
 pub(crate) const LISTS: Metric = Metric::counter(
     "reflector_lists_total",
-    "How often everything was asked for, by a list or by a watch that sends all objects first, also in vain",
+    "Requests for all objects: lists, and watches that send all objects first; failed ones included",
 );
 pub(crate) const RELISTS: Metric =
-    Metric::counter("reflector_relists_total", "Lists that came to their end, but for the first");
+    Metric::counter("reflector_relists_total", "Complete lists, except the first");
 pub(crate) const LIST_DURATION: Metric = Metric::histogram(
     "reflector_list_duration_seconds",
-    "From when a list is asked for until all of it is with the queue; of those that came to their end",
+    "Time from the request of a list until all of it is in the queue; complete lists only",
 );
 pub(crate) const ITEMS_PER_LIST: Metric =
     Metric::histogram("reflector_items_per_list", "Objects in a list");
@@ -146,77 +147,75 @@ pub(crate) const DECODED: Metric = Metric::counter(
 );
 pub(crate) const SKIPPED: Metric = Metric::counter(
     "reflector_items_skipped_total",
-    "Objects of lists that have not changed, and so were not decoded",
+    "Objects of lists that were not decoded because they had not changed",
 );
 pub(crate) const WATCHES: Metric = Metric::counter(
     "reflector_watches_total",
-    "Watches that began; one that sends a list first counts once that is whole",
+    "Watches that began; a watch that sends a list first counts once the list is complete",
 );
 pub(crate) const RESTARTS: Metric = Metric::counter(
     "reflector_watch_restarts_total",
-    "Watches that began where another had ended, without a list in between",
+    "Watches that continued from the version where another had ended, without a list in between",
 );
 pub(crate) const SHORT_WATCHES: Metric = Metric::counter(
     "reflector_short_watches_total",
-    "Watches that the server ended within a second, but for those that sent a list first",
+    "Watches that the server ended within a second, except those that sent a list first",
 );
 pub(crate) const WATCH_DURATION: Metric = Metric::histogram(
     "reflector_watch_duration_seconds",
-    "From when a watch has begun, or the list that it sent was whole, until it ended",
+    "Time from the beginning of a watch, or the end of the list that it sent, until its end",
 );
 pub(crate) const ITEMS_PER_WATCH: Metric = Metric::histogram(
     "reflector_items_per_watch",
-    "Events of a watch after what it sent as a list, bookmarks included",
+    "Events of a watch, bookmarks included, without those of its list",
 );
 pub(crate) const ERRORS: Metric = Metric::counter(
     "reflector_errors_total",
-    "Everything that went wrong: lists, watches, objects that cannot be read or are refused",
+    "All errors: lists, watches, objects that cannot be decoded or are refused",
 );
 pub(crate) const TOO_LARGE: Metric = Metric::counter(
     "reflector_oversized_objects_total",
-    "States of objects that were left out since they are larger than `max_object_size`",
+    "States of objects that were skipped because they are larger than `max_object_size`",
 );
 pub(crate) const LAST_VERSION: Metric = Metric::gauge(
     "reflector_last_resource_version",
-    "The last version that a list, event or bookmark brought: its last 15 digits",
+    "Last version of a list, event or bookmark: its last 15 digits",
 );
 pub(crate) const EVENT_AGE: Metric = Metric::gauge(
     "reflector_last_event_age_seconds",
-    "How long ago the last event, bookmark or end of a list was, or the beginning of the run if there was none",
+    "Time since the last event, bookmark or end of a list; since the start if there was none",
 );
 pub(crate) const STORE_VERSION: Metric = Metric::gauge(
     "informer_store_resource_version",
-    "The version up to which everything is stored and on its way to the handlers: its last 15 digits; not in order",
+    "Version up to which everything is stored and in the buffers of the handlers: its last 15 digits; not with an in-order queue",
 );
 pub(crate) const QUEUED: Metric =
     Metric::gauge("informer_queued_items", "Changes between the watch and the store");
 pub(crate) const PROCESSING: Metric = Metric::histogram(
     "informer_processing_latency_seconds",
-    "From when a key, or an event in order, is taken from the queue until it is stored and on its way to all handlers",
+    "Time from when a key, or an in-order event, is popped until it is stored and in the buffers of all handlers",
 );
 pub(crate) const DEPTH: Metric = Metric::gauge(
     "informer_handler_depth",
-    "Changes that wait for the handler, and objects of a walk on their way to it",
+    "Changes that wait for the handler, and objects that a walk has read for it",
 );
-pub(crate) const HIGH_WATER: Metric = Metric::gauge(
-    "informer_handler_depth_high_water",
-    "The most that ever waited for it at a time",
-);
+pub(crate) const HIGH_WATER: Metric =
+    Metric::gauge("informer_handler_depth_high_water", "Highest value of the depth so far");
 pub(crate) const OLDEST_AGE: Metric = Metric::gauge(
     "informer_handler_oldest_age_seconds",
-    "How long the oldest of those that wait has been waiting",
+    "Time that the oldest waiting change has waited",
 );
 pub(crate) const TOLD: Metric = Metric::counter(
     "informer_handler_told_total",
-    "Steps that the handler was told of, or its filter kept from it: changes, and objects of a walk",
+    "Changes and objects of walks that the handler was notified of, or that its filter rejected",
 );
 pub(crate) const QUEUE_DURATION: Metric = Metric::histogram(
     "informer_handler_queue_duration_seconds",
-    "From when a change waits for the handler until it is told",
+    "Time that a change waits in the buffer until the handler is notified",
 );
 pub(crate) const WORK_DURATION: Metric = Metric::histogram(
     "informer_handler_work_duration_seconds",
-    "From when the handler is told until it asks for the next; of a batch, each change in it",
+    "Time from a notification until the handler asks for the next; in a batch, of each change",
 );
 pub(crate) const OVERRUNS: Metric = Metric::counter(
     "informer_handler_overruns_total",
@@ -252,19 +251,20 @@ pub const ALL: &[Metric] = &[
     OVERRUNS,
 ];
 
-/// Whose metrics they are.
+/// The labels of a component's metrics.
 #[derive(Clone)]
 pub(crate) struct Labels(Vec<Label>);
 
 impl Labels {
-    /// Of what is called so, and lists this resource and namespace. `None`: it has no name.
+    /// Returns the labels of a component with this name, resource and namespace, or `None` if the
+    /// name is empty.
     pub(crate) fn of(name: &str, (resource, namespace): (&str, &str)) -> Option<Self> {
         let labels = [("name", name), ("resource", resource), ("namespace", namespace)];
         let labels = labels.map(|(key, value)| Label::new(key, value.to_owned()));
         (!name.is_empty()).then(|| Self(labels.to_vec()))
     }
 
-    /// Of a handler of it.
+    /// Returns the labels of a handler of the component.
     pub(crate) fn handler(&self, name: &str) -> Self {
         let mut labels = self.0.clone();
         labels.push(Label::new("handler", name.to_owned()));
@@ -287,23 +287,24 @@ impl Labels {
     }
 }
 
-/// The metrics of what has a name. Of what has none nothing is told, and no clock is read.
+/// The metrics of a component with a name. For a component without one it records nothing and
+/// reads no clock.
 pub(crate) struct Named<M>(pub(crate) Option<M>);
 
 impl<M> Named<M> {
-    /// Tells a recorder, which is a stranger's.
+    /// Records metrics. The recorder is user code.
     pub(crate) fn tell(&self, of: impl FnOnce(&M)) {
         if let Some(metrics) = &self.0 {
             unharmed(|| of(metrics));
         }
     }
 
-    /// The time, if somebody measures.
+    /// Returns the current time if there are metrics.
     pub(crate) fn now(&self) -> Option<Instant> {
         self.0.is_some().then(Instant::now)
     }
 
-    /// Tells every now and then how it is. Does not end.
+    /// Records gauges in the period [`SAMPLE`]. Never returns.
     pub(crate) async fn sample(&self, of: impl Fn(&M)) -> std::convert::Infallible {
         if self.0.is_none() {
             return std::future::pending().await;
@@ -315,15 +316,15 @@ impl<M> Named<M> {
     }
 }
 
-/// A version as a gauge can show it exactly: its last 15 digits (as Kubernetes does). `None`: it
-/// is no number.
+/// Returns the last 15 digits of a version, which a gauge can represent exactly (as in
+/// Kubernetes). `None` if the version is not a number.
 pub(crate) fn version(text: &str) -> Option<f64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text[text.len().saturating_sub(15)..].parse().ok())?
 }
 
-/// How many there are, as a gauge or histogram has it: exact where it matters.
-#[expect(clippy::cast_precision_loss, reason = "beyond 2^53 nobody counts")]
+/// Converts a count for a gauge or histogram. It is exact up to 2^53.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(crate) fn count(count: usize) -> f64 {
     count as f64
 }
@@ -332,7 +333,7 @@ pub(crate) fn count(count: usize) -> f64 {
 mod tests {
     use super::{ALL, Kind, version};
 
-    /// The table above, from which dashboards are made, is [`ALL`].
+    /// Compares the table above, which dashboards are made from, with [`ALL`].
     #[test]
     fn the_table_has_every_metric_with_its_kind_and_what_it_says() {
         let table =

@@ -1,4 +1,4 @@
-//! Sleeping without missing what one sleeps for, and without harm to who wakes.
+//! Waits on a [`Notify`] that lose no wake-up, with wakers that cannot panic.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -9,16 +9,16 @@ use tokio::sync::Notify;
 
 use crate::strangers::unharmed;
 
-/// Looks, and sleeps at `place`, by turns, until there is something to see. Dropping the future
-/// loses no wake-up: if it was meant for this sleeper, tokio's `Notify` passes it on.
+/// Checks a condition, and waits on `place` between checks, until `look` returns a value. Dropping
+/// the future loses no wake-up: `Notify` passes an unused one on to another waiter.
 pub(crate) async fn sleep_until_some<T>(place: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
     loop {
         if let Some(seen) = look() {
             return seen;
         }
         let mut woken = pin!(place.notified());
-        // From here on whoever wakes wakes this sleeper, or another one. What came between the
-        // first look and this may have woken nobody, or left one permit for two: so another look.
+        // From here on a notification reaches this waiter. One that came between the first check
+        // and this line reached nobody, or left a single permit for two events. So check again.
         woken.as_mut().enable();
         if let Some(seen) = look() {
             return seen;
@@ -27,7 +27,7 @@ pub(crate) async fn sleep_until_some<T>(place: &Notify, mut look: impl FnMut() -
     }
 }
 
-/// Waits for `sleep`, whoever is woken by it.
+/// Polls `sleep` with a waker that does not panic.
 pub(crate) async fn soundly<S: Future>(sleep: S) -> S::Output {
     let mut sleep = pin!(sleep);
     poll_fn(|context| {
@@ -37,14 +37,14 @@ pub(crate) async fn soundly<S: Future>(sleep: S) -> S::Output {
     .await
 }
 
-/// A sleeper's own waker, which may be a stranger's, in one that never panics: who wakes it,
-/// waking all perhaps, would forget those behind it, and who goes away and hands its wake-up on
-/// would end with a panic that is not its own.
+/// A waiter's own waker, whose panics are caught. The waker is user code. If it panicked,
+/// `notify_waiters` would skip the waiters after it, and a dropped waiter that passes its wake-up
+/// on would panic for a reason that is not its own.
 struct Sleeper(Waker);
 
 impl Wake for Sleeper {
     fn wake(self: Arc<Self>) {
-        // With its drop, which may be the last one.
+        // The drop is included: it may drop the last clone of the user's waker.
         unharmed(move || self.0.wake_by_ref());
     }
 }

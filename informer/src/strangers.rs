@@ -1,28 +1,30 @@
-//! Calls of what is not ours: functions, wakers and metrics recorders of users, the drop of their
-//! objects and keys.
+//! Calls of user code: functions, wakers, metrics recorders, and destructors of objects and keys.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use deltafifo::locks::assert_none_held;
 
-/// Runs a stranger's code; an error is what its panic said.
+/// Calls user code.
+///
+/// # Errors
+/// The message of its panic.
 pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     assert_none_held();
     catch_unwind(AssertUnwindSafe(work)).map_err(said)
 }
 
-/// Runs a stranger's code, which must not end what it is told of.
+/// Calls user code and ignores its panic. For calls whose failure has no effect on the caller.
 pub(crate) fn unharmed(told: impl FnOnce()) {
-    // Nobody could be told what it said.
+    // There is nobody to report the panic to.
     drop(caught(told));
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn said(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    // What it brought may panic in its turn when it is dropped.
+    // The panic's payload is user code, too: its destructor may panic.
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(another);
     }

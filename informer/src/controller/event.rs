@@ -1,4 +1,4 @@
-//! What a controller tells its handlers, and what it tells of itself.
+//! The events that a controller passes to its handler, and the errors that it reports.
 
 use std::sync::Arc;
 
@@ -6,29 +6,29 @@ use deltafifo::{BoxError, Change, DeltaObject, DeltaType, StoreError};
 
 use crate::last_state::last_state;
 
-/// What happened to an object, in the store and now to be told.
+/// A change of an object that has been applied to the store.
 pub enum ObjectEvent<K> {
-    /// It was not stored before (client-go `OnAdd`).
+    /// The object was not stored before (client-go `OnAdd`).
     Added {
-        /// As stored now.
+        /// The object as it is stored now.
         new: Arc<K>,
-        /// Whether it is of the first list.
+        /// Whether the object is part of the first list.
         is_in_initial_list: bool,
     },
-    /// It was stored (client-go `OnUpdate`).
+    /// The object was stored before (client-go `OnUpdate`).
     Updated {
-        /// As stored before.
+        /// The object as it was stored before.
         old: Arc<K>,
-        /// As stored now.
+        /// The object as it is stored now.
         new: Arc<K>,
-        /// What brought it: a watch, a relist, or a resync, after which `old` and `new` may be the
-        /// same.
+        /// The cause: a watch event, a relist, or a resync. After a resync `old` and `new` may be
+        /// the same.
         kind: DeltaType,
     },
-    /// It is gone (client-go `OnDelete`).
+    /// The object was deleted (client-go `OnDelete`).
     Deleted {
-        /// Its last state, or a tombstone: the deletion was missed, or its object was refused, and
-        /// the last state that is known may be old.
+        /// The last state of the object. It is a tombstone if the deletion was missed or its
+        /// object was refused; then the last known state may be old.
         last: DeltaObject<K>,
     },
 }
@@ -59,18 +59,18 @@ impl<K> ObjectEvent<K> {
     }
 }
 
-/// Something that a controller met. It goes on.
+/// An error in a controller, which continues after it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// The handler failed as often as it may: this event is not told again.
+    /// The handler failed more often than it is retried. The event is not delivered again.
     #[error("the handler failed {attempts} times for key {key:?}, the event is given up: {source}")]
     Handler {
         /// The object's key.
         key: String,
-        /// How often it was called.
+        /// How often the handler was called.
         attempts: u32,
-        /// What it said last.
+        /// The error of the last call.
         source: BoxError,
     },
     /// The handler panicked. It is not called again for this event.
@@ -78,31 +78,32 @@ pub enum ControllerError {
     Panicked {
         /// The object's key.
         key: String,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
-    /// An accessor ([`Meta`](deltafifo::Meta)) panicked. What it was called for may not be stored;
-    /// that is not told, nor what came with it for this key and after it, though that is stored.
+    /// An accessor ([`Meta`](deltafifo::Meta)) panicked. The object that it was called for may not
+    /// be stored. No event of it is delivered, nor of the later deltas that came with it for this
+    /// key, although these are stored.
     #[error(
         "an accessor panicked for key {key:?}, of which something was not stored or not told: {message}"
     )]
     NotApplied {
         /// The object's key.
         key: String,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
-    /// An object panicked when it was dropped. All of its key is stored and told.
+    /// The destructor of an object panicked. All events of the key were stored and delivered.
     #[error(
         "an object of key {key:?} panicked when it was dropped, nothing is lost by that: {message}"
     )]
     Released {
         /// The object's key.
         key: String,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
-    /// The store took an object only in part, or not at all.
+    /// The store accepted an object only in part, or not at all.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

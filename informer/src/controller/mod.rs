@@ -1,5 +1,5 @@
-//! The controller loop: a reflector in front of a queue, and workers behind it that pop, apply and
-//! call (client-go `cache.Controller`).
+//! The controller loop: a reflector feeds a queue, and workers pop items, apply them to the store
+//! and call a handler (client-go `cache.Controller`).
 
 mod event;
 
@@ -22,13 +22,14 @@ pub use event::{ControllerError, ObjectEvent};
 
 type OnError = dyn Fn(&ControllerError) + Send + Sync;
 
-/// Runs a [`Reflector`] and workers over its queue: each item is applied to the queue's store, and
-/// then told to a handler, event by event, while nobody else has the key.
+/// Runs a [`Reflector`] and workers on its queue. A worker applies each item to the queue's store,
+/// and then calls the handler with its events, one by one, while no other worker has the key.
 ///
-/// A handler that fails is called again with the same event, after a pause that doubles, as often
-/// as was chosen; then the event is told to the error handler. Meanwhile the key waits, and the
-/// other workers go on. An event counts as told when its handler has ended: one whose handler was
-/// dropped with [`run`](Self::run) is told again by the next run.
+/// If the handler fails, the worker calls it again with the same event after a pause that doubles,
+/// up to the [configured number](Self::retries) of retries. Then the error is reported. Until then
+/// the key waits, and other workers continue with other keys. An event counts as delivered when
+/// the handler has completed: if [`run`](Self::run) is dropped while the handler runs, the next
+/// run delivers the event again.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,19 +68,20 @@ pub struct Controller<K: Send + Sync, M: Meta<K>, H> {
     retries: u32,
     pause: Duration,
     on_error: Box<OnError>,
-    /// What was applied and not told to the end, since a run was dropped.
+    /// Events that are applied to the store but not delivered, because a run was dropped.
     untold: Mutex<Vec<Applied<K>>>,
-    /// Shared by the workers: those of a run that was dropped may take a moment to end.
+    /// Held for reading by each worker. Workers of a dropped run may need a moment to end.
     at_work: Arc<RwLock<()>>,
 }
 
-/// What an item changed in the store, and is to be told.
+/// The events of an item that has been applied to the store.
 struct Applied<K> {
     key: String,
     events: VecDeque<ObjectEvent<K>>,
 }
 
-/// Events on their way to the handler. Dropped on the way, it leaves the rest to the next run.
+/// Events that are being delivered. Its drop leaves the events that were not delivered to the next
+/// run.
 struct Telling<'c, K> {
     untold: &'c Mutex<Vec<Applied<K>>>,
     applied: Applied<K>,
@@ -102,8 +104,9 @@ where
     H: Fn(String, ObjectEvent<K>) -> F + Send + Sync + 'static,
     F: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
-    /// One over `reflector` and the queue that it feeds, which must have a
-    /// [store](DeltaFifo::over). One worker, five retries after 5 ms and more, errors to the log.
+    /// Creates a controller with the reflector and the queue that the reflector feeds, which must
+    /// have a [store](DeltaFifo::over). Defaults: one worker, five retries after pauses of 5 ms
+    /// and more, and errors in the log.
     pub fn new(reflector: Reflector<K>, fifo: Arc<DeltaFifo<K, M>>, handler: H) -> Self {
         let on_error: Box<OnError> =
             Box::new(|error| tracing::error!(%error, "a controller goes on after an error"));
@@ -120,60 +123,62 @@ where
         }
     }
 
-    /// How many handlers run at a time, of different keys.
+    /// Sets how many handlers run at a time, each for another key. Default: 1.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
     }
 
-    /// How often an event is told again whose handler failed, and after which pause at first.
+    /// Sets how often an event is delivered again after its handler failed (default: 5), and the
+    /// first pause (default: 5 ms). Each further pause is twice as long, up to 30 s.
     #[must_use]
     pub fn retries(mut self, retries: u32, pause: Duration) -> Self {
         (self.retries, self.pause) = (retries, pause);
         self
     }
 
-    /// Is told of everything that goes wrong behind the queue.
+    /// Calls `handler` with every error after the queue. It replaces the default, which logs them.
     #[must_use]
     pub fn on_error(mut self, handler: impl Fn(&ControllerError) + Send + Sync + 'static) -> Self {
         self.on_error = Box::new(handler);
         self
     }
 
-    /// The reflector (client-go `LastSyncResourceVersion`).
+    /// Returns the reflector, for example for its last version (client-go
+    /// `LastSyncResourceVersion`).
     pub fn reflector(&self) -> &Reflector<K> {
         &self.reflector
     }
 
-    /// Whether the first list has been handled (client-go `HasSynced`).
+    /// Returns whether the first list has been handled (client-go `HasSynced`).
     pub fn has_synced(&self) -> bool {
         self.fifo.has_synced()
     }
 
-    /// Runs until the queue is closed and empty. Dropped, it stops where it is; handlers are
-    /// dropped at their next await.
+    /// Runs until the queue is closed and empty. If the future is dropped, handlers are dropped at
+    /// their next await.
     ///
-    /// Run again, the same controller tells the events of those first, each from its beginning,
-    /// and pops when that is done: they are applied, so the queue does not have them any more.
-    /// Another controller over the queue does not know of them.
+    /// A later run of the same controller first delivers the events of those handlers again,
+    /// because they are applied and so no longer in the queue. Only then does it pop. A different
+    /// controller on the same queue does not have these events.
     pub async fn run(self: Arc<Self>) -> RunError {
         tokio::select! {
-            // Closed: what is in the queue is to be handled.
+            // The queue was closed: handle what is left in it.
             ended @ RunError::Running = self.reflector.run() => ended,
             () = Self::work_all(&self) => Closed.into(),
         }
     }
 
-    /// Tells what is untold, and then handles what is queued, until the queue is closed and empty.
+    /// Delivers undelivered events, and then handles the queue until it is closed and empty.
     async fn work_all(this: &Arc<Self>) {
-        // Once the workers of an earlier run have ended, all that they left is known.
+        // Wait for the workers of an earlier run: each leaves its undelivered events when it ends.
         drop(this.at_work.write().await);
         Self::all_workers(this, |controller| async move { controller.tell_untold().await }).await;
         Self::all_workers(this, |controller| async move { controller.work().await }).await;
     }
 
-    /// Has every worker do `work`, to its end.
+    /// Runs `work` on every worker, to its end.
     async fn all_workers<W>(this: &Arc<Self>, work: impl Fn(Arc<Self>) -> W)
     where
         W: Future<Output = ()> + Send + 'static,
@@ -215,8 +220,8 @@ where
         }
     }
 
-    /// Tells all of an item, event by event, and gives its key back. Dropped, it leaves the rest,
-    /// with the event in hand, to the next run.
+    /// Delivers all events of an item, one by one, and returns its key. If the future is dropped,
+    /// the next run delivers the rest, including the event in progress.
     async fn tell_all(&self, applied: Applied<K>) -> String {
         let mut telling = Telling { untold: &self.untold, applied };
         while let Some(event) = telling.applied.events.front() {
@@ -227,14 +232,15 @@ where
         std::mem::take(&mut telling.applied.key)
     }
 
-    /// Lets go of what may be the last of an object, whose drop is user code: the worker goes on.
+    /// Drops what may be the last reference to an object. The destructor is user code, and its
+    /// panic must not end the worker.
     fn release(&self, key: &str, drop: impl FnOnce()) {
         if let Err(message) = caught(drop) {
             self.report(&ControllerError::Released { key: key.to_owned(), message });
         }
     }
 
-    /// Tells one event, again when that fails.
+    /// Delivers one event, with retries.
     async fn tell(&self, key: &str, event: &ObjectEvent<K>) {
         let mut pause = self.pause;
         for attempts in 1.. {
@@ -270,4 +276,5 @@ where
     }
 }
 
+/// The longest pause before a retry.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

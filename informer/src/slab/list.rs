@@ -1,9 +1,10 @@
-//! A doubly linked list over the places of a [`Slab`], so that what is in the middle can leave at
-//! once. A value may be in several lists, with links for each: the functions are told which.
+//! A doubly linked list over the places of a [`Slab`], so that an element in the middle can be
+//! removed at once. A value can be in several lists, with links for each: every function is passed
+//! the accessor of the links to use.
 
 use super::{END, Slab};
 
-/// A value's neighbours in one list.
+/// The neighbours of a value in one list.
 #[derive(Clone, Copy)]
 pub(crate) struct Links {
     before: u32,
@@ -11,13 +12,14 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Of a value in no list.
+    /// The links of a value that is in no list.
     pub(crate) const NONE: Self = Self { before: END, after: END };
 }
 
-/// Which links of a value are meant.
+/// An accessor of the links of one list in a value.
 pub(crate) type Which<T> = fn(&mut T) -> &mut Links;
 
+/// The first and the last place of a list.
 pub(crate) struct List {
     first: u32,
     last: u32,
@@ -64,7 +66,7 @@ mod tests {
         links
     }
 
-    /// The same from both ends.
+    /// Returns the places in order, and asserts that the list is the same read from both ends.
     fn places(list: &List, slab: &Slab<Links>) -> Vec<u32> {
         let walk = |from: u32, next: fn(&Links) -> u32| {
             std::iter::successors(Some(from).filter(|&place| place != END), move |&place| {

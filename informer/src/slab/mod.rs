@@ -1,35 +1,36 @@
-//! Numbered places: a value keeps its number until it is removed, then the number is used again.
+//! A slab: values in numbered places. A value keeps its number until it is removed; then the
+//! number is reused.
 //!
-//! A slab grows behind a lock, so it grows by little at a time and moves no more than a chunk of
-//! what is in it.
+//! The slab grows while a lock is held. It therefore grows in chunks, and never moves more than
+//! one chunk of values.
 
 pub(crate) mod list;
 
 use std::ops::{Index, IndexMut};
 
-/// So many places stand together.
+/// Places in a chunk.
 const CHUNK: usize = 256;
 
-/// No place.
+/// The number that means "no place".
 const END: u32 = u32::MAX;
 
-/// A place, and whether something stands there.
+/// A place of a slab.
 enum Place<T> {
     Taken(T),
-    /// The one that is to be used after it.
+    /// Links to the next free place.
     Free(u32),
 }
 
-/// The bytes that a value takes.
+/// Returns the bytes that a value takes in a slab.
 pub(crate) const fn place_size<T>() -> usize {
     size_of::<Place<T>>()
 }
 
-/// Places with values and holes. Their numbers are below `u32::MAX`, which may therefore mean
-/// "none".
+/// A slab of values. Numbers are below `u32::MAX`, so that number can mean "none".
 pub(crate) struct Slab<T> {
-    /// All but the last are full of places.
+    /// All chunks but the last have [`CHUNK`] places.
     chunks: Vec<Vec<Place<T>>>,
+    /// The first free place, or [`END`].
     free: u32,
     len: usize,
 }
@@ -41,6 +42,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
+    /// Stores a value and returns its number.
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         self.len += 1;
         if self.free != END {
@@ -61,6 +63,7 @@ impl<T> Slab<T> {
         number
     }
 
+    /// Removes and returns a value. Its number is reused.
     pub(crate) fn remove(&mut self, number: u32) -> T {
         let free = Place::Free(self.free);
         let Place::Taken(value) = std::mem::replace(self.place(number), free) else {
@@ -125,7 +128,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a map, and with no more places than were ever needed at once.
+        /// Compares a slab with a map. It also has no more places than values were ever in it at
+        /// once.
         #[test]
         fn a_value_keeps_its_place(ops in prop::collection::vec((any::<bool>(), 1..300_usize), 0..20)) {
             let (mut slab, mut expected, mut most, mut next) = (Slab::default(), BTreeMap::new(), 0, 0);

@@ -1,4 +1,4 @@
-//! Response bodies, read frame by frame, as the streams that a lister-watcher gives.
+//! Response bodies as the streams of a lister-watcher, read frame by frame.
 
 use async_stream::try_stream;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use crate::wire::{
     Line, Lines, ListSplitter, Whole, ends_initial_events, parse_line, skipped_line,
 };
 
-/// The next bytes of a body; none at its end.
+/// Reads the next bytes of a body. `None` at its end.
 pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, RequestError> {
     while let Some(frame) = body.frame().await {
         // Trailers have no data.
@@ -23,7 +23,7 @@ pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Request
     Ok(None)
 }
 
-/// A list response as it arrives.
+/// Converts the body of a list response into a stream of its parts.
 pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
     flattened(try_stream! {
         let (mut splitter, mut told, mut patience) = (ListSplitter::new(limit.bytes()), false, Patience::new());
@@ -38,8 +38,8 @@ pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
             }
             let mut items = Vec::with_capacity(found.len());
             for whole in found {
-                // Those before it hold shares, perhaps, and are to be on their way while it waits
-                // for one.
+                // Emit the items before this one first. They may hold shares of the budget, and
+                // must reach the decoder while this item waits for its share.
                 if ObjectLimit::waits_for_share(&whole) && !items.is_empty() {
                     yield Ok(Listed::Items(std::mem::take(&mut items)));
                 }
@@ -62,12 +62,13 @@ pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
             }
         }
         splitter.finish()?;
-        // A list that ends with the notice of an object that is too large was cut there.
+        // Marks a complete list: one that ends with an object that is too large was cut there.
         yield Ok(Listed::Items(Vec::new()));
     })
 }
 
-/// A watch's events as they arrive, perhaps after `initial` ones. It ends with the first error.
+/// Converts the body of a watch response into a stream of events. `initial`: whether initial
+/// events come first. The stream ends with the first error.
 pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> WatchStream {
     flattened(try_stream! {
         let (mut lines, mut patience) = (Lines::new(limit.bytes()), initial.then(Patience::new));
@@ -86,7 +87,7 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
                         if !std::mem::replace(&mut met_unknown, true) {
                             tracing::warn!(kind, "a watch sends events of an unknown type: they are passed over");
                         }
-                        // It says that the watch is alive, and nothing else.
+                        // Only shows that the watch is alive.
                         (EventType::Bookmark, Bytes::from_static(b"{}").into())
                     }
                 };
@@ -110,7 +111,7 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
     })
 }
 
-/// Reads a line. A large object waits for a share of the budget, if it has none yet.
+/// Parses a line. A large object waits for a share of the budget, if it does not have one yet.
 async fn read(line: Whole, limit: &ObjectLimit) -> Result<Line, RequestError> {
     let (line, share) = match line {
         Whole::Read(line, share) => (line, share),
@@ -125,7 +126,7 @@ async fn read(line: Whole, limit: &ObjectLimit) -> Result<Line, RequestError> {
     })
 }
 
-/// Makes one stream of pieces and of errors among them. A piece that is an error does not end it.
+/// Flattens a stream of results in which an inner error does not end the stream.
 pub(super) fn flattened<T: Send + 'static>(
     pieces: impl Stream<Item = Result<Result<T, RequestError>, RequestError>> + Send + 'static,
 ) -> BoxStream<'static, Result<T, RequestError>> {

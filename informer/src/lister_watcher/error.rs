@@ -1,4 +1,4 @@
-//! Why a list or watch failed, and the questions that a reflector asks of that.
+//! The errors of list and watch requests, and what a reflector reads from them.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -10,63 +10,65 @@ use kube::core::Status;
 use super::TooLarge;
 use crate::wire::WireError;
 
-/// A request to an API server failed, at once or in the middle.
+/// A request to an API server failed, either at once or while the response was read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The server says no: an HTTP status, or an ERROR event of a watch.
+    /// The server refused: an HTTP status, or an ERROR event of a watch.
     #[error("the API server says {} {}: {}{}", status.code, status.reason, status.message, hint(status.code))]
     Status {
-        /// What it says.
+        /// The status.
         status: Box<Status>,
-        /// How long it asks to be left alone.
+        /// How long the server asks to wait before the next request.
         retry_after: Option<Duration>,
     },
-    /// No answer: the connection was refused or lost, or a middleware of the client failed.
+    /// There was no response: the connection was refused or lost, or a middleware of the client
+    /// failed.
     #[error("no answer from the API server: {0}")]
     Unreachable(#[source] BoxError),
-    /// The answer broke off.
+    /// The connection was lost while the response was read.
     #[error("the API server's answer broke off: {0}")]
     Broken(#[source] BoxError),
-    /// Nothing came for too long.
+    /// The connection is open, but nothing was received for too long.
     #[error("nothing came from the API server for {after:?}, although the connection is open")]
     Silent {
-        /// How long nothing came.
+        /// How long nothing was received.
         after: Duration,
     },
-    /// The server goes on sending, and the end does not come: the initial events of a watch
-    /// without the bookmark that ends them, or a list of ever more pages.
+    /// The server keeps sending, but the end does not come: initial events of a watch without the
+    /// bookmark that ends them, or a list with ever more pages.
     #[error("the API server did not end {what} within {after:?}, although it went on sending")]
     Endless {
-        /// What it did not end.
+        /// The part that did not end.
         what: &'static str,
-        /// How long was waited.
+        /// The time limit.
         after: Duration,
     },
-    /// A watch was ended at once (client-go `VeryShortWatchError`, which is only for one without
-    /// an event).
+    /// The server ended a watch at once (client-go `VeryShortWatchError`, which covers only
+    /// watches without an event).
     #[error(
         "the API server ended the watch at once: a proxy in between, perhaps, that does not let a watch stay open"
     )]
     VeryShort,
-    /// The answer cannot be read.
+    /// The response cannot be parsed.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// An object of a list or watch is larger than the [limit](super::ObjectLimit), and was passed
-    /// over: this takes its place. It is the one error after which a stream goes on.
+    /// An object of a list or watch is larger than the [limit](super::ObjectLimit) and was
+    /// skipped. The error takes the object's place; it is the only error after which a stream
+    /// continues.
     #[error("an object of {} bytes was passed over: the limit is {} bytes", .0.size, .0.limit)]
     TooLarge(Box<TooLarge>),
-    /// The request could not be made.
+    /// The request could not be built.
     #[error("the request could not be made, check the query that was added: {0}")]
     Invalid(#[source] BoxError),
 }
 
-/// Whether the server does not have, or does not allow, what was asked for.
+/// Returns whether the server does not have the resource, or does not allow access to it.
 pub(crate) fn says_unavailable(status: &Status) -> bool {
     matches!(status.code, 403 | 404)
 }
 
-/// What a person could do about a status that does not go away by itself.
+/// Returns advice for a status that does not go away by itself.
 fn hint(code: u16) -> &'static str {
     match code {
         401 => " (the credentials are not accepted, or have expired)",
@@ -77,8 +79,8 @@ fn hint(code: u16) -> &'static str {
 }
 
 impl RequestError {
-    /// A `Status` as JSON; what is none is said to be none. All of its fields may be absent, so
-    /// any object reads as one: what says neither a code, a reason nor a message is a proxy's own.
+    /// Parses a JSON `Status`. All fields of a `Status` are optional, so any JSON object parses as
+    /// one. An object without code, reason and message is therefore an error: it is a proxy's.
     pub(crate) fn from_status(status: &[u8], retry_after: Option<Duration>) -> Self {
         match serde_json::from_slice::<Status>(status) {
             Ok(none)
@@ -101,13 +103,14 @@ impl RequestError {
         }
     }
 
-    /// What ends without its version did not come to its end: by such a list nothing may be
-    /// deleted.
+    /// Returns the error of a list or a bookmark without a version. Such a list is incomplete, and
+    /// nothing may be deleted because of it.
     pub(crate) fn without_version(what: &str) -> Self {
         WireError::not_that(format!("{what} without its version"), &[]).into()
     }
 
-    /// A list ended with the notice of an object that is too large, so it was cut there.
+    /// Returns the error of a list that ends with an object that is too large. Such a list was cut
+    /// there.
     pub(crate) fn cut_at_large() -> Self {
         WireError::CutShort { of: "a list, at an object that is too large" }.into()
     }
@@ -119,7 +122,7 @@ impl RequestError {
         }
     }
 
-    /// The version asked for is too old to be had: 410, as an HTTP status or as an event
+    /// Returns whether the requested version is too old: 410, as an HTTP status or as an event
     /// (client-go `IsResourceExpired`, `IsGone`).
     #[must_use]
     pub fn is_expired(&self) -> bool {
@@ -128,7 +131,7 @@ impl RequestError {
         })
     }
 
-    /// The version asked for is one that the server has not reached (client-go
+    /// Returns whether the server has not reached the requested version yet (client-go
     /// `IsTooLargeResourceVersion`).
     #[must_use]
     pub fn is_too_large_version(&self) -> bool {
@@ -140,31 +143,31 @@ impl RequestError {
         })
     }
 
-    /// Whether the server does not have the resource (404), or does not allow it to be listed and
-    /// watched (403).
+    /// Returns whether the server does not have the resource (404), or does not allow the client
+    /// to list and watch it (403).
     pub(crate) fn is_unavailable(&self) -> bool {
         self.status().is_some_and(says_unavailable)
     }
 
-    /// Neither a version can be had: the one asked for is too old or too new.
+    /// Returns whether the requested version is too old or too new.
     pub(crate) fn is_version_unavailable(&self) -> bool {
         self.is_expired() || self.is_too_large_version()
     }
 
-    /// The server has too much to do (client-go `IsTooManyRequests`).
+    /// Returns whether the server is overloaded (client-go `IsTooManyRequests`).
     #[must_use]
     pub fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(|status| status.code == 429 || status.reason == "TooManyRequests")
     }
 
-    /// The connection was lost before the answer or in it, and nothing was wrong with what came
-    /// before.
+    /// Returns whether the connection was lost before or in the response. What was received before
+    /// that is valid.
     pub(crate) fn is_cut(&self) -> bool {
         let is_short = matches!(self, Self::Wire(WireError::CutShort { .. }));
         is_short || matches!(self, Self::Unreachable(_) | Self::Broken(_) | Self::Silent { .. })
     }
 
-    /// Nothing listens there (client-go `IsConnectionRefused`).
+    /// Returns whether the connection was refused (client-go `IsConnectionRefused`).
     fn is_refused(&self) -> bool {
         let Self::Unreachable(error) = self else { return false };
         let mut causes =
@@ -178,13 +181,13 @@ impl RequestError {
         })
     }
 
-    /// It is enough to ask again later, from the same version: whatever else is asked for is not
-    /// answered either.
+    /// Returns whether to repeat the request later, from the same version: until then, other
+    /// requests would fail for the same reason.
     pub(crate) fn is_for_later(&self) -> bool {
         self.is_too_many_requests() || self.is_refused()
     }
 
-    /// How long the server asks to be left alone.
+    /// Returns how long the server asks to wait.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -1,4 +1,4 @@
-//! An API server, through kube's client.
+//! Lists and watches of an API server, through kube's client.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use super::{
     WatchRequest, WatchStream,
 };
 
-/// A `Status` is short.
+/// The most bytes that are read of the body of an error response.
 const MOST_OF_A_STATUS: usize = 1 << 20;
 
 /// Lists and watches one resource of an API server (client-go `NewListWatchFromClient`): typed
-/// objects, custom resources, dynamic objects, and metadata alone.
+/// objects, custom resources, dynamic objects, or metadata only.
 ///
-/// The requests are its own and go through [`Client::send`], so the client's configuration,
-/// authentication and middlewares hold. Bodies are read frame by frame.
+/// Requests are built here and sent with [`Client::send`], so the client's configuration,
+/// authentication and middlewares apply. Bodies are read frame by frame.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -41,19 +41,19 @@ const MOST_OF_A_STATUS: usize = 1 << 20;
 pub struct KubeListerWatcher {
     client: Client,
     path: String,
-    /// Beside what a request asks for; an error once something cannot be added.
+    /// Parameters for the query of every request, or the error of one that cannot be added.
     query: Result<Query, QueryError>,
     types: (String, String),
-    /// Resource and namespace, as [`ListerWatcher::scope`] says them.
+    /// Resource and namespace, as [`ListerWatcher::scope`] returns them.
     scope: (String, String),
-    /// Whether only metadata is asked for.
+    /// Whether to request metadata only.
     metadata_only: bool,
     unclonable: OnceCell<Unclonable>,
 }
 
 impl KubeListerWatcher {
-    /// Objects of type `K`, of one namespace or of all. Of a
-    /// [`PartialObjectMeta`](kube::core::PartialObjectMeta) only metadata is asked for.
+    /// Creates a lister-watcher for objects of type `K`, in one namespace or in all. If `K` is a
+    /// [`PartialObjectMeta`](kube::core::PartialObjectMeta), it requests metadata only.
     #[must_use]
     pub fn new<K: Resource>(
         client: Client,
@@ -73,7 +73,7 @@ impl KubeListerWatcher {
         }
     }
 
-    /// What an [`Api`] is of.
+    /// Creates a lister-watcher for the objects of an [`Api`].
     #[must_use]
     pub fn of_api<K: Resource>(api: Api<K>, types: &K::DynamicType) -> Self {
         let (path, namespace) = (api.resource_url().to_owned(), api.namespace().map(str::to_owned));
@@ -96,22 +96,22 @@ impl KubeListerWatcher {
         }
     }
 
-    /// Asks for the metadata of the objects only.
+    /// Requests only the metadata of the objects.
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.metadata_only = true;
         self
     }
 
-    /// Adds a parameter to the query of every request: `labelSelector`, `fieldSelector`, or
-    /// whatever the server knows. Selectors that are added twice are joined with a comma, so that
-    /// both hold.
+    /// Adds a parameter to the query of every request: `labelSelector`, `fieldSelector`, or any
+    /// other that the server supports. Selectors that are added twice are joined with a comma, so
+    /// that both apply.
     ///
     /// Every request fails with [`RequestError::Invalid`] and a [`QueryError`] if another
     /// parameter is added with two values, of which a server would read only one, or if the
     /// parameter is one that each request sets, as `limit`, `resourceVersion` and
-    /// `timeoutSeconds`: they are chosen by
-    /// [`ReflectorBuilder`](crate::reflector::ReflectorBuilder).
+    /// `timeoutSeconds`; [`ReflectorBuilder`](crate::reflector::ReflectorBuilder) configures
+    /// these.
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if let Ok(query) = &mut self.query
@@ -122,7 +122,7 @@ impl KubeListerWatcher {
         self
     }
 
-    /// Returns why requests would fail for what was added to their query.
+    /// Returns the error with which requests would fail because of an added parameter.
     pub(crate) fn check_query(&self) -> Result<(), QueryError> {
         self.query.as_ref().map(drop).map_err(Clone::clone)
     }
@@ -146,7 +146,7 @@ impl KubeListerWatcher {
             .finish())
     }
 
-    /// Sends a GET, and says what is wrong with an answer that is not 200.
+    /// Sends a GET request. Converts a response that is not 200 into an error.
     async fn send(
         &self,
         query: &[(&str, &str)],
@@ -168,7 +168,7 @@ impl KubeListerWatcher {
     }
 }
 
-/// `pods.v1`, `deployments.v1.apps`.
+/// Returns the name of a resource as metrics have it: `pods.v1`, `deployments.v1.apps`.
 pub(crate) fn resource<K: Resource>(types: &K::DynamicType) -> String {
     let (plural, version, group) = (K::plural(types), K::version(types), K::group(types));
     if group.is_empty() {
@@ -178,7 +178,7 @@ pub(crate) fn resource<K: Resource>(types: &K::DynamicType) -> String {
     }
 }
 
-/// What an answer says that is not 200.
+/// Reads the error from a response that is not 200.
 async fn refusal(response: Response<Body>) -> RequestError {
     let (parts, body) = response.into_parts();
     let seconds =
@@ -193,7 +193,7 @@ async fn refusal(response: Response<Body>) -> RequestError {
         status.code = code;
         return RequestError::Status { status, retry_after };
     }
-    // A proxy, perhaps: what it says is better than nothing.
+    // The body is not a `Status`; it may be a proxy's. Its text helps more than no message.
     let reason = parts.status.canonical_reason().unwrap_or_default().replace(' ', "");
     let message: String = String::from_utf8_lossy(&body).chars().take(200).collect();
     let status = kube::core::Status::failure(&message, &reason).with_code(code);
@@ -221,7 +221,7 @@ impl ListerWatcher for KubeListerWatcher {
                 query.push(("limit", objects.as_str()));
             }
             if let Some(token) = &request.continue_token {
-                // The token has the version in it, and the server wants no other.
+                // The token contains the version, and the server rejects a second one.
                 query.push(("continue", token));
             } else if !request.resource_version.is_empty() {
                 query.push(("resourceVersion", &request.resource_version));
@@ -255,8 +255,8 @@ impl ListerWatcher for KubeListerWatcher {
                     ("resourceVersionMatch", "NotOlderThan"),
                 ]);
             }
-            // A server since 1.37 compresses event by event, and the client's middleware reads
-            // only the first.
+            // Servers from 1.37 on compress each event separately, and the client's middleware
+            // decodes only the first.
             let plain = (ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             let headers = HeaderMap::from_iter([(ACCEPT, self.accept(false)), plain]);
             let body = self.send(&query, headers).await?.into_body();

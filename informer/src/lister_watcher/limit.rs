@@ -1,4 +1,4 @@
-//! How large objects may be, and what a reflector has to know of the reading of large ones.
+//! The size limit of objects, and the progress of large objects that are being read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,39 +11,40 @@ use super::{RawObject, TooLarge};
 use crate::wire::{LARGE, Share, Whole, process_budget};
 
 /// The most bytes of JSON that an object may have: 64 MiB by default. A lister-watcher that reads
-/// bodies passes over a larger object without keeping it, and yields
+/// bodies skips a larger object without keeping it, and yields
 /// [`RequestError::TooLarge`](super::RequestError::TooLarge) in its place.
 ///
-/// Pass clones of the one that came with the request on to the sources that are asked. They share
-/// what a reflector has to know to tell a server that sends nothing from one whose large object is
-/// on its way.
+/// A lister-watcher that calls others passes them clones of the limit of the request. Clones share
+/// the progress of large objects, by which the reflector distinguishes a silent server from one
+/// that is sending a large object.
 #[derive(Clone)]
 pub struct ObjectLimit {
     bytes: usize,
     progress: Arc<Mutex<Progress>>,
 }
 
-/// What there is of large objects while they are not complete. A reflector that waits for one is
-/// not to take the server for silent.
+/// The progress of incomplete large objects. While there is progress, the reflector does not treat
+/// the server as silent.
 #[derive(Default)]
 struct Progress {
-    /// How many wait for a share of the budget, and since when there have been any.
+    /// How many objects wait for a share of the budget, and since when there has been at least
+    /// one.
     waiting: usize,
     since: Option<Instant>,
-    /// How long some have waited, before that.
+    /// For how long objects waited before that.
     waited: Duration,
-    /// When the last one got it, or bytes of an object came that is not complete.
+    /// When an object last got its share, or bytes of an incomplete object last arrived.
     last: Option<Instant>,
 }
 
 impl ObjectLimit {
-    /// So many bytes.
+    /// Creates a limit of `bytes` bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self { bytes, progress: Arc::default() }
     }
 
-    /// How many bytes that is.
+    /// Returns the limit in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -55,13 +56,13 @@ impl ObjectLimit {
         process_budget().share(bytes).await
     }
 
-    /// Bytes of an object came that is not complete.
+    /// Records that bytes of an incomplete object arrived.
     pub(super) fn goes_on(&self) {
         self.progress.lock().last = Some(Instant::now());
     }
 
-    /// How long `silence` has yet to go on before the server is silent; none if nothing of a large
-    /// object has come for so long.
+    /// Returns how much of the timeout `silence` is left, counted from the last progress of a
+    /// large object; `None` if there was no progress for that long.
     pub(crate) fn left_of(&self, silence: Duration) -> Option<Duration> {
         let progress = self.progress.lock();
         if progress.waiting > 0 {
@@ -70,19 +71,19 @@ impl ObjectLimit {
         silence.checked_sub(progress.last?.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// Returns for how long large objects have waited for shares so far. This is no time of the
-    /// server's.
+    /// Returns for how long large objects have waited for shares so far. This time is not the
+    /// server's fault.
     pub(crate) fn waited(&self) -> Duration {
         let progress = self.progress.lock();
         progress.waited + progress.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Whether it has to wait for a share before it can be handed out.
+    /// Returns whether the item must wait for a share before it can be emitted.
     pub(super) fn waits_for_share(whole: &Whole) -> bool {
         matches!(whole, Whole::Read(bytes, None) if bytes.len() > LARGE)
     }
 
-    /// An item of a list.
+    /// Returns an item of a list as a raw object, after it has got its share.
     pub(super) async fn item(&self, whole: Whole) -> RawObject {
         match whole {
             Whole::Read(bytes, None) if bytes.len() <= LARGE => bytes.into(),
@@ -91,7 +92,7 @@ impl ObjectLimit {
         }
     }
 
-    /// `bytes` with a share of the budget, if they are large.
+    /// Returns `bytes`; if they are large, they hold a share of the budget.
     pub(super) async fn held(&self, bytes: Bytes, share: Option<Share>) -> Bytes {
         match share {
             Some(mut share) => {
@@ -110,7 +111,7 @@ impl Default for ObjectLimit {
     }
 }
 
-/// A wait for a share.
+/// A wait for a share, counted in the progress until it is dropped.
 struct Waiting<'p>(&'p Mutex<Progress>);
 
 impl<'p> Waiting<'p> {

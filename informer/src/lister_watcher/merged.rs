@@ -1,8 +1,8 @@
-//! Several lister-watchers as one: some namespaces of many, which the account may not list all of.
+//! Several lister-watchers as one: some namespaces, for an account that may not list all of them.
 //!
-//! Each part goes on from a version of its own, which is remembered here; the version that the
-//! reflector sees is the least of them, so that everything up to it has been told. A watch ends,
-//! or fails, with the first of its parts.
+//! Each part continues from a version of its own, which is kept here. The version that the
+//! reflector receives is the least of these, so all events up to it have been delivered. A watch
+//! ends, or fails, with the first of its parts.
 
 use std::sync::Arc;
 
@@ -19,37 +19,39 @@ use super::{
 };
 use crate::wire::{WireError, bookmark, ends_initial_events};
 
-/// Lists one part after the other, and watches all at once.
+/// Lists its parts one after the other, and watches all of them at once.
 ///
-/// There must be a part, all must be of one kind of object and of one API server, whose versions
-/// compare, and no object may be in two.
+/// There must be at least one part. All parts must have the same kind of object and the same API
+/// server, so that their versions can be compared, and no object may be in two parts.
 ///
-/// It remembers how far its one reflector has come in each part, so each reflector needs one of
-/// its own: of two that share one, each would go on from where the other is, and never hear of
-/// what is between.
+/// A `Merged` keeps how far its reflector has come in each part, so each reflector needs its own.
+/// If two reflectors shared one, each would continue from where the other is, and miss the events
+/// in between.
 pub struct Merged {
     parts: Arc<[Box<dyn ListerWatcher>]>,
-    /// Those of the parts, `blue,green`.
+    /// The namespaces of the parts, joined with commas: `blue,green`.
     namespaces: String,
     reached: Arc<Mutex<Reached>>,
 }
 
-/// What is remembered of the parts.
+/// The state of all parts.
 struct Reached(Vec<Part>);
 
 #[derive(Clone, Default)]
 struct Part {
-    /// How far it has come.
+    /// The version up to which all events of the part were received.
     reached: Option<ResourceVersion>,
-    /// A page's token expired: the next list is to be of one page, and not older than that page.
+    /// Whether the token of a page expired. Then the next list is a single page, and not older
+    /// than that page.
     whole: bool,
 }
 
 impl Reached {
-    /// All pages of a part are not older than this.
+    /// Records the version of a part's first page: no later page is older.
     ///
     /// # Errors
-    /// [`WireError`]: it is no number, and so does not compare with those of the other parts.
+    /// [`WireError`]: the version is not a number, and cannot be compared with those of other
+    /// parts.
     fn list(&mut self, part: usize, version: &str) -> Result<(), RequestError> {
         let Some(version) = ResourceVersion::parse(version) else {
             let what =
@@ -62,7 +64,8 @@ impl Reached {
         Ok(())
     }
 
-    /// An event or a bookmark of a part came. One without a version of its own says nothing.
+    /// Records the version of an event or bookmark of a part. A version that is no point in time
+    /// is ignored.
     fn set(&mut self, part: usize, version: &str) {
         if !is_point_in_time(version) {
             return;
@@ -77,21 +80,23 @@ impl Reached {
         self.0.get(part)?.reached.as_ref()
     }
 
-    /// How new a part's state must be, when all of them are asked for one not older than `asked`:
-    /// than its own, if that is newer, unless any or the newest will do.
+    /// Returns the least version for the state of a part, when the reflector requests `asked` for
+    /// all parts. It is the part's own version if that is newer, unless `asked` is any state or
+    /// the newest.
     fn state(&self, part: usize, asked: &str) -> String {
         let own = self.of(part).filter(|_| !matches!(asked, "" | "0"));
         own.map_or_else(|| asked.to_owned(), |own| newer(own, asked))
     }
 
-    /// From which version on a part's changes are to come, when all of them are asked for those
-    /// since `asked`: from its own, up to which it has told everything.
+    /// Returns the version after which a part's watch starts, when the reflector requests `asked`
+    /// for all parts. It is the part's own version, up to which its events were received.
     fn changes(&self, part: usize, asked: &str) -> String {
         let own = self.of(part).filter(|_| !matches!(asked, "" | "0"));
         own.map_or_else(|| asked.to_owned(), ResourceVersion::to_string)
     }
 
-    /// What to ask of a part, when all of them are asked for `asked`.
+    /// Returns the first request of a part's list, when the reflector requests `asked` of all
+    /// parts.
     fn first_page(&self, part: usize, asked: &ListRequest) -> ListRequest {
         match self.of(part).filter(|_| self.0.get(part).is_some_and(|part| part.whole)) {
             Some(page) => {
@@ -105,37 +110,36 @@ impl Reached {
         }
     }
 
-    /// A list of a part failed. Those that list all parts are to begin anew: what it gave by now
-    /// may be gone.
+    /// Records the failure of a part's list. The reflector lists all parts again.
     fn failed(&mut self, part: usize, request: &ListRequest, error: RequestError) -> RequestError {
         if error.is_version_unavailable()
             && let Some(part) = self.0.get_mut(part)
         {
-            // Without a token it is the list of one page itself that cannot be had.
+            // Without a token, the single page itself is not available.
             part.whole = request.continue_token.is_some();
         }
         error
     }
 
-    /// All parts are listed.
+    /// Records that all parts have been listed.
     fn listed(&mut self) {
         self.0.iter_mut().for_each(|part| part.whole = false);
     }
 
-    /// The least, or empty while a part has none.
+    /// Returns the least version of the parts, or an empty string while a part has none.
     fn least(&self) -> String {
         let least = self.0.iter().map(|part| part.reached.as_ref()).min().flatten();
         least.map(ResourceVersion::to_string).unwrap_or_default()
     }
 }
 
-/// The newer of the two.
+/// Returns the newer of the two versions.
 fn newer(own: &ResourceVersion, asked: &str) -> String {
     ResourceVersion::parse(asked).as_ref().unwrap_or(own).max(own).to_string()
 }
 
 impl Merged {
-    /// `parts` as one.
+    /// Creates a lister-watcher of these parts.
     #[must_use]
     pub fn new(parts: Vec<Box<dyn ListerWatcher>>) -> Self {
         let reached = Reached(vec![Part::default(); parts.len()]);
@@ -159,7 +163,7 @@ impl ListerWatcher for Merged {
         limit: ObjectLimit,
     ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         let (parts, reached) = (Arc::clone(&self.parts), Arc::clone(&self.reached));
-        // All pages of all parts as one list.
+        // All pages of all parts, as one list.
         let list = try_stream! {
             for (number, part) in parts.iter().enumerate() {
                 let mut request = reached.lock().first_page(number, &request);
@@ -186,7 +190,8 @@ impl ListerWatcher for Merged {
                         let listed = reached.lock().list(number, &meta.resource_version);
                         listed?;
                     }
-                    // A reader gives up a list that falls silent, and a page may have no items.
+                    // The page may have no items, and the reader's timeout needs a sign of
+                    // progress.
                     yield Ok(Listed::Items(Vec::new()));
                     request.continue_token = tokens.next(meta.continue_token)?;
                     if request.continue_token.is_none() {
@@ -243,19 +248,19 @@ impl ListerWatcher for Merged {
     }
 }
 
-/// What a part's watch sends next.
+/// The phase of a part's watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begins {
-    /// Initial events, to the bookmark that ends them.
+    /// Initial events, up to the bookmark that ends them.
     Initial,
-    /// All objects, as ADDED events: it was asked from no version. The first event of another type
-    /// shows that they have all come.
+    /// All objects, as ADDED events: the watch started without a version. The first event of
+    /// another type shows that all of them were received.
     Objects,
-    /// What happens.
+    /// Changes.
     Changes,
 }
 
-/// The events of all parts.
+/// Merges the events of all parts.
 fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> WatchStream {
     let (mut sends, watches): (Vec<_>, Vec<_>) = watches.into_iter().unzip();
     let tagged = watches.into_iter().enumerate().map(|(part, events)| {
@@ -274,8 +279,9 @@ fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> W
             if kind != EventType::Bookmark {
                 let (version, sent) = (head.version.clone().into_owned(), *sent);
                 yield object.into_event(kind);
-                // Only when more is asked for: the reader may never use the event. And the
-                // versions of what comes first are the objects' own, older than what comes.
+                // Record the version only when the next event is polled: until then the reader may
+                // drop this one. In other phases the versions are those of the objects, older than
+                // the state.
                 if sent == Begins::Changes {
                     reached.lock().set(part, &version);
                 }

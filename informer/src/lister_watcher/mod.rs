@@ -1,10 +1,10 @@
-//! Where a reflector's objects come from: a [`ListerWatcher`] lists a page and watches from a
-//! version (client-go `ListerWatcher`). It hands out raw JSON, item by item: what is not needed is
-//! never decoded.
+//! The sources of a reflector's objects: a [`ListerWatcher`] lists a page and watches from a
+//! version (client-go `ListerWatcher`). Objects are raw JSON, item by item, so objects that are
+//! not needed are never decoded.
 //!
 //! * [`KubeListerWatcher`]: an API server, through kube's client.
-//! * [`Merged`]: several of them as one, as for some namespaces of many.
-//! * [`Scripted`]: says what a test tells it to.
+//! * [`Merged`]: several sources as one, for example some namespaces of many.
+//! * [`Scripted`]: a script of responses, for tests.
 
 mod body;
 mod error;
@@ -40,23 +40,23 @@ pub(crate) use tokens::Tokens;
 
 /// Lists and watches one kind of object.
 ///
-/// The two methods are one request each, and nothing is repeated or waited for in them: that is
-/// the reflector's part. A dropped stream ends its request.
+/// Each of the two methods makes one request, without retries and pauses: these are the
+/// reflector's task. Dropping a stream ends its request.
 ///
-/// A stream ends with its first error, except for [`RequestError::TooLarge`]: that takes the place
-/// of one object, and the stream goes on. A list that ends with it was cut there by something in
-/// between, and counts as failed, so that nothing is deleted by it: after the last such error a
+/// A stream ends with its first error, except for [`RequestError::TooLarge`], which takes the
+/// place of one object. A list that ends with this error was cut there by something in between. It
+/// counts as failed, so that nothing is deleted because of it. So after the last such error a
 /// complete list yields at least an empty [`Listed::Items`].
 pub trait ListerWatcher: Send + Sync + 'static {
-    /// Lists a page, or everything.
+    /// Lists a page, or all objects.
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>>;
 
-    /// Watches: the stream ends when the server ends it.
+    /// Watches objects. The stream ends when the server ends the watch.
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>>;
 
-    /// Lists as [`list`](Self::list) does, and passes over objects larger than `limit`: this is
-    /// what a reflector calls. By default the limit has no effect. A lister-watcher that reads
-    /// bodies itself, or wraps another one, implements this, too.
+    /// Lists like [`list`](Self::list), and skips objects larger than `limit`. A reflector calls
+    /// this method. The default implementation ignores the limit; a lister-watcher that reads
+    /// bodies itself, or wraps another one, overrides it.
     fn list_within(
         &self,
         request: ListRequest,
@@ -66,7 +66,7 @@ pub trait ListerWatcher: Send + Sync + 'static {
         self.list(request)
     }
 
-    /// Watches as [`watch`](Self::watch) does, and passes over objects larger than `limit`: see
+    /// Watches like [`watch`](Self::watch), and skips objects larger than `limit`: see
     /// [`list_within`](Self::list_within).
     fn watch_within(
         &self,
@@ -77,19 +77,19 @@ pub trait ListerWatcher: Send + Sync + 'static {
         self.watch(request)
     }
 
-    /// `apiVersion` and `kind`, for items of lists that do not say them.
+    /// Returns `apiVersion` and `kind` for list items that do not have them.
     fn types(&self) -> Option<(&str, &str)> {
         None
     }
 
-    /// What it lists, as [metrics](crate::metrics) and spans say it: the resource,
-    /// `deployments.v1.apps`, and the namespace, empty for all.
+    /// Returns the resource (`deployments.v1.apps`) and the namespace (empty for all namespaces),
+    /// as the labels of [metrics](crate::metrics) and spans.
     fn scope(&self) -> (&str, &str) {
         ("", "")
     }
 
-    /// Whether the events are of several watches, so that one of them does not say that all older
-    /// ones have come: only bookmarks do.
+    /// Returns whether the events come from several watches. Then an event does not imply that all
+    /// events with older versions have been received; only bookmarks do.
     fn is_merged(&self) -> bool {
         false
     }
@@ -133,70 +133,71 @@ impl<S: ListerWatcher + ?Sized> ListerWatcher for Arc<S> {
     }
 }
 
-/// What is asked of a list (client-go `ListOptions`).
+/// The parameters of a list (client-go `ListOptions`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListRequest {
-    /// `0`: anything, even from a server's cache. Empty: the newest. Otherwise at least as new as
-    /// this.
+    /// The version: `0` for any state, even from the server's cache; empty for the newest state;
+    /// otherwise the least version of the state.
     pub resource_version: String,
-    /// That `resource_version` must be said to be the least that will do: it is not, where it is
-    /// the rule anyway.
+    /// Whether to send `resourceVersionMatch=NotOlderThan`. It is false where that is the server's
+    /// default for `resource_version`.
     pub not_older_than: bool,
-    /// Objects a page; 0 for all at once.
+    /// Objects per page; 0 for all in one page.
     pub limit: u32,
-    /// From the page before.
+    /// The continue token of the previous page.
     pub continue_token: Option<String>,
 }
 
-/// What is asked of a watch.
+/// The parameters of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchRequest {
-    /// Events after this version; with initial events, a state at least as new as this.
+    /// The version after which events are sent; with initial events, the least version of the
+    /// initial state.
     pub resource_version: String,
-    /// Whether all objects are to be sent first, and then a bookmark that says that they were
+    /// Whether the server sends all objects first, and then a bookmark that marks their end
     /// (`WatchList`).
     pub send_initial_events: bool,
-    /// When the server is to end the watch, in seconds.
+    /// The time after which the server ends the watch, in seconds.
     pub timeout_seconds: u32,
 }
 
-/// A list response as it arrives.
+/// The parts of a list response, in the order of their arrival.
 pub type ListStream = BoxStream<'static, Result<Listed, RequestError>>;
 
-/// A part of a list response. Exactly one is the [`Meta`](Self::Meta); it may stand before the
-/// items or behind them.
+/// A part of a list response. Exactly one part is the [`Meta`](Self::Meta). It may come before or
+/// after the items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listed {
-    /// What the list says of itself.
+    /// The metadata of the list.
     Meta(PageMeta),
     /// Items, each as JSON.
     Items(Vec<Bytes>),
 }
 
-/// An object that is not decoded.
+/// An object that has not been decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RawObject {
-    /// Its JSON.
+    /// The JSON of the object.
     Json(Bytes),
-    /// It has more bytes than its reflector [allows](ObjectLimit), and was passed over.
+    /// The object was larger than the [limit](ObjectLimit) and was skipped.
     TooLarge(Box<TooLarge>),
 }
 
-/// An object that is larger than an [`ObjectLimit`], and was passed over: what was read of it. A
-/// field that was not found is empty.
+/// An object that was skipped because it is larger than an [`ObjectLimit`]. Fields that were not
+/// found are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TooLarge {
-    /// What happened to it, if it comes in a watch.
+    /// The type of the event, if the object was in a watch.
     pub event: Option<EventType>,
-    /// Its namespace.
+    /// The object's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The object's name.
     pub name: String,
-    /// Its version.
+    /// The object's version.
     pub resource_version: String,
-    /// How many bytes of JSON it has.
+    /// The length of the object's JSON, in bytes.
     pub size: usize,
-    /// How many it may have.
+    /// The limit, in bytes.
     pub limit: usize,
 }
 
@@ -207,15 +208,16 @@ impl TooLarge {
         Self { event: None, namespace, name, resource_version, size, limit }
     }
 
-    /// Returns the same of an object whose JSON is in memory.
+    /// Reads an object whose JSON is in memory.
     pub(crate) fn read(object: &[u8], limit: usize) -> Self {
-        // As one that comes in pieces, so that it makes no difference how it comes.
+        // Use the parser of objects that arrive in pieces, so that the result does not depend on
+        // how an object arrives.
         let mut outline = Outline::of_item();
         outline.push(object);
         Self::of(outline, limit)
     }
 
-    /// `namespace/name`, or `name`, if it says that.
+    /// Returns `namespace/name`, or `name`, or `None` if no name was found.
     #[must_use]
     pub fn key(&self) -> Option<String> {
         (!self.name.is_empty()).then(|| self.head().key().into_owned())
@@ -229,7 +231,7 @@ impl TooLarge {
 }
 
 impl RawObject {
-    /// Returns its JSON, unless it is too large.
+    /// Returns the JSON, unless the object is too large.
     pub(crate) fn json(&self) -> Option<&Bytes> {
         match self {
             Self::Json(json) => Some(json),
@@ -237,18 +239,18 @@ impl RawObject {
         }
     }
 
-    /// Bytes that are in memory for it.
+    /// Returns how many bytes of the object are in memory.
     pub(crate) fn len(&self) -> usize {
         self.json().map_or(0, Bytes::len)
     }
 
-    /// Splits an event of a watch into what happened and to which object.
+    /// Splits a watch event into its type and its object.
     pub(crate) fn of_event(
         event: Result<RawEvent, RequestError>,
     ) -> Result<(EventType, Self), RequestError> {
         match event {
             Ok(RawEvent { kind, object }) => Ok((kind, object.into())),
-            // An event that does not say what happened to the object is a change of it.
+            // The type was not found: treat it as a change of the object.
             Err(RequestError::TooLarge(large)) => {
                 Ok((large.event.unwrap_or(EventType::Modified), Self::TooLarge(large)))
             }
@@ -256,7 +258,7 @@ impl RawObject {
         }
     }
 
-    /// Returns the event of a watch that [`of_event`](Self::of_event) splits.
+    /// Returns the watch event that [`of_event`](Self::of_event) splits.
     pub(crate) fn into_event(self, kind: EventType) -> Result<RawEvent, RequestError> {
         match self {
             Self::Json(object) => Ok(RawEvent { kind, object }),
@@ -286,45 +288,45 @@ impl From<TooLarge> for RawObject {
     }
 }
 
-/// What a list response says of itself.
+/// The metadata of a list response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageMeta {
-    /// Its version.
+    /// The version of the list.
     pub resource_version: String,
-    /// For the next page, if there is one.
+    /// The token of the next page, if there is one.
     pub continue_token: Option<String>,
-    /// How many objects are on the pages after it, about, if the server tells.
+    /// About how many objects follow on later pages, if the server reports it.
     pub remaining: Option<u64>,
 }
 
-/// Whether a version says from when something is. Empty and "0" ask for any state, and some
-/// aggregated API servers give their lists, or all objects, no other.
+/// Returns whether a version identifies a state. Empty and "0" request any state, and some
+/// aggregated API servers return no other version for their lists or for all objects.
 pub(crate) fn is_point_in_time(version: &str) -> bool {
     !matches!(version, "" | "0")
 }
 
-/// The events of a watch. An ERROR event is an error here, with its status.
+/// The events of a watch. An ERROR event is an error of the stream, with its status.
 pub type WatchStream = BoxStream<'static, Result<RawEvent, RequestError>>;
 
-/// An event of a watch, its object as JSON.
+/// A watch event, with its object as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawEvent {
-    /// What happened.
+    /// The type of the event.
     pub kind: EventType,
-    /// To which object: its state after it, or for a deletion the last one. Of a bookmark only the
-    /// metadata counts.
+    /// The object as it is after the event; for a deletion, its last state. Of a bookmark only the
+    /// metadata is used.
     pub object: Bytes,
 }
 
-/// What a watch event says (client-go `watch.EventType`).
+/// The type of a watch event (client-go `watch.EventType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
-    /// There is a new object, or one that the selectors match now.
+    /// An object was created, or the selectors match it now.
     Added,
-    /// An object changed.
+    /// An object was changed.
     Modified,
-    /// An object is gone, or the selectors do not match it any more.
+    /// An object was deleted, or the selectors no longer match it.
     Deleted,
-    /// Everything up to a version has been sent.
+    /// All events up to a version have been sent.
     Bookmark,
 }

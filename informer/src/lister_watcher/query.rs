@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// What a reflector sets itself, as each request needs it.
+/// Parameters that the reflector sets in each request.
 const RESERVED: [&str; 8] = [
     "allowWatchBookmarks",
     "continue",
@@ -15,42 +15,43 @@ const RESERVED: [&str; 8] = [
     "watch",
 ];
 
-/// A query parameter cannot be added to lists and watches.
+/// The error of a query parameter that cannot be added to lists and watches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// The reflector sets it in each request.
+    /// The reflector sets this parameter in each request.
     #[error(
         "query parameter {key:?} is set in each request: remove it, and choose what it is for at the reflector's builder"
     )]
     Reserved {
-        /// Its name.
+        /// The name of the parameter.
         key: String,
     },
-    /// It is added with two values, and is no selector, of which both could hold.
+    /// The parameter was added with two values, and is not a selector, whose values could be
+    /// joined.
     #[error(
         "query parameter {key:?} is added as {first:?} and as {second:?}, and a server reads only one: remove the other"
     )]
     Duplicate {
-        /// Its name.
+        /// The name of the parameter.
         key: String,
-        /// One value.
+        /// The first value.
         first: String,
-        /// The other.
+        /// The second value.
         second: String,
     },
 }
 
-/// Parameters by name, each with one value: of a parameter that is there twice a server reads the
-/// first only.
+/// Query parameters by name, each with one value: of a repeated parameter a server reads only the
+/// first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(BTreeMap<String, String>);
 
 impl Query {
-    /// Adds a parameter. Selectors that are added twice are joined, so that both hold.
+    /// Adds a parameter. Selectors that are added twice are joined, so that both apply.
     ///
     /// # Errors
-    /// [`QueryError`]: the parameter is not for users, or has another value.
+    /// [`QueryError`]: the parameter is reserved, or was added with another value.
     pub(crate) fn add(&mut self, key: String, value: String) -> Result<(), QueryError> {
         if RESERVED.contains(&key.as_str()) {
             return Err(QueryError::Reserved { key });

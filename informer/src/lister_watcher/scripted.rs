@@ -1,5 +1,5 @@
-//! A lister-watcher that says what a test tells it to (client-go's `testLW`), and keeps what it
-//! was asked.
+//! A lister-watcher that follows the script of a test (client-go's `testLW`), and records its
+//! requests.
 
 use std::collections::VecDeque;
 
@@ -13,10 +13,11 @@ use super::{
     WatchStream,
 };
 
-/// Answers that are given one after the other, whatever is asked.
+/// A lister-watcher with a queue of responses, which it gives in order, independent of the
+/// requests.
 ///
-/// When there is no answer left, a request waits for ever, and [`asked`](Self::asked_times) tells
-/// that it came: so a test ends by itself where its script does.
+/// When no response is left, a request waits for ever. It is recorded before that, so a test can
+/// wait for it with [`asked_times`](Self::asked_times) and end where its script ends.
 ///
 /// ```
 /// use deltafifo_informer::lister_watcher::{ListRequest, Listed, ListerWatcher, PageMeta, Scripted};
@@ -37,51 +38,51 @@ pub struct Scripted {
     asked: watch::Sender<Vec<Asked>>,
 }
 
-/// What was asked of a [`Scripted`].
+/// A request to a [`Scripted`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// A list.
+    /// A list request.
     List(ListRequest),
-    /// A watch.
+    /// A watch request.
     Watch(WatchRequest),
 }
 
 impl Scripted {
-    /// One that has no answers yet.
+    /// Creates a script without responses.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The next list is answered with these parts.
+    /// Adds a list response of these parts.
     #[must_use]
     pub fn list(self, parts: impl IntoIterator<Item = Result<Listed, RequestError>>) -> Self {
         let parts: Vec<_> = parts.into_iter().collect();
         self.list_stream(stream::iter(parts).boxed())
     }
 
-    /// The next list is this one.
+    /// Adds a list response that is this stream.
     #[must_use]
     pub fn list_stream(self, parts: ListStream) -> Self {
         self.lists.lock().push_back(Ok(parts));
         self
     }
 
-    /// The next list fails at once.
+    /// Adds a list request that fails at once.
     #[must_use]
     pub fn list_fails(self, error: RequestError) -> Self {
         self.lists.lock().push_back(Err(error));
         self
     }
 
-    /// The next watch sends these events, and ends.
+    /// Adds a watch that sends these events, and ends.
     #[must_use]
     pub fn watch(self, events: impl IntoIterator<Item = Result<RawEvent, RequestError>>) -> Self {
         let events: Vec<_> = events.into_iter().collect();
         self.watch_stream(stream::iter(events).boxed())
     }
 
-    /// The next watch sends these events, and then nothing more.
+    /// Adds a watch that sends these events, and then stays open without an event.
     #[must_use]
     pub fn watch_on(
         self,
@@ -91,30 +92,30 @@ impl Scripted {
         self.watch_stream(stream::iter(events).chain(stream::pending()).boxed())
     }
 
-    /// The next watch is this one.
+    /// Adds a watch that is this stream.
     #[must_use]
     pub fn watch_stream(self, events: WatchStream) -> Self {
         self.watches.lock().push_back(Ok(events));
         self
     }
 
-    /// The next watch fails at once.
+    /// Adds a watch request that fails at once.
     #[must_use]
     pub fn watch_fails(self, error: RequestError) -> Self {
         self.watches.lock().push_back(Err(error));
         self
     }
 
-    /// What was asked so far, in order.
+    /// Returns the requests so far, in order.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.borrow().clone()
     }
 
-    /// Waits until it was asked that often.
+    /// Waits until there have been `times` requests.
     pub async fn asked_times(&self, times: usize) {
         let mut asked = self.asked.subscribe();
-        // It fails only when the sender is gone, which is here.
+        // It fails only if the sender is dropped, and `self` owns the sender.
         let _ = asked.wait_for(|asked| asked.len() >= times).await;
     }
 

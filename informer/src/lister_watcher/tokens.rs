@@ -1,11 +1,11 @@
-//! The continue tokens of a list, which must lead to its end.
+//! Continue tokens of a list, with a check that the list ends.
 
 use std::collections::HashSet;
 
 use super::RequestError;
 use crate::wire::WireError;
 
-/// The tokens of the pages of a list so far.
+/// The continue tokens of a list so far.
 #[derive(Default)]
 pub(crate) struct Tokens(HashSet<String>);
 
@@ -13,7 +13,7 @@ impl Tokens {
     /// Returns the token of the next page; `None` at the end of the list.
     ///
     /// # Errors
-    /// [`WireError`]: the token is that of a page before, so the list would never end.
+    /// [`WireError`]: an earlier page of the list had the same token, so the list would not end.
     pub(crate) fn next(&mut self, token: Option<String>) -> Result<Option<String>, RequestError> {
         match token {
             Some(token) if !self.0.insert(token.clone()) => {

@@ -1,9 +1,9 @@
 //! Request bodies that cannot be cloned.
 //!
 //! kube's default client repeats a request that was answered 429, 503 or 504 by itself, up to 15
-//! times and for minutes, inside of `send`. A reflector has its own rules for when to ask again,
-//! and from which version, so it has to see the first answer. The client can only repeat what it
-//! can clone; a body that was a response's cannot be.
+//! times and for minutes, inside `send`. A reflector decides itself when to repeat a request, and
+//! from which version, so it needs the first response. The client can only repeat a request that
+//! it can clone, and the body of a response cannot be cloned.
 
 use std::convert::Infallible;
 
@@ -14,11 +14,12 @@ use kube::Client;
 use kube::client::Body;
 use tower::service_fn;
 
-/// Makes such bodies, all empty.
+/// A factory of empty bodies that cannot be cloned.
 pub(super) struct Unclonable(Client);
 
 impl Unclonable {
-    /// Within a tokio runtime: the client has a task.
+    /// Creates the factory. It must be called within a tokio runtime, since the client spawns a
+    /// task.
     pub(super) fn new() -> Self {
         let empty =
             |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };

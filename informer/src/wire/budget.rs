@@ -1,15 +1,14 @@
-//! The memory that large objects may take in this process while they are on their way to the
-//! decoder.
+//! The memory that large objects may use in this process before they are decoded.
 //!
-//! An object that is longer than [`LARGE`] acquires a share before it is read on, for the largest
-//! size that it may have: were shares to grow with the objects, two that are half read could wait
-//! for each other for ever. A share shrinks to the true size when the object is complete, travels
-//! with its bytes, and is given back when they are dropped.
+//! An object longer than [`LARGE`] acquires a share of the budget before more of it is read. The
+//! share is for the largest size that it may have: if shares grew with the objects, two half-read
+//! objects could wait for each other forever. The share shrinks to the true size when the object
+//! is complete, moves with its bytes, and is returned when they are dropped.
 //!
-//! A reflector that holds shares may be stuck: its queue is full, perhaps for as long as another
-//! reflector, which waits for a share, has not read its list; or its server is. So a reflector
-//! that sees no share given back for [`PATIENCE`] goes on without one, and until one is given back
-//! so does every other at once.
+//! A reflector that holds shares may be stuck. Its queue may be full until another reflector has
+//! read its list, and that reflector waits for a share; or its server may be stuck. Therefore a
+//! reflector that sees no share returned for [`PATIENCE`] continues without one. Until a share is
+//! returned, all others do so at once.
 //!
 //! [`LARGE`]: super::LARGE
 
@@ -23,44 +22,45 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// A reflector goes on without a share if none was given back for this long.
+/// How long a reflector waits while no share is returned, before it continues without one.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a permit.
+/// Bytes per permit of the semaphore.
 const UNIT: usize = 1 << 10;
-/// Bytes, unless said.
+/// The default budget, in bytes.
 const BUDGET: usize = 128 << 20;
 
 static PROCESS: LazyLock<Mutex<Arc<Budget>>> =
     LazyLock::new(|| Mutex::new(Arc::new(Budget::new(BUDGET))));
 
-/// Sets how many bytes large objects, of more than 1 MiB each, may take in this process before
-/// they are decoded: 128 MiB unless set. Objects that are being read already keep their share of
-/// the budget before.
+/// Sets how many bytes large objects, of more than 1 MiB each, may use in this process before they
+/// are decoded. Default: 128 MiB. Objects that are being read keep their share of the previous
+/// budget.
 ///
-/// Of all reflectors together no more are read at a time than the budget has room for, each
-/// counted as [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size) until it is
-/// complete; the others wait. A reflector whose queue is full keeps what it has read. When no
-/// reflector has given anything back for ten seconds, one that waits reads its object although the
-/// budget is used up, so that none is blocked by another.
+/// The budget is for all reflectors together. While an object is being read, it counts as
+/// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size); objects without room
+/// wait. A reflector whose queue is full keeps what it has read. If no reflector returns anything
+/// for ten seconds, a waiting one reads its object in excess of the budget, so that no reflector
+/// is blocked by another.
 pub fn set_large_object_budget(bytes: usize) {
     *PROCESS.lock() = Arc::new(Budget::new(bytes));
 }
 
-/// The budget of this process.
+/// Returns the budget of this process.
 pub(crate) fn process_budget() -> Arc<Budget> {
     Arc::clone(&PROCESS.lock())
 }
 
+/// A budget of bytes, shared by all large objects.
 pub(crate) struct Budget {
     permits: Arc<Semaphore>,
     most: u32,
-    /// How often something was given back.
+    /// How many shares were returned.
     given_back: Arc<AtomicU64>,
-    /// What `given_back` was, plus one, when a reflector last waited in vain.
+    /// The value of `given_back`, plus one, when a reflector last gave up waiting.
     in_vain: AtomicU64,
 }
 
-/// A part of the budget, given back when it is dropped. Empty if the wait for it was in vain.
+/// A part of the budget, returned when it is dropped. Empty if the wait for it was given up.
 pub(crate) struct Share {
     permit: Option<OwnedSemaphorePermit>,
     given_back: Arc<AtomicU64>,
@@ -77,12 +77,12 @@ impl Budget {
         }
     }
 
-    /// A share for so many bytes, or for all of the budget.
+    /// Waits for a share of `bytes` bytes, or of the whole budget if that is smaller.
     pub(crate) async fn share(&self, bytes: usize) -> Share {
         let mut permit =
             pin!(Arc::clone(&self.permits).acquire_many_owned(units(bytes).min(self.most)));
         loop {
-            // Relaxed, all of them: hints, and nothing is read by them.
+            // All accesses are Relaxed: the values are hints, and no other memory depends on them.
             let given_back = self.given_back.load(Ordering::Relaxed);
             let is_stuck = self.in_vain.load(Ordering::Relaxed) == given_back + 1;
             let patience = if is_stuck { Duration::ZERO } else { PATIENCE };
@@ -108,12 +108,12 @@ impl Budget {
 }
 
 fn units(bytes: usize) -> u32 {
-    // So that a semaphore can hold them on any machine.
+    // The upper bound is one that a semaphore supports on every platform.
     u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(u32::MAX >> 4)
 }
 
 impl Share {
-    /// It is not larger than that.
+    /// Returns what exceeds `bytes` to the budget.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let Some(permit) = &mut self.permit else { return };
         let too_many = permit.num_permits().saturating_sub(units(bytes) as usize);
@@ -121,7 +121,7 @@ impl Share {
         self.given_back.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// `bytes`, which hold this share for as long as any of them are there.
+    /// Returns `bytes` as bytes that hold this share until the last reference to them is dropped.
     pub(crate) fn held_by(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Held { bytes, _share: self })
     }
@@ -135,6 +135,7 @@ impl Drop for Share {
     }
 }
 
+/// Bytes with their share of the budget.
 struct Held {
     bytes: Bytes,
     _share: Share,

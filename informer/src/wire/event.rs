@@ -1,4 +1,4 @@
-//! One line of a watch: an event and its object, not decoded.
+//! A line of a watch: an event with its raw object.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -11,13 +11,14 @@ use crate::lister_watcher::{EventType, RawObject, RequestError, TooLarge};
 /// A line of a watch.
 #[derive(Debug)]
 pub(crate) enum Line {
+    /// An event of a known type.
     Event(EventType, RawObject),
-    /// A type that this program does not know, as it is written. A newer server may send such
-    /// events, and client-go and kube pass over them, too.
+    /// The type of an event that is not known here. Newer servers may send such events; client-go
+    /// and kube ignore them, too.
     Unknown(String),
 }
 
-/// What a line may be.
+/// The type of a line.
 enum Kind {
     Event(EventType),
     Error,
@@ -37,8 +38,8 @@ impl Kind {
     }
 }
 
-/// Reads a line, whose object may have so many bytes. An ERROR event is returned as the error that
-/// it carries.
+/// Parses a line. `limit`: the most bytes of its object. An ERROR event is returned as the error
+/// that it contains.
 pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
     let (mut members, mut kind, mut object) = (Members::of(line), None, None);
     while let Some(name) = members.name()? {
@@ -55,7 +56,7 @@ pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
     let Some(raw_kind) = kind else { return Err(without("type", line)) };
     let kind = Kind::of(&text(raw_kind).unwrap_or_default());
     if matches!(kind, Kind::Unknown) {
-        // A line that is no JSON is damaged, and may have been any event.
+        // If the line is not valid JSON it is damaged, and may have been any event.
         check(line)?;
         return Ok(Line::Unknown(String::from_utf8_lossy(raw_kind).into_owned()));
     }
@@ -69,7 +70,7 @@ pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
         }
         Kind::Event(kind) => {
             if kind == EventType::Bookmark {
-                // Nobody decodes it.
+                // A bookmark is never decoded, so its JSON is checked here.
                 check(object)?;
             }
             Ok(Line::Event(kind, line.slice_ref(object).into()))
@@ -78,7 +79,7 @@ pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
     }
 }
 
-/// A line that was too large to be kept.
+/// Parses the outline of a line that was too large to be kept.
 pub(crate) fn skipped(mut outline: Outline, limit: usize) -> Result<Line, RequestError> {
     let Some(text) = outline.kind.take() else { return Err(without("type", b"")) };
     match Kind::of(&text) {
@@ -92,7 +93,7 @@ fn without(member: &str, line: &[u8]) -> RequestError {
     WireError::not_that(format!("an event without its {member}"), line).into()
 }
 
-/// The object of a bookmark.
+/// Returns the object of a bookmark.
 pub(crate) fn bookmark(version: &str, ends_initial_events: bool) -> String {
     let annotations = if ends_initial_events {
         json!({ "k8s.io/initial-events-end": "true" })

@@ -1,5 +1,5 @@
-//! A list's item or a watch's line that is large: it has a buffer of its own, and one that is too
-//! large passes without being kept.
+//! A large item of a list or line of a watch. It has a buffer of its own. If it is too large its
+//! bytes are parsed for an outline and not kept.
 
 use bytes::Bytes;
 
@@ -7,32 +7,32 @@ use super::budget::Share;
 use super::outline::Outline;
 use super::{LARGE, WireError};
 
-/// What is longer than this, and than any limit, has no end.
+/// The size above which an item or line has no end, whatever the limit.
 pub(super) const ENDLESS: usize = if cfg!(test) { 64 << 20 } else { 1 << 30 };
 
-/// A large item or line as its bytes arrive.
+/// A large item or line whose bytes are arriving.
 pub(super) struct Large {
-    /// What has arrived. It doubles up to `limit`, so that what is in memory while it moves is not
-    /// more than that.
+    /// The bytes so far. The capacity doubles up to `limit`, so that the old and the new buffer
+    /// together do not exceed `limit` by much while bytes are moved.
     bytes: Vec<u8>,
     size: usize,
     limit: usize,
     share: Option<Share>,
-    /// It is too large.
+    /// Set once the item is too large.
     outline: Option<Outline>,
     new_outline: fn() -> Outline,
 }
 
-/// An item or line that has come to its end.
+/// A complete item or line.
 pub(crate) enum Whole {
-    /// All of it. A large one that arrived in pieces holds a share of the budget.
+    /// All bytes. If it is large and arrived in pieces, it holds a share of the budget.
     Read(Bytes, Option<Share>),
-    /// It was too large.
+    /// The outline of an item that was too large.
     Skipped(Outline),
 }
 
 impl Large {
-    /// One that begins with `begun`.
+    /// Starts with the bytes that have arrived.
     pub(super) fn new(
         begun: &[u8],
         limit: usize,
@@ -44,7 +44,7 @@ impl Large {
         Ok(large)
     }
 
-    /// Takes the next bytes of it.
+    /// Appends the next bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), WireError> {
         self.size += bytes.len();
         if let Some(outline) = &mut self.outline {
@@ -65,7 +65,8 @@ impl Large {
         if self.size > self.limit.max(ENDLESS) { Err(WireError::TooLong) } else { Ok(()) }
     }
 
-    /// How large it may become, if it has no share of the budget and needs one.
+    /// Returns the largest size that the item may have, if it needs a share of the budget and has
+    /// none.
     pub(super) fn wants_share(&self) -> Option<usize> {
         (self.outline.is_none() && self.share.is_none() && self.size > LARGE).then_some(self.limit)
     }
@@ -74,7 +75,7 @@ impl Large {
         self.share = Some(share);
     }
 
-    /// It has come to its end.
+    /// Ends the item.
     pub(super) fn finish(self) -> Whole {
         match self.outline {
             Some(outline) => Whole::Skipped(outline),

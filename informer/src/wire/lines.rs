@@ -1,5 +1,5 @@
-//! A watch's body, cut into lines: one event each. Memory: what has arrived of the line in hand,
-//! up to a limit.
+//! Splits the body of a watch into lines, one event each. Memory: the part of the current line
+//! that has arrived, up to a limit.
 
 use bytes::BytesMut;
 
@@ -8,28 +8,29 @@ use super::large::{Large, Whole};
 use super::outline::Outline;
 use super::{LARGE, WireError};
 
-/// What a line may have beside its object. An object of the limit is read in any line that an API
-/// server writes, and whether the object of a line is within the limit is found out when it is
-/// read.
+/// The bytes that a line may have in addition to its object. This is enough for every line that an
+/// API server writes with an object of the limit. The exact size of the object is checked when the
+/// line is parsed.
 const AROUND: usize = 64 << 10;
 
+/// A splitter of one watch's body.
 pub(crate) struct Lines {
-    /// What has arrived of the line in hand.
+    /// The bytes of the current line.
     bytes: BytesMut,
-    /// The line in hand, once it is large: then `bytes` is empty.
+    /// The current line once it is large. Then `bytes` is empty.
     large: Option<Large>,
     /// The most bytes of a line.
     limit: usize,
 }
 
 impl Lines {
-    /// Lines with objects of at most so many bytes.
+    /// Creates a splitter for objects of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { bytes: BytesMut::new(), large: None, limit: limit.saturating_add(AROUND) }
     }
 
-    /// Takes the next bytes, and appends the lines that are complete now, without their ends.
-    /// Empty ones are none.
+    /// Appends bytes of the body, and pushes the lines that are complete now to `lines`, without
+    /// their line ends. Empty lines are ignored.
     pub(crate) fn push(
         &mut self,
         mut chunk: &[u8],
@@ -45,7 +46,7 @@ impl Lines {
             lines.push(large.finish());
             chunk = chunk.get(end + 1..).unwrap_or_default();
         }
-        // What came before has no end of a line in it.
+        // The bytes before `seen` contain no line end.
         let mut seen = self.bytes.len();
         self.bytes.extend_from_slice(chunk);
         while let Some(end) = memchr::memchr(b'\n', self.bytes.get(seen..).unwrap_or_default()) {
@@ -63,24 +64,28 @@ impl Lines {
         Ok(())
     }
 
-    /// How large the line in hand may become, if it is large and has no share of the budget yet.
+    /// Returns the largest size that the current line may have, if it is large and has no share of
+    /// the budget.
     pub(crate) fn wants_share(&self) -> Option<usize> {
         self.large.as_ref().and_then(Large::wants_share)
     }
 
-    /// Gives it one.
+    /// Sets the share of the current line.
     pub(crate) fn give(&mut self, share: Share) {
         if let Some(large) = &mut self.large {
             large.give(share);
         }
     }
 
-    /// Whether the body so far ends within a line.
+    /// Returns whether the body so far ends within a line.
     pub(crate) fn is_within_line(&self) -> bool {
         self.large.is_some() || !self.bytes.is_empty()
     }
 
-    /// The body has ended: between two lines, or in the middle of one.
+    /// Ends the body.
+    ///
+    /// # Errors
+    /// [`WireError::CutShort`]: it ended within a line.
     pub(crate) fn finish(self) -> Result<(), WireError> {
         if self.large.is_none() && self.bytes.trim_ascii().is_empty() {
             Ok(())

@@ -1,6 +1,6 @@
-//! A LIST response, cut into its items as its bytes arrive: a first list may be one body of a
-//! gigabyte, whatever page was asked for. Memory: what has arrived of the item or member in hand.
-//! Items, and members that count, have the same limit.
+//! Splits a LIST response into its items while its bytes arrive: a first list may be one body of a
+//! gigabyte, whatever page size was requested. Memory: the part of the current item or member that
+//! has arrived. Items, and members that are used, have the same limit.
 
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
@@ -13,47 +13,51 @@ use super::scan::Scan;
 use super::{LARGE, WireError};
 use crate::lister_watcher::PageMeta;
 
-/// Cuts one response. Whichever comes first, the items or the list's own fields.
+/// A splitter of one response. Items and the list's own fields may come in any order.
 pub(crate) struct ListSplitter {
-    /// What has arrived and is not cut off yet.
+    /// The bytes that have arrived and are not split off yet.
     bytes: BytesMut,
-    /// How many of them have been looked at.
+    /// How many of these bytes have been scanned.
     seen: usize,
     at: At,
     scan: Scan,
-    /// The item in hand, once it is large: then `bytes` is empty.
+    /// The current item, once it is large. Then `bytes` is empty.
     large: Option<Large>,
     /// The most bytes of an item or member.
     limit: usize,
-    /// The list's own fields that count, raw.
+    /// The raw values of the list's own fields that are used.
     kind: Option<Bytes>,
     metadata: Option<Bytes>,
     has_items: bool,
 }
 
+/// The position of the splitter.
 enum At {
-    /// Before the object.
+    /// Before the list.
     Start,
     /// Before a member.
     Member,
-    /// Behind one.
+    /// After a member.
     MemberEnd,
-    /// In a member's name.
+    /// In the name of a member.
     Name,
+    /// After the name of a member.
     Colon(String),
-    /// Before or in a member's value.
+    /// Before or in the value of a member.
     Value(String),
-    /// In the value of a member that does not count.
+    /// In the value of a member that is not used.
     Ignored,
     /// Before an item.
     Items,
+    /// In an item.
     Item,
-    /// Behind one.
+    /// After an item.
     ItemEnd,
+    /// After the list.
     End,
 }
 
-/// What counts of a list's `metadata`.
+/// The fields of a list's `metadata` that are used.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ListMeta<'a> {
@@ -61,8 +65,8 @@ struct ListMeta<'a> {
     resource_version: Option<String>,
     #[serde(default)]
     r#continue: Option<String>,
-    /// An estimate: whatever it is, it fails no list. Kept raw, since to read a number that no f64
-    /// holds would.
+    /// An estimate, so an invalid value fails no list. It is kept raw because a number out of the
+    /// range of f64 would be a decode error.
     #[serde(borrow, default)]
     remaining_item_count: Option<&'a RawValue>,
 }
@@ -82,7 +86,7 @@ impl ListSplitter {
         }
     }
 
-    /// Takes the next bytes, and appends the items that are complete now.
+    /// Appends bytes of the body, and pushes the items that are complete now to `items`.
     pub(crate) fn push(
         &mut self,
         mut chunk: &[u8],
@@ -115,25 +119,25 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// How large the item in hand may become, if it is large and has no share of the budget yet.
+    /// Returns the largest size that the current item may have, if it is large and has no share of
+    /// the budget.
     pub(crate) fn wants_share(&self) -> Option<usize> {
         self.large.as_ref().and_then(Large::wants_share)
     }
 
-    /// Gives it one.
+    /// Sets the share of the current item.
     pub(crate) fn give(&mut self, share: Share) {
         if let Some(large) = &mut self.large {
             large.give(share);
         }
     }
 
-    /// Whether the body so far ends within an item.
+    /// Returns whether the body so far ends within an item.
     pub(crate) fn is_within_item(&self) -> bool {
         self.large.is_some() || matches!(self.at, At::Item)
     }
 
-    /// What the list says of itself, once that has arrived. It stands before the items when a Go
-    /// server wrote it.
+    /// Returns the list's metadata once it has arrived. Go servers write it before the items.
     pub(crate) fn meta(&self) -> Result<Option<PageMeta>, WireError> {
         let Some(raw) = &self.metadata else { return Ok(None) };
         let meta: Option<ListMeta<'_>> =
@@ -148,13 +152,13 @@ impl ListSplitter {
         }))
     }
 
-    /// The body has ended.
+    /// Ends the body.
     pub(crate) fn finish(self) -> Result<PageMeta, WireError> {
         if !matches!(self.at, At::End) {
             return Err(WireError::CutShort { of: "a list" });
         }
         let kind: &[u8] = self.kind.as_deref().unwrap_or_default();
-        // A custom resource's list may be of any kind: `spec.names.listKind` says which.
+        // The list of a custom resource may have any kind, set in `spec.names.listKind`.
         if !self.has_items && !kind.ends_with(b"List\"") {
             return Err(WireError::not_that(
                 "no list, it has no items, and its kind does not end in List",
@@ -165,7 +169,7 @@ impl ListSplitter {
         self.meta()?.ok_or_else(without)
     }
 
-    /// One step; false when it takes more bytes.
+    /// Advances by one step. Returns false if more bytes are needed.
     fn step(&mut self, items: &mut Vec<Whole>) -> Result<bool, WireError> {
         match &self.at {
             At::Value(name) if self.seen == 0 => match self.bytes.first() {
@@ -207,7 +211,7 @@ impl ListSplitter {
         Ok(true)
     }
 
-    /// Looks at what has arrived of a value.
+    /// Scans the bytes of a value that have arrived.
     fn scan_on(&mut self, items: &mut Vec<Whole>) -> Result<bool, WireError> {
         let Some(end) = self.scan.end(self.bytes.get(self.seen..).unwrap_or_default()) else {
             self.seen = self.bytes.len();
@@ -217,7 +221,7 @@ impl ListSplitter {
         Ok(true)
     }
 
-    /// `byte` stands between values.
+    /// Handles a byte between values.
     fn between(&mut self, byte: u8) -> Result<(), WireError> {
         let next = match (&mut self.at, byte) {
             (At::Start, b'{') | (At::MemberEnd, b',') => At::Member,
@@ -240,7 +244,7 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// The value in hand ends `end` bytes after those that were seen.
+    /// Splits off the current value, which ends `end` bytes after those that were scanned before.
     fn value_ends(&mut self, end: usize, items: &mut Vec<Whole>) -> Result<(), WireError> {
         let value = self.bytes.split_to(self.seen + end).freeze();
         (self.seen, self.scan) = (0, Scan::default());
@@ -257,12 +261,12 @@ impl ListSplitter {
             At::Value(name) => {
                 match name.as_str() {
                     "kind" => self.kind = Some(value),
-                    // Which of two counts must not depend on how the body is cut.
+                    // If one of two were chosen, the choice would depend on how the body is cut.
                     "metadata" if self.metadata.is_some() => {
                         return Err(WireError::not_that("a list with metadata twice", &value));
                     }
                     "metadata" => self.metadata = Some(value),
-                    // Whoever took that for an empty list would delete everything.
+                    // If this were read as an empty list, all known objects would be deleted.
                     "items" if value != "null" => {
                         return Err(WireError::not_that("a list whose items are no array", &value));
                     }

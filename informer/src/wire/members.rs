@@ -1,36 +1,40 @@
-//! The members of an object, one after the other, as they are written: who needs a few of them
-//! reads no further.
+//! Iterates over the members of a JSON object in their order, without reading further than needed.
 
 use std::borrow::Cow;
 
 use super::scan::Scan;
 use super::{WireError, check};
 
-/// A way through an object. Nothing but brackets and strings is looked at on it: whether what is
-/// passed over is JSON finds out who decodes it.
+/// An iterator over the members of an object. Only brackets and strings are parsed: whether a
+/// skipped value is valid JSON is found by the code that decodes it.
 pub(super) struct Members<'a> {
     object: &'a [u8],
-    /// What comes next of it.
+    /// The unread rest of the object.
     rest: &'a [u8],
     at: At,
 }
 
+/// The position of an iterator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
+    /// Before the object.
     Start,
+    /// After a name, before its value.
     Value,
+    /// After a value.
     ValueEnd,
+    /// After the object.
     End,
 }
 
 impl<'a> Members<'a> {
-    /// Those of the object that `object` begins with.
+    /// Creates an iterator over the members of the object at the beginning of `object`.
     pub(super) fn of(object: &'a [u8]) -> Self {
         Self { object, rest: object.trim_ascii_start(), at: At::Start }
     }
 
-    /// The name of the next member; none behind the last. The value of the one before is passed
-    /// over.
+    /// Returns the name of the next member, or `None` after the last. Skips the value of the
+    /// previous member if it was not read.
     pub(super) fn name(&mut self) -> Result<Option<Cow<'a, str>>, WireError> {
         if self.at == At::Value {
             self.value()?;
@@ -52,14 +56,14 @@ impl<'a> Members<'a> {
         self.named().map(Some)
     }
 
-    /// The value behind the name, as it is written.
+    /// Returns the raw value of the member whose name was returned last.
     pub(super) fn value(&mut self) -> Result<&'a [u8], WireError> {
         self.at = At::ValueEnd;
         self.take()
     }
 
-    /// The members of the value behind the name; none if that is no object. Of this object nothing
-    /// more is read.
+    /// Returns an iterator over the members of that value, or `None` if the value is not an
+    /// object. The rest of the outer object is not read.
     pub(super) fn into_members(mut self) -> Result<Option<Self>, WireError> {
         if self.rest.starts_with(b"{") {
             return Ok(Some(Self::of(self.rest)));
@@ -68,7 +72,7 @@ impl<'a> Members<'a> {
         Ok(None)
     }
 
-    /// Nothing stands behind the last.
+    /// Skips the rest of the object, and checks that only white space follows it.
     pub(super) fn end(mut self) -> Result<(), WireError> {
         while self.name()?.is_some() {}
         if self.rest.trim_ascii_start().is_empty() { Ok(()) } else { Err(self.broken()) }
@@ -97,9 +101,9 @@ impl<'a> Members<'a> {
     }
 }
 
-/// What a string says: borrowed where it has no escapes.
+/// Decodes a JSON string. The result is borrowed if the string has no escapes.
 pub(super) fn text(json: &[u8]) -> Result<Cow<'_, str>, WireError> {
-    /// By itself, since a `Cow` is borrowed only where serde is asked for that.
+    /// Needed because serde borrows a `Cow` only with `#[serde(borrow)]`.
     #[derive(serde::Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     let Text(text) =

@@ -1,9 +1,9 @@
-//! What an API server sends, as bytes: a LIST response cut into its items, a watch's body cut into
-//! its events, and the few fields of an object that are needed before it is decoded.
+//! Parsers of the bytes that an API server sends: a LIST response is split into its items, the
+//! body of a watch into its events, and a few fields of an object are read before it is decoded.
 //!
-//! Nothing here waits or decodes whole objects, and everything here is untrusted input: what is
-//! too long or cannot be taken apart is an error, never a panic. Whether an object is JSON finds
-//! out who decodes it.
+//! Nothing here waits or decodes whole objects. All input is untrusted: input that is too long or
+//! cannot be split is an error, never a panic. Whether an object is valid JSON is found by the
+//! code that decodes it.
 
 mod budget;
 mod event;
@@ -28,13 +28,13 @@ pub(crate) use object::{Head, ends_initial_events};
 pub(crate) use outline::Outline;
 pub(crate) use prune::{Prune, Types};
 
-/// What a server sent that cannot be read.
+/// An API server's response that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// Something beside an object is larger than
-    /// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size) allows: a list's
-    /// own metadata, or a bookmark; or an item or event has no end. An object that is too large is
+    /// Something other than an object is larger than
+    /// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size): the metadata of a
+    /// list, or a bookmark. Or an item or event does not end. An object that is too large is
     /// skipped, and is no error of its list or watch.
     #[error(
         "a list's metadata or a bookmark is larger than max_object_size, or an object has no end: it is not read"
@@ -43,28 +43,28 @@ pub enum WireError {
     /// The body ended before the JSON did.
     #[error("the body ended in the middle of {of}: the connection was cut")]
     CutShort {
-        /// What was being read.
+        /// The part that was being read.
         of: &'static str,
     },
-    /// It is not what an API server sends there.
+    /// The bytes are not what an API server sends at this position.
     #[error("not what an API server sends: {what}; it begins with {begin:?}")]
     NotThat {
-        /// What was expected, or what the JSON parser said.
+        /// What is wrong, or the message of the JSON parser.
         what: String,
-        /// The first bytes.
+        /// The first bytes of the part.
         begin: String,
     },
 }
 
-/// Whether it is JSON: what could not be decoded is no object perhaps, and then the body that it
-/// came in is not to be believed.
+/// Checks that the bytes are valid JSON. If an object cannot be decoded and is not valid JSON, the
+/// list or watch that contains it is damaged.
 pub(crate) fn check(json: &[u8]) -> Result<(), WireError> {
     let checked: serde_json::Result<IgnoredAny> = serde_json::from_slice(json);
     checked.map(drop).map_err(|e| WireError::not_that(e.to_string(), json))
 }
 
-/// An item or event of more bytes is large: it has a buffer of its own, and takes a share of the
-/// process's budget. An API server stores 1.5 MiB of an object, unless it is configured otherwise.
+/// The size above which an item or event is large: it has a buffer of its own, and takes a share
+/// of the process's budget. API servers store objects of up to 1.5 MiB by default.
 pub(crate) const LARGE: usize = 1 << 20;
 
 impl WireError {

@@ -1,12 +1,12 @@
-//! The few fields of an object that are needed before it is decoded.
+//! The fields of an object that are read before it is decoded.
 
 use std::borrow::Cow;
 
 use super::members::{Members, text};
 use super::{WireError, check};
 
-/// What an object is called, and its version: borrowed from its JSON where that has no escapes.
-/// What is not there, or is no string, is empty; of what is there twice the first counts.
+/// Key and resource version of a raw JSON object, borrowed from the JSON where it has no escapes.
+/// A field that is missing or not a string is empty; of duplicate fields the first wins.
 #[derive(Default)]
 pub(crate) struct Head<'a> {
     pub(crate) namespace: Cow<'a, str>,
@@ -14,11 +14,12 @@ pub(crate) struct Head<'a> {
     pub(crate) version: Cow<'a, str>,
 }
 
-/// A string, which may be missing.
+/// A string field, or `None` if it is missing.
 type Field<'a> = Option<Cow<'a, str>>;
 
 impl<'a> Head<'a> {
-    /// Reads no further than it has to: of what a Go server writes, not a tenth.
+    /// Reads the fields, and stops when all of them are found. In an object as a Go server writes
+    /// it, that is within the first tenth.
     pub(crate) fn of(object: &'a [u8]) -> Result<Self, WireError> {
         let (mut namespace, mut name, mut version): (Field, Field, Field) = Default::default();
         let Some(mut metadata) = member(object, "metadata")? else { return Ok(Self::default()) };
@@ -40,7 +41,7 @@ impl<'a> Head<'a> {
         Ok(Self { namespace, name, version })
     }
 
-    /// `namespace/name`, or `name`.
+    /// Returns `namespace/name`, or `name`.
     pub(crate) fn key(&self) -> Cow<'a, str> {
         if self.namespace.is_empty() {
             self.name.clone()
@@ -50,7 +51,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Whether a bookmark is the one after which all initial events have been sent.
+/// Returns whether a bookmark marks the end of the initial events.
 pub(crate) fn ends_initial_events(object: &[u8]) -> Result<bool, WireError> {
     const ANNOTATION: &str = "k8s.io/initial-events-end";
     let Some(mut metadata) = member(object, "metadata")? else { return Ok(false) };
@@ -62,13 +63,13 @@ pub(crate) fn ends_initial_events(object: &[u8]) -> Result<bool, WireError> {
         && optional_text(annotations.value()?)?.as_deref() == Some("true"))
 }
 
-/// The members of a member that is an object.
+/// Returns the members of the member `name`, if that is an object.
 fn member<'a>(object: &'a [u8], name: &str) -> Result<Option<Members<'a>>, WireError> {
     let mut members = Members::of(object);
     if goes_to(&mut members, name)? { members.into_members() } else { Ok(None) }
 }
 
-/// Goes on to the member of this name; false when there is none.
+/// Advances to the member `name`. Returns false if there is none.
 fn goes_to(members: &mut Members, name: &str) -> Result<bool, WireError> {
     while let Some(found) = members.name()? {
         if found == name {

@@ -1,66 +1,71 @@
-//! The head of an object whose bytes are not kept: its names and version, found as the bytes pass.
+//! The names and the version of an object that is not kept, found while its bytes pass.
 
 use super::members::text;
 
-/// Reads `metadata.namespace`, `metadata.name` and `metadata.resourceVersion` of an object,
-/// wherever in it they are, and of a watch line also the event's `type`. Of a member that is
-/// written twice the first counts. It keeps no more than those strings.
+/// Finds `metadata.namespace`, `metadata.name` and `metadata.resourceVersion` of an object,
+/// wherever they are in it, and the `type` of the event if the input is a line of a watch. Of
+/// duplicate members the first wins. It keeps no other bytes than these strings.
 #[derive(Default)]
 pub(crate) struct Outline {
     pub(crate) kind: Option<String>,
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) version: Option<String>,
-    /// Bytes of the object, once it has ended.
+    /// The length of the object in bytes, set at its end.
     pub(crate) size: usize,
-    /// Whether the object is the member `object` of a line.
+    /// Whether the input is a line of a watch, whose member `object` is the object.
     is_line: bool,
-    /// One of those strings is longer than any that an API server accepts.
+    /// Whether the namespace or the name is longer than any that an API server accepts.
     is_overlong: bool,
-    /// Bytes that have passed.
+    /// The bytes pushed so far.
     passed: usize,
-    /// Where the object begins.
+    /// The offset of the object in the input.
     begin: usize,
-    /// Open brackets.
+    /// The number of open brackets.
     depth: usize,
-    /// How many of them, from the outermost, lead to the metadata.
+    /// How many of them, counted from the outermost, lead to the metadata.
     on_path: usize,
-    /// The last name of a member of the innermost object on the path.
+    /// The name of the current member of the innermost object on that path.
     member: Vec<u8>,
+    /// Whether the next string on the path is the name of a member.
     expects_name: bool,
     at: At,
-    /// The string in hand, from its first quote, if it is a member or name on the path.
+    /// The current string with its quotes, if it is a member name or a value on the path.
     string: Option<Vec<u8>>,
 }
 
+/// The position of the parser.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum At {
+    /// Outside strings.
     #[default]
     Between,
+    /// In a string.
     String,
+    /// After a backslash in a string.
     Escaped,
 }
 
-/// Longer than any name, namespace or version.
+/// A length above that of every name, namespace and version.
 const LONGEST: usize = 1024;
 
 impl Outline {
-    /// Of a list's item.
+    /// Creates an outline of an item of a list.
     pub(crate) fn of_item() -> Self {
         Self::default()
     }
 
-    /// Of a watch's line.
+    /// Creates an outline of a line of a watch.
     pub(super) fn of_line() -> Self {
         Self { is_line: true, ..Self::default() }
     }
 
-    /// Namespace, name and version. It has no name if the namespace could not be read.
+    /// Returns namespace, name and version. The name is `None` if the namespace could not be read.
     pub(crate) fn head(self) -> [Option<String>; 3] {
         [self.namespace, self.name.filter(|_| !self.is_overlong), self.version]
     }
 
-    /// Reads on.
+    /// Parses the next bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let mut next = 0;
         while let Some(&byte) = bytes.get(next) {
@@ -87,7 +92,7 @@ impl Outline {
         self.passed += bytes.len();
     }
 
-    /// Open brackets around the object's members.
+    /// Returns the number of brackets around the object's members.
     fn base(&self) -> usize {
         1 + usize::from(self.is_line)
     }
@@ -127,7 +132,7 @@ impl Outline {
         }
     }
 
-    /// Whether the object that begins here is the next on the path.
+    /// Returns whether the object that begins here is the next one on the path.
     fn leads_on(&self) -> bool {
         let next = match (self.depth, self.is_line) {
             (0, _) => return true,
@@ -164,7 +169,7 @@ impl Outline {
         if field.is_none() {
             match text(&string) {
                 Ok(value) => *field = Some(value.into_owned()),
-                // Cut, or no JSON.
+                // The string was cut at [`LONGEST`], or is not valid JSON.
                 Err(_) => self.is_overlong = true,
             }
         }

@@ -1,10 +1,10 @@
-//! What an object is decoded with: members that nobody reads are left out, so that they take no
-//! memory, and no time but to be passed over; and an item of a list, which does not say its types
-//! where the list does, is given them.
+//! Decodes an object without the members that nobody reads. These members use no memory, and no
+//! time except for skipping them. Also adds `apiVersion` and `kind` to an item of a list that does
+//! not have them.
 //!
-//! A decoder of serde's asks for a value of a certain shape, and gives a visitor that takes what
-//! is there. Those of the object, and of objects on the way to a member that is left out, are
-//! wrapped here; all others are serde's own.
+//! A serde type asks its deserializer for a value of a certain shape, and passes a visitor for it.
+//! The deserializers and visitors of the object, and of the objects on the path to a removed
+//! member, are wrapped here; all others are used unchanged.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,22 +16,23 @@ use serde::de::{
     IntoDeserializer, MapAccess, SeqAccess, Visitor,
 };
 
-/// Which members of an object are left out.
+/// The members of an object that are removed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prune {
     members: HashMap<String, Member>,
 }
 
+/// The change to a member.
 #[derive(Clone, Debug)]
 enum Member {
     LeftOut,
-    /// It stays, but for some of its own.
+    /// The member is kept, without some of its own members.
     Pruned(Prune),
 }
 
 impl Prune {
-    /// Leaves out the member at the end of `path`, which begins at the object. A path of nothing
-    /// leaves out nothing.
+    /// Removes the member at the end of `path`, which begins at the object. An empty path removes
+    /// nothing.
     pub(crate) fn leave_out(&mut self, path: &[&str]) {
         match path {
             [] => {}
@@ -49,7 +50,7 @@ impl Prune {
         }
     }
 
-    /// Decodes an object without them, and with types if it does not say its own.
+    /// Decodes an object without the removed members. Adds `types` if the object has none.
     pub(crate) fn decode<K: DeserializeOwned>(
         &self,
         json: &[u8],
@@ -65,18 +66,18 @@ impl Prune {
     }
 }
 
-/// What the items of a list are.
+/// The `apiVersion` and `kind` of a list's items.
 #[derive(Debug)]
 pub(crate) struct Types {
     pub(crate) api_version: String,
     pub(crate) kind: String,
 }
 
-/// Whatever of serde's is on the way to what is left out.
+/// A wrapper of a serde trait's implementation on the path to a removed member.
 struct Pruned<'p, T> {
     inner: T,
     prune: &'p Prune,
-    /// Of the object itself.
+    /// The types to add. Set for the object itself only.
     types: Option<&'p Types>,
 }
 
@@ -86,7 +87,7 @@ impl<'p, T> Pruned<'p, T> {
     }
 }
 
-/// What no object can come of is taken as it is.
+/// Delegates the methods for shapes that cannot contain an object.
 macro_rules! take_as_it_is {
     ($($method:ident($($argument:ident: $type:ty),*))*) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
@@ -147,6 +148,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Pruned<'_, D> {
     }
 }
 
+/// Delegates the methods for values that cannot contain an object.
 macro_rules! visit_as_it_is {
     ($($method:ident($type:ty))*) => {$(
         fn $method<E: Error>(self, value: $type) -> Result<V::Value, E> {
@@ -203,24 +205,27 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
     }
 }
 
-/// The members of an object, but for those that are left out, and behind them what it does not say
-/// of its types.
+/// The members of an object without the removed ones, followed by the types that the object does
+/// not have.
 struct Members<'p, A> {
     inner: A,
     prune: &'p Prune,
     missing: Option<Missing<'p>>,
-    /// The value of the name that was given out last.
+    /// How to decode the value of the name that was returned last.
     value: Next<'p>,
 }
 
+/// How to decode a value.
 enum Next<'p> {
+    /// Unchanged.
     Plain,
+    /// Without some of its members.
     Pruned(&'p Prune),
-    /// One that was missing.
+    /// The value is an added type.
     Text(&'p str),
 }
 
-/// What was not seen of an object's types.
+/// The types that have not been found in the object.
 struct Missing<'p> {
     api_version: Option<&'p str>,
     kind: Option<&'p str>,
@@ -238,16 +243,17 @@ impl<'p> Missing<'p> {
         }
     }
 
+    /// Records a member of the object.
     fn saw(&mut self, name: &str) {
         match name {
             Self::API_VERSION => self.api_version = None,
-            // Who says that says both.
+            // An object with a `kind` is taken to have both.
             Self::KIND => (self.api_version, self.kind) = (None, None),
             _ => {}
         }
     }
 
-    /// The next that is missing, and its name.
+    /// Returns the name and value of the next missing type.
     fn take(&mut self) -> Option<(&'static str, &'p str)> {
         let api_version = self.api_version.take().map(|value| (Self::API_VERSION, value));
         api_version.or_else(|| self.kind.take().map(|value| (Self::KIND, value)))
@@ -306,7 +312,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Pruned<'_, S> {
     }
 }
 
-/// A member's name, borrowed where it has no escapes.
+/// A seed that reads a member's name, borrowed if it has no escapes.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {

@@ -1,30 +1,32 @@
-//! Where a JSON value ends, found as its bytes arrive. Only brackets and strings are looked at:
-//! whoever decodes the value finds out whether it is JSON.
+//! Finds the end of a JSON value while its bytes arrive. Only brackets and strings are parsed:
+//! whether the value is valid JSON is found by the code that decodes it.
 
-/// A look at one value that goes on from piece to piece.
+/// A scan of one value, which may arrive in pieces.
 #[derive(Default)]
 pub(super) struct Scan {
     depth: usize,
     at: At,
 }
 
+/// The position of a scan.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum At {
+    /// Before the value.
     #[default]
     Start,
     /// In a string.
     String,
     /// After a backslash in a string.
     Escaped,
-    /// Between strings, in brackets.
+    /// Outside strings, within brackets.
     Inside,
-    /// A number, `true`, `false` or `null` that is the whole value.
+    /// In a number, `true`, `false` or `null` that is the whole value.
     Bare,
 }
 
 impl Scan {
-    /// Goes on with `bytes`, the next of the value. How many of them belong to it, when it ends
-    /// among them; a bare word ends before what follows it.
+    /// Scans the next bytes of the value. If the value ends in them, returns how many of them
+    /// belong to it. A bare word ends before the byte that follows it.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut next = 0;
         while let Some(&byte) = bytes.get(next) {
@@ -34,14 +36,14 @@ impl Scan {
                 (At::String, b'"') => At::Inside,
                 (At::String, b'\\') => At::Escaped,
                 (At::String, _) => {
-                    // Most bytes are in strings.
+                    // Most bytes are in strings, so search for their end at once.
                     next += memchr::memchr2(b'"', b'\\', bytes.get(next..)?)?;
                     At::String
                 }
                 (At::Bare, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') => {
                     return Some(next - 1);
                 }
-                // No value begins so.
+                // No value starts with these bytes.
                 (At::Start, b',' | b':' | b'}' | b']') => return Some(0),
                 (At::Escaped, _) | (At::Start | At::Inside, b'"') => At::String,
                 (At::Start | At::Inside, b'{' | b'[') => {

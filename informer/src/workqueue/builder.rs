@@ -1,4 +1,4 @@
-//! Making a queue.
+//! The builder of a work queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use super::metrics::Metrics;
 use super::shared::Shared;
 use super::{Key, WorkQueue};
 
-/// A queue could not be made.
+/// The error of a work queue that could not be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The queue has a task of its own, which keeps time.
+    /// There is no tokio runtime for the task that keeps the queue's time.
     #[error(
         "a work queue needs a tokio runtime for the task that keeps its time: build it within one"
     )]
     NoRuntime,
 }
 
-/// What a queue is made of: [`WorkQueue::builder`].
+/// The configuration of a work queue, from [`WorkQueue::builder`].
 #[must_use = "build() makes the queue"]
 pub struct Builder<K> {
     name: Option<String>,
@@ -34,39 +34,38 @@ impl<K: Key> Builder<K> {
         Self { name: None, limiter: None }
     }
 
-    /// Gives the queue a name, and with it metrics (client-go's: an unnamed queue has none):
-    /// `workqueue_depth`, `workqueue_adds_total`, `workqueue_queue_duration_seconds`,
+    /// Gives the queue a name, and with it metrics (as in client-go, a queue without a name has
+    /// none):
     /// `workqueue_work_duration_seconds`, `workqueue_unfinished_work_seconds`,
     /// `workqueue_longest_running_processor_seconds` and `workqueue_retries_total`, with the label
     /// `name`, through the facade of the crate `metrics`.
     ///
-    /// They go to the recorder that is installed when the queue is built. With a name each
+    /// The metrics go to the recorder that is installed when the queue is built. With a name each
     /// operation reads the clock.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// What decides how long a key waits that is added
-    /// [rate-limited](WorkQueue::add_rate_limited); by default
-    /// [`default_controller_rate_limiter`].
+    /// Sets the rate limiter, which decides how long a key waits that is added
+    /// [rate-limited](WorkQueue::add_rate_limited). Default: [`default_controller_rate_limiter`].
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
     }
 
-    /// Makes the queue, and a task of the current tokio runtime that keeps its time. The queue may
-    /// be used from anywhere, but keys wait only while that runtime lives. The task ends with the
-    /// queue.
+    /// Builds the queue, and spawns a task on the current tokio runtime that keeps its time. The
+    /// queue can be used from any thread, but keys wait only while that runtime exists. The task
+    /// ends with the queue.
     ///
     /// # Errors
     /// [`BuildError::NoRuntime`] outside of a tokio runtime.
     ///
     /// # Panics
-    /// On a runtime without timers (`enable_time`), as tokio's timers do.
+    /// If the runtime has no timers (`enable_time`), as tokio's timers do.
     pub fn build(self) -> Result<WorkQueue<K>, BuildError> {
         Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
-        // Here rather than in the task, where nobody would see it.
+        // Panics here rather than in the task, where the panic would go unnoticed.
         drop(tokio::time::sleep(Duration::ZERO));
         let limiter = self.limiter.unwrap_or_else(|| Box::new(default_controller_rate_limiter()));
         let shared = Arc::new(Shared::new(limiter, self.name.map(Metrics::new)));

@@ -1,4 +1,4 @@
-//! Times that keys wait for, earliest first. It knows places, not keys.
+//! The times that keys wait for, earliest first. It holds places of entries, not keys.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,15 @@ use tokio::time::Instant;
 
 use super::shard::Place;
 
-/// One waiting: which time, and a number that no other waiting has, so that a late look cannot
-/// take another's for it.
+/// A wait: its time, and a unique number, so that a keeper that is late cannot mistake another
+/// wait for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Delay {
     pub(super) at: Instant,
     number: u64,
 }
 
+/// The waits of all keys, ordered by time.
 #[derive(Default)]
 pub(super) struct Delays {
     waiting: BTreeMap<Delay, Place>,
@@ -21,7 +22,7 @@ pub(super) struct Delays {
 }
 
 impl Delays {
-    /// Whose key waits from now on until `at`, and whether no other is earlier.
+    /// Starts a wait until `at`. Also returns whether it is the earliest.
     pub(super) fn insert(&mut self, at: Instant, place: Place) -> (Delay, bool) {
         self.number += 1;
         let delay = Delay { at, number: self.number };
@@ -37,7 +38,7 @@ impl Delays {
         self.waiting.first_key_value().map(|(delay, _)| delay.at)
     }
 
-    /// Takes out what is due, earliest first, at most `max`.
+    /// Removes and returns up to `max` waits that are due, earliest first.
     pub(super) fn due(&mut self, now: Instant, max: usize) -> Vec<(Delay, Place)> {
         let mut due = Vec::new();
         while due.len() < max

@@ -1,4 +1,4 @@
-//! One key's entry, and every way its state changes. The table in the module's docs, in code.
+//! The entry of a key, with all changes of its state: the table in the module's docs, in code.
 
 use deltafifo::locks::Mutex;
 use tokio::time::Instant;
@@ -8,68 +8,70 @@ use super::line::{Line, Phase};
 use super::shard::Place;
 use crate::slab::place_size;
 
-/// What is outside the shards: the order of queued keys, and the times that keys wait for.
+/// The state outside of the shards: the order of queued keys, and the times that keys wait for.
 pub(super) struct Schedule {
     pub(super) line: Mutex<Line>,
     pub(super) delays: Mutex<Delays>,
 }
 
+/// The state of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Neither dirty nor being processed: it waits for a time, or is about to be queued or removed
-    /// by who holds the shard.
+    /// Neither dirty nor processing: the key waits for a time, or the holder of the shard's lock
+    /// is about to queue or remove it.
     Idle,
-    /// In line, under this number.
+    /// Queued in the line, under this number.
     Queued(u32),
     Processing,
-    /// Added while being processed: queued when that has ended.
+    /// Added while processing: queued when the processing ends.
     Again,
 }
 
+/// The entry of a key.
 pub(super) struct Entry<K> {
     pub(super) key: K,
     pub(super) hash: u64,
     state: State,
-    /// Of what is asked for now: dirty or waiting.
+    /// The priority of the requested processing, if the key is dirty or waits.
     priority: i32,
-    /// Since when it is dirty, for metrics.
+    /// When the key became dirty, for metrics.
     since: Option<Instant>,
-    /// Only of who is not dirty.
+    /// The wait of the key, which is then not dirty.
     waits: Option<Delay>,
-    /// Whether the rate limiter was asked about the key since it was last taken or forgotten.
-    /// Then it is dirty or waits.
+    /// Whether the rate limiter was asked about the key since it was last taken or forgotten. Then
+    /// the key is dirty or waits.
     limited: bool,
 }
 
 const _: () = assert!(place_size::<Entry<[usize; 3]>>() == 88, "the docs of the module say so");
 
-/// What an add came to.
+/// The outcome of an add.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Added {
-    /// Dirty now, and in line: somebody may sleep who should take it.
+    /// The key is dirty and queued: wake a getter.
     Queued,
-    /// Dirty now, and being processed.
+    /// The key is dirty and being processed.
     Again,
-    /// Waits now for the earliest time of all.
+    /// The key now has the earliest wait: wake the keeper.
     WaitsFirst,
-    /// Nothing that anybody must be told of.
+    /// No waiter has to be woken.
     Quietly,
 }
 
-/// What the end of a processing came to.
+/// The outcome of the end of a processing.
 #[must_use]
 pub(super) struct Ended {
-    /// In line again.
+    /// Whether the key is queued again.
     pub(super) queued: bool,
-    /// Nothing is asked for: the entry has to go.
+    /// Whether the key is neither dirty nor waiting, so that its entry must be removed.
     pub(super) idle: bool,
-    /// It was the last one that somebody waits for.
+    /// Whether this was the last key that a drain waits for.
     pub(super) drained: bool,
 }
 
 impl<K> Entry<K> {
-    /// Idle, waiting for nothing: to be added to at once.
+    /// Creates an entry that is idle and does not wait. It must be added to at once.
     pub(super) fn new(key: K, hash: u64) -> Self {
         Self {
             key,
@@ -86,8 +88,8 @@ impl<K> Entry<K> {
         matches!(self.state, State::Queued(_) | State::Again) || self.waits.is_some()
     }
 
-    /// Whether a rate-limited add is no failure: the key is queued, or its back-off has begun
-    /// already.
+    /// Returns whether a rate-limited add does not count as a failure, because the key is queued
+    /// or already backs off.
     pub(super) fn is_limited(&self) -> bool {
         self.limited || matches!(self.state, State::Queued(_))
     }
@@ -98,7 +100,7 @@ impl<K> Entry<K> {
         self.limited = limited;
     }
 
-    /// Raises the key to `priority`, unless it is asked for with a higher one.
+    /// Raises the key to `priority`, unless its priority is at least that.
     pub(super) fn raise(&mut self, place: Place, priority: i32, schedule: &Schedule) {
         if self.is_asked_for() && priority <= self.priority {
             return;
@@ -109,7 +111,7 @@ impl<K> Entry<K> {
         }
     }
 
-    /// Asks for it, not before `at` if there is such a time.
+    /// Requests a processing of the key, not before `at`.
     pub(super) fn add(
         &mut self,
         place: Place,
@@ -131,7 +133,7 @@ impl<K> Entry<K> {
         }
     }
 
-    /// Its time has come, unless it waits for another one by now.
+    /// Ends a wait, unless the key has another wait by now.
     pub(super) fn due(
         &mut self,
         place: Place,
@@ -170,14 +172,14 @@ impl<K> Entry<K> {
         }
     }
 
-    /// It left the line to be processed; its priority, and since when it was dirty.
+    /// Starts a processing. Returns the priority, and when the key became dirty.
     pub(super) fn take(&mut self) -> (i32, Option<Instant>) {
         self.state = State::Processing;
         self.limited = false;
         (self.priority, self.since)
     }
 
-    /// The processing has ended.
+    /// Ends a processing.
     pub(super) fn end(&mut self, place: Place, schedule: &Schedule) -> Ended {
         let mut line = schedule.line.lock();
         line.processed();

@@ -1,4 +1,4 @@
-//! The guard of a key that is being processed.
+//! The guard of a key in processing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use super::Key;
 use super::shard::Place;
 use super::shared::Shared;
 
-/// A key that was taken: while this lives, nobody else gets the key. Ended by [`done`](Self::done)
-/// or by dropping it, also when the thread unwinds, so that a reconciler that panics does not keep
-/// its key for ever.
+/// A key that has been taken from the queue. While the item exists, no other caller gets the key.
+/// The processing ends with [`done`](Self::done), or when the item is dropped, also during
+/// unwinding, so a reconciler that panics does not keep its key.
 ///
-/// Nothing is queued again by that: who fails, or fears to panic, adds the key before the end.
-/// Forgotten (`mem::forget`), it keeps its key, and nothing else, for ever. It may outlive the
-/// queue.
+/// Ending it does not queue the key again: a reconciler that fails, or may panic, adds the key
+/// before the end. If the item is leaked with `mem::forget`, its key is never processed again; the
+/// queue is not affected otherwise. An item may outlive the queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -43,20 +43,21 @@ impl<K: Key> Item<K> {
         Self { key, priority, claim }
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// The highest priority that this processing was asked for with (controller-runtime
+    /// Returns the highest priority with which this processing was requested (controller-runtime
     /// `GetWithPriority`).
     #[must_use]
     pub fn priority(&self) -> i32 {
         self.priority
     }
 
-    /// Processed (client-go `Done`). If the key was added meanwhile, it is queued again.
+    /// Ends the processing (client-go `Done`). If the key was added since it was taken, it is
+    /// queued again.
     pub fn done(self) {
         drop(self.claim);
     }
@@ -71,7 +72,7 @@ impl<K: Key + fmt::Debug> fmt::Debug for Item<K> {
     }
 }
 
-/// The right to process a key, which ends with it.
+/// The right to process a key. Its drop ends the processing.
 pub(super) struct Claim<K: Key> {
     shared: Arc<Shared<K>>,
     place: Place,

@@ -1,4 +1,4 @@
-//! The queue's own task: it queues keys whose time has come, and tells what is unfinished.
+//! The queue's own task: it queues keys whose time has come, and records unfinished work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio::time::{Instant, timeout_at};
 use super::Key;
 use super::shared::Shared;
 
-/// How often it is told what is unfinished (client-go's period).
+/// The period in which unfinished work is recorded, as in client-go.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The task, which ends with this.
+/// A handle of the task. Its drop ends the task.
 pub(super) struct Keeper(AbortHandle);
 
 impl Keeper {
-    /// Within a tokio runtime.
+    /// Spawns the task. It must be called within a tokio runtime.
     pub(super) fn spawn<K: Key>(shared: Arc<Shared<K>>) -> Self {
         Self(tokio::spawn(keep(shared)).abort_handle())
     }
@@ -40,11 +40,11 @@ async fn keep<K: Key>(shared: Arc<Shared<K>>) {
             yield_now().await;
             continue;
         }
-        // Who adds an earlier time after this look leaves a permit, with which the sleep ends at
-        // once.
+        // Registered before the earliest time is read: an add of an earlier time after this leaves
+        // a permit, which ends the wait at once.
         let earlier = shared.keeper.notified();
         match shared.next_due().into_iter().chain(tell_at).min() {
-            // Whether it was woken or the time has come, it looks again.
+            // The loop checks again, whether it was woken or the time has come.
             Some(at) => drop(timeout_at(at, earlier).await),
             None => earlier.await,
         }

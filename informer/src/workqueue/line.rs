@@ -1,9 +1,9 @@
-//! The order of queued keys: by priority, and fair to who has been queued longest. It knows
-//! places, not keys.
+//! The order of queued keys: by priority, with a guarantee for the key that has been queued
+//! longest. It holds places of entries, not keys.
 //!
-//! Every queued key is in two lists: that of its priority, and that of all by age. The head of the
-//! highest priority is next, unless it passes over an older one for the eighth time in a row: then
-//! the oldest is.
+//! Each queued key is in two lists: one of its priority, and one of all keys by age. The head of
+//! the highest priority is next, except when it would be the eighth in a row to pass over an older
+//! key. Then the oldest key is next.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,10 @@ use super::shard::Place;
 use crate::slab::list::{Links, List};
 use crate::slab::{Slab, place_size};
 
-/// Of so many keys taken in a row, at least one is the oldest.
+/// Of this many keys taken in a row, at least one is the oldest.
 const TURNS: u32 = 8;
 
+/// A queued key, in both lists.
 struct Node {
     place: Place,
     priority: i32,
@@ -33,33 +34,34 @@ impl Node {
     }
 }
 
-/// How far the queue has come. It only goes on from `Open`; between the others it may change.
+/// The phase of the queue. It never returns to `Open`; the other two may alternate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
-    /// Nothing is added any more; nobody waits for what is left.
+    /// Adds are ignored, and no drain waits.
     ShutDown,
-    /// Nothing is added any more; somebody waits until all of it is done.
+    /// Adds are ignored, and a drain waits until all keys are done.
     Draining,
 }
 
-/// What there is to take.
+/// The result of taking a key.
 pub(super) enum Next {
     Key(Place),
     Empty,
-    /// Empty, and it stays so but for keys that are being processed.
+    /// Empty, and only keys that are being processed can be queued again.
     ShutDown,
 }
 
+/// The queued keys in their order.
 pub(super) struct Line {
     nodes: Slab<Node>,
-    /// By priority; none is empty.
+    /// The keys of each priority. No list is empty.
     levels: BTreeMap<i32, List>,
     by_age: List,
-    /// How many times in a row the oldest was passed over.
+    /// How many keys in a row were taken before the oldest.
     passed_over: u32,
-    /// How many keys are being processed: counted here, so that a key is at no moment neither
-    /// queued nor counted.
+    /// The number of keys being processed. It is counted under the same lock, so that there is no
+    /// moment at which a key is neither queued nor counted.
     processing: usize,
     phase: Phase,
 }
@@ -76,7 +78,7 @@ impl Line {
         }
     }
 
-    /// Appends a key; the number under which it can be [raised](Self::raise).
+    /// Appends a key. Returns the number with which it can be [raised](Self::raise).
     pub(super) fn push(&mut self, place: Place, priority: i32) -> u32 {
         let node =
             self.nodes.insert(Node { place, priority, level: Links::NONE, age: Links::NONE });
@@ -85,8 +87,8 @@ impl Line {
         node
     }
 
-    /// Moves a key to the tail of a priority, unless it was just taken: then its number is free,
-    /// or another's.
+    /// Moves a key to the tail of another priority. Does nothing if the key was just taken: then
+    /// its number is free or belongs to another key.
     pub(super) fn raise(&mut self, node: u32, place: Place, priority: i32) {
         if self.nodes.get_mut(node).is_none_or(|found| found.place != place) {
             return;
@@ -110,7 +112,7 @@ impl Line {
         Next::Key(self.nodes.remove(node).place)
     }
 
-    /// A key is processed no more. It may be pushed again in the same breath.
+    /// Ends a processing. The caller may push the key again under the same lock.
     pub(super) fn processed(&mut self) {
         self.processing -= 1;
     }
@@ -139,7 +141,7 @@ impl Line {
         self.phase = phase;
     }
 
-    /// Whether somebody who waits for the end of all work has to go on waiting.
+    /// Returns whether a drain must still wait.
     pub(super) fn is_draining(&self) -> bool {
         self.phase == Phase::Draining && (self.processing > 0 || self.len() > 0)
     }

@@ -1,4 +1,4 @@
-//! What the queue tells of itself, under client-go's names.
+//! The metrics of a work queue, under client-go's names.
 
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ const UNFINISHED: &str = "workqueue_unfinished_work_seconds";
 const LONGEST: &str = "workqueue_longest_running_processor_seconds";
 const RETRIES: &str = "workqueue_retries_total";
 
+/// The metrics of one queue.
 pub(super) struct Metrics {
     depth: Gauge,
     adds: Counter,
@@ -67,7 +68,7 @@ impl Metrics {
         }
     }
 
-    /// A key became dirty.
+    /// Records that a key became dirty.
     pub(super) fn added(&self) {
         self.adds.increment(1);
         self.depth.increment(1.0);
@@ -87,7 +88,7 @@ impl Metrics {
         self.longest.set(longest);
     }
 
-    /// A key was added with a delay, if only of nothing.
+    /// Records an add with a delay, even one of zero.
     pub(super) fn retried(&self) {
         self.retries.increment(1);
     }

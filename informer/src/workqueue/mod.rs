@@ -1,9 +1,9 @@
-//! The work queue: which key to reconcile next (client-go `util/workqueue`, controller-runtime
-//! `priorityqueue`).
+//! The work queue: decides which key is reconciled next (client-go `util/workqueue`,
+//! controller-runtime `priorityqueue`).
 //!
-//! Event handlers [`add`](WorkQueue::add) keys, reconcilers [`get`](WorkQueue::get) them. A key
-//! that is added often before it is taken is taken once; a key that is added while it is being
-//! processed is taken again afterwards; no key is ever processed by two at once.
+//! Event handlers [`add`](WorkQueue::add) keys, and reconcilers [`get`](WorkQueue::get) them. A
+//! key that is added several times before it is taken is taken once. A key that is added while it
+//! is being processed is taken again afterwards. No key is processed by two reconcilers at once.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -29,7 +29,8 @@
 //!
 //! # One key
 //!
-//! A key has an entry while it is dirty, being processed, or waits for a time. Its state is one of
+//! A key has an entry while it is dirty, is being processed, or waits for a time. Its state is one
+//! of
 //!
 //! | state | client-go's sets | `add` | `add_after` | taken | done |
 //! | --- | --- | --- | --- | --- | --- |
@@ -38,48 +39,48 @@
 //! | processing | processing | again | waits | | idle |
 //! | again | dirty, processing | | | | queued, at the tail |
 //!
-//! and beside it an idle or processing key may wait, once, for the earliest time it was asked for;
-//! when that has come it counts as added. An add while it waits ends the waiting, and an
-//! `add_after` of a key that is dirty already says nothing new: what is asked for is one
-//! processing, not before the earliest of the times (as in controller-runtime; client-go's would
-//! come again at the later time, too).
+//! In addition, an idle or processing key may wait for a time: once, for the earliest time that
+//! was requested. At that time it is added. An add during the wait ends the wait. An `add_after`
+//! of a key that is already dirty changes nothing: the request is for one processing, not before
+//! the earliest of the times. This is controller-runtime's behaviour; in client-go the key would
+//! be processed again at the later time.
 //!
 //! # Failures
 //!
-//! A rate-limited add of a key is a failure once for each time that the key is taken, and once
-//! before it is taken at all. Only then is the rate limiter asked how long the key backs off. A
-//! rate-limited add of a key that is queued, or was rate-limited since it was last taken, at most
-//! raises its priority, or shortens the wait if it has an `after` of its own. `forget` makes the
-//! next one a failure again. Two threads that add a key rate-limited at the same moment may both
-//! count.
+//! A rate-limited add of a key counts as a failure once for each time that the key is taken, and
+//! once before it is taken for the first time. Only then is the rate limiter asked how long the
+//! key backs off. A rate-limited add of a key that is queued, or was rate-limited since it was
+//! last taken, can only raise its priority, or shorten the wait if it has an `after` of its own.
+//! After `forget` the next one counts as a failure again. If two threads add a key rate-limited at
+//! the same moment, both may count.
 //!
-//! # Priorities, and how long a low one may wait
+//! # Priorities and fairness
 //!
-//! The highest priority goes first; among equals, who was queued first. A dirty or waiting key
-//! that is added again with a higher priority is raised, to the tail of its new equals; a lower
-//! one changes nothing. A processing starts afresh: what is added during it has the priority it is
-//! added with.
+//! The key of the highest priority goes first; among equals, the key that was queued first. A
+//! dirty or waiting key that is added again with a higher priority is raised to it, at the tail of
+//! the keys of that priority; a lower priority changes nothing. Each processing starts anew: a key
+//! that is added during it gets the priority of that add.
 //!
-//! **Of eight keys taken in a row, at least one is the key that had been queued longest**,
-//! whatever its priority. So a key that is queued while `n` others are is among the next
-//! `8 (n + 1)` that are taken, however many of higher priority come after it. A key that is raised
-//! keeps its age.
+//! **Of eight keys taken in a row, at least one is the key that has been queued longest**,
+//! whatever its priority. So a key that is queued while `n` others are queued is among the next `8
+//! (n + 1)` keys that are taken, however many keys of higher priority are added after it. A raised
+//! key keeps its age.
 //!
 //! # Locks
 //!
-//! Entries are in 64 shards by hash, each with a mutex: an add of a key that is dirty already, the
-//! most frequent by far when there is much to do, touches nothing else unless it raises the key.
-//! The order of keys is behind one mutex, held for a few list operations when a key is queued,
-//! taken and done; times that keys wait for are behind another. A shard's lock may be held while
-//! one of these two is taken, never the reverse, and never both. The limiters that count failures
-//! have shards of their own, whose locks are held with no other. Under a shard's lock the only
-//! foreign code is the key's `Eq` and `Clone`, which therefore must not call the queue or the
-//! limiter; a key's `Hash` and drop, wakers, metrics and rate limiters are called with no lock
-//! held.
+//! Entries are in 64 shards by hash, each with a mutex. An add of a key that is already dirty, by
+//! far the most frequent operation under load, locks only the shard, unless it raises the key. The
+//! order of keys is behind one mutex, held for a few list operations when a key is queued, taken
+//! and done. The times that keys wait for are behind another. A shard's lock may be held while one
+//! of these two is acquired, never the reverse, and the two are never held together. The limiters
+//! that count failures have shards of their own, whose locks are never held together with another.
+//! While a shard is locked, the only user code called is the key's `Eq` and `Clone`, which
+//! therefore must not call the queue or the limiter. A key's `Hash` and `Drop`, wakers, metrics
+//! recorders and rate limiters are called with no lock held.
 //!
-//! What a waker, a metrics recorder, or the queue's own copy of a key when it is dropped panics
-//! with goes no further. A getter whose waker panicked counts as woken; dropped, it hands that on
-//! to the next.
+//! Panics of a waker, of a metrics recorder, or of the destructor of the queue's own copy of a key
+//! are caught. A getter whose waker panicked counts as woken; if it is dropped, its wake-up passes
+//! to the next getter.
 //!
 //! # Cost
 //!
@@ -93,10 +94,10 @@
 //! | len | O(1) |
 //! | `shut_down` | O(w) |
 //!
-//! An entry takes 88 bytes with a key of 24 (a `String`, whose text comes on top), and about 8 in
-//! the shard's table; 32 more while it is queued, about 50 more while it waits. A key that is
-//! neither dirty nor processed nor waiting takes nothing. The key is stored once, and cloned for
-//! each get. Room that was needed once is kept for the next keys until the queue is dropped.
+//! An entry takes 88 bytes with a key of 24 bytes (a `String`, plus its text), and about 8 bytes
+//! in the shard's table; 32 more while it is queued, and about 50 more while it waits. A key that
+//! is neither dirty nor processing nor waiting takes nothing. The key is stored once, and cloned
+//! for each get. Allocated memory is kept for later keys until the queue is dropped.
 
 mod builder;
 mod delays;
@@ -126,7 +127,7 @@ pub use limiter::{
 pub use options::AddOptions;
 pub use queue::WorkQueue;
 
-/// What a key must be able to do. Everything that can has it.
+/// The requirements of a key, implemented for all types that meet them.
 ///
 /// A key should be cheap to clone: a number, an `Arc<str>`, a short `String`.
 pub trait Key: Clone + Eq + Hash + Send + Sync + 'static {}

@@ -1,4 +1,4 @@
-//! How a key is added.
+//! The options of an add.
 
 use std::time::Duration;
 
@@ -20,27 +20,26 @@ pub struct AddOptions {
 }
 
 impl AddOptions {
-    /// Priority 0, at once.
+    /// Creates the default options: priority 0, at once.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The higher, the sooner.
+    /// Sets the priority. Keys of a higher priority are taken first. Default: 0.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Not before so much time has passed.
+    /// Sets the least time until the key is queued. Default: none.
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
         self
     }
 
-    /// Not before the rate limiter's delay has passed, if this
-    /// [is a failure](super::WorkQueue::add_rate_limited). With [`after`](Self::after) the
-    /// shorter of the two counts, also that of a back-off that has begun; an `after` of zero is
-    /// as good as none.
+    /// Delays the key by the rate limiter's delay, if the add [counts as a
+    /// failure](super::WorkQueue::add_rate_limited). With [`after`](Self::after) the shorter of
+    /// the two delays applies, also if the key already backs off; an `after` of zero is ignored.
     pub fn rate_limited(mut self) -> Self {
         self.rate_limited = true;
         self

@@ -1,4 +1,4 @@
-//! The queue as its users see it.
+//! The public type of the work queue.
 
 use std::fmt;
 use std::future::Future;
@@ -16,53 +16,54 @@ use super::options::AddOptions;
 use super::shared::{Shared, Taken};
 use crate::sleep::sleep_until_some;
 
-/// A queue of keys to be processed, each by one at a time (client-go `TypedRateLimitingInterface`,
-/// controller-runtime `PriorityQueue`). What it does with a key, how long a key may wait, and what
-/// everything costs is said in the docs of the [module](super).
+/// A queue of keys, each processed by one reconciler at a time (client-go
+/// `TypedRateLimitingInterface`, controller-runtime `PriorityQueue`). The docs of the
+/// [module](super) describe the states of a key, the order of keys, and costs.
 ///
-/// Every method takes `&self`, from any thread: share it by reference or `Arc`. Adds never block;
-/// the queue is bounded by the number of different keys. Dropped without
-/// [`shut_down`](Self::shut_down), it takes its task with it.
+/// All methods take `&self` and can be called from any thread: share the queue by reference or
+/// `Arc`. Adds never block; the length is bounded by the number of different keys. If it is
+/// dropped without [`shut_down`](Self::shut_down), its task ends, too.
 pub struct WorkQueue<K: Key> {
     pub(super) shared: Arc<Shared<K>>,
     pub(super) _keeper: Keeper,
 }
 
 impl<K: Key> WorkQueue<K> {
-    /// Begins a queue: with the default limiter and, having no name, without metrics.
+    /// Returns a builder. By default the queue has the default rate limiter, no name and no
+    /// metrics.
     pub fn builder() -> Builder<K> {
         Builder::new()
     }
 
-    /// Asks for a key to be processed, with priority 0 (client-go `Add`). A shut down queue
-    /// ignores it.
+    /// Requests that a key is processed, with priority 0 (client-go `Add`). After a shutdown it is
+    /// ignored.
     pub fn add(&self, key: K) {
         self.add_with(key, AddOptions::new());
     }
 
-    /// The same, not before `delay` has passed (client-go `AddAfter`). A key waits once, for the
-    /// earliest time that it was asked for; [`add`](Self::add) makes an end of the waiting.
+    /// Requests that a key is processed, not before `delay` has passed (client-go `AddAfter`). A
+    /// key has one wait, for the earliest time that was requested; [`add`](Self::add) ends the
+    /// wait.
     ///
-    /// Delays are kept to the millisecond, rounded up; one of more than 30 years is one of 30
-    /// years.
+    /// Delays are rounded up to milliseconds. A delay of more than 30 years counts as 30 years.
     pub fn add_after(&self, key: K, delay: Duration) {
         self.add_with(key, AddOptions::new().after(delay));
     }
 
-    /// Asks for a key that failed to be processed again, when the rate limiter's delay has passed
-    /// (client-go `AddRateLimited`). Call it before the item is done.
+    /// Requests that a failed key is processed again, after the rate limiter's delay (client-go
+    /// `AddRateLimited`). Call it before the item is done.
     ///
     /// Only failures count: at most one for each time that the key is taken. The rate limiter is
-    /// not asked about a key that is queued, or that backs off already because of an earlier
-    /// call; such a call changes nothing (client-go asks each time, so that additions during the
-    /// back-off lengthen the next one: kubernetes#132805, controller-runtime#1594). A key that
-    /// waits for a delay of [`add_after`](Self::add_after) is another matter: the failure counts,
-    /// and the sooner of the two times applies.
+    /// not asked about a key that is queued, or that already backs off because of an earlier call;
+    /// such a call changes nothing. (client-go asks each time, so adds during the back-off
+    /// lengthen the next one: kubernetes#132805, controller-runtime#1594.) If the key waits for a
+    /// delay of [`add_after`](Self::add_after), the failure does count, and the earlier of the two
+    /// times applies.
     pub fn add_rate_limited(&self, key: K) {
         self.add_with(key, AddOptions::new().rate_limited());
     }
 
-    /// Asks for a key to be processed, with a priority, after a time, rate-limited
+    /// Requests that a key is processed, with options for priority, delay and rate limit
     /// (controller-runtime `AddWithOpts`).
     ///
     /// ```
@@ -88,20 +89,20 @@ impl<K: Key> WorkQueue<K> {
         self.shared.add(key, options);
     }
 
-    /// Takes the next key; waits while there is none. `None`: the queue is shut down and empty
-    /// (client-go `Get`).
+    /// Takes the next key, and waits while there is none. Returns `None` when the queue is shut
+    /// down and empty (client-go `Get`).
     ///
-    /// A key that is added while it is processed comes back after that also in a queue that is
-    /// shut down: whoever processes goes on getting until `None`.
+    /// A key that is added while it is processed is queued again afterwards, even after a
+    /// shutdown. So a reconciler must call `get` until it returns `None`.
     ///
     /// Dropping the future loses neither a key nor a wake-up.
     pub async fn get(&self) -> Option<Item<K>> {
-        // Who always finds a key never sleeps, and would keep other tasks from their turn.
+        // A caller that always finds a key never waits, and would starve other tasks.
         consume_budget().await;
         sleep_until_some(&self.shared.ready, || self.look()).await
     }
 
-    /// What `get` ends with, if it may end.
+    /// Returns the result of `get`, or `None` if it must wait.
     #[allow(clippy::option_option)] // Not yet; shut down; a key.
     fn look(&self) -> Option<Option<Item<K>>> {
         match self.shared.take() {
@@ -117,12 +118,12 @@ impl<K: Key> WorkQueue<K> {
         self.look().flatten()
     }
 
-    /// Forgets the failures of a key that was processed well, or is given up (client-go
+    /// Forgets the failures of a key that was processed successfully or is given up (client-go
     /// `Forget`).
     ///
-    /// A back-off that has begun goes on, but the next
-    /// [`add_rate_limited`](Self::add_rate_limited) asks the rate limiter anew, and the sooner of
-    /// the two times applies.
+    /// A back-off that has begun continues, but the next
+    /// [`add_rate_limited`](Self::add_rate_limited) asks the rate limiter again, and the earlier
+    /// of the two times applies.
     pub fn forget(&self, key: &K) {
         self.shared.forget(key);
     }
@@ -134,31 +135,31 @@ impl<K: Key> WorkQueue<K> {
         self.shared.limiter.num_requeues(key)
     }
 
-    /// How many keys can be taken now (client-go `Len`): not those that are processed or wait for
-    /// a time.
+    /// Returns how many keys can be taken now (client-go `Len`), without keys that are being
+    /// processed or wait for a time.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.len()
     }
 
-    /// Whether no key can be taken now.
+    /// Returns whether no key can be taken now.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Ends the queue (client-go `ShutDown`): adds are ignored, waiting keys forgotten. Everyone
-    /// in [`get`](Self::get) is woken, gets what is left, and then `None`. Ends the waiting for a
-    /// drain, too.
+    /// Shuts the queue down (client-go `ShutDown`): later adds are ignored, and waiting keys are
+    /// forgotten. All callers of [`get`](Self::get) are woken; they get the keys that are left,
+    /// and then `None`. It also ends the wait of a drain.
     pub fn shut_down(&self) {
         self.shared.end_with(Phase::ShutDown);
     }
 
-    /// Ends the queue at once, as [`shut_down`](Self::shut_down) does; the future ends when
-    /// everything has been processed: what is queued, what is being processed, and what was added
-    /// meanwhile of the latter (client-go `ShutDownWithDrain`). It needs somebody who goes on
-    /// getting (client-go's returns at once when nothing is being processed, whatever is queued);
-    /// a later `shut_down` ends it in any case.
+    /// Shuts the queue down at once, like [`shut_down`](Self::shut_down). The returned future
+    /// waits until all keys have been processed: queued keys, keys in processing, and those of the
+    /// latter that are added again (client-go `ShutDownWithDrain`). This requires a caller that
+    /// continues to get keys. (client-go's returns at once if no key is in processing, even if
+    /// keys are queued.) A later `shut_down` ends the wait.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -184,7 +185,8 @@ impl<K: Key> WorkQueue<K> {
         sleep_until_some(&self.shared.drained, || (!self.shared.is_draining()).then_some(()))
     }
 
-    /// Whether it was shut down, one way or the other (client-go `ShuttingDown`).
+    /// Returns whether the queue was shut down, with or without a drain (client-go
+    /// `ShuttingDown`).
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.shared.is_shutting_down()

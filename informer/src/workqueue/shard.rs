@@ -1,4 +1,4 @@
-//! The keys of one shard: which of them have an entry, and where it is.
+//! The entries of one shard, and a table that finds them by key.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,21 @@ use super::delays::Delay;
 use super::entry::{Added, Ended, Entry, Schedule};
 use crate::slab::Slab;
 
-/// Where a key's entry is, for as long as it has one.
+/// The position of a key's entry, fixed while the entry exists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) shard: u8,
     pub(super) slot: u32,
 }
 
+/// The entries of one shard.
 pub(super) struct Shard<K> {
     /// Slots by hash of their key.
     table: HashTable<u32>,
     entries: Slab<Entry<K>>,
     /// When each processing began, for metrics.
     started: BTreeMap<u32, Instant>,
-    /// Nothing is added any more.
+    /// Whether adds are ignored.
     closed: bool,
 }
 
@@ -42,7 +43,7 @@ impl<K: Eq> Shard<K> {
         self.table.find(hash, |&slot| self.entries[slot].key == *key).copied()
     }
 
-    /// Makes an entry for a key that has none. Its hash is kept, so that no key is hashed again
+    /// Creates the entry of a key that has none. The hash is kept, so that no key is hashed again
     /// when the table grows.
     pub(super) fn insert(&mut self, hash: u64, key: K) -> u32 {
         let slot = self.entries.insert(Entry::new(key, hash));
@@ -56,7 +57,7 @@ impl<K> Shard<K> {
         &mut self.entries[slot]
     }
 
-    /// As [`Entry::due`], of an entry that may be gone since.
+    /// Calls [`Entry::due`] for an entry that may have been removed.
     pub(super) fn due(
         &mut self,
         place: Place,
@@ -70,7 +71,7 @@ impl<K> Shard<K> {
         }
     }
 
-    /// The key, its priority, and since when it was dirty.
+    /// Starts a processing. Returns the key, its priority, and when it became dirty.
     pub(super) fn take(&mut self, slot: u32, now: Option<Instant>) -> (K, i32, Option<Instant>)
     where
         K: Clone,
@@ -78,12 +79,12 @@ impl<K> Shard<K> {
         self.started.extend(now.map(|now| (slot, now)));
         let entry = &mut self.entries[slot];
         let (priority, since) = entry.take();
-        // Last: should it panic, the key is processed by who panics.
+        // Last: if `clone` panics, the key counts as processing, and the caller's claim ends that.
         (entry.key.clone(), priority, since)
     }
 
-    /// Ends a processing: also when it began, and the key if its entry is gone with it, to be
-    /// dropped outside.
+    /// Ends a processing. Also returns when it began, and the key if its entry was removed; the
+    /// caller drops it after unlocking.
     pub(super) fn end(
         &mut self,
         place: Place,
@@ -103,7 +104,7 @@ impl<K> Shard<K> {
         key
     }
 
-    /// When each processing began.
+    /// Returns when each processing began.
     pub(super) fn started(&self) -> impl Iterator<Item = Instant> {
         self.started.values().copied()
     }
@@ -112,8 +113,7 @@ impl<K> Shard<K> {
         self.closed
     }
 
-    /// Refuses what is added from now on, and lets no time come any more: entries that wait stay
-    /// as they are.
+    /// Ignores adds and due times from now on. Waiting entries stay as they are.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }

@@ -1,18 +1,19 @@
-//! One value behind many locks, chosen by a key's hash, so that threads with different keys seldom
-//! meet.
+//! A value for each of many locks, chosen by a key's hash, so that threads with different keys
+//! rarely contend.
 
 use std::hash::{BuildHasher, Hash};
 
 use deltafifo::locks::{Mutex, MutexGuard};
 use foldhash::fast::RandomState;
 
-/// How many, at most 256. Two of eight threads want the same one of 64 now and then, not often.
+/// The number of shards, at most 256. With 64, eight threads rarely need the same one.
 const SHARDS: u8 = 64;
 
-/// A cache line of its own: neighbours do not take it from each other.
+/// A shard with a cache line of its own, to avoid false sharing.
 #[repr(align(64))]
 struct Padded<T>(Mutex<T>);
 
+/// Values of type `T` behind [`SHARDS`] locks.
 pub(super) struct Sharded<T> {
     shards: Box<[Padded<T>]>,
     hasher: RandomState,
@@ -30,8 +31,8 @@ impl<T: Default> Sharded<T> {
         self.hasher.hash_one(key)
     }
 
-    /// The number of the shard for a hash: of bits that a hash table uses neither for the bucket
-    /// nor for its tag.
+    /// Returns the shard number for a hash, from bits that a hash table uses neither for the
+    /// bucket nor for its tag.
     pub(super) fn number_of(hash: u64) -> u8 {
         hash.to_le_bytes()[6] % SHARDS
     }
@@ -40,7 +41,7 @@ impl<T: Default> Sharded<T> {
         self.shards[usize::from(number)].0.lock()
     }
 
-    /// All of them, locked one after another as the iterator goes.
+    /// Locks the shards one after another, as the iterator advances.
     pub(super) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         self.shards.iter().map(|shard| shard.0.lock())
     }

@@ -1,5 +1,5 @@
-//! What the queue, its items and its keeper have in common: each operation on a key, from the hash
-//! to the wake-up.
+//! The state that a queue shares with its items and its keeper, and the operations on it: each
+//! from the hash of a key to the wake-up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,24 +21,24 @@ use super::sharded::Sharded;
 use crate::strangers::unharmed;
 use crate::time::FAR;
 
-/// So many keys whose time has come are queued before other tasks have a turn.
+/// How many due keys are queued before other tasks get a turn.
 const PIECE: usize = 256;
 
+/// The state of a queue.
 pub(super) struct Shared<K> {
     pub(super) shards: Sharded<Shard<K>>,
     schedule: Schedule,
-    /// Where those sleep who want a key. Waking runs no stranger's code that could panic, see
-    /// `sleep.rs`.
+    /// Wakes getters. It calls no user code that can panic, see `sleep.rs`.
     pub(super) ready: Notify,
-    /// Where the keeper sleeps, whose waker is tokio's.
+    /// Wakes the keeper, whose waker is tokio's.
     pub(super) keeper: Notify,
-    /// Where those sleep who wait for the end of all work.
+    /// Wakes drains.
     pub(super) drained: Notify,
     pub(super) limiter: Box<dyn RateLimiter<K>>,
     metrics: Option<Metrics>,
 }
 
-/// What a look for a key brought.
+/// The result of taking a key.
 pub(super) enum Taken<K: Key> {
     Item(Item<K>),
     Empty,
@@ -61,11 +61,12 @@ impl<K: Key> Shared<K> {
         }
     }
 
-    /// Asks for a key. The rate limiter is asked only if that is a failure; a key that is queued,
-    /// or backs off already, keeps the time that it has.
+    /// Adds a key. The rate limiter is asked only if the add counts as a failure; a key that is
+    /// queued or already backs off keeps its time.
     pub(super) fn add(&self, key: K, options: AddOptions) {
         let AddOptions { priority, after, rate_limited } = options;
-        // No delay asks for nothing beside a limit: else it would lift it.
+        // A delay of zero with a rate limit counts as no delay. Otherwise it would cancel the
+        // limit.
         let mut delay = after.filter(|after| !rate_limited || !after.is_zero());
         let since = self.stamp();
         let hash = self.shards.hash(&key);
@@ -74,7 +75,7 @@ impl<K: Key> Shared<K> {
         let mut found = shard.find(hash, &key);
         let fails = rate_limited && !found.is_some_and(|slot| shard.entry(slot).is_limited());
         if fails && !shard.is_closed() {
-            // The limiter is user code, which runs with nothing locked.
+            // The limiter is user code, so call it with no lock held.
             drop(shard);
             let limit = self.limiter.when(&key);
             delay = Some(delay.map_or(limit, |after| after.min(limit)));
@@ -107,10 +108,11 @@ impl<K: Key> Shared<K> {
         self.tell_of(added);
     }
 
-    /// Forgets the failures of a key: its next failure is its first one, also if it backs off
-    /// now.
+    /// Forgets the failures of a key: its next failure counts as its first, even while it backs
+    /// off.
     pub(super) fn forget(&self, key: &K) {
-        // First: else an add in between could begin a long back-off that no later add shortens.
+        // First: otherwise an add in between could start a long back-off that no later add
+        // shortens.
         self.limiter.forget(key);
         let hash = self.shards.hash(key);
         let mut shard = self.shards.lock(Sharded::<Shard<K>>::number_of(hash));
@@ -127,8 +129,8 @@ impl<K: Key> Shared<K> {
             Next::Empty => return Taken::Empty,
             Next::ShutDown => return Taken::ShutDown,
         };
-        // Between the line and the shard the key counts as queued: an add is right to leave it at
-        // that, since who takes it has yet to begin.
+        // Between the locks of the line and of the shard the key still counts as queued. An add in
+        // between changes nothing, which is correct: the processing has not begun.
         let claim = Claim::new(Arc::clone(self), place);
         let now = self.stamp();
         let (key, priority, since) = self.shards.lock(place.shard).take(place.slot, now);
@@ -147,12 +149,12 @@ impl<K: Key> Shared<K> {
         if ended.drained {
             self.drained.notify_waiters();
         }
-        // Last: a stranger's drop may take its time. Unharmed: this may be a drop in a thread that
-        // unwinds.
+        // Last, because user code may take long. Its panic is ignored because this may run in a
+        // drop during unwinding.
         unharmed(|| drop(key));
     }
 
-    /// Queues keys whose time has come; whether there may be more of them.
+    /// Queues keys whose time has come. Returns whether there may be more of them.
     pub(super) fn queue_due(&self, now: Instant) -> bool {
         let due = self.schedule.delays.lock().due(now, PIECE);
         let since = self.stamp();
@@ -163,7 +165,7 @@ impl<K: Key> Shared<K> {
         due.len() == PIECE
     }
 
-    /// The earliest time that a key waits for.
+    /// Returns the earliest time that a key waits for.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.schedule.delays.lock().next()
     }
@@ -176,9 +178,9 @@ impl<K: Key> Shared<K> {
         self.schedule.line.lock().phase() != Phase::Open
     }
 
-    /// Refuses every add that begins after this, and lets who finds nothing to take know that it
-    /// stays so. First the shards, then the line: whoever finds the line ended and empty has
-    /// missed no add.
+    /// Ends the queue in the given phase. Adds that begin after this are ignored, and getters that
+    /// find no key learn that none will come. The shards are closed before the line, so a getter
+    /// that finds the line ended and empty has missed no add.
     pub(super) fn end_with(&self, phase: Phase) {
         self.shards.each().for_each(|mut shard| shard.close());
         self.schedule.delays.lock().clear();
@@ -196,7 +198,7 @@ impl<K: Key> Shared<K> {
         self.metrics.is_some()
     }
 
-    /// Tells how long keys have been processed that are not done.
+    /// Records how long unfinished keys have been in processing.
     pub(super) fn tell_of_unfinished(&self, now: Instant) {
         let (mut total, mut longest) = (Duration::ZERO, Duration::ZERO);
         for shard in self.shards.each() {
@@ -209,7 +211,7 @@ impl<K: Key> Shared<K> {
         self.tell(|metrics| metrics.unfinished(total, longest));
     }
 
-    /// The time, if somebody measures.
+    /// Returns the current time if there are metrics.
     fn stamp(&self) -> Option<Instant> {
         self.has_metrics().then(Instant::now)
     }

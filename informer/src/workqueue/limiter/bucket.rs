@@ -1,4 +1,4 @@
-//! So many at once, then one each so often, for all keys together.
+//! A limit for all keys together: a burst, then one key per interval.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use tokio::time::Instant;
 
 use super::RateLimiter;
 
-/// A token bucket for all keys (client-go `TypedBucketRateLimiter`): who finds it empty has a
-/// token reserved, and waits for it. Failures are not counted.
+/// A token bucket for all keys (client-go `TypedBucketRateLimiter`). A key that finds it empty
+/// reserves the next token and waits for it. Failures are not counted.
 pub struct BucketRateLimiter {
-    /// What is missing in the bucket, as the time when it is full again.
+    /// The tokens missing in the bucket, as the time when it is full again.
     full_at: Mutex<Instant>,
     every: Duration,
     burst: Duration,
 }
 
 impl BucketRateLimiter {
-    /// A bucket of `burst` tokens, full, that gets one `every` so often: ten a second are one
-    /// every 100 ms. One of 0 tokens makes each wait its turn.
+    /// Creates a full bucket of `burst` tokens that gets a token in each interval `every`: 100 ms
+    /// for ten tokens a second. With a burst of 0 every key waits.
     #[must_use]
     pub fn new(every: Duration, burst: u32) -> Self {
         Self { full_at: Mutex::new(Instant::now()), every, burst: every.saturating_mul(burst) }
@@ -30,7 +30,7 @@ impl<K> RateLimiter<K> for BucketRateLimiter {
         let now = Instant::now();
         let mut full_at = self.full_at.lock();
         let missing = full_at.saturating_duration_since(now).saturating_add(self.every);
-        // Past the end of all time nothing can be reserved.
+        // A time that the clock cannot represent is not reserved.
         *full_at = now.checked_add(missing).unwrap_or(*full_at);
         missing.saturating_sub(self.burst)
     }

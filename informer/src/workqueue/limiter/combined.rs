@@ -1,15 +1,15 @@
-//! Limiters made of others.
+//! Rate limiters that combine or wrap others.
 
 use std::time::Duration;
 
 use super::RateLimiter;
 
-/// The longest delay of several limiters, each of which is asked (client-go
+/// A limiter that asks several limiters and returns the longest delay (client-go
 /// `TypedMaxOfRateLimiter`).
 pub struct MaxOfRateLimiter<K>(Vec<Box<dyn RateLimiter<K>>>);
 
 impl<K> MaxOfRateLimiter<K> {
-    /// Of none at all, no delay.
+    /// Creates the limiter. Without limiters there is no delay.
     #[must_use]
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self(limiters)
@@ -30,15 +30,14 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// Another limiter's delay, but never more than a maximum (client-go
-/// `TypedWithMaxWaitRateLimiter`).
+/// A limiter that caps the delay of another (client-go `TypedWithMaxWaitRateLimiter`).
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,
     max: Duration,
 }
 
 impl<L> WithMaxWaitRateLimiter<L> {
-    /// What `limiter` says, at most `max`.
+    /// Creates a limiter with the delays of `limiter`, but at most `max`.
     #[must_use]
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }
@@ -59,15 +58,16 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for WithMaxWaitRateLimiter<L> {
     }
 }
 
-/// Another limiter's delay and a random part of it more, so that keys that failed together do not
-/// come back together (as client-go's `wait.Jitter`).
+/// A limiter that lengthens the delay of another by a random part, so that keys that failed
+/// together are not retried together (as client-go's `wait.Jitter`).
 pub struct JitteredRateLimiter<L> {
     limiter: L,
     percent: u32,
 }
 
 impl<L> JitteredRateLimiter<L> {
-    /// What `limiter` says, and up to `percent` of it on top, each amount as likely as any other.
+    /// Creates a limiter with the delays of `limiter`, lengthened by up to `percent` percent,
+    /// uniformly distributed.
     #[must_use]
     pub fn new(limiter: L, percent: u32) -> Self {
         Self { limiter, percent }
@@ -78,7 +78,7 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for JitteredRateLimiter<L> {
     fn when(&self, key: &K) -> Duration {
         let delay = self.limiter.when(key);
         let most = (delay / 100).saturating_mul(self.percent);
-        // More than 584 years are not worth the precision.
+        // At 584 years precision does not matter.
         let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
         delay.saturating_add(Duration::from_nanos(fastrand::u64(0..=most)))
     }

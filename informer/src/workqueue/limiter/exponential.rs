@@ -1,4 +1,4 @@
-//! Each failure doubles the key's delay.
+//! A delay that doubles with each failure.
 
 use std::time::Duration;
 
@@ -6,12 +6,13 @@ use super::super::Key;
 use super::RateLimiter;
 use super::failures::Failures;
 
-/// A nanosecond doubled so often is longer than any `Duration`.
+/// A nanosecond doubled this often exceeds any `Duration`.
 const DOUBLINGS: u32 = 94;
 
-/// A delay per key, doubled with each failure (client-go `TypedItemExponentialFailureRateLimiter`).
+/// A delay per key that doubles with each failure (client-go
+/// `TypedItemExponentialFailureRateLimiter`).
 ///
-/// A key that failed takes room, O(1), until it is forgotten.
+/// A key that failed takes O(1) memory until it is forgotten.
 pub struct ItemExponentialFailureRateLimiter<K> {
     failures: Failures<K>,
     base: Duration,
@@ -19,7 +20,7 @@ pub struct ItemExponentialFailureRateLimiter<K> {
 }
 
 impl<K: Key> ItemExponentialFailureRateLimiter<K> {
-    /// `base` after the first failure, and never more than `max`.
+    /// Creates a limiter with the delay `base` after the first failure, and at most `max`.
     #[must_use]
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { failures: Failures::new(), base, max }

@@ -1,4 +1,5 @@
-//! How often each key failed. Sharded, since a controller forgets a key after each success.
+//! The number of failures of each key. Sharded, since a controller forgets a key after each
+//! success.
 
 use std::hash::Hash;
 
@@ -7,6 +8,7 @@ use hashbrown::hash_table::Entry;
 
 use super::super::sharded::Sharded;
 
+/// The failures of a key.
 struct Failed<K> {
     key: K,
     /// Kept, so that no key is hashed again when the table grows.
@@ -16,6 +18,7 @@ struct Failed<K> {
 
 type Shard<K> = HashTable<Failed<K>>;
 
+/// The failures of all keys.
 pub(super) struct Failures<K>(Sharded<Shard<K>>);
 
 impl<K: Hash + Eq + Clone> Failures<K> {
@@ -23,7 +26,7 @@ impl<K: Hash + Eq + Clone> Failures<K> {
         Self(Sharded::new())
     }
 
-    /// One more; how many there were before.
+    /// Counts a failure. Returns the number of failures before it.
     pub(super) fn count(&self, key: &K) -> u32 {
         let hash = self.0.hash(key);
         let mut shard = self.0.lock(Sharded::<Shard<K>>::number_of(hash));
@@ -52,7 +55,7 @@ impl<K: Hash + Eq + Clone> Failures<K> {
         let mut shard = self.0.lock(Sharded::<Shard<K>>::number_of(hash));
         let forgotten =
             shard.find_entry(hash, |failed| failed.key == *key).ok().map(|entry| entry.remove().0);
-        // A key's drop is a stranger's code: not with the lock held.
+        // A key's drop is user code, so the lock is released first.
         drop(shard);
         drop(forgotten);
     }

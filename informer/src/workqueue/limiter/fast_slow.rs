@@ -1,4 +1,4 @@
-//! A few quick attempts, then slow ones.
+//! A few fast retries, then slow ones.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use super::super::Key;
 use super::RateLimiter;
 use super::failures::Failures;
 
-/// One delay for a key's first failures, another for those after (client-go
+/// A short delay for the first failures of a key, and a long one for later ones (client-go
 /// `TypedItemFastSlowRateLimiter`).
 ///
-/// A key that failed takes room, O(1), until it is forgotten.
+/// A key that failed takes O(1) memory until it is forgotten.
 pub struct ItemFastSlowRateLimiter<K> {
     failures: Failures<K>,
     fast: Duration,
@@ -18,7 +18,8 @@ pub struct ItemFastSlowRateLimiter<K> {
 }
 
 impl<K: Key> ItemFastSlowRateLimiter<K> {
-    /// `fast` for the first `fast_attempts` failures, then `slow`.
+    /// Creates a limiter with the delay `fast` for the first `fast_attempts` failures, then
+    /// `slow`.
     #[must_use]
     pub fn new(fast: Duration, slow: Duration, fast_attempts: u32) -> Self {
         Self { failures: Failures::new(), fast, slow, fast_attempts }

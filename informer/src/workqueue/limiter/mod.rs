@@ -1,4 +1,4 @@
-//! How long a key waits that is added rate-limited: the trait, and client-go's limiters under
+//! Rate limiters, which decide how long a key backs off: the trait, and client-go's limiters under
 //! client-go's names.
 
 mod bucket;
@@ -16,22 +16,22 @@ pub use fast_slow::ItemFastSlowRateLimiter;
 
 use super::Key;
 
-/// Decides how long a key waits (client-go `TypedRateLimiter`). Called with no lock of the queue
-/// held, and by a work queue only for [failures](super::WorkQueue::add_rate_limited).
+/// Decides how long a key backs off (client-go `TypedRateLimiter`). A work queue calls it with no
+/// lock held, and only for [failures](super::WorkQueue::add_rate_limited).
 pub trait RateLimiter<K>: Send + Sync {
-    /// The key failed once more: how long it is to wait.
+    /// Counts a failure of the key, and returns its delay.
     fn when(&self, key: &K) -> Duration;
 
-    /// The key is not tried again because of failures: there were none any more.
+    /// Forgets the failures of the key.
     fn forget(&self, key: &K);
 
-    /// How often the key failed since it was last forgotten.
+    /// Returns how often the key failed since it was last forgotten.
     fn num_requeues(&self, key: &K) -> u32;
 }
 
-/// What client-go gives controllers (`DefaultTypedControllerRateLimiter`): the longer of 5 ms,
-/// doubled with each failure of the key up to 1000 s, and a bucket for all keys of 100 that gets
-/// 10 a second.
+/// Returns client-go's default limiter of controllers (`DefaultTypedControllerRateLimiter`): the
+/// longer delay of two limiters. One starts at 5 ms and doubles with each failure of the key, up
+/// to 1000 s. The other is a bucket of 100 tokens for all keys, which gets 10 a second.
 ///
 /// ```
 /// use deltafifo_informer::workqueue::{RateLimiter, default_controller_rate_limiter};
@@ -54,8 +54,8 @@ pub fn default_controller_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     ])
 }
 
-/// What client-go gives those who want no bucket beside it (`DefaultTypedItemBasedRateLimiter`): 1
-/// ms, doubled with each failure of the key up to 1000 s.
+/// Returns client-go's default limiter without a bucket (`DefaultTypedItemBasedRateLimiter`). The
+/// delay starts at 1 ms and doubles with each failure of the key, up to 1000 s.
 ///
 /// ```
 /// use deltafifo_informer::workqueue::{RateLimiter, default_item_based_rate_limiter};

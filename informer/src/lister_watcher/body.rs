@@ -6,7 +6,7 @@ use futures_util::stream::{BoxStream, Stream, StreamExt};
 use http_body_util::BodyExt;
 use kube::client::Body;
 
-use super::patience::Patience;
+use super::coalesce::Coalescer;
 use super::{EventType, ListStream, Listed, ObjectLimit, RawObject, RequestError, WatchStream};
 use crate::wire::{
     Line, Lines, ListSplitter, Whole, ends_initial_events, parse_line, skipped_line,
@@ -26,14 +26,14 @@ pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Request
 /// Converts the body of a list response into a stream of its parts.
 pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
     flattened(try_stream! {
-        let (mut splitter, mut told, mut patience) = (ListSplitter::new(limit.bytes()), false, Patience::new());
-        while let Some(bytes) = patience.next_bytes(&mut body).await? {
+        let (mut splitter, mut has_meta, mut coalescer) = (ListSplitter::new(limit.bytes()), false, Coalescer::new());
+        while let Some(bytes) = coalescer.next_bytes(&mut body).await? {
             let mut found = Vec::new();
             splitter.push(&bytes, &mut found)?;
             drop(bytes);
-            let meta = if told { None } else { splitter.meta()? };
+            let meta = if has_meta { None } else { splitter.meta()? };
             if let Some(meta) = meta {
-                told = true;
+                has_meta = true;
                 yield Ok(Listed::Meta(meta));
             }
             let mut items = Vec::with_capacity(found.len());
@@ -71,10 +71,10 @@ pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
 /// events come first. The stream ends with the first error.
 pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> WatchStream {
     flattened(try_stream! {
-        let (mut lines, mut patience) = (Lines::new(limit.bytes()), initial.then(Patience::new));
+        let (mut lines, mut coalescer) = (Lines::new(limit.bytes()), initial.then(Coalescer::new));
         let mut met_unknown = false;
-        while let Some(bytes) = match &mut patience {
-            Some(patience) => patience.next_bytes(&mut body).await?,
+        while let Some(bytes) = match &mut coalescer {
+            Some(coalescer) => coalescer.next_bytes(&mut body).await?,
             None => next_bytes(&mut body).await?,
         } {
             let mut found = Vec::new();
@@ -92,10 +92,10 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
                     }
                 };
                 if kind == EventType::Bookmark
-                    && patience.is_some()
+                    && coalescer.is_some()
                     && object.json().is_some_and(|object| ends_initial_events(object).unwrap_or_default())
                 {
-                    patience = None;
+                    coalescer = None;
                 }
                 yield object.into_event(kind);
             }

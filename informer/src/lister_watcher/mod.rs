@@ -7,11 +7,11 @@
 //! * [`Scripted`]: a script of responses, for tests.
 
 mod body;
+mod coalesce;
 mod error;
 mod kube;
 mod limit;
 mod merged;
-mod patience;
 mod query;
 mod scripted;
 mod tokens;

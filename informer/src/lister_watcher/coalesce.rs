@@ -19,16 +19,16 @@ use super::body::next_bytes;
 /// time.
 const PAUSE: Duration = Duration::from_millis(2);
 /// A chunk that takes longer than this to arrive was not buffered: the reader has caught up.
-const AT_ONCE: Duration = Duration::from_micros(50);
+const READY_WITHIN: Duration = Duration::from_micros(50);
 /// The least number of bytes that must follow a pause without another wait. With fewer, pausing is
 /// suspended: the reader waits for another thread, or the server is slow. So pauses never slow a
 /// list that arrives faster than 20 MB/s below that rate.
-const WORTH_IT: usize = 64 << 10;
+const MIN_GAIN: usize = 64 << 10;
 /// Chunks read before the first pause, and after pauses are suspended.
 const UNPAUSED: usize = 64;
 
 /// The state of a reader.
-pub(super) struct Patience {
+pub(super) struct Coalescer {
     has_caught_up: bool,
     /// Bytes read since the last pause.
     since_pause: usize,
@@ -36,9 +36,9 @@ pub(super) struct Patience {
     unpaused: usize,
 }
 
-impl Patience {
+impl Coalescer {
     pub(super) fn new() -> Self {
-        Self { has_caught_up: false, since_pause: WORTH_IT, unpaused: UNPAUSED }
+        Self { has_caught_up: false, since_pause: MIN_GAIN, unpaused: UNPAUSED }
     }
 
     /// Reads the next bytes of a body. `None` at its end. Dropping the future loses nothing.
@@ -47,7 +47,7 @@ impl Patience {
         body: &mut Body,
     ) -> Result<Option<Bytes>, RequestError> {
         if self.has_caught_up && self.unpaused == 0 {
-            if self.since_pause < WORTH_IT {
+            if self.since_pause < MIN_GAIN {
                 self.unpaused = UNPAUSED;
             } else {
                 sleep(PAUSE).await;
@@ -56,7 +56,7 @@ impl Patience {
         }
         let asked = Instant::now();
         let next = next_bytes(body).await;
-        self.has_caught_up = asked.elapsed() > AT_ONCE;
+        self.has_caught_up = asked.elapsed() > READY_WITHIN;
         self.since_pause += next.as_ref().map_or(0, |next| next.as_ref().map_or(0, Bytes::len));
         self.unpaused = self.unpaused.saturating_sub(1);
         next
@@ -79,7 +79,7 @@ mod tests {
     use tokio::time::{Instant, sleep};
     use tower::service_fn;
 
-    use super::{PAUSE, Patience, UNPAUSED};
+    use super::{Coalescer, PAUSE, UNPAUSED};
 
     const FRAMES: usize = 10 * UNPAUSED;
 
@@ -96,8 +96,8 @@ mod tests {
         let answer =
             Client::new(service_fn(answer), "default").send(request).await.expect("a response");
         let mut body = answer.into_body();
-        let (mut patience, began, mut read) = (Patience::new(), Instant::now(), 0);
-        while let Some(bytes) = patience.next_bytes(&mut body).await.expect("the body is complete")
+        let (mut coalescer, began, mut read) = (Coalescer::new(), Instant::now(), 0);
+        while let Some(bytes) = coalescer.next_bytes(&mut body).await.expect("the body is complete")
         {
             assert_eq!(bytes.len(), read, "in order, and nothing is lost");
             read += 1;

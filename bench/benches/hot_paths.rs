@@ -24,8 +24,8 @@ use deltafifo_bench::names::EngineName;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const KNOWN: usize = 100_000;
-/// Single operations are measured in rounds of so many, since one is shorter than a look at the
-/// clock.
+/// Number of operations in a round. Single operations are measured in rounds, because one is
+/// shorter than a reading of the clock.
 const ROUND: usize = 1_000;
 
 type DeltaFifo = DeltaFifoEngine<Object, ObjectAccess, false>;
@@ -36,8 +36,8 @@ fn objects() -> Vec<Arc<Object>> {
     build(&Generated { objects: KNOWN }, &Plan::same(KNOWN))
 }
 
-/// Time of `rounds` rounds of `work`. What is before, what is after, and the release of what it
-/// returns are outside the clock.
+/// Measures `rounds` rounds of `work`. The calls of `before` and `after`, and the drop of what
+/// `work` returns, are not measured.
 fn timed<S, R>(
     rounds: u64,
     mut before: impl FnMut(u64) -> S,
@@ -55,7 +55,7 @@ fn timed<S, R>(
     total
 }
 
-/// The updates of a round: other keys in every round, spread over the table.
+/// Returns the updates of a round: each round has other keys, spread over the table.
 fn updates(objects: &[Arc<Object>], round: u64) -> Vec<Arc<Object>> {
     let first = usize::try_from(round).unwrap_or(0) * ROUND;
     (first..first + ROUND).map(|at| objects[at * 7919 % KNOWN].clone()).collect()
@@ -96,8 +96,8 @@ fn pop<E: QueueEngine<Object>>(bencher: &mut Bencher<'_>, engine: &E) {
     });
 }
 
-/// On as many threads as the engine likes. Both lists outlive the clock, so that no engine pays
-/// for freeing objects.
+/// Relists on as many threads as the engine wants. Both lists outlive the measured time, so that no
+/// engine pays for freeing objects.
 fn relist<E: ListEngine<Object, List = Vec<Arc<Object>>>>(bencher: &mut Bencher<'_>, engine: &E) {
     let mut known = objects();
     engine.replace(known.clone(), "1");
@@ -120,7 +120,7 @@ fn relist<E: ListEngine<Object, List = Vec<Arc<Object>>>>(bencher: &mut Bencher<
 /// One measurement, in the form it has for an engine.
 type Measure<E> = fn(&mut Bencher<'_>, &E);
 
-/// The same measurement over every engine with a queue.
+/// Runs one measurement over every engine with a queue.
 fn compare(
     group: &mut BenchmarkGroup<'_, WallTime>,
     deltafifo: Measure<DeltaFifo>,
@@ -132,7 +132,7 @@ fn compare(
     measure(group, EngineName::DashMap.name(), &DashMap::new(ObjectAccess), dashmap);
 }
 
-/// With the engine's store filled.
+/// Fills the store of an engine, and measures.
 fn measure<E: ListEngine<Object, List = Vec<Arc<Object>>>>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,

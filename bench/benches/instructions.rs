@@ -1,11 +1,10 @@
-//! How many instructions the hot paths take, counted by callgrind: time does not repeat on a
-//! shared machine, instructions do. `ci/instructions.sh` compares them with
+//! Counts the instructions of the hot paths with callgrind. On a shared machine, times cannot be
+//! repeated, and instructions can. `ci/instructions.sh` compares the counts with
 //! `bench/instructions.txt`.
 //!
-//! Each count is that of 10,000 operations, one for every object of a fused store. The seed of the
-//! hash is another in every run, and with it which keys share a bucket; over so many keys that
-//! cancels out. What the operations need is made before, and what they leave behind is released
-//! after what is counted.
+//! Each count is that of 10,000 operations, one for every object of a fused store. The hash has a
+//! different seed in every run, so different keys share a bucket; over 10,000 keys this has no
+//! effect on the sum. The inputs are created before, and dropped after, the counted part.
 #![expect(missing_docs, reason = "the macros make items without")]
 
 use std::sync::Arc;
@@ -19,15 +18,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const KNOWN: usize = 10_000;
 
-/// A queue over a store that knows all objects. They are kept, so that replacing them in the store
-/// frees nothing.
+/// A queue over a store that knows all objects. `known` keeps them alive, so that replacing them in
+/// the store does not free them.
 struct Filled {
     fifo: DeltaFifo<Object, ObjectAccess>,
     known: Vec<Arc<Object>>,
 }
 
-/// Every object once, freshly made; by one thread, so that nothing depends on how many cores there
-/// are.
+/// Creates every object once, on one thread, so that the result does not depend on the number of
+/// cores.
 fn objects() -> Vec<Arc<Object>> {
     let source = Generated { objects: KNOWN };
     (0..KNOWN).map(|index| Arc::new(source.make(index, None))).collect()

@@ -1,11 +1,13 @@
-//! How much memory a first list takes: a reflector brings pods from the test kit's API server into
-//! a queue and its store, by a list and by a streamed one, beside a process that only decodes the
+//! Measures the memory of a first list: a reflector reads pods from the test kit's API server into
+//! a queue with a store, by a list and by a streamed list. For comparison, a process decodes the
 //! same pods and stores them.
 //!
-//!     cargo run --release -p deltafifo-bench --features peers --example first_list -- --objects 1000000
+//! ```text
+//! cargo run --release -p deltafifo-bench --features peers --example first_list -- --objects 1000000
+//! ```
 //!
-//! Each is a process of its own, and its peak is what counts: what an allocator keeps for later
-//! would hide in an end.
+//! Each way has a process of its own, and its peak counts: at the end the allocator may hold freed
+//! memory.
 
 use std::env;
 use std::error::Error;
@@ -27,21 +29,21 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Measure the peak memory of a first list.
 #[derive(Parser)]
 struct Args {
-    /// How many pods there are
+    /// Number of pods
     #[arg(long, default_value_t = 1_000_000)]
     objects: u64,
-    /// Only this way, in this process
+    /// Run only this way, in this process
     #[arg(long)]
     way: Option<Way>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Way {
-    /// Decoded and stored, one by one, without a reflector
+    /// Decode and store one by one, without a reflector
     Direct,
-    /// By a list, whose body is one, whatever page is asked for
+    /// List; the response has one body, whatever the page size
     List,
-    /// By the first events of a watch
+    /// Read the first events of a watch
     Streamed,
 }
 
@@ -120,7 +122,7 @@ fn name(number: u64) -> (String, String) {
     (format!("namespace-{}", number % 100), format!("web-{number}"))
 }
 
-/// A small pod, as a cluster has many.
+/// Returns a small pod, as clusters have many.
 fn pod(number: u64) -> Value {
     let (namespace, name) = name(number);
     json!({

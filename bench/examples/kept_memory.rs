@@ -1,10 +1,12 @@
-//! How much memory a store keeps after all of its objects were deleted.
+//! Measures the memory that a store keeps after all of its objects were deleted.
 //!
-//!     cargo run --release -p deltafifo-bench --example kept_memory [OBJECTS]
+//! ```text
+//! cargo run --release -p deltafifo-bench --example kept_memory [OBJECTS]
+//! ```
 //!
-//! The allocator counts what is in use, so pages that it keeps for later do not matter. The
-//! objects go by the commit of an empty relist, whose deletions are popped one by one. Each row
-//! adds a structure to the store of the row before it; a queue without a store has a table only.
+//! The allocator counts the memory in use, so pages that it keeps for later do not matter. An empty
+//! relist deletes the objects, and the deletions are popped one by one. Each row adds a structure
+//! to the store of the row before.
 
 use std::sync::Arc;
 
@@ -54,12 +56,12 @@ fn row(
 
 fn drain(fifo: &DeltaFifo<u64, NoMeta>) {
     while let Some(mut item) = fifo.try_pop() {
-        // Index functions do not fail here.
+        // The index functions cannot fail.
         item.apply(|_| ()).expect("the object is stored");
     }
 }
 
-/// Returns MiB.
+/// Returns the memory in use since `before`, in MiB.
 fn in_use_since(before: usize) -> f64 {
     let kibibytes = ALLOCATOR.allocated().saturating_sub(before) / 1024;
     f64::from(u32::try_from(kibibytes).unwrap_or(u32::MAX)) / 1024.0

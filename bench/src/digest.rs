@@ -1,11 +1,10 @@
-//! A number by which two stores are compared: equal when they hold the same keys in the same
-//! versions.
+//! A digest of a store: equal for two stores that hold the same keys in the same versions.
 
 use deltafifo::Meta;
 
 use crate::data::{Fnv, with_key};
 
-/// Sums a hash of every object's key and version. The sum does not depend on the order.
+/// A sum of hashes of objects' keys and versions. It does not depend on their order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     sum: u64,
@@ -13,12 +12,12 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Takes an object in.
+    /// Adds an object.
     pub fn add<T>(&mut self, meta: &impl Meta<T>, object: &T) {
         self.add_after(Fnv::new(), meta, object);
     }
 
-    /// Takes an object in that was found under a value: under another one it counts otherwise.
+    /// Adds an object that an index returned for `value`. The hash includes the value.
     pub fn add_found<T>(&mut self, value: &str, meta: &impl Meta<T>, object: &T) {
         self.add_after(Fnv::new().text(value).text("\0"), meta, object);
     }
@@ -30,14 +29,14 @@ impl Digest {
         self.len += 1;
     }
 
-    /// How many objects were taken in.
+    /// Returns how many objects were added.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a figure, not a collection")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The sum as text, since not every reader of JSON takes 64 bits whole.
+    /// Returns the sum as text, because not every JSON reader keeps all of 64 bits.
     #[must_use]
     pub fn hex(&self) -> String {
         format!("{:016x}", self.sum)

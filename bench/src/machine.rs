@@ -1,4 +1,4 @@
-//! The machine that was measured on.
+//! The machine of a run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::versions::locked;
 
-/// What the figures depend on beside the code.
+/// The properties of the machine and its software on which figures depend.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
-    /// Model of the processor.
+    /// The model of the processor.
     pub cpu: String,
-    /// Cores that this process may use.
+    /// Number of cores that this process may use.
     pub cores: usize,
-    /// Memory.
+    /// Memory in bytes.
     pub memory_bytes: u64,
-    /// Version of the kernel.
+    /// The version of the kernel.
     pub kernel: String,
-    /// Allocator of the engines in Rust.
+    /// The allocator of the engines in Rust.
     pub allocator: String,
-    /// Every engine's parts and their versions, by the engine's name.
+    /// Each engine's parts with their versions, by the engine's name.
     pub engines: BTreeMap<String, String>,
 }
 
 impl Machine {
-    /// This one. What cannot be found out is `unknown`.
+    /// Returns the properties of this machine. A property that cannot be read is `unknown`, or 0.
     #[must_use]
     pub fn here() -> Self {
         let unknown = || "unknown".to_owned();
@@ -42,14 +42,14 @@ impl Machine {
         }
     }
 
-    /// Memory that can be had now; without bound where that cannot be found out.
+    /// Returns the available memory in bytes; `u64::MAX` if it cannot be read.
     #[must_use]
     pub fn available_bytes() -> u64 {
         memory("MemAvailable").unwrap_or(u64::MAX)
     }
 }
 
-/// What the system says about itself, in a file of lines `name: value`.
+/// Reads a value from a system file of lines `name: value`.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;

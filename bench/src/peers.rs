@@ -1,6 +1,6 @@
-//! What is built with the feature `peers` only.
+//! Options that need the feature `peers`.
 
-/// An option whose code is not in this binary.
+/// The error for an option whose code is not in this binary.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} needs the feature `peers`: cargo run --release --features peers --bin relist -- …")]
 pub struct NeedsPeers(pub String);

@@ -1,9 +1,9 @@
-//! The versions that this binary was built from, as its lock file has them.
+//! The versions of the dependencies of this binary, from its lock file.
 
 const LOCK: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock"));
 
-/// The version of a dependency of this package. Where the lock file has several, the list of this
-/// package's dependencies says which.
+/// Returns the version of a dependency of this package. If the lock file has several versions, the
+/// dependencies of this package decide.
 #[must_use]
 pub fn locked(dependency: &str) -> &'static str {
     let own = package("deltafifo-bench").find_map(|package| {

@@ -1,10 +1,10 @@
-//! Memory made ready before the clocks.
+//! Touches memory before measurements start.
 //!
-//! Many a virtual machine gives its free memory back to its host within seconds, and who touches
-//! it again waits for the host: 2.3 ms a megabyte where this was written, against 0.1 ms when the
-//! host still has it. A million objects in a fresh process would measure that. So each process
-//! touches as much memory as its engine will take right before every clock, and gives it back; and
-//! the tool does the same for a whole process before it starts one.
+//! Many virtual machines return free memory to their host within seconds, and get it back slowly:
+//! where this was written, 2.3 ms per megabyte, against 0.1 ms if the host still has the memory.
+//! With a million objects in a fresh process, a benchmark would mostly measure that. So before each
+//! measurement the process touches as much memory as its engine will use, and frees it. Before the
+//! tool starts a process, it does the same for the whole process.
 
 use memmap2::{Advice, MmapMut};
 
@@ -12,13 +12,13 @@ use crate::names::EngineName;
 
 const PAGE: usize = 4096;
 
-/// What an engine takes, in bytes an object: measured at 50,000 generated objects, the peaks over
-/// the start of every clock and the peak of the process, one second of stall and of readers. A
-/// stall run's backlog has no bound, and is not made ready (deltafifo 1,266 in that second).
+/// The memory of an engine, in bytes an object. Measured with 50,000 generated objects: the largest
+/// growth in a measurement, and the peak of the process, with one second of stall and of readers.
+/// The backlog of a stall run has no bound and is not touched (deltafifo: 1,266 in that second).
 struct Takes {
-    /// From one clock's start to its peak.
+    /// From the start of a measurement to its peak.
     growth: usize,
-    /// The whole process at its peak: its lists, and the engine.
+    /// The peak of the whole process: its lists and the engine.
     process: usize,
 }
 
@@ -40,7 +40,8 @@ fn takes(engine: EngineName) -> Takes {
         | EngineName::DeltaFifoOneThread
         | EngineName::DeltaFifoLane
         | EngineName::DeltaFifoSingle => (550, 4_600),
-        // Their clocks are in their own process (memory.go).
+        // These engines are measured in their own process, which touches its memory itself
+        // (`memory.go`).
         EngineName::ClientGoDeltaFifo => (0, 4_500),
         EngineName::ClientGoRealFifo => (0, 5_000),
         EngineName::ClientGoInformer => (0, 6_300),
@@ -48,22 +49,22 @@ fn takes(engine: EngineName) -> Takes {
     Takes { growth, process }
 }
 
-/// Makes ready what an engine is about to take for `objects` objects. Belongs right before the
-/// clock.
+/// Touches the memory that an engine is about to use for `objects` objects. Call it immediately
+/// before a measurement starts.
 pub fn before_clock(engine: EngineName, objects: usize) {
     touch(objects * takes(engine).growth, || true);
 }
 
-/// Makes ready what a process with `objects` objects is about to take, as far as `free` bytes
-/// allow, and as long as `go_on` says so.
+/// Touches the memory that a process with `objects` objects is about to use, at most half of the
+/// `free` bytes. Stops early if `go_on` returns false.
 pub fn before_process(engine: EngineName, objects: usize, free: u64, go_on: impl Fn() -> bool) {
     let half = usize::try_from(free / 2).unwrap_or(usize::MAX);
     touch((objects * takes(engine).process).min(half), go_on);
 }
 
-/// Memory for a client of an API server, which takes what it needs as slowly as the server tells
-/// it: given back all at once, most of it would be the host's again before its time. It is kept,
-/// and given as the client takes it, a piece ahead.
+/// Touched memory that is released in pieces to a client of an API server. The client uses memory
+/// as slowly as the server sends objects. Released at once, most of the memory would go back to the
+/// host before the client needs it.
 #[cfg(feature = "peers")]
 pub struct Ahead {
     kept: Vec<MmapMut>,
@@ -74,40 +75,39 @@ pub struct Ahead {
 impl Ahead {
     const PIECE: usize = 32 << 20;
 
-    /// For so many objects, as far as half of `free` bytes allows.
+    /// Touches memory for this many objects, at most half of `free` bytes.
     #[must_use]
     pub fn of(objects: usize, free: u64) -> Self {
-        /// kube-rs' while it lists anew: the most of all.
+        /// The largest use, in bytes an object: kube-rs during a relist.
         const EACH: usize = 12_000;
         let half = usize::try_from(free / 2).unwrap_or(usize::MAX);
         let pieces = (objects * EACH).min(half).div_ceil(Self::PIECE);
         Self { kept: (0..pieces).map_while(|_| touched(Self::PIECE, || true)).collect(), given: 0 }
     }
 
-    /// Gives a piece more than `taken` bytes, as long as there are any.
+    /// Releases memory until more than `taken` bytes and one piece are released, or none is left.
     pub fn give(&mut self, taken: u64) {
         while self.given < taken + Self::PIECE as u64 && self.kept.pop().is_some() {
             self.given += Self::PIECE as u64;
         }
     }
 
-    /// Whether nothing is kept any more.
+    /// Returns whether all memory is released.
     #[must_use]
     pub fn is_given(&self) -> bool {
         self.kept.is_empty()
     }
 }
 
-/// Writes to every page of fresh memory and gives it back.
+/// Writes to every page of fresh memory, and frees it.
 fn touch(bytes: usize, go_on: impl Fn() -> bool) {
     drop(touched(bytes, go_on));
 }
 
-/// Fresh memory, written to. Where it cannot be had, what follows is merely slower.
+/// Returns fresh memory, written to. `None` if there is none; then the measurement is slower.
 fn touched(bytes: usize, go_on: impl Fn() -> bool) -> Option<MmapMut> {
     let mut memory = MmapMut::map_anon(bytes).ok()?;
-    // In large pages, as the allocators take it; where there are none the advice is of no use and
-    // does no harm.
+    // Huge pages, as the allocators use them. Without huge pages the advice has no effect.
     let _ = memory.advise(Advice::HugePage);
     for page in memory.chunks_mut(PAGE).take_while(|_| go_on()) {
         page[0] = 1;

@@ -1,4 +1,4 @@
-//! The tool as a person meets it: a small run from beginning to end, and a clear word for what
+//! Tests of the tool as a user runs it: small runs from beginning to end, and messages for what
 //! cannot be done.
 
 use std::fs;
@@ -75,7 +75,7 @@ fn a_small_run_ends_with_tables_and_json() {
     );
     assert!(taken.iter().all(|row| row["extra"]["taken"] == 2000), "{taken:?}");
     assert_eq!(rows.iter().filter(|row| row["workload"] == "memory").count(), 4 * 5);
-    // To the largest sample, whichever percentiles there are.
+    // Every curve reaches the largest sample, whichever percentiles it has.
     let curves = rows.iter().filter(|row| {
         row["extra"]["curve"]
             .as_array()
@@ -91,7 +91,7 @@ fn a_small_run_ends_with_tables_and_json() {
     assert!(report["machine"]["cores"].as_u64() > Some(0));
 }
 
-/// Engines without a queue still have a store.
+/// Engines without a queue have a store.
 #[cfg(feature = "peers")]
 #[test]
 fn a_store_without_a_queue_does_what_it_can() {
@@ -113,7 +113,7 @@ fn a_store_without_a_queue_does_what_it_can() {
     assert_eq!(rows.len(), 16);
 }
 
-/// The first run leaves `owned` out.
+/// The first run leaves out the variant `owned`.
 #[test]
 fn child_without_owned_measures_the_plain_relist_only() {
     for (option, variants) in [("", 2), ("--without-owned", 1)] {
@@ -259,7 +259,8 @@ fn where_a_report_cannot_be_written_nothing_is_measured() {
     assert!(!stderr.contains("round 1/1"), "{stderr}");
 }
 
-/// As `kill` does it, to this process alone, and as a terminal does it, to its children as well.
+/// Once with a signal to the tool alone, as `kill` sends it, and once to its children as well, as a
+/// terminal does.
 #[test]
 fn what_was_measured_before_an_interrupt_is_written() {
     for of_a_terminal in [false, true] {
@@ -272,7 +273,7 @@ fn what_was_measured_before_an_interrupt_is_written() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().expect("the tool starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-        // The second engine begins when the first has ended.
+        // The second engine starts after the first has ended.
         let begins = |line: &String| line.starts_with("round 1/1000: deltafifo");
         stderr.by_ref().map_while(Result::ok).find(begins).expect("a second turn");
         let to = if of_a_terminal { format!("-{}", child.id()) } else { child.id().to_string() };
@@ -308,7 +309,7 @@ fn what_was_measured_before_an_interrupt_is_written() {
     }
 }
 
-/// As the system does it when memory runs out.
+/// The system kills a process like this when memory runs out.
 #[test]
 fn a_child_that_is_killed_costs_its_turn_only() {
     let json = scratch("killed.json");
@@ -346,8 +347,8 @@ fn a_child_that_is_killed_costs_its_turn_only() {
     assert_eq!(written["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
 }
 
-/// The child of the tool if it is in the stall, which lasts: there two queues' consumers, a
-/// replacer and a producer are beside its first thread, and in a relist one other at most.
+/// Returns the child of the tool if it runs the workload stall. Only there a child has five threads
+/// or more: its first one, the consumers of two queues, a thread that relists and a producer.
 fn stalling(tool: u32) -> Option<String> {
     let children = fs::read_to_string(format!("/proc/{tool}/task/{tool}/children")).ok()?;
     let child = children.split_whitespace().next()?;
@@ -378,7 +379,7 @@ fn two_runs_become_one_report() {
     );
     assert!(!stdout.contains("WARNING"), "{stdout}");
 
-    // What has been joined can be joined again, and nothing twice.
+    // A joined file can be joined again, but not with one of its parts.
     assert!(relist(&format!("--from {}", both.display())).status.success());
     let twice = relist(&format!("--from {} {}", both.display(), few.display()));
     let stderr = String::from_utf8_lossy(&twice.stderr);
@@ -402,7 +403,7 @@ fn two_runs_become_one_report() {
 fn the_files_are_written_whoever_reads_the_terminal() {
     let json = scratch("unread.json");
     let to = |stdout: &str| {
-        let _ = fs::remove_file(&json); // of the case before
+        let _ = fs::remove_file(&json); // of the previous case
         let mut command = Command::new("sh");
         command
             .arg("-c")
@@ -454,7 +455,7 @@ fn all_workloads_take_in_the_others_and_the_tool_says_its_version() {
     assert!(String::from_utf8_lossy(&version.stdout).contains(env!("CARGO_PKG_VERSION")));
 }
 
-/// One file is looked at as several are.
+/// A single file is checked like several.
 #[test]
 fn what_no_run_has_written_is_refused_with_what_to_do() {
     let json = scratch("one.json");

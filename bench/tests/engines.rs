@@ -1,5 +1,5 @@
-//! Every engine of this process does the whole work of initial, relist and churn, and of events
-//! from several threads, and answers for single keys and by its indexes.
+//! Tests of every engine of this process: lists, events from several threads, gets, and look-ups by
+//! index.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn lists_are_joined<E: ListEngine<Object>>(engine: &E) {
             Counts { adds: 0, updates: if skips { 0 } else { 1000 }, deletes: 0 },
         ),
         (churn.clone(), Counts { adds: 10, updates: if skips { 100 } else { 990 }, deletes: 10 }),
-        // Whatever was there before, a list of a few leaves those few.
+        // A short list leaves only its objects.
         (churn[..3].to_vec(), Counts { adds: 0, updates: if skips { 0 } else { 3 }, deletes: 997 }),
         (same.clone(), Counts { adds: 997, updates: if skips { 0 } else { 3 }, deletes: 0 }),
         (Vec::new(), Counts { adds: 0, updates: 0, deletes: 1000 }),
@@ -55,7 +55,8 @@ fn lists_are_joined<E: ListEngine<Object>>(engine: &E) {
     }
 }
 
-/// A get gives the object that was applied last, and nothing for what is not known or not any more.
+/// Asserts that a get returns the object that was applied last, and nothing for an unknown or
+/// deleted key.
 fn gets_give_what_is_known<E: StoreEngine<Object>>(engine: &E) {
     let (same, churn) = (list(&Plan::same(OBJECTS)), list(&Plan::churn(OBJECTS)));
     let get = |object| engine.get(&engine.key(object)).map(|found| Object::clone(found.as_ref()));
@@ -70,8 +71,8 @@ fn gets_give_what_is_known<E: StoreEngine<Object>>(engine: &E) {
     assert_eq!(get(&same[7]), None, "churn leaves it out");
 }
 
-/// Whatever lists bring and leave out, each value has the objects that are known and have it, and
-/// no others.
+/// Asserts that each value of an index has exactly the known objects with that value, after
+/// different lists.
 fn indexes_follow_the_store<E: IndexEngine<Object>>(engine: &E) {
     let (same, churn) = (list(&Plan::same(OBJECTS)), list(&Plan::churn(OBJECTS)));
     let namespace = |object: &Object| object.metadata.namespace.clone();
@@ -101,7 +102,7 @@ fn indexes_follow_the_store<E: IndexEngine<Object>>(engine: &E) {
     }
 }
 
-/// What is pending and not listed is deleted as well, after what was pending.
+/// Asserts that a relist deletes a pending key that it does not list, after the pending delta.
 fn lists_meet_what_is_pending(engine: &impl QueueEngine<Object>) {
     let same = list(&Plan::same(OBJECTS));
     engine.replace(same[..500].to_vec(), "1");
@@ -116,7 +117,7 @@ fn lists_meet_what_is_pending(engine: &impl QueueEngine<Object>) {
     engine.drain();
 }
 
-/// One key a pop, with all that happened to it, in the order of the first offers.
+/// Asserts that a pop takes one key with all its deltas, in the order of the first offers.
 fn pops_take_one_key(engine: &impl QueueEngine<Object>) {
     let same = list(&Plan::same(OBJECTS));
     for index in [5, 3, 5] {
@@ -132,8 +133,8 @@ fn pops_take_one_key(engine: &impl QueueEngine<Object>) {
     assert_eq!(stored(engine), digest([3, 5].into_iter().map(|index| &*same[index])));
 }
 
-/// Three producers, each with its own keys, and three consumers: the last update of every object
-/// wins.
+/// Asserts that the last update of every object wins, with three producers, each with its own keys,
+/// and three consumers.
 fn events_arrive_in_order(engine: &impl QueueEngine<Object>, burst: usize) {
     let same = list(&Plan::same(OBJECTS));
     engine.replace(same, "1");

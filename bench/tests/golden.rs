@@ -1,4 +1,4 @@
-//! The generator makes, bit for bit, what the peer in Go makes of the same numbers.
+//! Tests that the generator creates the same objects as the peer in Go.
 
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ fn the_golden_file_is_met() {
     assert_eq!(made, golden);
 }
 
-/// A relist never brings the objects that are already known, and lists are in order whatever
-/// thread made a stretch.
+/// A relist never contains the known objects themselves, and a list is in order, whichever threads
+/// built it.
 #[test]
 fn lists_are_fresh_and_in_order() {
     let source = Generated { objects: 101 };

@@ -1,5 +1,5 @@
-//! A LIST response as input: repeated under new names, and refused with a clear word when it is
-//! none.
+//! Tests of a LIST response as input: it is repeated under new names, and rejected with a clear
+//! message if it is not a list of pods.
 
 use std::fs;
 use std::io::Write;

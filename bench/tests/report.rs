@@ -1,5 +1,5 @@
-//! The report of recorded figures: everything that was measured is on its page and its plots,
-//! whatever the figures are.
+//! Tests of reports of given figures: the page and its plots show all figures, including unusual
+//! ones.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use deltafifo_bench::report::{Directory, Missed, Report, Summary, Verdict, print
 use deltafifo_bench::names::Workload;
 use serde_json::{Value, json};
 
-/// Quantiles that rows with a distribution have.
+/// The quantiles of a curve.
 const QUANTILES: [f64; 13] =
     [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
@@ -45,8 +45,8 @@ fn report(rows: &[Value]) -> Report {
         .expect("it is a report")
 }
 
-/// Writes the report: its page, and the names and texts of its plots. Each is XML, and of numbers
-/// only.
+/// Writes a report. Returns its page, and the names and texts of its plots. Asserts that each plot
+/// is XML without NaN and infinity.
 fn write(name: &str, rows: &[Value]) -> (String, Vec<(String, String)>) {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports").join(name);
     let _ = fs::remove_dir_all(&path); // of an earlier run
@@ -126,7 +126,7 @@ fn the_page_has_every_engine_and_every_figure() {
             assert!(svg.lines().any(|line| line == engine.name()), "{engine} is not on {name}");
         }
     }
-    // The least, the median and the most of one row each, as text.
+    // The minimum, median and maximum of a row of each unit, as text.
     let figures = [
         "5.00 ms",
         "10.00 ms",
@@ -141,7 +141,7 @@ fn the_page_has_every_engine_and_every_figure() {
     for figure in figures {
         assert!(page.contains(&format!(">{figure}<")), "no {figure}");
     }
-    // Of deltafifo, the first, in its slowest round.
+    // The value of deltafifo, the first engine, in its slowest round.
     assert!(page.contains("a get of deltafifo takes 2.0 µs at 4-thread-p99.9"));
     for text in [
         "A &lt;CPU&gt; &amp; more",
@@ -262,7 +262,7 @@ fn plots_have_the_size_that_most_engines_have() {
     assert!(relist.contains("mutex"), "{relist}");
 }
 
-/// The rows of one round's distribution, as an engine's process tells them.
+/// Returns the rows of one round's distribution, as the process of an engine prints them.
 fn distribution(engine: EngineName, samples: u64, at: impl Fn(f64) -> f64) -> Vec<Measured> {
     let rows = [("add-p50", 0.5), ("add-p99", 0.99), ("add-p99.9", 0.999), ("add-max", 1.0)];
     let row = |(variant, quantile)| {
@@ -282,7 +282,7 @@ fn distribution(engine: EngineName, samples: u64, at: impl Fn(f64) -> f64) -> Ve
 
 #[test]
 fn a_plot_draws_the_round_that_the_rows_show_and_no_percentile_of_few_samples() {
-    // The one is the worse at the median, the other at the end.
+    // One is worse at the median, and the other at the maximum.
     let even = distribution(EngineName::DeltaFifo, 50_000, |quantile| 0.5 + quantile);
     let steep =
         distribution(EngineName::DeltaFifo, 50_000, |quantile| 0.1 + 9.0 * quantile.powi(20));

@@ -1,4 +1,4 @@
-//! `relist --server` as a person runs it, on the test kit's API server behind a socket.
+//! Tests of `relist --server` against the test kit's API server on a socket.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
 
-/// A kubeconfig, by this name, of a server on a socket.
+/// Starts a server on a socket, and returns the path of a kubeconfig for it, with this name.
 async fn kubeconfig(name: &str, server: ApiServer) -> PathBuf {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("it has one"));
@@ -63,7 +63,7 @@ async fn every_client_has_all_objects_and_is_told_of_all_changes() {
         "kube-streamed",
         "kube-without",
     ];
-    // Of which kube-list takes two pages.
+    // kube-list needs two pages for 620 objects.
     let (objects, changed) = (620, 7);
     let kubeconfig = kubeconfig("all.kubeconfig", server()).await;
     let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join("server.json");
@@ -94,7 +94,7 @@ async fn every_client_has_all_objects_and_is_told_of_all_changes() {
             assert!(row(variant)["median"].as_f64() > Some(0.0), "{client}: {variant}");
             assert_eq!(row(variant)["extra"]["told"], objects, "{client}: {variant}");
         }
-        // kube-rs cannot tell what has changed.
+        // kube-rs does not know which objects have changed.
         let told = if client.starts_with("deltafifo") { changed } else { objects };
         for variant in ["relist-cpu", "relist-peak"] {
             let Value::Object(extra) = &row(variant)["extra"] else {

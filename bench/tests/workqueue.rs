@@ -1,4 +1,4 @@
-//! Every work queue gives a key to one at a time, as often as it was asked for and no more often.
+//! Tests of every work queue: a key is processed by one thread at a time, and as often as needed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -60,7 +60,8 @@ fn after_the_end_what_is_left_is_taken_and_nothing_is_added<Q: WorkEngine>(queue
     assert!(take(queue).is_none());
 }
 
-/// Those who wait are woken by every key and by the end, and each key is taken once by one of them.
+/// Asserts that every key, and the shutdown, wakes waiting threads, and that each key is taken
+/// once.
 fn those_who_wait_share_what_comes<Q: WorkEngine>(queue: &Q) {
     const KEYS: usize = 2000;
     let (runtime, taken) = (Handle::current(), AtomicUsize::new(0));
@@ -81,7 +82,7 @@ fn those_who_wait_share_what_comes<Q: WorkEngine>(queue: &Q) {
             for number in 0..KEYS / 2 {
                 add(queue, [&*format!("{half}-{number}")]);
             }
-            // Until nothing is left, so that they wait again.
+            // Until the queue is empty, so that the threads wait again.
             while taken.load(Ordering::Relaxed) < (half + 1) * KEYS / 2 {
                 thread::yield_now();
             }

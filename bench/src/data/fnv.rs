@@ -1,18 +1,19 @@
-//! FNV-1a of 64 bits: a hash that every language has in a line, for what peers must have in common.
+//! FNV-1a with 64 bits: a hash that is easy to write in every language, for values that all peers
+//! must compute alike.
 
-/// A hash on its way.
+/// An unfinished hash.
 #[derive(Clone, Copy)]
 pub struct Fnv(u64);
 
 impl Fnv {
-    /// Of nothing yet.
+    /// Starts a hash.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "nothing asks for a default")]
     pub fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    /// Goes on over a text.
+    /// Continues the hash with a text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
         Self(
@@ -21,7 +22,7 @@ impl Fnv {
         )
     }
 
-    /// The hash of all texts so far.
+    /// Returns the hash of all texts so far.
     #[must_use]
     pub fn value(self) -> u64 {
         self.0
@@ -32,7 +33,7 @@ impl Fnv {
 mod tests {
     use super::Fnv;
 
-    /// Values known from elsewhere, so that the golden file cannot be wrong as a whole.
+    /// Published values, so that the golden file cannot be wrong as a whole.
     #[test]
     fn known_hashes() {
         for (text, hash) in [

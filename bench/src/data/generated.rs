@@ -1,4 +1,4 @@
-//! Objects made out of nothing: the metadata of Pods, to the bit what the peer in Go makes.
+//! Generated objects: the metadata of pods, identical to what the peer in Go generates.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,24 +10,24 @@ use super::{Source, splitmix64};
 const NAMESPACES: usize = 500;
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A generated object: metadata only, as a cache that was told to keep no more would hold it.
+/// A generated object: only metadata, as in a cache of metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// All there is.
+    /// The metadata.
     pub metadata: ObjectMeta,
 }
 
-/// The metadata of a generated object. Every string is its own allocation, since a decoder shares
-/// none.
+/// The metadata of a generated object. Every string has an allocation of its own, as after
+/// decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectMeta {
-    /// Namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Name.
+    /// The name.
     pub name: String,
-    /// Unique id.
+    /// The unique id.
     pub uid: String,
-    /// Version.
+    /// The resource version.
     pub resource_version: String,
     /// Two labels.
     pub labels: BTreeMap<String, String>,
@@ -55,10 +55,10 @@ impl Meta<Object> for ObjectAccess {
     }
 }
 
-/// Makes objects for a run of so many.
+/// Generates the objects of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Generated {
-    /// How many objects the run has; the namespaces hold equal shares of them.
+    /// The number of objects of the run. Each namespace has an equal share of them.
     pub objects: usize,
 }
 
@@ -93,14 +93,14 @@ impl Source for Generated {
     }
 }
 
-/// Formats into a string that is as long as need be: growing would double it.
+/// Formats into a string of this capacity. A string that grows would have twice the capacity.
 fn exact(length: usize, text: std::fmt::Arguments<'_>) -> String {
     let mut made = String::with_capacity(length);
     let _ = made.write_fmt(text); // writing to a String cannot fail
     made
 }
 
-/// The kind of suffix that Kubernetes gives to names, made from a number.
+/// Returns a suffix of the kind that Kubernetes appends to names, derived from a number.
 fn suffix(number: usize) -> String {
     let bytes = splitmix64(number as u64).to_le_bytes();
     bytes[..5]

@@ -1,4 +1,5 @@
-//! The pods of a real LIST response, JSON or gzipped JSON whatever the file is called.
+//! The pods of a real LIST response. The content, not the file's name, decides whether it is JSON
+//! or gzipped JSON.
 
 use std::fmt::{self, Write};
 use std::fs::File;
@@ -13,88 +14,89 @@ use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::Source;
 
-/// What a list may unpack to: what is packed small may unpack to more than there is memory.
+/// The limit for the unpacked size, in bytes. Without it, a small packed file could unpack to more
+/// than the memory holds.
 const MOST_BYTES: u64 = if cfg!(any(test, fuzzing)) { 1 << 16 } else { 1 << 30 };
 
-/// How many pods it may have: each takes a few kilobytes of memory, and few bytes of text.
+/// The limit for the number of pods. A pod of a few bytes of text takes a few kilobytes of memory.
 const MOST_PODS: usize = if cfg!(any(test, fuzzing)) { 8 } else { 1 << 20 };
 
-/// Why a file cannot be used.
+/// An input file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// It cannot be read at all.
+    /// The file cannot be read.
     #[error("input {}: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It begins as gzip and does not end as such.
+    /// The file starts as gzip, and is truncated or damaged.
     #[error("input {}: truncated or damaged gzip: {source}", path.display())]
     Gzip {
         /// The file.
         path: PathBuf,
-        /// What the decoder said.
+        /// The error of the decoder.
         source: io::Error,
     },
-    /// It is not the JSON of a list.
+    /// The file is not the JSON of a list.
     #[error("input {}: truncated or not JSON of a List: {source}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
-        /// What the decoder said.
+        /// The error of the decoder.
         source: serde_json::Error,
     },
-    /// It is JSON of something else.
+    /// The JSON is not a list.
     #[error("input {}: not a List: its kind is {kind:?}", path.display())]
     NotAList {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind in the file.
         kind: String,
     },
-    /// It is a list of something else.
+    /// The list is not a list of pods.
     #[error("input {}: a {kind} of {api_version:?}: only a PodList of \"v1\" can be used", path.display())]
     OtherKind {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of the list.
         kind: String,
-        /// Of which API.
+        /// The API version of the list.
         api_version: String,
     },
-    /// Its items do not decode as pods.
+    /// The items of the list are not pods.
     #[error("input {}: items are not pods: {source}", path.display())]
     Items {
         /// The file.
         path: PathBuf,
-        /// What the decoder said.
+        /// The error of the decoder.
         source: serde_json::Error,
     },
-    /// It holds more than can be meant, which must not fill the memory.
+    /// The list has more items than the limit, which protects the memory.
     #[error("input {}: more than {MOST_PODS} items", path.display())]
     TooMany {
         /// The file.
         path: PathBuf,
     },
-    /// There is nothing in it.
+    /// The list is empty.
     #[error("input {}: the list is empty", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// An object without a name has no key.
+    /// A pod has no name, and so no key.
     #[error("input {}: item {index} is not a pod with a name", path.display())]
     Nameless {
         /// The file.
         path: PathBuf,
-        /// Its place in the list, from 0.
+        /// The index of the pod in the list, from 0.
         index: usize,
     },
 }
 
-/// Repeats the pods of a list under new names. Every object is a deep copy of one of them.
+/// A source that repeats the pods of a list under new names. Every object is a deep copy of a pod.
 #[derive(Debug)]
 pub struct Pods {
     items: Vec<Pod>,
@@ -107,7 +109,7 @@ struct Head {
     kind: String,
     #[serde(default)]
     api_version: String,
-    /// Only skipped, so that text that ends too early is found here.
+    /// Not used. Parsing it finds a truncated text here already.
     #[serde(default, rename = "items")]
     _items: IgnoredAny,
 }
@@ -118,8 +120,8 @@ struct Body {
     items: Items,
 }
 
-/// The pods of a list as far as they are of use: after the first nameless one, or one too many,
-/// the rest is only skipped.
+/// The pods of a list. After the first pod without a name, or the first one beyond the limit, the
+/// remaining items are skipped.
 #[derive(Default)]
 struct Items {
     pods: Vec<Pod>,
@@ -157,7 +159,7 @@ impl<'de> Deserialize<'de> for Items {
     }
 }
 
-/// Everything in `file`, which is an error beyond `most` bytes.
+/// Reads all of `file`. More than `most` bytes are an error.
 fn bounded(file: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut data = Vec::new();
     if file.take(most + 1).read_to_end(&mut data)? as u64 > most {
@@ -167,11 +169,11 @@ fn bounded(file: impl Read, most: u64) -> io::Result<Vec<u8>> {
 }
 
 impl Pods {
-    /// Reads a LIST response.
+    /// Reads a LIST response from a file.
     ///
     /// # Errors
-    /// [`InputError`] when the file is missing, truncated, not a list, a list of another kind, or
-    /// empty.
+    /// [`InputError`] if the file is missing or truncated, is not a list, is a list of another
+    /// kind, or is empty.
     pub fn read(path: &Path) -> Result<Self, InputError> {
         match File::open(path) {
             Ok(file) => Self::decode(path, file),
@@ -179,7 +181,7 @@ impl Pods {
         }
     }
 
-    /// Decodes what `file` gives; `path` is what errors call it.
+    /// Decodes a LIST response; `path` is its name in errors.
     ///
     /// # Errors
     /// As for [`read`](Self::read).
@@ -195,8 +197,8 @@ impl Pods {
                 Err(source) => return Err(InputError::Gzip { path, source }),
             };
         }
-        // The kind comes first: what is wrong with a list of something else is not how its items
-        // look.
+        // The kind is checked first, so that a list of another kind is reported as that, and not as
+        // a list of invalid pods.
         let head: Head = match serde_json::from_slice(&data) {
             Ok(head) => head,
             Err(source) => return Err(InputError::Json { path, source }),

@@ -1,5 +1,5 @@
-//! What the engines are fed with: objects made from numbers, bit for bit those of the peer in Go,
-//! or the pods of a real list response. Lists are built outside every clock.
+//! The data of the benchmarks: objects generated from numbers, identical to those of the peer in
+//! Go, or the pods of a real list response. Lists are built outside the measured time.
 
 mod fnv;
 mod generated;
@@ -26,8 +26,7 @@ pub use plan::{Plan, added, changed, gone, hot_key};
 pub use random::{Zipf, splitmix64, uniform_key};
 pub use source::Source;
 
-/// Makes all objects of a plan, in its order, on every core: each thread makes one stretch of the
-/// list.
+/// Builds all objects of a plan, in its order. Each core builds one part of the list.
 pub fn build<S: Source>(source: &S, plan: &Plan) -> Vec<Arc<S::Object>> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let stretch = plan.len().div_ceil(threads).max(1);
@@ -65,7 +64,7 @@ pub fn write_key<T>(meta: &impl Meta<T>, object: &T, to: &mut String) {
     to.push_str(meta.name(object).unwrap_or_default());
 }
 
-/// Shows the key of an object, built in a buffer that each thread keeps.
+/// Calls `see` with the key of an object, which is written to a buffer of the thread.
 pub fn with_key<T, R>(meta: &impl Meta<T>, object: &T, see: impl FnOnce(&str) -> R) -> R {
     thread_local!(static BUFFER: Cell<String> = const { Cell::new(String::new()) });
     let mut key = BUFFER.take();

@@ -1,17 +1,17 @@
-//! A list before its objects are made: which objects it has, in order, and in which version.
+//! Plans of lists: the objects of a list, in order, with their versions, before they are built.
 
 use std::sync::Arc;
 
-/// What a version is before it is text; `None` is the object's own.
+/// The version of a planned object; `None` is the object's original version.
 type Version = Option<String>;
 
-/// A list to be made.
+/// The plan of a list.
 pub struct Plan {
     len: usize,
     entry: Box<dyn Fn(usize) -> (usize, Version) + Send + Sync>,
 }
 
-/// How many objects a stall run updates, spread over all of them by a prime step.
+/// The number of objects that a stall run updates. A prime step spreads them over all objects.
 const HOT_OBJECTS: usize = 1000;
 
 impl Plan {
@@ -19,13 +19,14 @@ impl Plan {
         Self { len, entry: Box::new(entry) }
     }
 
-    /// The list of the initial fill and of a relist: all objects, unchanged.
+    /// Plans the list of the initial fill and of a relist: all objects, unchanged.
     #[must_use]
     pub fn same(objects: usize) -> Self {
         Self::new(objects, |at| (at, None))
     }
 
-    /// A relist after some time: 1 % gone, 10 % with a new version, 1 % new, these at the end.
+    /// Plans a relist after some time: 1 % of the objects deleted, 10 % with a new version, 1 % new
+    /// at the end.
     #[must_use]
     pub fn churn(objects: usize) -> Self {
         let kept = objects - gone(objects);
@@ -33,14 +34,14 @@ impl Plan {
             if at >= kept {
                 return (objects + at - kept, None);
             }
-            // Of every hundred, number 7 is gone.
+            // Object 7 of every hundred is deleted.
             let (hundreds, rest) = (at / 99, at % 99);
             let index = hundreds * 100 + rest + usize::from(rest >= 7);
             (index, is_changed(index).then(|| (2_000_000 + index).to_string()))
         })
     }
 
-    /// Updates of the objects with these indexes, each with a version of its own.
+    /// Plans updates of the objects with these indexes, each with a version of its own.
     #[must_use]
     pub fn events(indexes: Arc<[usize]>) -> Self {
         Self::new(indexes.len(), move |event| {
@@ -48,46 +49,46 @@ impl Plan {
         })
     }
 
-    /// The fixed set of objects that a stall run updates.
+    /// Plans the fixed set of objects that a stall run updates.
     #[must_use]
     pub fn hot(objects: usize) -> Self {
         Self::new(HOT_OBJECTS, move |at| (hot_key(at, objects), None))
     }
 
-    /// The updates of a stall run. Their versions say which they are, and no other version begins
-    /// with an `e`.
+    /// Plans the updates of a stall run. The version of an update has its number. No other version
+    /// starts with an `e`.
     #[must_use]
     pub fn offers(offers: usize, objects: usize) -> Self {
         Self::new(offers, move |at| (hot_key(at, objects), Some(format!("e{at}"))))
     }
 
-    /// How many objects the list has.
+    /// Returns how many objects the list has.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no plan is empty")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Index and version of the object at a position.
+    /// Returns the index and version of the object at a position.
     #[must_use]
     pub fn entry(&self, at: usize) -> (usize, Version) {
         (self.entry)(at)
     }
 }
 
-/// How many objects churn leaves out.
+/// Returns how many objects churn deletes.
 #[must_use]
 pub fn gone(objects: usize) -> usize {
     (objects + 92) / 100
 }
 
-/// How many objects churn brings.
+/// Returns how many objects churn adds.
 #[must_use]
 pub fn added(objects: usize) -> usize {
     objects / 100
 }
 
-/// How many objects churn keeps in a new version.
+/// Returns how many objects have a new version after churn.
 #[must_use]
 pub fn changed(objects: usize) -> usize {
     (objects + 6) / 10
@@ -97,7 +98,7 @@ fn is_changed(index: usize) -> bool {
     index % 10 == 3
 }
 
-/// The index of the object that offer `offer` of a stall run updates.
+/// Returns the index of the object that offer `offer` of a stall run updates.
 #[must_use]
 pub fn hot_key(offer: usize, objects: usize) -> usize {
     offer % HOT_OBJECTS * 7919 % objects
@@ -107,7 +108,7 @@ pub fn hot_key(offer: usize, objects: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// The closed forms are those of the walk over all objects.
+    /// Compares the closed forms with a walk over all objects.
     #[test]
     fn churn_is_what_its_words_say() {
         for objects in [1, 3, 4, 7, 8, 99, 100, 107, 108, 1000, 1234] {

@@ -1,15 +1,15 @@
-//! Where objects come from.
+//! Sources of objects.
 
 use deltafifo::Meta;
 
-/// Makes the objects of a run. Every call makes a fresh one, as a decoder would: a relist never
-/// brings the objects that are already known. Every object has a name.
+/// Creates the objects of a run. Every call creates a new object, as a decoder would, so a relist
+/// never contains the objects that are already stored. Every object has a name.
 pub trait Source: Send + Sync {
-    /// What is made.
+    /// The type of the objects.
     type Object: Clone + Send + Sync + 'static;
-    /// How its metadata is read.
+    /// Reads their metadata.
     type Meta: Meta<Self::Object> + Copy + Default + 'static;
 
-    /// Makes object number `index`, with its own version if `version` is `None`.
+    /// Creates object number `index`, with its original version if `version` is `None`.
     fn make(&self, index: usize, version: Option<String>) -> Self::Object;
 }

@@ -1,5 +1,5 @@
-//! This project behind the trait: a queue fused with its store, relists joined and drained on
-//! every core.
+//! This project as an engine: a queue fused with its store, which joins and drains relists on every
+//! core.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -12,45 +12,45 @@ use deltafifo::{
 use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::data::node;
 
-/// How many keys a consumer takes at once while it drains a relist.
+/// Number of keys that a consumer pops at a time while it drains a relist.
 const BATCH: usize = 1024;
-/// The same while it follows updates: fewer, since no other consumer gets them meanwhile.
+/// Number of keys that a consumer pops at a time while it handles updates: fewer, because no other
+/// consumer can pop them any more.
 const BURST: usize = 64;
 
-/// The index of [`DeltaFifoEngine::with_nodes`].
+/// The name of the index of [`DeltaFifoEngine::with_nodes`].
 const NODE_INDEX: &str = "node";
 
-/// See the module. `SKIP` leaves out what a relist brings unchanged.
+/// This project as an engine. `SKIP` makes relists skip unchanged objects.
 pub struct DeltaFifoEngine<T, M, const SKIP: bool> {
     fifo: DeltaFifo<T, M>,
     threads: usize,
-    /// Whether consumers that follow updates take key by key.
+    /// Whether consumers of updates pop key by key.
     singly: bool,
 }
 
 impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
-    /// An empty one, with a thread for each core.
+    /// Creates an empty engine with a thread for each core.
     pub fn new(meta: M) -> Self {
         Self::with(store(meta), every_core(), false)
     }
 
-    /// An empty one that joins relists on one thread and drains them on one.
+    /// Creates an empty engine that joins and drains relists on one thread.
     pub fn one_thread(meta: M) -> Self {
         Self::with(store(meta), 1, false)
     }
 
-    /// An empty one whose live events pass the backlog of a relist.
+    /// Creates an empty engine with a lane in which live events pass the backlog of a relist.
     pub fn with_lane(meta: M) -> Self {
         Self::with(store(meta), every_core(), true)
     }
 
-    /// An empty one whose consumers take key by key while they follow updates, as those of most
-    /// other engines do.
+    /// Creates an empty engine whose consumers of updates pop key by key, as in most other engines.
     pub fn single(meta: M) -> Self {
         Self { singly: true, ..Self::new(meta) }
     }
 
-    /// An empty one with an index by node.
+    /// Creates an empty engine with an index by node.
     pub fn with_nodes(meta: M) -> Self
     where
         M: Copy + 'static,

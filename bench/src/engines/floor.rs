@@ -1,14 +1,14 @@
-//! The limit: the steps of a relist by one thread on plain data, without atomics, locks, a queue
-//! or deltas. Per object: hash, probe, compare the key, stamp, swap the known object, compare the
-//! old namespace, count. It keeps no index.
+//! The floor: the steps of a relist on plain data, by one thread, without atomics, locks, a queue
+//! or deltas. For each object: hash, probe, compare the key, stamp, swap the known object, compare
+//! the old namespace, count. There is no index.
 //!
-//! A slot is one cache line with a key of up to 45 bytes inside, and the table is nothing but
-//! slots. Safe Rust cannot prefetch; a group of objects taken through the steps together has much
-//! of its effect, since their loads do not depend on each other and the processor keeps many of
-//! them under way.
+//! A slot is one cache line that includes a key of up to 45 bytes, and the table is an array of
+//! slots. Safe Rust cannot prefetch. Taking a group of objects through each step together has a
+//! similar effect: their loads do not depend on each other, so the processor has many of them in
+//! flight.
 //!
-//! Two ways to walk: as the list has it, which is how objects lie in memory, or partitioned by
-//! hash bits, which is how the slots lie. The tool reports the faster.
+//! A list is walked in one of two ways: in its own order, in which the objects are in memory, or
+//! partitioned by hash bits, the order of the slots. The tool reports the faster way.
 
 use std::hash::BuildHasher;
 use std::marker::PhantomData;
@@ -21,22 +21,23 @@ use parking_lot::Mutex;
 use super::{Counts, ListEngine};
 use crate::data::write_key;
 
-/// How many objects go through the steps together.
+/// Number of objects that go through the steps together.
 const GROUP: usize = 32;
 
-/// How many partitions: each one's slots fit the second-level cache at a million objects.
+/// The partitions are 2^`PARTITION_BITS`. With a million objects the slots of a partition fit the
+/// second-level cache.
 const PARTITION_BITS: u32 = 8;
 
-/// How a floor walks its list.
+/// The way in which a floor walks its lists.
 pub trait Walk: Send + Sync + 'static {
-    /// Whether by hash bits.
+    /// Whether the list is partitioned by hash bits.
     const PARTITIONED: bool;
 }
 
-/// In list order.
+/// Walks a list in its own order.
 pub struct InOrder;
 
-/// Partition by partition.
+/// Walks a list partition by partition.
 pub struct Partitioned;
 
 impl Walk for InOrder {
@@ -47,32 +48,32 @@ impl Walk for Partitioned {
     const PARTITIONED: bool = true;
 }
 
-/// See the module. The mutex is taken once per list.
+/// The floor as an engine. The mutex is locked once for each list.
 pub struct Floor<T, M, W> {
     meta: M,
     table: Mutex<Table<T>>,
     walk: PhantomData<W>,
 }
 
-/// Open addressing with linear probing, at most three quarters full. What is deleted leaves its
-/// key, so that probes go on.
+/// A table with open addressing and linear probing, at most three quarters full. A deleted slot
+/// keeps its key, so that probes do not stop there.
 struct Table<T> {
     hasher: RandomState,
     slots: Vec<Slot<T>>,
-    /// Slots with a key, known or not.
+    /// Number of slots with a key, known or deleted.
     used: usize,
     known: usize,
-    /// The last list.
+    /// Number of the last list.
     generation: u32,
-    /// Keys that it brought.
+    /// Number of keys in the last list.
     stamped: usize,
-    /// Objects that changed their namespace.
+    /// Number of objects that changed their namespace.
     moved: usize,
     counts: Counts,
 }
 
-/// One object of a group on its way: the hash of its key, and where in the group's text the key
-/// lies.
+/// An object of a group between two steps: the hash of its key, and the place of the key in the
+/// text of the group.
 #[derive(Clone, Copy, Default)]
 struct Probe {
     hash: u64,
@@ -84,7 +85,7 @@ struct Probe {
 struct Slot<T> {
     known: Option<Arc<T>>,
     generation: u32,
-    /// The low half of the hash; the high bits are the slot's place.
+    /// The low half of the hash. The high bits determine the place of the slot.
     tag: u32,
     key: Key,
 }
@@ -130,8 +131,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Makes the table twice as long as this many keys need. A list says how long it is, and is
-    /// mostly known already.
+    /// Makes the table twice as large as this many keys need. Most keys of a list are known
+    /// already, so this is called with the length of a list.
     fn reserve(&mut self, keys: usize) {
         let wanted = keys.max(1 << PARTITION_BITS).next_power_of_two() * 2;
         if wanted <= self.slots.len() {
@@ -150,14 +151,14 @@ impl<T> Table<T> {
         }
     }
 
-    /// Where the probe for a hash begins: its high bits, so that a partition of hashes is a
-    /// stretch of slots.
+    /// Returns where the probe for a hash starts. It is determined by the high bits, so that a
+    /// partition of hashes is a range of slots.
     #[expect(clippy::cast_possible_truncation, reason = "no more bits than the table has")]
     fn place(&self, hash: u64) -> usize {
         (hash >> (64 - self.slots.len().trailing_zeros())) as usize
     }
 
-    /// The slot of a key, or the vacant one where it belongs.
+    /// Returns the slot of a key, or the vacant slot for it.
     #[expect(clippy::cast_possible_truncation, reason = "a tag is the low half")]
     fn find(&self, hash: u64, key: &[u8]) -> usize {
         let mut at = self.place(hash);
@@ -204,7 +205,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// All steps after the hash.
+    /// Does all steps after the hash.
     #[expect(clippy::cast_possible_truncation, reason = "a tag is the low half")]
     fn set(&mut self, meta: &impl Meta<T>, hash: u64, key: &[u8], object: Arc<T>) {
         let mut at = self.find(hash, key);
@@ -221,7 +222,7 @@ impl<T> Table<T> {
         self.stamped += usize::from(slot.generation < self.generation);
         slot.generation = self.generation;
         if let Some(old) = slot.known.take() {
-            // Where the two differ an index would move the key.
+            // An index would move the key if the namespaces differed.
             self.moved += usize::from(meta.namespace(&old) != meta.namespace(&object));
             self.counts.updates += 1;
         } else {
@@ -231,8 +232,8 @@ impl<T> Table<T> {
         slot.known = Some(object);
     }
 
-    /// Deletes what the last list did not bring. When it brought all that is known there is
-    /// nothing to look for.
+    /// Deletes the keys that are not in the last list. There are none if the list has all known
+    /// keys.
     fn sweep(&mut self) {
         if self.stamped == self.known {
             return;
@@ -245,7 +246,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// The list by hash bits, each part in list order.
+    /// Partitions the list by hash bits. Each part keeps the order of the list.
     fn partition(&self, meta: &impl Meta<T>, list: Vec<Arc<T>>) -> Vec<Vec<Arc<T>>> {
         let usual = (list.len() >> PARTITION_BITS) * 5 / 4;
         let mut parts: Vec<_> =
@@ -261,8 +262,8 @@ impl<T> Table<T> {
     }
 }
 
-/// Reads the first byte of every text, so that it is in the cache when it is needed. The reads do
-/// not wait for each other.
+/// Reads the first byte of every text, so that the text is in the cache for the next step. The
+/// reads do not depend on each other.
 fn touch<'a>(texts: impl Iterator<Item = Option<&'a str>>) {
     let first = |text: Option<&str>| {
         text.and_then(|text| text.as_bytes().first().copied()).unwrap_or_default()
@@ -271,7 +272,7 @@ fn touch<'a>(texts: impl Iterator<Item = Option<&'a str>>) {
 }
 
 impl<T, M: Meta<T>, W: Walk> Floor<T, M, W> {
-    /// An empty one.
+    /// Creates an empty engine.
     pub fn new(meta: M) -> Self {
         Self { meta, table: Mutex::new(Table::new()), walk: PhantomData }
     }
@@ -297,7 +298,7 @@ impl<T: Send + Sync, M: Meta<T>, W: Walk> ListEngine<T> for Floor<T, M, W> {
         table.sweep();
     }
 
-    /// Everything was done at once: only the counts are taken.
+    /// Returns the counts. `replace` has applied everything already.
     fn drain(&self) -> Counts {
         std::mem::take(&mut self.table.lock().counts)
     }

@@ -1,10 +1,8 @@
-//! kube-rs' store: `reflector::Writer`, fed the events that a watcher gives it. It keeps a map and
-//! nothing else: no deltas, no handler, no deletions that were not seen, no index; so it counts
-//! nothing.
+//! kube-rs' store: `reflector::Writer`, which gets the events of a watcher. It is only a map: it
+//! has no deltas, handler, index, or deletions that were missed, so it counts nothing.
 //!
-//! Its `apply_watcher_event` clones every object out of the event that it is shown. With objects
-//! as they are ([`Owned`]) that is a deep clone each; its best case is an object behind an `Arc`
-//! ([`Shared`]).
+//! `apply_watcher_event` clones every object of an event. For an object by value ([`Owned`]) this
+//! is a deep clone. The best case is an object behind an `Arc` ([`Shared`]).
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -17,23 +15,23 @@ use parking_lot::Mutex;
 
 use super::{Counts, ListEngine, StoreEngine};
 
-/// How an event holds its object.
+/// A way in which an event holds its object.
 pub trait Hold: Clone + Send + Sync + 'static {
-    /// What is held.
+    /// The type of the object.
     type Object: Send + Sync;
 
     /// Takes an object from a list.
     fn of(object: &Arc<Self::Object>) -> Self;
 
-    /// The object.
+    /// Returns the object.
     fn object(&self) -> &Self::Object;
 }
 
-/// As it is.
+/// Holds an object by value.
 #[derive(Clone)]
 pub struct Owned<T>(T);
 
-/// Behind an `Arc`.
+/// Holds an object behind an `Arc`.
 pub struct Shared<T>(Arc<T>);
 
 impl<T> Clone for Shared<T> {
@@ -66,7 +64,7 @@ impl<T: Send + Sync + 'static> Hold for Shared<T> {
     }
 }
 
-/// What the store holds: an object and how its metadata is read.
+/// An entry of the store: an object, and the type that reads its metadata.
 pub struct Entry<H, M>(H, PhantomData<M>);
 
 impl<H: Clone, M> Clone for Entry<H, M> {
@@ -111,7 +109,7 @@ impl<H: Hold, M: Meta<H::Object> + Default> Lookup for Entry<H, M> {
     }
 }
 
-/// What a watcher says of a list.
+/// The events with which a watcher delivers a list.
 pub struct Events<H, M>(Arc<[Event<Entry<H, M>>]>);
 
 impl<H, M> Clone for Events<H, M> {
@@ -120,7 +118,7 @@ impl<H, M> Clone for Events<H, M> {
     }
 }
 
-/// What a get gives.
+/// The result of a get.
 struct Found<H, M>(Arc<Entry<H, M>>);
 
 impl<H: Hold, M> AsRef<H::Object> for Found<H, M> {
@@ -136,16 +134,16 @@ impl<H: Hold, M> From<&[Arc<H::Object>]> for Events<H, M> {
     }
 }
 
-/// See the module.
+/// kube-rs' store as an engine.
 pub struct KubeWriterEngine<H: Hold, M: Meta<H::Object> + Default + 'static> {
     writer: Mutex<Writer<Entry<H, M>>>,
     store: Store<Entry<H, M>>,
-    /// Lists outlive the engine's work, in every engine.
+    /// The lists. They outlive the work of the engine, as for every other engine.
     given: Mutex<Vec<Events<H, M>>>,
 }
 
 impl<H: Hold, M: Meta<H::Object> + Default + 'static> KubeWriterEngine<H, M> {
-    /// An empty one.
+    /// Creates an empty engine.
     #[must_use]
     pub fn new() -> Self {
         let writer = Writer::new(());
@@ -163,7 +161,7 @@ impl<H: Hold, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object>
     for KubeWriterEngine<H, M>
 {
     const MAKES_DELTAS: bool = false;
-    // The events that a list is made into stay, and their objects with them.
+    // The engine keeps the events of a list, and so their objects.
     const OWNS_LISTS: bool = false;
     type List = Events<H, M>;
 

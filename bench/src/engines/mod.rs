@@ -1,5 +1,5 @@
-//! Every engine that runs in this process, behind one trait, so that all are driven by the same
-//! code. Dispatch is static: an engine's loops are compiled with the handler inside.
+//! The engines that run in this process, behind common traits, so that the same code drives all of
+//! them. Dispatch is static: the loops of an engine are compiled together with the handler.
 
 pub mod dashmap;
 pub mod deltafifo;
@@ -15,34 +15,34 @@ pub mod workqueue;
 
 use std::sync::Arc;
 
-/// What a handler is told, after the store was changed.
+/// A change of the store, with which a handler is notified.
 pub enum Event<'a, T> {
     /// The key was not known.
     Added(&'a Arc<T>),
     /// The key was known.
     Updated {
-        /// What was known.
+        /// The replaced object.
         old: &'a Arc<T>,
-        /// What is known now.
+        /// The stored object.
         new: &'a Arc<T>,
     },
-    /// The key is known no more; this is its last state, if anybody saw it.
+    /// The key was deleted. Has its last state, if that is known.
     Deleted(Option<&'a Arc<T>>),
 }
 
-/// What handlers do in all workloads but stall: they count.
+/// Counts of events: the result of the handlers of all workloads but stall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Keys that were not known.
+    /// Number of added keys.
     pub adds: usize,
-    /// Keys that were.
+    /// Number of updated keys.
     pub updates: usize,
-    /// Keys that are no more.
+    /// Number of deleted keys.
     pub deletes: usize,
 }
 
 impl Counts {
-    /// Takes an event in.
+    /// Counts an event.
     pub fn note<T>(&mut self, event: &Event<'_, T>) {
         match event {
             Event::Added(_) => self.adds += 1,
@@ -60,56 +60,53 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// What takes lists: enough for the workloads initial, relist and churn.
+/// An engine that takes lists, for the workloads initial, relist and churn.
 pub trait ListEngine<T>: Send + Sync {
-    /// Whether objects that a relist brings in the version that is known are left out.
+    /// Whether a relist skips objects whose version is already known.
     const SKIPS_UNCHANGED: bool = false;
 
-    /// Whether its handler is told of anything at all.
+    /// Whether the engine notifies a handler.
     const MAKES_DELTAS: bool = true;
 
-    /// Whether it keeps a list's objects themselves, so that they are freed when nobody else has
-    /// them.
+    /// Whether the engine holds the objects of a list itself, so that replacing them can free them.
     const OWNS_LISTS: bool = true;
 
-    /// A list as the engine takes it; made of the objects outside every clock.
+    /// A list in the engine's form. It is created outside the measured time.
     type List: for<'a> From<&'a [Arc<T>]> + Clone + Send + Sync;
 
-    /// Takes a whole list, in as many threads as the engine likes. Every object has a name.
+    /// Takes a whole list, on as many threads as the engine wants. Every object has a name.
     fn replace(&self, list: Self::List, version: &str);
 
-    /// Applies all that is pending to the store and counts it, by as many consumers as the engine
-    /// likes; returns when the last one has ended.
+    /// Applies everything that is pending to the store, and counts it, with as many consumers as
+    /// the engine wants. Returns when the last one has ended.
     fn drain(&self) -> Counts;
 
-    /// Shows every object in the store.
+    /// Calls `see` with every object in the store.
     fn for_each_known(&self, see: impl FnMut(&T));
 }
 
-/// What also answers for single keys, to any number of threads, whatever is done to it meanwhile.
+/// An engine that any number of threads can read, also while it is written.
 pub trait StoreEngine<T>: ListEngine<T> {
-    /// A key as the engine is asked for it; made outside every clock.
+    /// A key in the engine's form. It is created outside the measured time.
     type Key: Send + Sync;
 
-    /// The key of an object.
+    /// Returns the key of an object.
     fn key(&self, object: &Arc<T>) -> Self::Key;
 
-    /// The object that is known under a key, shared with the store.
+    /// Returns the object of a key, shared with the store.
     fn get(&self, key: &Self::Key) -> Option<impl AsRef<T>>;
 }
 
-/// What also finds objects by the node that they run on, in an index that it was made with, and by
-/// namespace.
+/// An engine that returns objects by namespace, and by node if it was created with that index.
 pub trait IndexEngine<T>: StoreEngine<T> {
-    /// The objects of a node, in no order.
+    /// Returns the objects of a node, in no particular order.
     fn by_node(&self, node: &str) -> Vec<Arc<T>>;
 
-    /// The objects of a namespace, in no order.
+    /// Returns the objects of a namespace, in no particular order.
     fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>>;
 }
 
-/// What also takes single updates, from several producers, for several consumers that wait for
-/// them.
+/// An engine that takes single updates from several producers, for several blocking consumers.
 pub trait QueueEngine<T>: ListEngine<T, List = Vec<Arc<T>>> {
     /// Offers one update.
     fn update(&self, object: Arc<T>);
@@ -121,13 +118,14 @@ pub trait QueueEngine<T>: ListEngine<T, List = Vec<Arc<T>>> {
         }
     }
 
-    /// Pops one key, applies it to the store and calls the handler; false when nothing is pending.
+    /// Pops one key, applies it to the store, and calls the handler. Returns false if nothing is
+    /// pending.
     fn try_pop(&self, handler: impl FnMut(&Event<'_, T>)) -> bool;
 
-    /// Pops, applies to the store and calls the handler until the queue is closed and empty; says
-    /// how often it popped. Several threads may be in here at once.
+    /// Pops keys, applies them to the store, and calls the handler, until the queue is closed and
+    /// empty. Returns the number of pops. Several threads may call it at the same time.
     fn consume(&self, handler: impl FnMut(&Event<'_, T>)) -> usize;
 
-    /// Lets the consumers end when nothing is left.
+    /// Closes the queue: consumers end when it is empty.
     fn close(&self);
 }

@@ -1,5 +1,5 @@
-//! The classic design behind the trait: [`MutexFifo`] over a [`MutexStore`], popped by one thread
-//! at a time, as its lock has it anyhow.
+//! The classic design as an engine: [`MutexFifo`] over a [`MutexStore`]. One thread drains it,
+//! because its lock admits only one consumer anyway.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::data::node;
 use deltafifo_classic::{Change, MutexFifo, MutexStore, Popped, Verdict};
 
-/// See the module.
+/// The classic design as an engine.
 pub struct MutexEngine<T, M> {
     fifo: MutexFifo<T, M>,
     store: Arc<MutexStore<T, M>>,
 }
 
 impl<T, M: Meta<T>> MutexEngine<T, M> {
-    /// An empty one.
+    /// Creates an empty engine.
     pub fn new(meta: M) -> Self {
         Self::over(MutexStore::new(KeyFunc::meta_namespace(meta)))
     }
 
-    /// An empty one with an index by node.
+    /// Creates an empty engine with an index by node.
     pub fn with_nodes(meta: M) -> Self
     where
         M: Copy + 'static,

@@ -1,7 +1,6 @@
-//! client-go's work queue as one would write it in Rust without a new idea: one mutex over the
-//! keys that are dirty, the keys that are being processed, and the order of those that can be
-//! taken. Done well: a key is hashed once for each add, and outside the lock; who is woken is
-//! woken outside it.
+//! client-go's work queue, written in good Rust without any new idea: one mutex around the dirty
+//! keys, the keys that are being processed, and the order of the keys that can be taken. A key is
+//! hashed once for each add, outside the lock, and waiters are woken outside the lock.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
@@ -11,26 +10,26 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use parking_lot::{Condvar, Mutex};
 
-/// See the module. Without metrics, times and rate limits.
+/// A work queue of the classic design, without metrics, times and rate limits.
 pub struct MutexWorkQueue<K> {
     state: Mutex<State<K>>,
-    /// There is a key to take, or there will be none.
+    /// Notified when a key can be taken, and when the queue is shut down.
     changed: Condvar,
     hasher: RandomState,
 }
 
-/// A key that is being processed, until it is given to [`MutexWorkQueue::done`].
+/// A key that is being processed, until [`MutexWorkQueue::done`] is called with it.
 #[derive(Clone)]
 pub struct Work<K> {
     hash: u64,
     key: K,
 }
 
-/// A set of keys that are hashed already.
+/// A set of keys with their hashes.
 struct Keys<K>(HashTable<Work<K>>);
 
 struct State<K> {
-    /// First in, first out. Each is dirty, and none is being processed.
+    /// The keys that can be taken, first in, first out. Each is dirty, and none is being processed.
     queue: VecDeque<Work<K>>,
     dirty: Keys<K>,
     processing: Keys<K>,
@@ -38,7 +37,7 @@ struct State<K> {
 }
 
 impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
-    /// An empty queue.
+    /// Creates an empty queue.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "an engine is made, not defaulted")]
     pub fn new() -> Self {
@@ -47,8 +46,8 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
         Self { state: Mutex::new(state), changed: Condvar::new(), hasher: RandomState::default() }
     }
 
-    /// Asks for a key to be processed; of one that is being processed, again afterwards. Ignored
-    /// after the end.
+    /// Queues a key. A key that is being processed is queued again when that has ended. Ignored
+    /// after the shutdown.
     pub fn add(&self, key: K) {
         let key = Work { hash: self.hasher.hash_one(&key), key };
         let mut state = self.state.lock();
@@ -60,7 +59,8 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
         self.changed.notify_one();
     }
 
-    /// Takes the next key; waits while there is none. `None`: the queue is shut down and empty.
+    /// Takes the next key. Blocks while the queue is empty. Returns `None` once it is shut down and
+    /// empty.
     pub fn get(&self) -> Option<Work<K>> {
         let mut state = self.state.lock();
         loop {
@@ -76,7 +76,7 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
         }
     }
 
-    /// The key has been processed; it is queued if it was added meanwhile.
+    /// Ends the processing of a key. The key is queued if it was added in the meantime.
     pub fn done(&self, key: Work<K>) {
         let mut state = self.state.lock();
         state.processing.remove(&key);
@@ -87,7 +87,7 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
         }
     }
 
-    /// From now on nothing is added; who waits gets what is left, and then `None`.
+    /// Shuts the queue down: adds are ignored, and takers get the remaining keys, and then `None`.
     pub fn shut_down(&self) {
         self.state.lock().shut_down = true;
         self.changed.notify_all();
@@ -95,7 +95,7 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
 }
 
 impl<K> Work<K> {
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &K {
         &self.key
     }
@@ -106,7 +106,7 @@ impl<K: Eq> Keys<K> {
         self.0.find(key.hash, |other| other.key == key.key).is_some()
     }
 
-    /// Whether it was not there.
+    /// Inserts a key. Returns false if it was there.
     fn insert(&mut self, key: Work<K>) -> bool {
         match self.0.entry(key.hash, |other| other.key == key.key, |other| other.hash) {
             Entry::Occupied(_) => false,

@@ -1,16 +1,16 @@
-//! A queue of keys for consumers that wait: lock-free while there is work, a condition variable
-//! when there is none.
+//! A queue of keys for blocking consumers: lock-free while it has keys, with a condition variable
+//! while it is empty.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use crossbeam::queue::SegQueue;
 use parking_lot::{Condvar, Mutex};
 
-/// How often an empty queue is looked at before its consumer sleeps. A producer that is at work
-/// offers again within a microsecond, and a wake-up costs several.
+/// Number of times that a consumer polls an empty queue before it sleeps. A busy producer offers
+/// again within a microsecond, and a wake-up takes several.
 const SPINS: usize = 200;
 
-/// See the module.
+/// A queue of keys for blocking consumers.
 pub struct ReadyQueue<K> {
     keys: SegQueue<K>,
     closed: AtomicBool,
@@ -32,11 +32,12 @@ impl<K> ReadyQueue<K> {
 
     pub fn push(&self, key: K) {
         self.keys.push(key);
-        // Pairs with the fence in `sleep`: either this sees the sleeper, or the sleeper sees the
-        // key.
+        // Pairs with the fence in `sleep`: either this thread sees the sleeper, or the sleeper sees
+        // the key.
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
-            // Taken and left, so that a sleeper is either before its last look or waiting already.
+            // The lock is taken, so that a sleeper has either not polled the last time, or waits
+            // already.
             drop(self.sleeping.lock());
             self.wake.notify_one();
         }
@@ -46,7 +47,7 @@ impl<K> ReadyQueue<K> {
         self.keys.pop()
     }
 
-    /// Waits for a key. `None` when the queue is closed and empty.
+    /// Pops a key. Blocks while the queue is empty. Returns `None` if it is closed and empty.
     pub fn pop(&self) -> Option<K> {
         for _ in 0..SPINS {
             if let Some(key) = self.keys.pop() {
@@ -60,9 +61,9 @@ impl<K> ReadyQueue<K> {
     fn sleep(&self) -> Option<K> {
         let mut sleeping = self.sleeping.lock();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst); // pairs with the one in `push`
+        fence(Ordering::SeqCst); // pairs with the fence in `push`
         let key = loop {
-            // Read before the look: what was offered before the close is then seen.
+            // Read before the poll, so that keys that were offered before the close are popped.
             let closed = self.closed.load(Ordering::Acquire);
             match self.keys.pop() {
                 Some(key) => break Some(key),

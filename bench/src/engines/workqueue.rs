@@ -1,4 +1,4 @@
-//! Work queues behind one trait: this project's, and the classic one.
+//! Work queues behind a common trait: this project's, and the classic one.
 
 use std::sync::Arc;
 
@@ -6,27 +6,28 @@ use deltafifo_informer::workqueue::{Item, WorkQueue};
 
 use super::mutex_workqueue::{MutexWorkQueue, Work};
 
-/// A key: one text that everybody shares, as a string in Go is.
+/// A key: one shared text, like a string in Go.
 pub type Key = Arc<str>;
 
-/// Keys to be processed, each by one at a time, for any number of threads.
+/// A queue of keys that any number of threads process, each key by one thread at a time.
 pub trait WorkEngine: Send + Sync {
     /// A key that is being processed.
     type Work;
 
-    /// Asks for a key to be processed.
+    /// Queues a key.
     fn add(&self, key: Key);
 
-    /// Takes the next key; waits while there is none. `None`: the queue is shut down and empty.
+    /// Takes the next key, waiting while the queue is empty. Returns `None` once it is shut down
+    /// and empty.
     fn get(&self) -> impl Future<Output = Option<Self::Work>>;
 
-    /// The key that was taken.
+    /// Returns the key.
     fn key(work: &Self::Work) -> &str;
 
-    /// It has been processed.
+    /// Ends the processing of a key.
     fn done(&self, work: Self::Work);
 
-    /// Lets those who get end when nothing is left.
+    /// Shuts the queue down: takers end when it is empty.
     fn shut_down(&self);
 }
 
@@ -61,7 +62,7 @@ impl WorkEngine for MutexWorkQueue<Key> {
         self.add(key);
     }
 
-    /// Waits where it is polled: whoever polls it is a thread of its own.
+    /// Blocks the thread that polls it. Each caller has a thread of its own.
     async fn get(&self) -> Option<Work<Key>> {
         self.get()
     }

@@ -1,4 +1,4 @@
-//! Every engine by its name, whatever language it is written in.
+//! The engines by name, in whichever language they are written.
 
 use std::fmt;
 
@@ -10,34 +10,34 @@ use crate::versions::locked;
 pub enum EngineName {
     /// This project.
     DeltaFifo,
-    /// The same, unchanged objects skipped.
+    /// This project, unchanged objects skipped.
     DeltaFifoSkip,
-    /// The same on one thread.
+    /// This project, on one thread.
     DeltaFifoOneThread,
-    /// The same with a lane for live events.
+    /// This project, with a lane for live events.
     DeltaFifoLane,
-    /// The same, popped key by key.
+    /// This project, popped key by key.
     DeltaFifoSingle,
     /// The classic design.
     Mutex,
-    /// The design that people expect to win.
+    /// `DashMap` with a lock-free queue.
     DashMap,
-    /// The limit.
+    /// The steps of a relist on plain data: the limit.
     Floor,
-    /// kube-rs' store, objects as they are.
+    /// kube-rs' store, with its usual objects.
     KubeWriter,
-    /// The same, objects behind an `Arc`.
+    /// kube-rs' store, with objects behind an `Arc`.
     KubeWriterArc,
     /// client-go's classic queue.
     ClientGoDeltaFifo,
-    /// client-go's queue of today.
+    /// client-go's current queue.
     ClientGoRealFifo,
     /// client-go's informer.
     ClientGoInformer,
 }
 
 impl EngineName {
-    /// All of them, in the order of the tables.
+    /// All engines, in the order of the tables.
     pub const ALL: [Self; 13] = [
         Self::DeltaFifo,
         Self::DeltaFifoSkip,
@@ -54,7 +54,7 @@ impl EngineName {
         Self::ClientGoInformer,
     ];
 
-    /// The name on the command line and in every table.
+    /// Returns the name on the command line and in every table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,28 +74,28 @@ impl EngineName {
         }
     }
 
-    /// Whether this binary can measure it.
+    /// Returns whether this binary can measure the engine.
     #[must_use]
     pub fn is_built(self) -> bool {
         cfg!(feature = "peers") || !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
     }
 
-    /// Whether it is written in Go.
+    /// Returns whether the engine is written in Go.
     #[must_use]
     pub fn is_go(self) -> bool {
         matches!(self, Self::ClientGoDeltaFifo | Self::ClientGoRealFifo | Self::ClientGoInformer)
     }
 
-    /// Whether its handler is told of anything: kube-rs' store makes no deltas.
+    /// Returns whether the engine notifies a handler. kube-rs' store has no deltas.
     #[must_use]
     pub fn makes_deltas(self) -> bool {
         !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
     }
 
-    /// Whether it can do a workload, and is another engine by it than the one it is a kind of: the
-    /// floor and kube-rs' store have no queue and no index, the floor answers nobody while it is
-    /// written, the relists of an informer are paced by its own waiting, and the engines of one
-    /// family have one store and one work queue.
+    /// Returns whether the engine can run a workload, and differs in it from the engine of which it
+    /// is a variant. The floor and kube-rs' store have no queue and no index. The floor cannot be
+    /// read while it is written. An informer's relists are paced by its own pauses. Engines of one
+    /// family have the same store and the same work queue.
     #[must_use]
     pub fn can(self, workload: Workload) -> bool {
         match workload {
@@ -121,7 +121,8 @@ impl EngineName {
         }
     }
 
-    /// What it is, with the versions of its parts. Those of client-go are told by its process.
+    /// Returns a description with the versions of the engine's parts. The process of a client-go
+    /// engine reports its versions itself.
     #[must_use]
     pub fn description(self) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! Engines and workloads by the names that the command line, the protocol and the tables have.
+//! Engines and workloads by their names on the command line, in the protocol and in the tables.
 
 mod engine;
 mod workload;

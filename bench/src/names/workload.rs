@@ -1,34 +1,34 @@
-//! Every workload by its name.
+//! The workloads by name.
 
 use std::fmt;
 
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Everything empty; a list, until the handler has seen all.
+    /// An empty engine gets a list; ends when the handler has seen all objects.
     Initial,
-    /// All known; the same list again.
+    /// An engine that knows all objects gets the same list again.
     Relist,
-    /// 1 % gone, 1 % new, 10 % with a new version.
+    /// A relist with 1 % deleted objects, 1 % new ones, and 10 % with a new version.
     Churn,
     /// Updates through a filled engine.
     Events,
-    /// Updates on time while relists go on back to back.
+    /// Updates at fixed times during back-to-back relists.
     Stall,
-    /// Gets of single keys while relists go on back to back.
+    /// Gets of single keys during back-to-back relists.
     Readers,
-    /// Objects found by an index.
+    /// Objects looked up by an index.
     Queries,
-    /// Updates for a handler that takes its time.
+    /// Updates for a slow handler.
     SlowHandler,
     /// Keys through the work queue behind the cache.
     WorkQueue,
-    /// What a key costs.
+    /// Memory for each key.
     Memory,
 }
 
 impl Workload {
-    /// All of them, in the order they are run.
+    /// All workloads, in the order in which they run.
     pub const ALL: [Self; 10] = [
         Self::Initial,
         Self::Relist,
@@ -42,7 +42,7 @@ impl Workload {
         Self::Memory,
     ];
 
-    /// The name on the command line and in every table.
+    /// Returns the name on the command line and in every table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,13 +59,13 @@ impl Workload {
         }
     }
 
-    /// Whether this binary can measure it.
+    /// Returns whether this binary can measure the workload.
     #[must_use]
     pub fn is_built(self) -> bool {
         cfg!(feature = "peers") || self != Self::WorkQueue
     }
 
-    /// Whether it only takes lists.
+    /// Returns whether the workload consists of lists only.
     #[must_use]
     pub fn is_list(self) -> bool {
         matches!(self, Self::Initial | Self::Relist | Self::Churn)

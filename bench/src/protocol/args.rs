@@ -1,29 +1,29 @@
-//! What a child is started with.
+//! The arguments of a child process.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::names::{EngineName, Workload};
 
-/// What a child is asked to do.
+/// The task of a child process.
 #[derive(Clone, Debug)]
 pub struct ChildArgs {
-    /// On this engine,
+    /// The engine.
     pub engine: EngineName,
-    /// these workloads,
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// with this many objects,
+    /// The number of objects.
     pub objects: usize,
-    /// made from this list response, or generated;
+    /// A list response to build the objects from; without it they are generated.
     pub input: Option<PathBuf>,
-    /// this is how long a stall run offers, and readers read.
+    /// How long a stall run offers, and how long readers read.
     pub length: Duration,
-    /// Whether a relist is measured also with lists that belong to the engine alone.
+    /// Whether a relist is also measured with lists that only the engine holds.
     pub owned: bool,
 }
 
 impl ChildArgs {
-    /// Whether a workload is to be run.
+    /// Returns whether a workload is part of the task.
     pub(crate) fn asks(&self, workload: Workload) -> bool {
         self.workloads.contains(&workload)
     }

@@ -1,4 +1,4 @@
-//! Runs one child process and reads what it says.
+//! Runs a child process and reads its output.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -10,51 +10,51 @@ use std::thread;
 use super::{Interrupt, Line};
 use crate::protocol::ChildArgs;
 
-/// A child did not bring what it should.
+/// A child process did not complete its task.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildFailed {
-    /// It could not be started.
+    /// The child did not start.
     #[error("{} does not start: {source}", program.display())]
     Start {
-        /// What was started.
+        /// The program.
         program: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// It said something else than the protocol has.
+    /// The child printed a line that is not part of the protocol.
     #[error("{engine} said {line:?}, which is not a line of the protocol: {source}")]
     Protocol {
-        /// Which engine's child.
+        /// The engine of the child.
         engine: &'static str,
-        /// What it said.
+        /// The line.
         line: String,
-        /// What the decoder said.
+        /// The error of the decoder.
         source: serde_json::Error,
     },
-    /// Its output could not be read.
+    /// The output of the child could not be read.
     #[error("{engine} cannot be read: {source}")]
     Read {
-        /// Which engine's child.
+        /// The engine of the child.
         engine: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// It ended otherwise than well.
+    /// The child exited with an error.
     #[error("{engine} failed ({status}): {message}")]
     Ended {
-        /// Which engine's child.
+        /// The engine of the child.
         engine: &'static str,
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// What it printed to standard error.
+        /// Its standard error.
         message: String,
     },
-    /// It was killed.
+    /// The child was killed.
     #[error(
         "{engine} was killed, as the system does where memory runs out: pass fewer --objects, or leave the engine out"
     )]
     Killed {
-        /// Which engine's child.
+        /// The engine of the child.
         engine: &'static str,
     },
     /// This process was asked to end.
@@ -62,11 +62,12 @@ pub enum ChildFailed {
     Interrupted,
 }
 
-/// Runs a child to its end, and returns what it says it is; its progress and its rows are told as
-/// they come. `command` starts this binary again, or the peer in Go; they take the same arguments.
+/// Runs a child process to its end, and returns its description of the engine. Calls `told` with
+/// each line of progress and each row, as they arrive. `command` starts this binary, or the peer in
+/// Go; both take the same arguments.
 ///
 /// # Errors
-/// [`ChildFailed`]; a row that was told before is complete all the same.
+/// [`ChildFailed`]. The rows that arrived before the error are complete.
 pub fn run_child(
     mut command: Command,
     args: &ChildArgs,
@@ -83,7 +84,7 @@ pub fn run_child(
     let started = started
         .map_err(|source| ChildFailed::Start { program: command.get_program().into(), source })?;
     let (stdout, stderr) = started.ok_or(ChildFailed::Interrupted)?;
-    // Read beside the rows: a child that says much on standard error would wait for ever.
+    // Read concurrently: a child that fills the pipe of its standard error would block for ever.
     let message = thread::spawn(move || {
         let mut message = String::new();
         let read = stderr.map_or(Ok(0), |mut stderr| stderr.read_to_string(&mut message));
@@ -129,8 +130,8 @@ pub fn run_child(
 
 const SIGKILL: i32 = 9;
 
-/// A terminal asks all its processes at once, and the child may end before this process knows.
-/// These are the numbers of SIGHUP, SIGINT and SIGTERM.
+/// Returns whether the child was ended by SIGHUP, SIGINT or SIGTERM. A terminal signals all its
+/// processes at once, so the child may end before this process is notified.
 fn was_asked_to_end(status: ExitStatus) -> bool {
     matches!(status.signal(), Some(1 | 2 | 15))
 }

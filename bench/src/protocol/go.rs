@@ -1,4 +1,4 @@
-//! The peer in Go: built here, since nobody ships it.
+//! The peer in Go. It is built here, because there is no package of it.
 
 use std::env;
 use std::io;
@@ -9,37 +9,37 @@ use crate::machine::Machine;
 
 const SOURCE: &str = "peers/client-go";
 
-/// The built peer.
+/// The built program.
 #[derive(Debug)]
 pub struct GoPeer {
     program: PathBuf,
-    /// The most that an engine may hold before it collects more often. One for the whole run, so
+    /// The heap size, in bytes, from which Go collects more often. One value for the whole run, so
     /// that every turn has the setting that the report names.
     memory_limit: u64,
 }
 
-/// Why there is no peer.
+/// The peer in Go cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum GoUnusable {
-    /// There is no Go.
+    /// Go is not installed.
     #[error("`go` is not installed")]
     NoGo,
-    /// There is no source.
+    /// The source of the peer was not found.
     #[error(
         "the peer's source, bench/{SOURCE}, is not where this was built nor below the working directory"
     )]
     NoSource,
-    /// It cannot be run or put anywhere.
+    /// Go did not start, or the path of this program is not known.
     #[error("go build does not start: {0}")]
     Start(#[from] io::Error),
-    /// It does not build.
+    /// The peer does not compile.
     #[error("go build of bench/{SOURCE} failed: {0}")]
     Build(String),
 }
 
 impl GoPeer {
-    /// Builds the engines beside this binary. Go builds what has changed, so that a second time
-    /// takes a moment.
+    /// Builds the engines, beside this binary. Go compiles only what has changed, so a second build
+    /// is fast.
     ///
     /// # Errors
     /// [`GoUnusable`].
@@ -47,7 +47,7 @@ impl GoPeer {
         Self::of(".", "client-go-peer")
     }
 
-    /// The same of the client of an API server.
+    /// Builds the client of an API server, beside this binary.
     ///
     /// # Errors
     /// [`GoUnusable`].
@@ -55,7 +55,7 @@ impl GoPeer {
         Self::of("./server", "client-go-client")
     }
 
-    /// Returns the directory of the peers' source, which can be built here.
+    /// Returns the directory of the peers' source, if it can be built here.
     ///
     /// # Errors
     /// [`GoUnusable::NoGo`], [`GoUnusable::NoSource`].
@@ -86,16 +86,17 @@ impl GoPeer {
         Ok(Self { program, memory_limit: Machine::available_bytes() / 4 * 3 })
     }
 
-    /// What starts the peer, with Go's own settings.
+    /// Returns a command that starts the peer with Go's default settings.
     pub(crate) fn as_it_is(&self) -> Command {
         Command::new(&self.program)
     }
 
-    /// What starts the peer with the faster of two settings, and a limit so that it cannot take
-    /// more memory than there is. What the caller's environment says comes first.
+    /// Returns a command that starts the peer with the faster of two settings, and with a limit
+    /// that keeps it within the memory of the machine. Variables that are already set take
+    /// precedence.
     pub(crate) fn at_its_best(&self) -> Command {
-        /// Collects when the heap is five times what was alive. With Go's default, 100, lists took
-        /// a third longer (BENCHMARKS.md).
+        /// Collects when the heap has grown to five times the live data. With Go's default, 100,
+        /// lists took a third longer (BENCHMARKS.md).
         const GOGC: &str = "400";
         let mut command = self.as_it_is();
         for (name, value) in
@@ -109,7 +110,8 @@ impl GoPeer {
     }
 }
 
-/// Where this was built, or, if that has moved, the workspace one stands in.
+/// Returns the source directory: the one that this binary was built with, or the one in the
+/// workspace at the working directory.
 fn source() -> Option<PathBuf> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join(SOURCE);
     let here = ["bench", "."].map(|package| Path::new(package).join(SOURCE));

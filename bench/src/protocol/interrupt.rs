@@ -1,5 +1,5 @@
-//! Ctrl-C, and being asked to end: the child that runs is ended, and this process goes on to say
-//! what is done.
+//! Handling of Ctrl-C and termination signals: the running child is killed, and this process
+//! continues to report what was measured.
 
 use std::io;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// The one child that runs, and whether this process was asked to end. Clones are the same.
+/// The running child, and whether this process was asked to end. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<State>);
 
@@ -17,47 +17,49 @@ pub struct Interrupt(Arc<State>);
 struct State {
     asked: AtomicBool,
     running: Mutex<Option<Child>>,
-    /// Told when this process is asked to end, to who has `running`.
+    /// Notified when this process is asked to end; waiters hold `running`.
     told: Condvar,
 }
 
 impl Interrupt {
-    /// From now on this process does not end when it is asked to. A process can say so once.
+    /// Installs the signal handler: from now on a signal does not end this process. Can be called
+    /// once in a process.
     ///
     /// # Errors
-    /// When it was said before, or the system does not allow it.
+    /// If a handler is already installed, or the system does not allow one.
     pub fn catch() -> Result<Self, ctrlc::Error> {
         let interrupt = Self::default();
         let caught = interrupt.clone();
         ctrlc::set_handler(move || {
             caught.0.asked.store(true, Ordering::SeqCst);
-            // It takes the lock: who has looked before has begun to wait, who looks later sees it.
+            // `kill` takes the lock. A waiter that has checked the flag before is waiting by now,
+            // and one that takes the lock later sees the flag.
             caught.kill();
             caught.0.told.notify_all();
         })?;
         Ok(interrupt)
     }
 
-    /// Whether this process was asked to end.
+    /// Returns whether this process was asked to end.
     #[must_use]
     pub fn asked(&self) -> bool {
         self.0.asked.load(Ordering::SeqCst)
     }
 
-    /// The same, of somebody who may be asking just now: a terminal asks the child as well, and
-    /// perhaps first.
+    /// Returns whether this process was asked to end, and waits up to 500 ms for that. A terminal
+    /// signals the child as well, and possibly first.
     pub(crate) fn asked_soon(&self) -> bool {
         let mut running = self.0.running.lock();
         self.0.told.wait_while_for(&mut running, |_| !self.asked(), Duration::from_millis(500));
         self.asked()
     }
 
-    /// Starts a child whose output is piped, unless this process was asked to end.
+    /// Starts a child with piped output, unless this process was asked to end.
     pub(super) fn start(
         &self,
         command: &mut Command,
     ) -> io::Result<Option<(Option<ChildStdout>, Option<ChildStderr>)>> {
-        // Asked under the lock: who asks later finds the child.
+        // Checked under the lock: a later signal finds the child.
         let mut running = self.0.running.lock();
         if self.asked() {
             return Ok(None);
@@ -68,14 +70,14 @@ impl Interrupt {
         Ok(Some(pipes))
     }
 
-    /// Ends the child, if one runs.
+    /// Kills the running child, if there is one.
     pub(super) fn kill(&self) {
         if let Some(child) = self.0.running.lock().as_mut() {
-            let _ = child.kill(); // it may have ended by itself
+            let _ = child.kill(); // it may have ended already
         }
     }
 
-    /// Waits for the end of the child whose output has ended.
+    /// Waits for the child to exit. Call it after the end of the child's output.
     pub(super) fn wait(&self) -> io::Result<Option<ExitStatus>> {
         let child = self.0.running.lock().take();
         child.map(|mut child| child.wait()).transpose()

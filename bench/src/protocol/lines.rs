@@ -1,4 +1,4 @@
-//! The lines that a child prints.
+//! The lines that a child process prints.
 
 use std::io::{self, Write};
 
@@ -11,46 +11,46 @@ use crate::names::{EngineName, Workload};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Line {
-    /// What the child is at.
+    /// The current activity of the child.
     Progress(Progress),
-    /// One figure.
+    /// A figure.
     Row(Row),
-    /// The end of a run; nothing follows.
+    /// The end of the output.
     Done(Done),
-    /// The answer to a question for the version alone.
+    /// The answer to a request for the version.
     Version(String),
 }
 
-/// What a child is at. Children in Go also say how far.
+/// The current activity of a child. Children in Go also report how far they are.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Progress {
-    /// A few words.
+    /// The activity, in a few words.
     pub what: String,
-    /// So many,
+    /// Number of finished steps.
     #[serde(default)]
     pub done: u64,
-    /// of so many; 0 if it is not known.
+    /// Number of all steps; 0 if unknown.
     #[serde(default)]
     pub total: u64,
 }
 
-/// One figure. What else is known about the run is in `extra`.
+/// A figure; `extra` has everything else that is known about its run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// Workload.
+    /// The workload.
     pub workload: String,
-    /// Which of the workload's figures; empty where there is one.
+    /// The figure's name within the workload; empty if the workload has one figure.
     pub variant: String,
-    /// `s`, `1/s` or `B`.
+    /// The unit: `s`, `1/s` or `B`.
     pub unit: String,
     /// The figure.
     pub value: f64,
-    /// Counts, digest, memory and more.
+    /// Counts, digests, memory and other values.
     pub extra: Map<String, Value>,
 }
 
 impl Row {
-    /// A row with nothing extra.
+    /// Creates a row with an empty `extra`.
     #[must_use]
     pub fn new(workload: Workload, variant: &str, unit: &str, value: f64) -> Self {
         let (workload, variant, unit) = (workload.to_string(), variant.to_owned(), unit.to_owned());
@@ -58,31 +58,31 @@ impl Row {
     }
 }
 
-/// A row, and of what it is.
+/// A row with its engine and number of objects.
 #[derive(Clone, Debug)]
 pub struct Measured<E = EngineName> {
-    /// The engine, or the client of a server,
+    /// The engine, or the client of a server.
     pub engine: E,
-    /// with so many objects.
+    /// The number of objects.
     pub objects: usize,
     /// The figure.
     pub row: Row,
 }
 
-/// The end of a run.
+/// The last line of a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Done {
-    /// What was measured, with the versions of its parts.
+    /// The engine, with the versions of its parts.
     pub version: String,
 }
 
-/// A child's standard output.
+/// The standard output of a child.
 pub struct Output {
     to: io::Stdout,
 }
 
 impl Output {
-    /// Nothing else may be printed.
+    /// Creates the output. Nothing else may print to standard output.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "there is one standard output")]
     pub fn new() -> Self {
@@ -92,17 +92,17 @@ impl Output {
     /// Prints a line.
     ///
     /// # Errors
-    /// When nobody reads any more.
+    /// If the reader is gone.
     pub fn line(&mut self, line: &Line) -> io::Result<()> {
         let text = serde_json::to_string(line)?;
         writeln!(self.to, "{text}")?;
         self.to.flush()
     }
 
-    /// Says what the child is at.
+    /// Prints the current activity.
     ///
     /// # Errors
-    /// As above.
+    /// If the reader is gone.
     pub fn progress(&mut self, what: &str) -> io::Result<()> {
         self.line(&Line::Progress(Progress { what: what.to_owned(), done: 0, total: 0 }))
     }

@@ -1,5 +1,6 @@
-//! How a child process tells its parent what it measured: one JSON object a line on standard
-//! output, each with a single field that says what it is. The children in Go speak the same.
+//! The protocol between a child process and its parent: one JSON object a line on the child's
+//! standard output, with a single field that names the kind of line. The children in Go use the
+//! same protocol.
 
 mod args;
 mod child;

@@ -1,24 +1,24 @@
-//! Where this project loses: every figure that is better in another engine, as the tables have
-//! them.
+//! The list of figures in which another engine is better than deltafifo, as in the tables.
 
 use super::Summary;
 use super::figure::{count, times};
 use super::groups::groups;
 use crate::names::EngineName;
 
-/// How to read the list.
+/// The introduction of the list.
 pub(super) const BEHIND: &str = "Where deltafifo is behind: every figure in which another engine is ahead of it, and by how much. \
                                  The floor and kube-rs' writer do less.";
 
-/// One figure.
+/// A figure in which another engine is better.
 pub(super) struct Behind {
-    /// Its name and the number of objects.
+    /// The name of the figure, and the number of objects.
     pub figure: String,
-    /// Who is ahead, the furthest first, and how many times.
+    /// The better engines with their ratios, the best first.
     pub ahead: Vec<String>,
 }
 
-/// All of them, in the order of the tables. Its own other settings are not others.
+/// Returns all such figures, in the order of the tables. Other settings of deltafifo do not count
+/// as other engines.
 pub(super) fn behind(rows: &[Summary]) -> Vec<Behind> {
     groups(&rows.iter().collect::<Vec<_>>()).iter().filter_map(|group| of_group(group)).collect()
 }
@@ -28,7 +28,7 @@ fn of_group(group: &[&Summary]) -> Option<Behind> {
     let others = group.iter().filter(|row| !row.engine.starts_with(EngineName::DeltaFifo.name()));
     let mut ahead: Vec<(f64, &str)> = others
         .filter_map(|row| Some((ours.times_slower_than(row)?, row.engine.as_str())))
-        // As it is shown: less than a hundredth is nothing.
+        // A ratio that would be shown as 1.00 is left out.
         .filter(|(factor, _)| *factor >= 1.005)
         .collect();
     if ahead.is_empty() {

@@ -1,59 +1,59 @@
-//! No figure is reached by doing less: all engines must end with the same store and the same
-//! counts, and find and take the same.
+//! The check that no engine is faster by doing less: all engines must end with the same store and
+//! the same counts, and return the same look-ups and keys.
 
 use serde_json::Value;
 
 use crate::names::{EngineName, Workload};
 use crate::protocol::Measured;
 
-/// What a row says of the end of its run.
+/// The fields of a row that describe the result of its run.
 const STORE: &[&str] = &["store_len", "store_digest"];
 const COUNTS: &[&str] = &["adds", "updates", "deletes"];
-/// What an index has under all of its values together.
+/// The digest of all values of an index.
 const ANSWERS: &[&str] = &["answers", "answers_digest"];
-/// The keys that a work queue handed out.
+/// The digest of the keys that a work queue returned.
 const TAKEN: &[&str] = &["taken", "taken_digest"];
 
-/// Why the figures of a run are worth nothing.
+/// The reason why the figures of a run are not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum Disagreement {
-    /// Two engines that should have done the same did not.
+    /// The results of two engines differ.
     #[error(
         "{workload} {variant}: {field} is {one} in {one_engine}, but {other} in {other_engine}: the figures of this run are worth nothing"
     )]
     Different {
-        /// Of this workload,
+        /// The workload.
         workload: String,
-        /// in this variant,
+        /// The variant.
         variant: String,
-        /// this
+        /// The field that differs.
         field: &'static str,
-        /// is in the first
+        /// The first engine.
         one_engine: EngineName,
-        /// this,
+        /// Its value.
         one: Value,
-        /// but in the other
+        /// The other engine.
         other_engine: EngineName,
-        /// that.
+        /// Its value.
         other: Value,
     },
-    /// A row does not say what it ended with, so that nothing can be compared.
+    /// A row lacks a field, so that it cannot be compared.
     #[error(
         "{workload} {variant}: {engine} does not say its {field}: the figures of this run are worth nothing"
     )]
     Missing {
-        /// Of this workload,
+        /// The workload.
         workload: String,
-        /// in this variant,
+        /// The variant.
         variant: String,
-        /// this engine
+        /// The engine.
         engine: EngineName,
-        /// lacks this.
+        /// The missing field.
         field: &'static str,
     },
 }
 
-/// Compares every row with the first of its workload, variant and number of objects.
+/// Compares every row with the first row of the same workload, variant and number of objects.
 ///
 /// # Errors
 /// The first [`Disagreement`].
@@ -73,7 +73,7 @@ pub fn check(rows: &[Measured]) -> Result<(), Box<Disagreement>> {
             let first = rows[..at].iter().find(|earlier| {
                 end(earlier) == end(measured) && fields(earlier).any(|f| f == field)
             });
-            // The first was looked at before: it has the field.
+            // The first row has the field: it was checked in an earlier iteration.
             let Some((first, one)) =
                 first.and_then(|first| Some((first, first.row.extra.get(field)?)))
             else {
@@ -95,7 +95,7 @@ pub fn check(rows: &[Measured]) -> Result<(), Box<Disagreement>> {
     Ok(())
 }
 
-/// What a row must say, and must be the same in every engine that says it.
+/// Returns the fields that a row must have, and that must have the same value for every engine.
 fn fields(measured: &Measured) -> impl Iterator<Item = &'static str> {
     let Measured { engine, row, .. } = measured;
     let is = |workload: Workload| row.workload == workload.name();
@@ -104,19 +104,19 @@ fn fields(measured: &Measured) -> impl Iterator<Item = &'static str> {
     } else if is(Workload::WorkQueue) {
         &[TAKEN]
     } else if is(Workload::Stall) || !engine.makes_deltas() {
-        // How often a stall run relists and offers is up to the engine; its own process has
-        // checked that all was handled.
+        // The numbers of relists and offers of a stall run depend on the engine. The engine's
+        // process has checked that all of them were handled.
         &[STORE]
     } else {
         &[STORE, COUNTS]
     };
-    // What is unchanged makes no updates there; that engine's own process has checked the number.
+    // A skipped object is no update. The engine's process has checked the number of updates.
     let skips = *engine == EngineName::DeltaFifoSkip;
     said.iter().copied().flatten().copied().filter(move |field| !(skips && *field == "updates"))
 }
 
-/// What decides the end of a run. Of events it is the keys, not the threads or the bursts: the
-/// same events end alike, whoever offers them.
+/// Returns what determines the result of a run. For events it is the keys, and not the threads or
+/// bursts: the same events have the same result.
 fn end(measured: &Measured) -> (&str, usize, &str) {
     let Measured { objects, row, .. } = measured;
     let variant = row.variant.as_str();

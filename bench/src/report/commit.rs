@@ -1,10 +1,10 @@
-//! Of which commit the source is.
+//! The commit of the source.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What is compiled into the tool and the peers; the reports, the documents and the tests beside
-/// it change no figure.
+/// The files that are compiled into the tool and the peers. Reports, documents and tests do not
+/// change a figure.
 const SOURCES: &[&str] = &[
     ".cargo",
     "Cargo.lock",
@@ -21,8 +21,8 @@ const SOURCES: &[&str] = &[
     "classic/src",
 ];
 
-/// Of the source under a directory, as it is now: a build that is older than a change to it is not
-/// noticed. With a mark if the sources differ from the commit.
+/// Returns the commit of the source in a directory, with a mark if the sources have been changed.
+/// It is the current source: if the binary is older, that is not noticed.
 pub(super) fn commit(top: &Path) -> Option<String> {
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");

@@ -1,5 +1,4 @@
-//! Where a report is written: a page that needs nothing else, and beside it its plots and rows as
-//! files.
+//! The directory of a report: a self-contained page, and the plots and rows as files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::file::{self, Unwritable};
 use super::{Report, page, plots};
 
-/// A directory for a report.
+/// The directory of a report.
 #[derive(Debug)]
 pub struct Directory(PathBuf);
 
 impl Directory {
-    /// Makes the directory, and sees that a page can be written there. A page of before stays
-    /// until there is a new one.
+    /// Creates the directory, and checks that a page can be written there. An existing page is kept
+    /// until the new one is complete.
     ///
     /// # Errors
     /// [`Unwritable::Path`].
@@ -23,7 +22,7 @@ impl Directory {
         Ok(Self(path.to_owned()))
     }
 
-    /// Writes everything: `index.html`, an SVG for every plot, and `rows.json`.
+    /// Writes `index.html`, an SVG for every plot, and `rows.json`.
     ///
     /// # Errors
     /// [`Unwritable`].

@@ -1,6 +1,6 @@
-//! Figures as a person reads them.
+//! Figures as text.
 
-/// A value with its unit, in about three digits.
+/// Returns a value with its unit, with about three digits.
 pub(crate) fn figure(value: f64, unit: &str) -> String {
     match unit {
         "1/s" => format!("{:.3} M/s", value / 1e6),
@@ -13,7 +13,7 @@ pub(crate) fn figure(value: f64, unit: &str) -> String {
     }
 }
 
-/// Much memory.
+/// Returns a size in megabytes or gigabytes.
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
 pub(super) fn bytes(bytes: u64) -> String {
     let megabytes = bytes as f64 / 1e6;
@@ -24,12 +24,12 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// How many times as long, or as much.
+/// Returns a ratio, as in `2.00 ×`.
 pub(super) fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0} ×") } else { format!("{ratio:.2} ×") }
 }
 
-/// With a comma after every three digits.
+/// Returns a number with a comma after every three digits.
 pub(super) fn count(objects: usize) -> String {
     let digits = objects.to_string();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Files that are there as a whole or not at all: written beside their place, and then moved to it.
+//! Atomic writes: a file is written to a temporary one beside it, which is then renamed.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-/// Something of a report cannot be written.
+/// A part of a report that cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Unwritable {
-    /// The file or directory cannot be made.
+    /// The file or directory cannot be created.
     #[error("{} cannot be written: {source}", path.display())]
     Path {
-        /// Which one.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Standard output takes no more; the files are written by then.
+    /// Standard output is closed or full. The files are written by then.
     #[error("standard output cannot be written: {0}")]
     Terminal(io::Error),
     /// A plot cannot be drawn.
@@ -27,7 +27,7 @@ pub enum Unwritable {
     Draw(String),
 }
 
-/// Sees that a file can be written, and leaves nothing.
+/// Checks that a file can be written, without changing it.
 pub(super) fn check(path: &Path) -> Result<(), Unwritable> {
     let writable = || match place(path)? {
         Place::File(path) => beside(&path).map(drop),
@@ -52,9 +52,9 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Unwritable> {
 }
 
 enum Place {
-    /// One that is there, or will be: what a link leads to.
+    /// A regular file, existing or new. For a link, its target.
     File(PathBuf),
-    /// A terminal, a pipe, the null device: nothing may be moved there.
+    /// A terminal, pipe or device, which must not be replaced.
     Other,
 }
 
@@ -69,7 +69,7 @@ fn place(path: &Path) -> io::Result<Place> {
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory =
         path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // As every new file has them, less what the user takes away.
+    // The usual permissions of a new file, less the umask. A temporary file would have fewer.
     Builder::new()
         .prefix(".relist-")
         .permissions(Permissions::from_mode(0o666))

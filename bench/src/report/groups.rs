@@ -1,9 +1,9 @@
-//! Rows that are compared with each other.
+//! Groups of rows that are compared with each other.
 
 use super::summary::Summary;
 use crate::names::EngineName;
 
-/// Each value once, in the order in which they first come.
+/// Returns each value once, in the order of first occurrence.
 pub(super) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
     for value in values {
@@ -14,13 +14,14 @@ pub(super) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec
     seen
 }
 
-/// The rows that are compared with each other: of one workload, number of objects and variant.
+/// Returns the rows by workload, number of objects and variant. The rows of a group are compared
+/// with each other.
 pub(super) fn groups<'a>(rows: &[&'a Summary]) -> Vec<Vec<&'a Summary>> {
     let mut groups = Vec::new();
     for workload in distinct(rows.iter().map(|row| &row.workload)) {
         let rows: Vec<_> = rows.iter().copied().filter(|row| row.workload == *workload).collect();
         let mut kinds = distinct(rows.iter().map(|row| (row.objects, &row.variant)));
-        // Those of joined files may come in any order.
+        // The rows of joined files may be in any order.
         kinds.sort_by_key(|(objects, _)| *objects);
         for kind in kinds {
             groups.push(
@@ -31,7 +32,7 @@ pub(super) fn groups<'a>(rows: &[&'a Summary]) -> Vec<Vec<&'a Summary>> {
     groups
 }
 
-/// What the others of a group are compared with.
+/// Returns the row with which the others of a group are compared.
 pub(super) fn base<'a>(group: &[&'a Summary]) -> Option<&'a Summary> {
     group
         .iter()

@@ -1,5 +1,5 @@
-//! Several files become one report, so that what was measured on several evenings is on one page.
-//! One is checked alike.
+//! Joins several files into one report, so that separate measurements are on one page. A single
+//! file is checked in the same way.
 
 use super::figure::bytes;
 use super::groups::distinct;
@@ -7,45 +7,45 @@ use super::plain::plain;
 use super::{Report, Summary};
 use crate::machine::Machine;
 
-/// The same row is there more than once.
+/// A row that occurs more than once.
 #[derive(Debug, thiserror::Error)]
 pub enum NotOne {
-    /// In two files.
+    /// The row is in two files.
     #[error(
         "{row} of {engine} with {objects} objects is in {one} and again in {other}, and two medians are not one: leave one \
          of the files out, or measure one of them again without it"
     )]
     Twice {
-        /// This row
+        /// The row.
         row: String,
-        /// of this engine
+        /// Its engine.
         engine: String,
-        /// with so many objects
+        /// Its number of objects.
         objects: usize,
-        /// is in this file
+        /// The first file.
         one: String,
-        /// and in this.
+        /// The other file.
         other: String,
     },
-    /// In one file.
+    /// The row is twice in one file.
     #[error(
         "{row} of {engine} with {objects} objects is in {file} twice, which relist never writes: take the file as it was \
          written, or measure again"
     )]
     Within {
-        /// This row
+        /// The row.
         row: String,
-        /// of this engine
+        /// Its engine.
         engine: String,
-        /// with so many objects
+        /// Its number of objects.
         objects: usize,
-        /// is in this file.
+        /// The file.
         file: String,
     },
 }
 
-/// Joins reports with the names of their files. In what they differ is noted; the machine shown is
-/// that of the first. Nothing comes of no files.
+/// Joins reports, given with the names of their files. The result notes their differences, and has
+/// the machine of the first. Without files the result is `None`.
 ///
 /// # Errors
 /// [`NotOne`].
@@ -96,8 +96,8 @@ fn take_rows(
     Ok(())
 }
 
-/// Which figures are compared with each other and are of different runs, on one machine or not: a
-/// ratio is one of one run.
+/// Names the workloads in which figures of different runs are compared: a ratio is only valid
+/// within a run.
 fn mixed(joined: &Report, owners: &[String]) -> Option<String> {
     let rows = || joined.rows.iter().zip(owners);
     let is_mixed = |row: &Summary, owner: &String| {
@@ -116,12 +116,12 @@ fn mixed(joined: &Report, owners: &[String]) -> Option<String> {
     })
 }
 
-/// What there must be once.
+/// Returns what identifies a figure.
 fn figure(row: &Summary) -> (&str, &str, &str, usize) {
     (&row.workload, &row.variant, &row.engine, row.objects)
 }
 
-/// What should be the same in all files.
+/// Returns the properties that should be equal in all files.
 fn what(report: &Report) -> [(&'static str, String); 6] {
     let machine = &report.machine;
     [
@@ -134,7 +134,7 @@ fn what(report: &Report) -> [(&'static str, String); 6] {
     ]
 }
 
-/// An engine that was another, or had another setting, has both.
+/// Adds the engines of another file. An engine with two descriptions gets both.
 fn add_engines(machine: &mut Machine, other: &Machine, name: &str) {
     for (engine, description) in other.engines.clone() {
         let known = machine.engines.entry(engine).or_insert_with(|| description.clone());

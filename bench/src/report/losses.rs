@@ -1,12 +1,12 @@
-//! What a round did not do of what it was to do.
+//! Notes about incomplete rounds.
 
 use serde_json::{Map, Value};
 
 use super::figure::count;
 use super::percentile::is_the_largest;
 
-/// What a round did not do of what it was to do: a latency of few offers is not that of many, and
-/// an open loop that got no turn has figures of what it did.
+/// Describes what a round should have done and did not: few samples, offers that were not made in
+/// time, and similar.
 pub(super) fn losses(variant: &str, extra: &Map<String, Value>) -> String {
     let mut losses = Vec::new();
     if let Some(samples) = number(extra, "samples").filter(|_| is_the_largest(variant, extra)) {

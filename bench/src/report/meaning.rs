@@ -1,4 +1,5 @@
-//! What the first run means, in two sentences, and how to measure the rest.
+//! The end of the first run's output: its meaning in two sentences, and the command for all
+//! measurements.
 
 use std::fmt::Write;
 
@@ -31,7 +32,7 @@ fn relist(report: &Report, engine: EngineName) -> Option<&Summary> {
     report.rows.iter().filter(is).find(|row| row.engine == engine.name())
 }
 
-/// Says how many times as long the others take.
+/// Returns the sentence about the ratios of the other engines.
 fn advantage(report: &Report) -> Option<String> {
     let ours = relist(report, EngineName::DeltaFifo)?;
     let others = [
@@ -56,7 +57,7 @@ fn advantage(report: &Report) -> Option<String> {
     ))
 }
 
-/// Says how far deltafifo is from the least.
+/// Returns the sentence about the ratio to the floor.
 fn distance(report: &Report) -> Option<String> {
     let (ours, floor) =
         (relist(report, EngineName::DeltaFifo)?, relist(report, EngineName::Floor)?);

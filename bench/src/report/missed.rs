@@ -1,24 +1,25 @@
-//! What should have been measured and was not.
+//! Turns without a result.
 
 use serde::{Deserialize, Serialize};
 
 use super::plain::plain;
 
-/// A turn of an engine that did not come to its end. What it had told before is in the rows.
+/// A turn that did not end. The rows that its process had printed are in the report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Missed {
-    /// The engine,
+    /// The engine.
     pub engine: String,
-    /// with so many objects,
+    /// The number of objects.
     pub objects: usize,
-    /// was to do these.
+    /// The workloads of the turn.
     pub workloads: Vec<String>,
-    /// The turn, and why it failed; or only the turn, if the run was ended before it.
+    /// The turn, and the reason of the failure; only the turn if the run was interrupted before it
+    /// ended.
     pub said: String,
 }
 
 impl Missed {
-    /// A turn that said something, perhaps with paths of this machine.
+    /// Creates the entry of a turn. Paths of this machine are removed from the message.
     #[must_use]
     pub fn new(engine: String, objects: usize, workloads: Vec<String>, said: &str) -> Self {
         Self { engine, objects, workloads, said: plain(said) }

@@ -1,5 +1,5 @@
-//! From rows to what a person reads: medians with their spread, the check that all engines did the
-//! same work, the tables, the JSON, and a page with plots.
+//! Reports: medians with their spread, the check that all engines did the same work, tables, JSON,
+//! and a page with plots.
 
 mod behind;
 mod check;

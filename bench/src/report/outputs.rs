@@ -1,5 +1,4 @@
-//! Where the figures go: files, and the terminal after them, since who reads that may have gone
-//! away.
+//! The outputs of the tool: first the files, and then the terminal, whose reader may be gone.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use super::directory::Directory;
 use super::file::{self, Unwritable};
 use super::{Report, print};
 
-/// See the module.
+/// The outputs of the tool.
 #[derive(Debug)]
 pub struct Outputs {
     json: Option<PathBuf>,
@@ -18,8 +17,8 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Checks that the JSON can be written, before anything is measured. An existing file stays
-    /// until then.
+    /// Checks that the JSON file can be written, before anything is measured. An existing file is
+    /// kept until the new one is complete.
     ///
     /// # Errors
     /// [`Unwritable`].
@@ -41,8 +40,8 @@ impl Outputs {
         Ok(Self { report: report.map(Directory::make).transpose()?, ..self })
     }
 
-    /// Writes everything, and to the terminal a closing text. That nobody reads the standard
-    /// output any more is no failure.
+    /// Writes everything, with a closing text for the terminal. A standard output without a reader
+    /// is not an error.
     ///
     /// # Errors
     /// [`Unwritable`].

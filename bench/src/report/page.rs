@@ -1,5 +1,5 @@
-//! The page: the machine, the plots, and every figure as text. It needs no other file, no script
-//! and no font.
+//! The page: the machine, the plots, and every figure as text. It needs no other file, script or
+//! font.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -11,7 +11,7 @@ use super::sanity::sanity;
 use super::table::MISSING;
 use super::{Report, Summary};
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn page(report: &Report, sections: &[Section]) -> String {
     let style = format!("{}{}", include_str!("page.css"), style_sheet());
     let markup = html! {
@@ -42,7 +42,7 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
     markup.into_string()
 }
 
-/// What a figure is.
+/// The meaning of a figure.
 const MEDIANS: &str = "medians, of an even number of rounds the worse of the two in the middle";
 
 fn head(report: &Report) -> Markup {
@@ -92,7 +92,7 @@ fn table(report: &Report, workload: &str) -> Markup {
     let has_variants = rows.iter().any(|row| !row.variant.is_empty());
     let groups = groups(&rows);
     let has_remarks = rows.iter().any(|row| !row.remarks().is_empty());
-    // A group without this project's row has another base.
+    // A group without deltafifo is compared with another engine.
     let bases = distinct(groups.iter().filter_map(|group| Some(base(group)?.engine.as_str())));
     html! {
         h3 { (workload) }
@@ -132,7 +132,7 @@ fn line(row: &Summary, base: Option<&Summary>, has_variants: bool, has_remarks: 
     }
 }
 
-/// An engine that should have a row here.
+/// Returns the table row of an engine that should have a figure here.
 fn missing(engine: &str, group: &[&Summary], has_variants: bool) -> Markup {
     html! {
         @if let Some(row) = group.first() {
@@ -144,7 +144,7 @@ fn missing(engine: &str, group: &[&Summary], has_variants: bool) -> Markup {
     }
 }
 
-/// Where others are ahead.
+/// Returns the list of figures in which another engine is better.
 fn behind_list(rows: &[Summary]) -> Markup {
     html! {
         h2 id="behind" { "Where deltafifo loses" }

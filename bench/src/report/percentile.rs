@@ -1,47 +1,48 @@
-//! When a percentile is one. A row that is called after a percentile which its samples do not have
-//! shows the largest of them instead, and a plot leaves the percentile out.
+//! Percentiles need enough samples. A row whose samples are too few for its percentile shows the
+//! largest sample instead, and a plot leaves the percentile out.
 
 use serde_json::{Map, Value};
 
 use crate::protocol::Row;
 
-/// So many samples must lie beyond a percentile: with fewer it is where one or two of them
-/// happened to fall.
+/// The number of samples that must lie beyond a percentile. With fewer, it depends on one or two of
+/// them.
 const BEYOND: f64 = 10.0;
 
-/// Whether so many samples have a percentile.
+/// Returns whether this many samples suffice for a quantile.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn has(samples: u64, quantile: f64) -> bool {
-    // Less what 0.999 and its like are wrong by.
+    // The small difference is for rounding errors, as of 0.999.
     samples as f64 * (1.0 - quantile) >= BEYOND - 1e-6
 }
 
-/// 0.999 of `add-p99.9`; nothing of `add-max`, which the fewest samples have.
+/// Returns the quantile in the name of a variant: 0.999 for `add-p99.9`. `None` for `add-max`, for
+/// which one sample suffices.
 fn quantile(variant: &str) -> Option<f64> {
     let (_, percent) = variant.rsplit_once('-')?;
     Some(percent.strip_prefix('p')?.parse::<f64>().ok()? / 100.0)
 }
 
-/// How many samples a row of a distribution is from.
+/// Returns the number of samples of a row.
 fn samples(extra: &Map<String, Value>) -> Option<u64> {
     extra.get("samples")?.as_u64()
 }
 
-/// Whether a row has its largest sample in the place of the percentile that it is called after.
+/// Returns whether a row shows its largest sample instead of the percentile in its name.
 pub(super) fn is_the_largest(variant: &str, extra: &Map<String, Value>) -> bool {
     samples(extra).zip(quantile(variant)).is_some_and(|(samples, quantile)| !has(samples, quantile))
 }
 
-/// What a row shows.
+/// Returns the figure that a row shows.
 pub(super) fn figure(row: &Row) -> f64 {
     let largest = row.extra.get("largest").and_then(Value::as_f64);
     largest.filter(|_| is_the_largest(&row.variant, &row.extra)).unwrap_or(row.value)
 }
 
-/// One place of a curve: its quantile, and the seconds there.
+/// A point of a curve: quantile and seconds.
 type Place = (f64, f64);
 
-/// The curve of a row, as its process noted it.
+/// Returns the curve of a row, as its process recorded it.
 fn places(row: &Row) -> Vec<Place> {
     row.extra
         .get("curve")
@@ -49,10 +50,10 @@ fn places(row: &Row) -> Vec<Place> {
         .unwrap_or_default()
 }
 
-/// What is plotted of several rounds: at each percentile what a row of it shows, that of the round
-/// in the middle, with that round's number of samples. So no two figures of a distribution need be
-/// of one round, in the plot as in the rows. Where the round in the middle has too few samples,
-/// the percentile is left out; the largest sample is always there.
+/// Returns the curve of several rounds. Each percentile is that of the middle round for this
+/// percentile, with the number of its samples, as the rows show it; so two points may be of
+/// different rounds. A percentile is left out if that round has too few samples. The largest sample
+/// is always included.
 pub(super) fn curve(rounds: &[&Row], middle: usize) -> Value {
     let curves: Vec<(Vec<Place>, u64)> =
         rounds.iter().map(|row| (places(row), samples(&row.extra).unwrap_or(u64::MAX))).collect();
@@ -114,14 +115,14 @@ mod tests {
             slow.extra["curve"] = json!([[0.5, 0.5], [0.99, 12.0], [1.0, 13.0]]);
             slow
         });
-        // Of few samples the 99th percentile is none.
+        // 30 samples are too few for the 99th percentile.
         assert_eq!(curve(&[&few], 0), json!([[0.5, 1.0, 30], [1.0, 9.0, 30]]));
-        // Each is the worse of the two.
+        // Each point is the worse of the two.
         assert_eq!(
             curve(&[&slow, &many], 1),
             json!([[0.5, 1.0, 5000], [0.99, 12.0, 5000], [1.0, 13.0, 5000]])
         );
-        // The worse of the two is the largest of few.
+        // The worse of the two is the largest of a few samples.
         assert_eq!(curve(&[&many, &few], 1), json!([[0.5, 1.0, 30], [1.0, 9.0, 30]]));
     }
 }

@@ -1,9 +1,10 @@
-//! Texts without the paths of a machine.
+//! Removal of paths from texts.
 
 use std::path::Path;
 
-/// Leaves of every absolute path its last component: where a person keeps the source is nobody's
-/// concern. A word counts up to a space, a quote or a bracket, and an option's value by itself.
+/// Shortens every absolute path to its last component, because the paths of the measuring machine
+/// do not belong in a report. A word ends at a space, quote, bracket, comma, semicolon or equals
+/// sign.
 pub(super) fn plain(text: &str) -> String {
     let is_edge = |c: char| c.is_whitespace() || "\"'`()[]=,;".contains(c);
     text.split_inclusive(is_edge)

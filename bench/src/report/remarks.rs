@@ -1,5 +1,4 @@
-//! What a person is to know of a figure beside the figure: what `extra` says and the row's name
-//! does not.
+//! Remarks about a figure: facts in `extra` that the name of the row does not say.
 
 use serde_json::Value;
 
@@ -9,7 +8,7 @@ use super::percentile::is_the_largest;
 use super::summary::Summary;
 
 impl Summary {
-    /// In words; empty if there is nothing.
+    /// Returns the remarks; empty if there are none.
     pub(super) fn remarks(&self) -> String {
         let mut remarks = Vec::new();
         if self.missing_rounds > 0 {
@@ -41,7 +40,7 @@ impl Summary {
         if let Some(objects) = self.extra.get("objects_per_call").and_then(Value::as_f64) {
             remarks.push(format!("{objects:.0} objects a call"));
         }
-        // client-go's RealFIFO is popped by one, whatever the row is called.
+        // RealFIFO of client-go has one consumer, whatever the name of the row says.
         let consumers = self.extra.get("consumers").and_then(Value::as_u64);
         if let Some(consumers) = consumers.filter(|_| consumers != named_consumers(&self.variant)) {
             remarks.push(format!("{consumers} consumer{}", if consumers == 1 { "" } else { "s" }));
@@ -50,7 +49,8 @@ impl Summary {
     }
 }
 
-/// How many consumers a variant is called after: `zipf-2x4` and `1us-4-consumers-rate` after four.
+/// Returns the number of consumers in the name of a variant: four for `zipf-2x4` and
+/// `1us-4-consumers-rate`.
 fn named_consumers(variant: &str) -> Option<u64> {
     let parts: Vec<_> = variant.split('-').collect();
     let spelled = parts.windows(2).find(|pair| pair[1].starts_with("consumer")).map(|pair| pair[0]);

@@ -1,4 +1,4 @@
-//! When and how a run was made.
+//! The circumstances of a run.
 
 use std::env;
 use std::path::Path;
@@ -10,26 +10,26 @@ use super::commit::commit;
 use super::plain::plain;
 use super::{Missed, Verdict};
 
-/// What a reader needs to make the run again.
+/// The circumstances of a run, with which it can be repeated.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// When it began, in UTC.
+    /// The time of the start, in UTC.
     pub date: String,
-    /// How the tool was called, as a person would type it: of an absolute path the last component.
+    /// The command line. Absolute paths are shortened to their last component.
     pub command: String,
-    /// Of which commit of the source.
+    /// The commit of the source.
     pub commit: String,
-    /// How often everything was to be measured.
+    /// The number of rounds.
     pub rounds: usize,
-    /// Whether all of it was.
+    /// Whether everything was measured.
     pub complete: bool,
-    /// The turns that failed, and why.
+    /// The turns that failed, with the reason.
     #[serde(default)]
     pub failed: Vec<Missed>,
-    /// The turns that were not begun or not ended, because the run was ended before.
+    /// The turns that did not start or end because the run was interrupted.
     #[serde(default)]
     pub not_run: Vec<Missed>,
-    /// What was left out from the beginning, and why.
+    /// Engines that were left out, with the reason.
     #[serde(default)]
     pub skipped: Vec<String>,
     /// Whether all engines did the same work.
@@ -38,7 +38,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// One that begins now.
+    /// Starts the description of a run, with the current time.
     #[must_use]
     pub fn begins(rounds: usize) -> Self {
         let now = Timestamp::now();
@@ -60,7 +60,7 @@ impl Run {
     }
 }
 
-/// As a shell takes it.
+/// Quotes an argument for a shell.
 fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./,=:+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {

@@ -1,21 +1,20 @@
-//! Whether the figures are what they should be: sentences for the terminal and the page.
+//! Checks of the figures against fixed limits, as sentences for the terminal and the page.
 
 use super::Summary;
 use super::figure::{count, figure, times};
 use crate::names::{EngineName, Workload};
 
-/// The least ratio of client-go-deltafifo to mutex: a baseline that were slower would flatter
-/// whoever is compared with it.
+/// The least ratio of client-go-deltafifo to mutex. A slower mutex would make ratios to it look
+/// better.
 const LEAST_BASE_RATIO: f64 = 2.3;
-/// From so many objects to so many
+/// The numbers of objects between which the growth is checked.
 const GROWTH: [usize; 2] = [100_000, 4_000_000];
-/// the time for one may grow by this much.
+/// The limit for the growth of the time per object between them.
 const MOST_GROWTH: f64 = 1.5;
-/// The most seconds that all but one in a thousand gets of a key may take while relists go on: no
-/// relist holds one up.
+/// The limit for p99.9 of a get during relists, in seconds: no relist delays a reader.
 const LONGEST_GET: f64 = 50e-6;
 
-/// All that can be said of these rows.
+/// Returns the sentences for these rows.
 pub(super) fn sanity(rows: &[Summary]) -> Vec<String> {
     let grown = [Workload::Initial, Workload::Relist]
         .into_iter()
@@ -23,8 +22,8 @@ pub(super) fn sanity(rows: &[Summary]) -> Vec<String> {
     base_ratios(rows).into_iter().chain(grown).chain(longest_get(rows)).collect()
 }
 
-/// Of every relist that both have: a base may keep up with one number of objects and not with
-/// another.
+/// Compares mutex with client-go for every number of objects that both have: the ratio may depend
+/// on it.
 fn base_ratios(rows: &[Summary]) -> Vec<String> {
     let relists = |engine| lists(rows, engine, Workload::Relist);
     let mut ratios: Vec<(usize, f64)> = relists(EngineName::ClientGoDeltaFifo)
@@ -49,7 +48,7 @@ fn base_ratios(rows: &[Summary]) -> Vec<String> {
     ratios.into_iter().map(sentence).collect()
 }
 
-/// Of this project's time for one object.
+/// Compares the time per object of deltafifo for two numbers of objects.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn growth(rows: &[Summary], workload: Workload) -> Option<String> {
     let each = |objects: usize| {
@@ -69,8 +68,8 @@ fn growth(rows: &[Summary], workload: Workload) -> Option<String> {
     ))
 }
 
-/// Of this project's store with the most objects: the slowest of all rounds, and of all numbers of
-/// readers. A median would hide that a relist held up a reader now and then.
+/// Returns the sentence about the slowest get of deltafifo, with the most objects, over all rounds
+/// and numbers of readers. A median would hide a relist that delays readers only sometimes.
 fn longest_get(rows: &[Summary]) -> Option<String> {
     let of_relists = |variant: &str| variant.ends_with("-p99.9") && !variant.starts_with("idle-");
     let gets = rows.iter().filter(|row| {

@@ -1,4 +1,4 @@
-//! Whether the figures of a report can be used as they are, and what a reader must know before.
+//! Whether the figures of a report are valid, and its warnings.
 
 use super::check::check;
 use super::summary::Summary;
@@ -7,10 +7,10 @@ use super::whole::Report;
 use crate::names::{EngineName, Workload};
 use crate::protocol::{Measured, Row};
 
-/// Why figures should not be used as they are.
+/// The reason why the figures of a report are not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum Unsound {
-    /// The engines did not do the same.
+    /// The results of the engines differ.
     #[error("{0}")]
     Disagree(String),
     /// Some turns failed.
@@ -19,7 +19,7 @@ pub enum Unsound {
 }
 
 impl Report {
-    /// What a reader must know before the figures.
+    /// Returns the warnings to read before the figures.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.differences.clone();
         warnings.extend(self.disagreement().filter(|_| self.runs.len() > 1));
@@ -41,7 +41,7 @@ impl Report {
         warnings
     }
 
-    /// Whether the figures can be used as they are.
+    /// Checks that the figures are valid.
     ///
     /// # Errors
     /// [`Unsound`].
@@ -58,16 +58,15 @@ impl Report {
         }
     }
 
-    /// Where the rows that are shown, whichever files they are from, did not end alike.
+    /// Returns the difference between the results of the rows, whichever files they are from.
     pub(super) fn disagreement(&self) -> Option<String> {
         let disagreement = check(&measured(&self.rows)).err()?;
         Some(format!("The rows do not belong together, or are of different data: {disagreement}"))
     }
 }
 
-/// The rows of engines and workloads that this version knows, as a run has them: each was the
-/// median of its rounds. Clients of a server are none of these: whether they had all objects was
-/// looked at in each turn.
+/// Converts the medians to rows of a run, for the engines and workloads of this version. Clients of
+/// a server are left out: each turn has checked that they had all objects.
 fn measured(rows: &[Summary]) -> Vec<Measured> {
     let measured = |row: &Summary| {
         Workload::ALL.into_iter().find(|workload| workload.name() == row.workload)?;

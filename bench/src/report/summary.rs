@@ -1,4 +1,4 @@
-//! The rows of all rounds, and from them minimum, median and maximum.
+//! Minimum, median and maximum of the rows of all rounds.
 
 use std::fmt::Display;
 
@@ -9,36 +9,36 @@ use super::losses::losses;
 use super::percentile;
 use crate::protocol::{Measured, Row};
 
-/// One figure of one engine over all rounds.
+/// A figure of an engine, over all rounds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// Workload.
+    /// The workload.
     pub workload: String,
-    /// Which of the workload's figures; empty where there is one.
+    /// The figure's name within the workload; empty if the workload has one figure.
     pub variant: String,
-    /// Engine.
+    /// The engine.
     pub engine: String,
-    /// Objects of the run.
+    /// The number of objects.
     pub objects: usize,
-    /// `s`, `1/s` or `B`.
+    /// The unit: `s`, `1/s` or `B`.
     pub unit: String,
-    /// Smallest,
+    /// The smallest value.
     pub min: f64,
-    /// middle,
+    /// The median; of an even number of rounds the worse of the two in the middle.
     pub median: f64,
-    /// and largest value.
+    /// The largest value.
     pub max: f64,
-    /// The figure of each round, in their order.
+    /// The figure of each round, in order.
     pub rounds: Vec<f64>,
-    /// How many rounds were to bring this figure and did not.
+    /// Number of rounds without this figure.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_rounds: usize,
-    /// What is to be known of the figures of the other rounds, as `extra` says it of the one that
-    /// is shown.
+    /// Notes about the figures of the other rounds, of the kind that `extra` has about the shown
+    /// round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_rounds: Vec<String>,
-    /// What else is known, of the round with the median; but a curve has at each percentile the
-    /// round that a row of it shows.
+    /// All other values of the round of the median. Each point of a curve is of the round that the
+    /// row of its percentile shows.
     pub extra: Map<String, Value>,
 }
 
@@ -48,7 +48,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Summary {
-    /// Sums up the rows of so many rounds, in the order in which figures first came.
+    /// Summarizes the rows of this many rounds, in the order in which the figures first occur.
     #[must_use]
     pub fn of<E: Display + PartialEq>(rows: &[Measured<E>], rounds: usize) -> Vec<Self> {
         let mut groups: Vec<Vec<&Measured<E>>> = Vec::new();
@@ -61,8 +61,8 @@ impl Summary {
         groups.into_iter().filter_map(|group| Self::of_group(&group, rounds)).collect()
     }
 
-    /// The worse of the two in the middle of an even number of rounds: every figure is one that
-    /// was measured.
+    /// Summarizes the rows of one figure. Of an even number of rounds it takes the worse of the two
+    /// in the middle, so that every figure is one that was measured.
     fn of_group<E: Display>(group: &[&Measured<E>], rounds: usize) -> Option<Self> {
         let of_rounds: Vec<f64> =
             group.iter().map(|measured| percentile::figure(&measured.row)).collect();
@@ -97,19 +97,19 @@ impl Summary {
         })
     }
 
-    /// Its workload and variant.
+    /// Returns the workload and variant.
     pub(super) fn title(&self) -> String {
         format!("{} {}", self.workload, self.variant).trim_end().to_owned()
     }
 
-    /// How much memory the run took at its peak beyond what was resident at its start.
+    /// Returns the growth of the memory from the start of the run to its peak, in bytes.
     #[must_use]
     pub fn peak_over_start(&self) -> Option<u64> {
         let bytes = |name| self.extra.get(name).and_then(Value::as_u64);
         Some(bytes("peak_bytes")?.saturating_sub(bytes("start_bytes")?))
     }
 
-    /// How many times as fast `base` is as this; nothing where that is no number, as with a time
+    /// Returns how many times as fast `base` is. `None` if the ratio is not finite, as for a time
     /// of zero.
     #[must_use]
     pub fn times_slower_than(&self, base: &Self) -> Option<f64> {
@@ -119,10 +119,10 @@ impl Summary {
     }
 }
 
-/// The unit of which more is better.
+/// The unit in which more is better.
 const RATE: &str = "1/s";
 
-/// What the rows of one figure have in common.
+/// Returns what the rows of one figure have in common.
 fn kind<E>(of: &Measured<E>) -> (&E, usize, &str, &str) {
     (&of.engine, of.objects, &of.row.workload, &of.row.variant)
 }

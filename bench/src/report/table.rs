@@ -1,4 +1,4 @@
-//! What the terminal gets at the end.
+//! The tables for the terminal.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use super::groups::{base, groups};
 use super::sanity::sanity;
 use super::{Report, Summary};
 
-/// What stands where an engine that was to be measured was not.
+/// The text in the row of an engine that was not measured.
 pub(super) const MISSING: &str = "NOT MEASURED: a turn failed, or the run was ended before it";
 
-/// The whole report. What an engine cannot do is a `-`.
+/// Returns the whole report as text. A figure that an engine does not have is a `-`.
 #[must_use]
 pub fn print(report: &Report) -> String {
     let mut text = String::new();
@@ -50,7 +50,7 @@ pub fn print(report: &Report) -> String {
     text
 }
 
-/// Where others are ahead, a line a figure.
+/// Returns the list of figures in which another engine is better, one a line.
 fn behind_text(rows: &[Summary]) -> String {
     let mut text = format!("\n{BEHIND}\n");
     for behind in behind(rows) {
@@ -60,7 +60,7 @@ fn behind_text(rows: &[Summary]) -> String {
     text
 }
 
-/// One group's table.
+/// Returns the table of one group.
 fn table(rows: &[&Summary], engines: &[&str], missing: &[&str]) -> String {
     let mut text = String::new();
     let Some(base) = base(rows) else { return text };

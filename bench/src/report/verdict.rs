@@ -1,25 +1,25 @@
-//! Whether a run is worth anything, as its report says.
+//! The result of the check of a run.
 
 use serde::{Deserialize, Serialize};
 
 use super::check::check;
 use crate::protocol::Measured;
 
-/// What the check of a run found: see [`check`].
+/// The result of [`check`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Nothing is known, as before the run's end.
+    /// Not known, as before the end of the run.
     #[default]
     Unknown,
-    /// All engines ended with the same stores and counts, and found and took the same.
+    /// All engines had the same stores, counts, look-ups and keys.
     Agree,
-    /// Two did not: these.
+    /// Two engines differ; has the message.
     Disagree(String),
 }
 
 impl Verdict {
-    /// Of all rows of a run, however far it came.
+    /// Checks all rows of a run, even if it was interrupted.
     #[must_use]
     pub fn of(rows: &[Measured]) -> Self {
         check(rows)

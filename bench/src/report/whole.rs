@@ -1,4 +1,4 @@
-//! All that is reported, as JSON has it.
+//! The report as a whole, and its JSON form.
 
 use std::fs;
 use std::io;
@@ -12,50 +12,50 @@ use super::run::Run;
 use super::summary::Summary;
 use crate::machine::Machine;
 
-/// What the files of this version are marked with. It grows when a field gets another meaning, or
-/// a new one must be there.
+/// The version of the format. It is incremented when a field changes its meaning, or a new field is
+/// required.
 const FORMAT: u64 = 2;
 
-/// All that was measured.
+/// A report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Which version of the tool reads it.
+    /// The version of the format.
     pub format: u64,
-    /// When and how: one run, or several whose files were joined.
+    /// The run, or the runs whose files were joined.
     pub runs: Vec<Run>,
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// In what the joined files differ beside their rows.
+    /// Differences between the joined files, other than their rows.
     #[serde(default)]
     pub differences: Vec<String>,
-    /// What.
+    /// The figures.
     pub rows: Vec<Summary>,
 }
 
-/// A file is no report of this version.
+/// A file that is not a report of this version.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// There is no such file, or it may not be read.
+    /// The file is missing or cannot be read.
     #[error("cannot be read: {0}: --from takes a file that --json wrote, or a report's rows.json")]
     File(#[from] io::Error),
-    /// Nothing is in it.
+    /// The file is empty.
     #[error(
         "is empty, as a disk that is full leaves it: measure again with --json, or name another file"
     )]
     Empty,
-    /// It is no JSON.
+    /// The file is not JSON.
     #[error("is not JSON ({0}): --from takes a file that --json wrote, or a report's rows.json")]
     Garbage(serde_json::Error),
-    /// It was written by another version.
+    /// The file was written by another version.
     #[error(
         "was written by another version of relist (format {found}, this one reads {FORMAT}): measure again, or draw it with \
          the version that wrote it"
     )]
     Version {
-        /// What it says, or that it says nothing.
+        /// The version in the file, or a text if there is none.
         found: String,
     },
-    /// It is something else, or was changed.
+    /// The JSON is not a report, or was changed.
     #[error(
         "is no report of relist, or was changed by hand ({0}): --from takes a file that --json wrote as it is"
     )]
@@ -63,13 +63,13 @@ pub enum Unreadable {
 }
 
 impl Report {
-    /// What one run brought.
+    /// Creates the report of one run.
     #[must_use]
     pub fn of(run: Run, machine: Machine, rows: Vec<Summary>) -> Self {
         Self { format: FORMAT, runs: vec![run], machine, differences: Vec::new(), rows }
     }
 
-    /// Reads what `--json` wrote.
+    /// Reads a report that `--json` wrote.
     ///
     /// # Errors
     /// [`Unreadable`].
@@ -80,7 +80,7 @@ impl Report {
         }
         let whole: Value = serde_json::from_slice(&bytes).map_err(Unreadable::Garbage)?;
         let format = whole.get("format");
-        // Before there were formats, too, a report had rows.
+        // Reports had rows before they had a version.
         if whole.get("rows").is_some() && format.and_then(Value::as_u64) != Some(FORMAT) {
             let found =
                 format.map_or_else(|| "of before there were any".to_owned(), Value::to_string);
@@ -89,16 +89,16 @@ impl Report {
         serde_json::from_value(whole).map_err(Unreadable::Changed)
     }
 
-    /// What [`Self::read`] reads.
+    /// Returns the report as JSON.
     #[must_use]
     pub fn json(&self) -> String {
-        // All keys are text, so that there is nothing that JSON could not hold.
+        // Serialization cannot fail: all keys are strings.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
     }
 
-    /// The engines, in the order in which they were measured; those that brought nothing last.
+    /// Returns the engines in the order of their measurement, those without a figure last.
     #[must_use]
     pub fn engines(&self) -> Vec<&str> {
         let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.not_run));
@@ -106,7 +106,7 @@ impl Report {
         distinct(measured.chain(missed.map(|missed| missed.engine.as_str())))
     }
 
-    /// The engines that should have a row in a group of rows, and have none.
+    /// Returns the engines that should have a row in a group and have none.
     pub(super) fn missing(&self, group: &[&Summary]) -> Vec<&str> {
         let Some(first) = group.first() else { return Vec::new() };
         let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.not_run));

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::plan::Plan;
 use crate::names::{EngineName, Workload};
 
-/// Its engines. The floor is first and takes least: the others' times are estimated from its turn.
+/// The engines of the run without options. The floor is the first and fastest, and the times of the
+/// others are estimated from its turn.
 pub const FIRST_RUN: [EngineName; 7] = [
     EngineName::Floor,
     EngineName::DeltaFifo,
@@ -16,10 +17,10 @@ pub const FIRST_RUN: [EngineName; 7] = [
     EngineName::ClientGoInformer,
 ];
 
-/// The most that it should take, beside Go's compiler.
+/// The longest time that the run should take, without Go's compiler.
 const LIMIT: Duration = Duration::from_secs(75);
 
-/// Smaller numbers of objects say little.
+/// The smallest number of objects with useful results.
 const FEWEST: usize = 10_000;
 
 impl Plan {
@@ -39,9 +40,8 @@ impl Plan {
     }
 }
 
-/// Returns how many objects to measure instead, if `objects` would take longer than `limit`.
-/// `spent` is the time of the first turn, which would have to be repeated, and `ahead` the
-/// estimate of all others.
+/// Returns a smaller number of objects if `objects` would take longer than `limit`. `spent` is the
+/// time of the first turn, which would be repeated, and `ahead` the estimate of all others.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

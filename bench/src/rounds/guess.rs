@@ -1,19 +1,19 @@
-//! How long a turn takes before one like it has been measured: rough weights, so that the first
-//! round has an estimate too. What has been measured since says how many times as long this
-//! machine takes as the one these are from (50,000 objects, two busy cores; lists: 640,000).
+//! Estimates of turns before a turn of the same kind is measured, so that the first round has an
+//! estimate, too. The weights were measured on another machine (50,000 objects, two busy cores;
+//! lists: 640,000 objects). Turns that are already measured give the ratio to that machine.
 
 use super::plan::Plan;
 use super::turn::Turn;
 use crate::names::{EngineName, Workload};
 
-/// A decoded pod takes so many times as long to make as a generated object.
+/// The time to create a decoded pod, as a multiple of that of a generated object.
 const POD: f64 = 10.0;
 
-/// What lists that belong to the engine alone, and memory made ready for them, add to an object of
-/// a list.
+/// Microseconds that are added to each object of a list by the variant `owned` and by touching
+/// memory.
 const OWNED: f64 = 5.0;
 
-/// Microseconds for each object of a list.
+/// Returns microseconds for each object of a list.
 fn list(engine: EngineName) -> f64 {
     match engine {
         EngineName::Floor | EngineName::DeltaFifo => 1.7,
@@ -24,13 +24,13 @@ fn list(engine: EngineName) -> f64 {
     }
 }
 
-/// Seconds of a turn.
+/// Returns the seconds of a turn.
 #[expect(clippy::cast_precision_loss, reason = "a guess has one digit")]
 pub(super) fn seconds(plan: &Plan, turn: &Turn) -> f64 {
     let length = plan.length.as_secs_f64();
     let object = if plan.input.is_some() { POD } else { 1.0 };
     let of = |workload: Workload| {
-        // What it takes in any case, and microseconds for each object: in Rust, and in Go.
+        // Seconds in any case, and microseconds for each object: in Rust, and in Go.
         let (fixed, [rust, go]) = match workload {
             Workload::Initial | Workload::Relist | Workload::Churn => {
                 let owned = if plan.owned { OWNED } else { 0.0 };
@@ -39,7 +39,7 @@ pub(super) fn seconds(plan: &Plan, turn: &Turn) -> f64 {
             Workload::Events => (0.1, [70.0, 200.0]),
             Workload::Stall => (2.0 * length, [10.0, 50.0]),
             Workload::Readers => (2.5 * length, [10.0, 50.0]),
-            // Every object is found thirty times, every key taken nine times.
+            // Every object is looked up thirty times, and every key taken nine times.
             Workload::Queries | Workload::WorkQueue => (0.1, [15.0, 40.0]),
             Workload::SlowHandler => (5.0, [10.0, 50.0]),
             Workload::Memory => (0.1, [10.0, 80.0]),

@@ -1,5 +1,5 @@
-//! The rounds of a run: in each, every engine has its turn in a process of its own, so that a slow
-//! spell of the machine meets all alike.
+//! The rounds of a run. In each round every engine has a turn in a process of its own, so that a
+//! slow period of the machine affects all of them alike.
 
 mod first_run;
 mod guess;
@@ -25,25 +25,25 @@ use said::Said;
 use turn::Turn;
 use turns::Turns;
 
-/// The peer in Go.
+/// The state of the peer in Go.
 #[derive(Debug)]
 pub enum Go {
-    /// Go is there, and builds it before its first turn.
+    /// Go is installed, and builds the peer before its first turn.
     Unbuilt,
-    /// It can be started.
+    /// The peer is built.
     Built(GoPeer),
-    /// No turn of it is to be run, or none can be.
+    /// No turn needs the peer, or it cannot be built.
     Absent,
 }
 
-/// Runs all children. One that fails costs its turn, and nothing else.
+/// Runs all child processes. A child that fails loses its turn; the others run.
 #[must_use]
 pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
     let all = Turn::all(plan);
     let mut turns = Turns::new(&all, plan);
     let (mut outcome, mut said) = (Outcome::default(), Said::default());
     if let Some(first) = all.first().filter(|_| plan.limit.is_some()) {
-        // Once: each of the short turns finds what the one before it has given back.
+        // Once: each of these short turns reuses the memory that the one before has freed.
         turns.say("making memory ready");
         make_ready(first, interrupt);
     }
@@ -91,14 +91,14 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
     outcome
 }
 
-/// Builds the peer in Go. Without it its turns are left out.
+/// Builds the peer in Go. If that fails, its turns are skipped.
 fn build(turns: &Turns, interrupt: &Interrupt, outcome: &mut Outcome) -> Go {
     turns.say(
         "building client-go with Go: up to a minute the first time, which the estimate leaves out",
     );
     match GoPeer::build() {
         Ok(peer) => Go::Built(peer),
-        // Ctrl-C ends Go too: the turn is then the one that was interrupted.
+        // Ctrl-C ends Go, too. The current turn is then the interrupted one.
         Err(_) if interrupt.asked_soon() => Go::Unbuilt,
         Err(why) => {
             turns.say(&format!("skipping the engines of client-go: {why}"));
@@ -126,7 +126,7 @@ fn take(
         make_ready(turn, interrupt);
     }
     let command = match go {
-        // Memory is measured with what everybody has.
+        // Memory is measured with Go's default settings.
         Go::Built(go) if engine.is_go() && memory => go.as_it_is(),
         Go::Built(go) if engine.is_go() => go.at_its_best(),
         _ => own_child(memory, plan.owned)?,
@@ -143,14 +143,14 @@ fn take(
     })
 }
 
-/// Makes ready the memory of a turn's process.
+/// Touches the memory of a turn's process.
 fn make_ready(turn: &Turn, interrupt: &Interrupt) {
     warm::before_process(turn.engine, turn.objects, Machine::available_bytes(), || {
         !interrupt.asked()
     });
 }
 
-/// What starts this binary as an engine's child.
+/// Returns a command that starts this binary as the child of an engine.
 fn own_child(memory: bool, owned: bool) -> Result<Command, ChildFailed> {
     let own = std::env::current_exe()
         .map_err(|source| ChildFailed::Start { program: "the program itself".into(), source })?;
@@ -160,7 +160,7 @@ fn own_child(memory: bool, owned: bool) -> Result<Command, ChildFailed> {
         command.arg("--without-owned");
     }
     if memory {
-        // What is free is given back at once, so that what is resident is in use.
+        // mimalloc then returns free pages at once, so that resident memory is memory in use.
         command.env("MIMALLOC_PURGE_DELAY", "0");
     }
     Ok(command)

@@ -1,28 +1,29 @@
-//! How much memory a run needs: that of its largest turn. Whoever asks for more than there is
-//! would have the system end some process, perhaps another one.
+//! The memory that a run needs: that of its largest turn. With more objects than fit, the system
+//! would kill a process, possibly another one.
 //!
-//! The counts below are of objects that are alive at once for each key, by reading the workloads;
-//! the bytes are rounded up from the peak of resident memory of every engine and workload, each in
-//! a process of its own, with 50,000 generated objects and with 1,000 pods. (Of generated objects,
-//! in bytes a key: relist 4,600 in deltafifo, 6,500 in kube-writer, 3,400 in client-go-informer;
-//! churn 5,600, 8,400 and 4,200; events 4,000 and 5,700; stall 4,200 and 6,100.)
+//! The functions below count the objects that are alive at the same time for each key, according to
+//! the workloads. The sizes are rounded up from the peak of the resident memory of every engine and
+//! workload, each in a process of its own, with 50,000 generated objects and with 1,000 pods.
+//! (Generated objects, bytes a key, in deltafifo, kube-writer and client-go-informer: relist 4,600,
+//! 6,500 and 3,400; churn 5,600, 8,400 and 4,200. In Rust and in Go: events 4,000 and 5,700; stall
+//! 4,200 and 6,100.)
 
 use super::plan::Plan;
 use super::turn::Turn;
 use crate::names::{EngineName, Workload};
 
-/// What a key takes in an engine, with what the allocator keeps.
+/// Bytes for a key in an engine, including what the allocator keeps.
 const KEY: u64 = 1_100;
-/// A generated object, with its share of its list.
+/// Bytes for a generated object, including its share of its list.
 const GENERATED: u64 = 1_000;
-/// A decoded pod: most of it are its managed fields.
+/// Bytes for a decoded pod, most of them for its managed fields.
 const POD: u64 = 51_000;
-/// The same in Go, where pods that repeat share their texts.
+/// Bytes for a decoded pod in Go, where repeated pods share their strings.
 const POD_IN_GO: u64 = 22_000;
-/// Offers that the workload stall makes ready for each of its seconds, its control's included.
+/// Offers that the workload stall creates in advance for each second, including the control.
 const OFFERS_A_SECOND: f64 = 20_000.0;
 
-/// There is not enough memory.
+/// A run needs more memory than there is.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{engine} needs about {needed} MB with {objects} objects, of which {free} MB are free: pass --objects {most} or fewer, or \
@@ -37,10 +38,10 @@ pub struct TooLarge {
 }
 
 impl Plan {
-    /// Compares what the plan needs with the bytes that are free.
+    /// Compares the memory that the plan needs with the `free` bytes.
     ///
     /// # Errors
-    /// [`TooLarge`], of the turn that needs most.
+    /// [`TooLarge`], with the turn that needs most.
     pub fn check_memory(&self, free: u64) -> Result<(), TooLarge> {
         let needs = Turn::all(self).into_iter().map(|turn| (turn, Need::of(self, &turn)));
         let Some((turn, need)) = needs.max_by_key(|(turn, need)| need.bytes(turn.objects)) else {
@@ -56,7 +57,7 @@ impl Plan {
     }
 }
 
-/// In bytes: for each key, and whatever their number.
+/// The memory of a turn, in bytes: for each key, and a fixed part.
 struct Need {
     key: u64,
     fixed: u64,
@@ -77,7 +78,8 @@ impl Need {
                 .max()
         };
         let (lists, others) = (most(true), most(false));
-        // What lists took is freed at the end of the process, but where a collector sees to it.
+        // The memory of the lists is freed at the end of the process, except in Go, where the
+        // collector frees it.
         let left = match (lists, turn.engine) {
             (None, _) => 0,
             (_, engine) if engine.is_go() => 0,
@@ -94,7 +96,7 @@ impl Need {
     }
 }
 
-/// Objects of one key.
+/// Returns how many objects of one key are alive at the same time.
 fn alive_at_once(workload: Workload, engine: EngineName, owned: bool) -> u64 {
     let [rust, kube_writer, go] = match workload {
         Workload::Initial => [1, 3, 2],
@@ -105,7 +107,7 @@ fn alive_at_once(workload: Workload, engine: EngineName, owned: bool) -> u64 {
         Workload::Stall | Workload::SlowHandler => [3, 0, 6],
         Workload::Readers => [2, 5, 3],
         Workload::Queries => [1, 0, 1],
-        // Keys without their objects.
+        // This workload has keys without objects.
         Workload::WorkQueue => [0, 0, 0],
         Workload::Memory => [2, 6, 3],
     };
@@ -146,8 +148,8 @@ mod tests {
         }
     }
 
-    /// Peaks that were measured, in bytes a key with 50,000 objects: the estimate is not below,
-    /// and not half as much again.
+    /// Compares the estimates with measured peaks, in bytes a key with 50,000 objects: an estimate
+    /// is not below the peak, and less than half above it.
     #[test]
     fn the_estimate_is_near_what_was_measured() {
         let all = Workload::ALL;
@@ -171,7 +173,7 @@ mod tests {
         }
     }
 
-    /// What BENCHMARKS.md tells to run, on a machine of 24 GiB with little else on it.
+    /// The run that BENCHMARKS.md recommends, on an otherwise idle machine with 24 GiB.
     #[test]
     fn the_growth_of_the_documentation_is_taken() {
         for engine in [

@@ -1,4 +1,4 @@
-//! What a run brought.
+//! The results of a run.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use crate::names::EngineName;
 use crate::protocol::Measured;
 use crate::report::Missed;
 
-/// What a run brought.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Outcome<E = EngineName> {
-    /// All rows, also those of turns that ended before their time: a row that was told is complete.
+    /// All rows, including those of turns that did not end: each row is complete.
     pub measured: Vec<Measured<E>>,
-    /// What the engines say they are, by their names.
+    /// The descriptions of the engines, by name.
     pub engines: BTreeMap<String, String>,
-    /// The turns that failed, and why.
+    /// The turns that failed, with the reason.
     pub failed: Vec<Missed>,
-    /// The turns that did not come to their end because this process was asked to end.
+    /// The turns that did not end because the run was interrupted.
     pub not_run: Vec<Missed>,
-    /// What cannot be run here, and why.
+    /// Engines that cannot be run here, with the reason.
     pub skipped: Vec<String>,
-    /// How far it came, if this process was asked to end.
+    /// The number of finished turns, if the run was interrupted.
     pub interrupted: Option<Interrupted>,
 }
 
 impl<E> Outcome<E> {
-    /// Whether everything was measured.
+    /// Returns whether everything was measured.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.failed.is_empty() && self.interrupted.is_none()
@@ -45,7 +45,7 @@ impl<E> Default for Outcome<E> {
     }
 }
 
-/// This process was asked to end.
+/// The run was interrupted.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error(
     "interrupted; {done} of {of} turns were done, and only what was measured by then is reported"

@@ -1,28 +1,28 @@
-//! What a run is to measure.
+//! The plan of a run.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::names::{EngineName, Workload};
 
-/// What a run is to measure.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// These engines, in this order,
+    /// The engines, in order.
     pub engines: Vec<EngineName>,
-    /// these workloads,
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// with each of these numbers of objects,
+    /// The numbers of objects.
     pub objects: Vec<usize>,
-    /// made from this list response, or generated,
+    /// A list response to build the objects from; without it they are generated.
     pub input: Option<PathBuf>,
-    /// so many times;
+    /// The number of rounds.
     pub rounds: usize,
-    /// this is how long a stall run offers, and readers read.
+    /// How long a stall run offers, and how long readers read.
     pub length: Duration,
-    /// Whether a relist is measured also with lists that belong to the engine alone.
+    /// Whether a relist is also measured with lists that only the engine holds.
     pub owned: bool,
-    /// The most that the run should take: if the estimate after the first turn exceeds it, the run
-    /// starts again with fewer objects.
+    /// The longest time that the run should take. If the estimate after the first turn exceeds it,
+    /// the run starts again with fewer objects.
     pub limit: Option<Duration>,
 }

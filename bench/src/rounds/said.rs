@@ -1,11 +1,11 @@
-//! What the engines say they are, with their versions and settings.
+//! The engines' own descriptions, with versions and settings.
 
 use std::collections::BTreeMap;
 
 use super::turn::Turn;
 
-/// For each engine what it said where time is measured, and where memory is: the peers in Go have
-/// another setting there, and a figure is to stand beside its own.
+/// The description of each engine in the measurements of time, and in those of memory. The peers in
+/// Go have different settings there, and the report shows the settings of each figure.
 #[derive(Default)]
 pub(super) struct Said(BTreeMap<String, Settings>);
 
@@ -16,7 +16,7 @@ struct Settings {
 }
 
 impl Said {
-    /// Writes down what a turn's child said at its end.
+    /// Records the description that a turn's child printed at its end.
     pub fn note(&mut self, turn: &Turn, version: String) {
         let engine = turn.engine;
         let description =
@@ -25,7 +25,7 @@ impl Said {
         *(if turn.memory { &mut settings.memory } else { &mut settings.time }) = Some(description);
     }
 
-    /// One description for each engine, with both settings if there are two.
+    /// Returns one description for each engine, with both settings if they differ.
     pub fn descriptions(self) -> BTreeMap<String, String> {
         let described = |(engine, Settings { time, memory })| {
             let description = match (time, memory) {

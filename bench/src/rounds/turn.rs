@@ -5,23 +5,23 @@ use std::fmt;
 use super::plan::Plan;
 use crate::names::{EngineName, Workload};
 
-/// What is the same in every round.
+/// The properties of a turn that are the same in every round.
 pub(super) type Kind = (&'static str, usize, bool);
 
-/// One child.
+/// A turn: the run of one child process.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     round: usize,
     rounds: usize,
     pub objects: usize,
     pub engine: EngineName,
-    /// Whether it is about memory, which is measured in a process that has done nothing else.
+    /// Whether the turn measures memory, which needs a process that has done nothing else.
     pub memory: bool,
 }
 
 impl Turn {
-    /// All turns in their order: rounds outermost, engines next to each other. Every second round
-    /// goes the other way, so that nobody always has the machine as the same neighbour leaves it.
+    /// Returns all turns in order: round by round, with the engines next to each other. Every
+    /// second round has the opposite order, so that no engine always runs after the same neighbour.
     pub fn all(plan: &Plan) -> Vec<Self> {
         let mut all = Vec::new();
         for round in 1..=plan.rounds {
@@ -50,7 +50,7 @@ impl Turn {
         Self { round: 1, rounds: 1, objects: 10, engine, memory }
     }
 
-    /// What is measured in it.
+    /// Returns the workloads of the turn.
     pub fn workloads(&self, plan: &Plan) -> Vec<Workload> {
         let mine = |workload: &Workload| {
             self.engine.can(*workload) && self.memory == (*workload == Workload::Memory)
@@ -58,7 +58,8 @@ impl Turn {
         plan.workloads.iter().copied().filter(mine).collect()
     }
 
-    /// What is the same in every round, and takes about as long.
+    /// Returns the properties that are the same in every round. Turns of one kind take about the
+    /// same time.
     pub fn kind(&self) -> Kind {
         (self.engine.name(), self.objects, self.memory)
     }

@@ -1,4 +1,4 @@
-//! The progress of a run on standard error: a bar on a terminal, else one line a turn.
+//! The progress of a run on standard error: a bar on a terminal, otherwise one line a turn.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ use crate::names::Workload;
 use crate::protocol::{Progress, Row};
 use crate::report::figure;
 
-/// See the module.
+/// The progress of a run.
 pub(super) struct Turns {
     bar: ProgressBar,
     began: Instant,
-    /// What each kind of turn is guessed to take, in seconds,
+    /// The estimated seconds of each kind of turn.
     guessed: BTreeMap<Kind, f64>,
-    /// and what it took.
+    /// The measured time of each kind of turn.
     took: BTreeMap<Kind, Duration>,
-    /// What was left when the turn began.
+    /// The estimate at the start of the turn.
     left: Duration,
     about: &'static str,
 }
@@ -43,7 +43,7 @@ impl Turns {
         }
     }
 
-    /// `ahead` begins with the turn itself.
+    /// Shows the start of a turn; `ahead` starts with it.
     pub fn begin(&mut self, turn: &Turn, ahead: &[Turn]) {
         self.began = Instant::now();
         let (left, known) = left(&self.guessed, &self.took, ahead);
@@ -55,7 +55,7 @@ impl Turns {
         self.bar.set_prefix(left);
     }
 
-    /// What is left of the estimate.
+    /// Returns the remaining time as text.
     fn estimate(&self) -> String {
         format!(
             ", {} {} left",
@@ -70,12 +70,12 @@ impl Turns {
         self.bar.set_message(format!("{turn}: {}{of}", at.what));
     }
 
-    /// Says at once what the report says again.
+    /// Prints a failure at once. The report has it, too.
     pub fn failed(&self, failed: &str) {
         self.say(&format!("FAILED: {failed}; going on with the other turns"));
     }
 
-    /// Shows the time of a list at once: the first one comes long before the report.
+    /// Prints the time of a list at once, because the report comes much later.
     pub fn figure(&self, turn: &Turn, row: &Row) {
         let is_list = Workload::ALL
             .iter()
@@ -103,7 +103,7 @@ impl Turns {
         left(&self.guessed, &self.took, ahead).0
     }
 
-    /// Leaves a turn out.
+    /// Counts a turn as done without running it.
     pub fn skip(&self) {
         self.bar.inc(1);
     }
@@ -114,9 +114,9 @@ impl Turns {
     }
 }
 
-/// How long the turns ahead take, if each takes as long as in the last round; and whether all of
-/// them are known from there. Others take what is guessed, times what the guesses of the known
-/// ones were wrong by.
+/// Estimates the time of the turns ahead. A turn takes as long as the last turn of its kind. If
+/// there is none, the estimate of the kind is corrected by the ratio of measured to estimated time
+/// of the known kinds. Returns also whether all kinds are known.
 fn left(
     guessed: &BTreeMap<Kind, f64>,
     took: &BTreeMap<Kind, Duration>,

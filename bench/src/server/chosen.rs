@@ -1,4 +1,4 @@
-//! Which clients there are, and what they are started by.
+//! The clients of a run, and the programs that run them.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -15,19 +15,19 @@ use crate::protocol::GoPeer;
 
 /// The clients of a run.
 pub struct Chosen {
-    /// In the order in which they have their turns.
+    /// The clients, in the order of their turns.
     pub clients: Vec<ClientName>,
-    /// What cannot be run here, and why.
+    /// Clients that cannot be run here, with the reason.
     pub skipped: Vec<String>,
     go: Option<GoPeer>,
     curl: Option<Curl>,
 }
 
 impl Chosen {
-    /// Those that are named, or all that are there.
+    /// Returns the named clients, or all that can be run here.
     ///
     /// # Errors
-    /// [`ServerError`]: the kubeconfig cannot be read, or one that is named is not there.
+    /// [`ServerError`] if the kubeconfig cannot be read, or a named client cannot be run.
     pub fn of(named: Vec<ClientName>, kubeconfig: &Path) -> Result<Self, ServerError> {
         let is_named = !named.is_empty();
         let clients = if is_named { named } else { ClientName::value_variants().to_vec() };
@@ -51,7 +51,8 @@ impl Chosen {
         self.clients.iter().any(|client| client.program() == program)
     }
 
-    /// Who names a client wants its figures; who does not gets those of the others.
+    /// Returns the program. If it is missing, that is an error if a client is named; if not, the
+    /// other clients are measured without it.
     fn found<T>(
         &mut self,
         program: Program,
@@ -77,8 +78,8 @@ impl Chosen {
         self.curl.as_ref()
     }
 
-    /// What starts a client that is not curl; one in Go with its own settings, or with those by
-    /// which it is faster.
+    /// Returns a command that starts a client other than curl. A client in Go has either Go's
+    /// default settings, or the faster ones.
     pub(super) fn command(
         &self,
         client: ClientName,

@@ -1,52 +1,54 @@
-//! Every client by its name.
+//! The clients by name.
 
 use std::fmt;
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, StyledStr};
 
-/// Who reads the objects, and how it asks for them.
+/// A client, and the way in which it requests the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClientName {
-    /// curl, with the URL and headers of deltafifo-list, throwing away what comes: what the server
-    /// takes for a list
+    /// curl with the URL and headers of deltafifo-list; it discards the response, so it measures
+    /// the server's time for a list
     Curl,
-    /// The same with those of deltafifo, up to the end of the initial events: what the server
-    /// takes for a stream
+    /// curl with the URL and headers of deltafifo, up to the end of the initial events; it measures
+    /// the server's time for a streamed list
     CurlStreamed,
-    /// This project's shared informer with its defaults, which is by a streamed list
+    /// This project's shared informer with its defaults: a streamed list
     #[value(name = "deltafifo")]
     DeltaFifo,
-    /// The same by a list of any version
+    /// This project's shared informer with a list of any version
     #[value(name = "deltafifo-list")]
     DeltaFifoList,
-    /// The same without managed fields, which are left out while decoding
+    /// This project's shared informer without managed fields, which it leaves out while decoding
     #[value(name = "deltafifo-without")]
     DeltaFifoWithout,
-    /// kube-rs' watcher and store with their defaults: the newest version in pages of 500; it has
-    /// no old objects
+    /// kube-rs' watcher and store with their defaults: the newest version, in pages of 500;
+    /// handlers do not get old objects
     KubeList,
-    /// The same by a list of any version, as deltafifo-list
+    /// kube-rs' watcher and store with a list of any version, as in deltafifo-list
     KubeListAny,
-    /// The same by a streamed list
+    /// kube-rs' watcher and store with a streamed list
     KubeStreamed,
-    /// The same without managed fields, which are taken away before the store
+    /// kube-rs' watcher and store with a streamed list, without managed fields, which are removed
+    /// before the store
     KubeWithout,
-    /// client-go's shared informer in JSON, by a list of any version
+    /// client-go's shared informer with JSON and a list of any version
     ClientGoList,
-    /// The same without managed fields, which a transform takes away
+    /// client-go's shared informer with JSON and a list of any version, without managed fields,
+    /// which a transform removes
     ClientGoWithout,
-    /// The same as client-go-list by a streamed list
+    /// client-go's shared informer with JSON and a streamed list
     ClientGoStreamed,
-    /// client-go's shared informer in protobuf, by a list of any version
+    /// client-go's shared informer with protobuf and a list of any version
     #[value(name = "client-go-pb-list")]
     ClientGoProtobufList,
-    /// The same by a streamed list
+    /// client-go's shared informer with protobuf and a streamed list
     #[value(name = "client-go-pb-streamed")]
     ClientGoProtobufStreamed,
 }
 
-/// What a client is started by.
+/// The program that runs a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     Curl,
@@ -74,7 +76,7 @@ impl ClientName {
         }
     }
 
-    /// Whether it asks for the objects as the first events of a watch.
+    /// Returns whether the client requests the objects as the first events of a watch.
     pub(super) fn is_streamed(self) -> bool {
         matches!(
             self,
@@ -87,7 +89,7 @@ impl ClientName {
         )
     }
 
-    /// Whether it keeps no managed fields.
+    /// Returns whether the client stores no managed fields.
     pub(super) fn is_without(self) -> bool {
         matches!(self, Self::DeltaFifoWithout | Self::KubeWithout | Self::ClientGoWithout)
     }
@@ -96,7 +98,7 @@ impl ClientName {
         matches!(self, Self::ClientGoProtobufList | Self::ClientGoProtobufStreamed)
     }
 
-    /// What it is.
+    /// Returns the description of the client.
     pub(super) fn description(self) -> String {
         self.to_possible_value()
             .and_then(|value| value.get_help().map(StyledStr::to_string))

@@ -1,4 +1,4 @@
-//! curl, which does the least that a client can do with what the server sends.
+//! curl as a client: the least that a client can do with the server's response.
 
 use std::io;
 use std::process::Command;
@@ -9,25 +9,25 @@ use serde_json::Value;
 use super::error::TurnFailed;
 use super::process::{Process, Used};
 
-/// As the first list of a reflector asks, and its first watch.
+/// The queries of a reflector's first list and first watch.
 const LIST: &str = "limit=500&resourceVersion=0";
 const WATCH: &str = "watch=true&allowWatchBookmarks=true&timeoutSeconds=600&sendInitialEvents=true&\
                      resourceVersionMatch=NotOlderThan";
-/// What the last of the initial events has, and nothing else here,
+/// A text that only the last of the initial events contains.
 const END: &[u8] = b"k8s.io/initial-events-end";
-/// and in how many bytes, at most, from there to the end of what came.
+/// The length of the output's end, in bytes, in which [`END`] is searched.
 const TAIL: usize = 1024;
 
-/// How a kubeconfig's server is reached by curl.
+/// curl with the configuration of a kubeconfig.
 pub(super) struct Curl {
-    /// Without the path.
+    /// The URL of the server, without the path.
     url: String,
-    /// Lines of a file of settings.
+    /// Lines of curl's configuration.
     settings: String,
     pub version: String,
 }
 
-/// Why it cannot be.
+/// curl cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CurlUnusable {
     #[error("`curl --version` does not run: {0}")]
@@ -43,19 +43,19 @@ impl Curl {
         let said = Command::new("curl").arg("--version").output()?;
         let said = String::from_utf8_lossy(&said.stdout);
         let version = said.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
-        // What cannot be written as JSON has no server, either.
+        // A kubeconfig that cannot be written as JSON is treated as one without a server.
         let (url, settings) = settings(&serde_json::to_value(kubeconfig).unwrap_or_default())?;
         Ok(Self { url, settings, version })
     }
 
-    /// Reads everything once: what that took, and how many bytes came.
+    /// Reads all objects once. Returns the usage of the process, and the number of received bytes.
     pub async fn read(
         &self,
         namespace: &str,
         is_streamed: bool,
     ) -> Result<(Used, usize), TurnFailed> {
         let mut command = tokio::process::Command::new("curl");
-        // HTTP/1.1 as kube's client speaks it.
+        // HTTP/1.1, as kube's client.
         command.args(["--silent", "--show-error", "--fail", "--http1.1", "--config", "-"]);
         if is_streamed {
             command.args(["--no-buffer", "--header", "Accept-Encoding: identity"]);
@@ -97,7 +97,7 @@ async fn streamed(mut process: Process) -> Result<(Used, usize), TurnFailed> {
     }
 }
 
-/// The server's address, and what curl is to be told beside it.
+/// Returns the URL of the server, and curl's other settings.
 fn settings(kubeconfig: &Value) -> Result<(String, String), CurlUnusable> {
     const UNKNOWN: [&str; 10] = [
         "certificate-authority-data",
@@ -135,7 +135,7 @@ fn settings(kubeconfig: &Value) -> Result<(String, String), CurlUnusable> {
     Ok((url, lines.join("\n")))
 }
 
-/// What a kubeconfig's list has under a name; null if there is none.
+/// Returns a field of the list item with this name; null if there is none.
 fn named<'a>(list: &'a Value, name: &Value, field: &str) -> &'a Value {
     let found = list.as_array().into_iter().flatten().find(|one| one["name"] == *name);
     found.map_or(&Value::Null, |one| &one[field])
@@ -145,7 +145,7 @@ fn header(text: &str) -> String {
     format!("header = {}", quoted(text))
 }
 
-/// As a file of curl's settings takes it.
+/// Quotes a text for curl's configuration.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
 }

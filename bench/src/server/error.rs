@@ -1,4 +1,4 @@
-//! What keeps a run from its beginning, and a turn from its end.
+//! The errors of a run and of a turn.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,65 +6,65 @@ use std::time::Duration;
 
 use kube::config::KubeconfigError;
 
-/// Nothing can be measured.
+/// An error because of which nothing can be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The file says no server.
+    /// The kubeconfig has no server.
     #[error("--server {}: {source}: it takes a kubeconfig with a current context", path.display())]
     Kubeconfig {
-        /// This file.
+        /// The kubeconfig.
         path: PathBuf,
-        /// What kube's client said.
+        /// The error of kube's client.
         source: Box<KubeconfigError>,
     },
-    /// It says one that cannot be asked.
+    /// A client for the server cannot be created.
     #[error("--server {}: there is no client for it: {source}", path.display())]
     Client {
-        /// Of this file.
+        /// The kubeconfig.
         path: PathBuf,
-        /// What kube's client said.
+        /// The error of kube's client.
         source: Box<kube::Error>,
     },
-    /// The server is away, or does not allow it.
+    /// The server is not reachable, or rejects a request.
     #[error(
         "it was not possible to {what}: {source}: the user of the kubeconfig must be allowed to, and the server be there"
     )]
     Refused {
-        /// To do this.
+        /// The purpose of the request.
         what: String,
-        /// What came back.
+        /// The error of the request.
         source: Box<kube::Error>,
     },
-    /// Somebody else has made some, or has deleted some.
+    /// The namespace has more or fewer config maps than the run needs.
     #[error(
         "the namespace {namespace} has {there} config maps, and it is for {objects}: delete the namespace, or pass another \
          number of --objects"
     )]
     Number {
-        /// Here
+        /// The namespace.
         namespace: String,
-        /// so many should be,
+        /// The expected number.
         objects: usize,
-        /// and so many are.
+        /// The actual number.
         there: usize,
     },
-    /// A client that was asked for is not there.
+    /// The program of a named client cannot be run.
     #[error("{program} cannot be run: {why}")]
     Program {
-        /// This
+        /// The program.
         program: &'static str,
-        /// for this reason.
+        /// The reason.
         why: String,
     },
-    /// No client is there.
+    /// No client can be run.
     #[error("there is no client to run: --help says which there are")]
     NoClients,
-    /// There are no threads, or no signals.
+    /// The system provides no threads or no signals.
     #[error("it does not start: {0}")]
     Start(#[from] io::Error),
 }
 
-/// A client brought nothing.
+/// An error because of which a turn has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TurnFailed {
     #[error("{program} does not start: {source}")]

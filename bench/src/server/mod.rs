@@ -1,19 +1,20 @@
-//! Clients of a real API server, `relist --server KUBECONFIG`: so many config maps, from the start
-//! of a client's process to the last call of its handler; and from there a relist in which one of
-//! a hundred has changed. The server shares the machine, so CPU time, which is the client's alone,
-//! stands beside the time.
+//! Clients of a real API server: `relist --server KUBECONFIG`. Each client is measured from the
+//! start of its process to the last notification of its handler, and then in a relist with 1 %
+//! changed objects. The objects are config maps. The server runs on the same machine, so next to
+//! the time there is the CPU time of the client alone.
 //!
-//! * `objects.rs`: what is on the server.
-//! * `turn.rs`: one client measured, by its process (`process.rs`), or curl's (`curl.rs`).
+//! * `objects.rs`: the objects on the server.
+//! * `turn.rs`: the measurement of one client, in its process (`process.rs`) or by curl
+//!   (`curl.rs`).
 //! * `client/`: the clients in Rust. The one in Go is `peers/client-go/server`.
 //!
-//! | figure | what it is |
+//! | figure | meaning |
 //! | --- | --- |
-//! | `list` | seconds from the start of the process until its handler was told of everything |
-//! | `list-cpu` | CPU seconds of the process by then |
-//! | `list-peak` | the most that was resident by then, bytes an object |
-//! | `relist-cpu` | CPU seconds from the end of a cut until the handler was told of all changes, and the list was at its end |
-//! | `relist-peak` | the most that was resident by then |
+//! | `list` | seconds from the start of the process until its handler was notified of every object |
+//! | `list-cpu` | CPU seconds of the process up to then |
+//! | `list-peak` | peak of the resident memory up to then, in bytes an object |
+//! | `relist-cpu` | CPU seconds from the end of a cut until the handler was notified of every change and the list is complete |
+//! | `relist-peak` | peak of the resident memory up to then, in bytes an object |
 
 mod chosen;
 mod client;
@@ -46,11 +47,11 @@ use crate::protocol::Measured;
 use crate::report::Missed;
 use crate::rounds::{Interrupted, Outcome};
 
-/// Makes the objects that are not there, and runs all clients. One that fails costs its turn, and
-/// nothing else. Ctrl-C ends it with what was measured.
+/// Creates the missing objects, and runs all clients. A client that fails loses its turn; the
+/// others run. Ctrl-C ends the run, and keeps what was measured.
 ///
 /// # Errors
-/// [`ServerError`]: nothing can be measured.
+/// [`ServerError`] if nothing can be measured.
 pub fn run(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
     Runtime::new()?.block_on(measure(plan))
 }
@@ -99,7 +100,7 @@ fn note(
     let (engine, objects) = (turn.client, plan.objects);
     outcome.measured.extend(rows.into_iter().map(|row| Measured { engine, objects, row }));
     let said = outcome.engines.entry(engine.to_string()).or_insert_with(|| engine.description());
-    // Peers in Go have two settings.
+    // The peers in Go have two settings.
     if !said.contains(&version) {
         *said = format!("{said}; {version}");
     }

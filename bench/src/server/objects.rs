@@ -1,5 +1,5 @@
-//! The objects on the server: made once, and kept there for the next run, in a namespace for each
-//! number of them. Of a hundred one is changed whenever a client is cut off.
+//! The objects on the server. They are created once, and kept for the next run, in a namespace for
+//! each number of objects. While a client is cut off, one object in a hundred is changed.
 
 use std::fmt::Write;
 
@@ -12,31 +12,32 @@ use serde_json::json;
 
 use super::error::ServerError;
 
-/// How many writes are under way at a time.
+/// Number of concurrent writes.
 const AT_ONCE: usize = 16;
-/// One of so many changes.
+/// One object in this many is changed.
 const CHANGES: usize = 100;
-/// After so many that are made it is said how many there are.
+/// Number of created objects after which the progress is printed.
 const SAID_EACH: usize = 10_000;
-/// What a change writes anew, in as many letters every time.
+/// The key of the data that a change replaces, by a text of the same length.
 const TURN: &str = "turn";
 
-/// Where so many objects are.
+/// Returns the namespace for this many objects.
 pub(super) fn namespace(objects: usize) -> String {
     format!("deltafifo-bench-{objects}")
 }
 
-/// All of them.
+/// The objects on the server.
 pub(super) struct Objects {
     maps: Api<ConfigMap>,
     namespace: String,
     number: usize,
-    /// What the server has: a cluster may put one of its own into every namespace.
+    /// Number of config maps in the namespace. A cluster may have one of its own in every
+    /// namespace.
     there: usize,
 }
 
 impl Objects {
-    /// Makes those that are not there yet.
+    /// Creates the missing objects.
     pub async fn fill(client: Client, objects: usize) -> Result<Self, ServerError> {
         let namespace = namespace(objects);
         let refused = |what: &str| {
@@ -64,13 +65,13 @@ impl Objects {
         &self.namespace
     }
 
-    /// How many there are.
+    /// Returns the number of config maps in the namespace.
     pub fn there(&self) -> usize {
         self.there
     }
 
-    /// Changes one in a hundred, the last of all among them, and the same ones every time. How
-    /// many that is.
+    /// Changes one object in a hundred, always the same ones, the last object among them. Returns
+    /// how many were changed.
     pub async fn change(&self) -> Result<usize, Error> {
         let turn = format!("{:016}", Timestamp::now().as_microsecond());
         let patch = &Patch::Merge(json!({ "data": { TURN: turn } }));
@@ -101,7 +102,7 @@ impl Objects {
     }
 }
 
-/// What came of making something: that it is there already is as good.
+/// Ignores the error that an object exists already.
 fn there<K>(made: Result<K, Error>) -> Result<(), Error> {
     match made {
         Err(Error::Api(status)) if status.code == 409 => Ok(()),
@@ -113,7 +114,7 @@ fn name(number: usize) -> String {
     format!("config-{number:07}")
 }
 
-/// Some 980 bytes in a list.
+/// Returns an object of about 980 bytes in a list.
 fn config_map(number: usize) -> ConfigMap {
     let mut properties = String::new();
     for line in 0..12 {

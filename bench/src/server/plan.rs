@@ -1,20 +1,20 @@
-//! What is to be measured.
+//! The plan of a run with a server.
 
 use std::path::PathBuf;
 
 use super::chosen::Chosen;
 
-/// What it is called in every table.
+/// The name of the workload in every table.
 pub(super) const WORKLOAD: &str = "server";
 
-/// What is to be measured.
+/// The plan of a run with a server.
 pub struct Plan {
-    /// The server of this file,
+    /// The kubeconfig of the server.
     pub kubeconfig: PathBuf,
-    /// by these,
+    /// The clients.
     pub chosen: Chosen,
-    /// with so many objects,
+    /// The number of objects.
     pub objects: usize,
-    /// so many times.
+    /// The number of rounds.
     pub rounds: usize,
 }

@@ -1,5 +1,5 @@
-//! A client's process: lines to it, lines from it, and what it has used, as the system says it,
-//! whatever it is written in.
+//! The process of a client: its input and output, and its usage as the system reports it, in
+//! whichever language the client is written.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use tokio::time::timeout;
 use super::error::TurnFailed;
 use crate::workloads::peak_of;
 
-/// How long a step may take: several times what any client needs for a million objects.
+/// The limit for a step: several times what any client needs for a million objects.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Killed when it is dropped.
+/// The process of a client. It is killed if this is dropped.
 pub(super) struct Process {
     child: Child,
     input: Option<ChildStdin>,
@@ -28,18 +28,18 @@ pub(super) struct Process {
     clock: ClockId,
 }
 
-/// What a process has used since its start.
+/// The resources that a process has used since its start.
 #[derive(Clone, Copy)]
 pub(super) struct Used {
     pub wall: Duration,
-    /// On all cores, in the kernel too.
+    /// CPU time on all cores, including the kernel's.
     pub cpu: Duration,
-    /// The most that was resident, in bytes; 0 when it has ended.
+    /// Peak of the resident memory, in bytes; 0 if the process has ended.
     pub peak: u64,
 }
 
 impl Process {
-    /// Starts it; a Ctrl-C of the terminal does not reach it.
+    /// Starts the process, in a process group of its own, so that Ctrl-C does not end it.
     pub fn start(mut command: Command) -> Result<Self, TurnFailed> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
@@ -51,10 +51,11 @@ impl Process {
             return Err(TurnFailed::Pipes);
         };
         let clock = clock_getcpuclockid(Pid::from_raw(id.cast_signed()))?;
-        // Read all the time: one that says much would wait for ever.
+        // Read concurrently: a process that fills the pipe of its standard error would block for
+        // ever.
         let said = tokio::spawn(async move {
             let mut said = Vec::new();
-            // What came before an error is still what it said.
+            // The text before an error is still useful.
             let _ = errors.read_to_end(&mut said).await;
             let said = String::from_utf8_lossy(&said);
             said.trim().lines().next_back().unwrap_or("it did not say why").to_owned()
@@ -70,7 +71,8 @@ impl Process {
         })
     }
 
-    /// What it has used up to now; also when it has ended, but was not waited for.
+    /// Returns the current usage. Valid also after the end of the process, until its status is
+    /// read.
     pub fn used(&self) -> Result<Used, TurnFailed> {
         let wall = self.began.elapsed();
         Ok(Used { wall, cpu: clock_gettime(self.clock)?.into(), peak: peak_of(self.id) })
@@ -80,18 +82,18 @@ impl Process {
         self.id
     }
 
-    /// Tells it a line.
+    /// Writes a line to the process.
     pub async fn tell(&mut self, line: &str) -> Result<(), TurnFailed> {
         let input = self.input.as_mut().ok_or(TurnFailed::Pipes)?;
         Ok(input.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
-    /// Tells it that there is nothing more.
+    /// Closes the input of the process.
     pub fn end_input(&mut self) {
         self.input = None;
     }
 
-    /// The next line that it says; then it is `until`.
+    /// Reads the next line of the process. `until` describes in errors what the line reports.
     pub async fn line(&mut self, until: &'static str) -> Result<String, TurnFailed> {
         let mut line = String::new();
         match timeout(LIMIT, self.output.read_line(&mut line)).await {
@@ -104,7 +106,7 @@ impl Process {
         }
     }
 
-    /// Some of its output; nothing at its end.
+    /// Reads some output; 0 bytes at its end.
     pub async fn read(
         &mut self,
         into: &mut [u8],
@@ -116,23 +118,23 @@ impl Process {
         }
     }
 
-    /// How it ended.
+    /// Waits for the end of the process.
     pub async fn status(&mut self) -> Result<ExitStatus, TurnFailed> {
         Ok(self.child.wait().await?)
     }
 
-    /// It has ended before its time.
+    /// Returns the error of a process that ended too early.
     pub async fn ended(&mut self, until: &'static str) -> TurnFailed {
         TurnFailed::Ended { until, said: self.said().await }
     }
 
     async fn late(&mut self, until: &'static str) -> TurnFailed {
-        // It may have ended by itself just now.
+        // The process may have ended already.
         let _ = self.child.start_kill();
         TurnFailed::Late { until, limit: LIMIT, said: self.said().await }
     }
 
-    /// The last line that it printed to standard error.
+    /// Returns the last line of the standard error.
     async fn said(&mut self) -> String {
         (&mut self.said).await.unwrap_or_default()
     }

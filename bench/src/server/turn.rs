@@ -1,4 +1,4 @@
-//! One client's process, from its start to what it has used.
+//! A turn: the process of one client, from its start to its usage.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::protocol::Row;
 use crate::warm::Ahead;
 use crate::workloads::peak_of;
 
-/// How often a client is given memory: in that time it takes some megabytes.
+/// Interval at which memory is released to a client. The client uses a few megabytes in it.
 const AHEAD: Duration = Duration::from_millis(5);
 
-/// See the module.
+/// A turn of one client.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     round: usize,
@@ -31,8 +31,8 @@ pub(super) struct Turn {
     figures: Figures,
 }
 
-/// What is taken of a turn. Go trades memory for time: its times are those of the faster setting,
-/// its peaks those of its own.
+/// The figures of a turn. With more memory Go is faster, so the times are those of the faster
+/// setting, and the peaks those of Go's defaults.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figures {
     All,
@@ -40,16 +40,16 @@ enum Figures {
     Peaks,
 }
 
-/// What a turn brought.
+/// The result of a turn.
 pub(super) struct Taken {
     pub rows: Vec<Row>,
-    /// What the client says it is.
+    /// The client's description of itself.
     pub version: String,
 }
 
 impl Turn {
-    /// All turns in their order: every second round goes the other way, so that nobody always has
-    /// the server as the same neighbour leaves it.
+    /// Returns all turns in order. Every second round has the opposite order, so that no client
+    /// always runs after the same neighbour.
     pub fn all(clients: &[ClientName], rounds: usize) -> Vec<Self> {
         let mut all = Vec::new();
         for round in 1..=rounds {
@@ -72,7 +72,7 @@ impl Turn {
         all
     }
 
-    /// Measures it.
+    /// Measures the client.
     pub async fn take(&self, plan: &Plan, objects: &Objects) -> Result<Taken, TurnFailed> {
         if let Some(curl) = plan.chosen.curl().filter(|_| self.client.program() == Program::Curl) {
             let (used, bytes) = curl.read(objects.namespace(), self.client.is_streamed()).await?;
@@ -87,7 +87,7 @@ impl Turn {
         let mut ahead = Ahead::of(plan.objects, Machine::available_bytes());
         let mut process = Process::start(command)?;
         let id = process.id();
-        // Ends with this turn.
+        // The task ends with this function.
         let mut giving = JoinSet::new();
         giving.spawn(async move {
             while !ahead.is_given() {
@@ -124,7 +124,8 @@ impl Turn {
         let mut rows = Vec::new();
         if self.figures != Figures::Peaks {
             rows.extend(times("list", listed.wall, listed.cpu, &first));
-            // Its time is that of the pauses that clients make before they ask again.
+            // There is no row of its time, which consists of the client's pauses before it requests
+            // the list.
             rows.push(row(
                 "relist-cpu",
                 "s",
@@ -147,8 +148,8 @@ impl fmt::Display for Turn {
     }
 }
 
-/// Waits until the client says that it has told everything: what it had used by then, and what it
-/// counts after that.
+/// Waits until the client has notified its handler of everything. Returns the usage at that moment,
+/// and the counts, which the client collects afterwards.
 async fn there(process: &mut Process, until: &'static str) -> Result<(Used, Counts), TurnFailed> {
     let said = process.line(until).await?;
     let used = process.used()?;
@@ -175,7 +176,7 @@ fn times(variant: &str, wall: Duration, cpu: Duration, extra: &Extra) -> [Row; 2
     [row(variant, "s", wall.as_secs_f64(), extra), cpu]
 }
 
-/// The peak of the whole process, an object.
+/// Returns the row of the process's peak, in bytes an object.
 #[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^53")]
 fn peak(variant: &str, used: Used, objects: &Objects, extra: &Extra) -> Row {
     let mut extra = extra.clone();

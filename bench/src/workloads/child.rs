@@ -1,4 +1,5 @@
-//! What a child process does: one engine, the workloads asked for, the rows on standard output.
+//! The child process: it runs the requested workloads on one engine, and prints the rows to
+//! standard output.
 
 use super::fill::ChildError;
 use super::footprint::{self, Offer};
@@ -21,10 +22,10 @@ use crate::engines::{IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::names::{EngineName, Workload};
 use crate::protocol::{ChildArgs, Done, Line, Output};
 
-/// Runs a child to its end.
+/// Runs a child process to its end.
 ///
 /// # Errors
-/// When the input cannot be used, an engine miscounts, or nobody reads what is printed.
+/// If the input cannot be used, an engine counts wrongly, or the reader of the output is gone.
 pub fn run(args: &ChildArgs) -> Result<(), ChildError> {
     #[cfg(feature = "peers")]
     if let Some(path) = &args.input {
@@ -74,8 +75,8 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             for (row, other) in
                 rows.into_iter().zip(lists.run::<S, _>(args, &partitioned, &mut out)?)
             {
-                // Whole, so that its memory and what it ended with are those of the walk that
-                // counts.
+                // The whole row is taken, so that its memory and its results are those of the
+                // faster walk.
                 let (mut row, walk) = if other.value < row.value {
                     (other, "partitioned")
                 } else {
@@ -131,7 +132,7 @@ fn run_queue<S: Source, E: QueueEngine<S::Object> + StoreEngine<S::Object>>(
     Ok(())
 }
 
-/// What an engine without a queue can do too; `offer` is how one with a queue takes an update.
+/// Runs the workloads that need no queue. `offer` is how an engine with a queue takes an update.
 fn run_store<S: Source, E: StoreEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
@@ -151,7 +152,8 @@ fn run_store<S: Source, E: StoreEngine<S::Object>>(
     Ok(())
 }
 
-/// `new` makes an engine with an index by node, which the other workloads go without.
+/// Runs the workloads that need an index. `new` creates an engine with an index by node; the other
+/// workloads use engines without it.
 fn run_index<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
@@ -179,8 +181,7 @@ fn run_lists<S: Source, E: ListEngine<S::Object>>(
     Ok(())
 }
 
-/// Leaves what is not needed any more to the end of the process, which frees millions of objects
-/// at once.
+/// Leaks a value. The end of the process frees millions of objects at once.
 fn leave<V>(value: V) {
     std::mem::forget(value);
 }

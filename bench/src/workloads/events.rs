@@ -1,6 +1,6 @@
-//! How many updates a second go through a filled engine, by how many keys and threads; singly, and
-//! in bursts of 64 that the engine may take in one call. The clock ends when the last consumer has
-//! seen the closed queue empty.
+//! The workload events: the rate of updates through a filled engine, for different keys and numbers
+//! of threads; singly, and in bursts of 64, which an engine may take in one call. The measurement
+//! ends when the last consumer has found the closed queue empty.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -16,7 +16,7 @@ use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Line, Output, Row};
 
-/// Producers and as many consumers.
+/// Number of producers, and of consumers.
 const THREADS: [usize; 3] = [1, 2, 4];
 const BURST: usize = 64;
 
@@ -74,7 +74,7 @@ pub(super) fn ratio(count: usize, of: usize) -> f64 {
     count as f64 / of as f64
 }
 
-/// Which objects are updated, twice as often as there are objects.
+/// Draws the objects to update, two updates for each object on average.
 fn draw(keys: &str, objects: usize) -> Arc<[usize]> {
     let events = 0..2 * objects;
     if keys == "zipf" {
@@ -85,14 +85,14 @@ fn draw(keys: &str, objects: usize) -> Arc<[usize]> {
     }
 }
 
-/// What one producer offers, as the calls it makes.
+/// The calls of one producer.
 enum Share<T> {
     Singly(Vec<Arc<T>>),
     InBursts(Vec<Vec<Arc<T>>>),
 }
 
-/// Gives every producer the events of its own keys, in their order: the updates of one object are
-/// never offered out of order.
+/// Gives every producer the events of its own keys, in order, so that the updates of an object are
+/// never reordered.
 fn partition<T>(
     events: &[Arc<T>],
     indexes: &[usize],
@@ -110,8 +110,8 @@ fn partition<T>(
     shares.into_iter().map(cut).collect()
 }
 
-/// Runs producers and consumers until all is handled: the time, the counts, and how many pops
-/// there were.
+/// Runs producers and consumers until everything is handled. Returns the time, the counts, and the
+/// number of pops.
 fn drive<T: Send + Sync, E: QueueEngine<T>>(
     engine: &E,
     shares: Vec<Share<T>>,
@@ -149,7 +149,8 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
                 })
             })
             .collect();
-        // Read first: once the others run, this thread may get no core for a while.
+        // Read before the start: once the other threads run, this thread may not be scheduled for a
+        // while.
         let start = Instant::now();
         barrier.wait();
         for producer in producers {

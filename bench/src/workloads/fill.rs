@@ -1,20 +1,20 @@
-//! What the workloads share: engines that know a list.
+//! Filled engines, for all workloads.
 
 use std::sync::Arc;
 
 use crate::engines::{Counts, ListEngine, QueueEngine};
 
-/// Why a child failed.
+/// The failure of a child.
 pub type ChildError = Box<dyn std::error::Error>;
 
-/// An engine that knows a list.
+/// Creates an engine that knows a list.
 pub(super) fn filled<T, E: QueueEngine<T>>(new: impl Fn() -> E, list: &[Arc<T>]) -> E {
     let engine = new();
     relist(&engine, list.to_vec());
     engine
 }
 
-/// A relist that is not measured; what the handler counted.
+/// Relists outside the measured time. Returns the counts of the handler.
 pub(super) fn relist<T, E: ListEngine<T>>(engine: &E, list: E::List) -> Counts {
     engine.replace(list, "1");
     engine.drain()

@@ -1,15 +1,19 @@
-//! The workload memory: resident bytes for each key on one fresh engine. First everything known
-//! and idle, over what the process had before (`idle`: the objects and the lists are made before;
-//! what kube-rs' store clones is its own). Then 1, 2 and 8 pending updates of every key, over idle
-//! (`pending-1`…); the updates are the objects of one list over and over, since what an object
-//! takes does not matter here. When these are handled, the peak of a relist, over its start
-//! (`relist-peak`). Every row has what its own step's handler counted, and what the store holds at
-//! the end: to look before would take memory.
+//! The workload memory: resident bytes for each key, on one fresh engine.
 //!
-//! Resident is also what the allocator keeps for later. So this runs in a process of its own,
-//! mimalloc gives pages back at once there (`rounds/mod.rs`), and every step is done by threads
-//! that end with it, since a thread keeps free pages too. What remains is what lies free between
-//! what is used.
+//! * `idle`: everything known and idle, minus the memory before. The objects and the lists are
+//!   created before; the clones of kube-rs' store are part of it.
+//! * `pending-1`, `pending-2`, `pending-8`: this many pending updates of every key, minus idle. The
+//!   updates are the objects of one list again and again, because the size of an object does not
+//!   matter here.
+//! * `relist-peak`: the peak of a relist after these are handled, minus the memory at its start.
+//!
+//! Each row has the counts of the handler in its own step, and the content of the store at the end.
+//! Reading the store earlier would use memory.
+//!
+//! Resident memory includes what the allocator keeps for later. So this workload has a process of
+//! its own, in which mimalloc returns pages at once (`rounds/mod.rs`), and every step runs on
+//! threads that end with it, because each thread keeps free pages, too. Only the free memory
+//! between used pieces remains.
 
 use std::sync::Arc;
 use std::thread;
@@ -25,13 +29,13 @@ use crate::engines::{Counts, ListEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Line, Output, Row};
 
-/// How many updates of every key are pending.
+/// Numbers of pending updates for every key.
 const PENDING: [usize; 3] = [1, 2, 8];
 
 /// How an engine takes an update.
 pub(super) type Offer<E, T> = fn(&E, Arc<T>);
 
-/// Runs all variants on one engine; those of pending updates if there is a way to offer them.
+/// Runs all variants on one engine. Those of pending updates need a way to offer them.
 pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
@@ -90,12 +94,12 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     Ok(())
 }
 
-/// Does a step in a thread of its own.
+/// Runs a step on a thread of its own.
 fn apart<R: Send>(step: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| resume(scope.spawn(step).join()))
 }
 
-/// The growth of so many keys. Of a few it may be less than none.
+/// Returns the row of a growth in bytes per key. With few keys the growth may be negative.
 #[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^53")]
 fn row(objects: usize, variant: &str, bytes: u64, base: u64, counts: Counts) -> Row {
     let mut row =

@@ -1,5 +1,4 @@
-//! How long something took, many times over: the one recorder of all workloads that have a
-//! distribution.
+//! Latency histograms, for all workloads with a distribution.
 
 use std::time::Duration;
 
@@ -9,15 +8,15 @@ use serde_json::{Map, Value};
 use crate::names::Workload;
 use crate::protocol::Row;
 
-/// What is longer counts as this long: an hour, in nanoseconds.
+/// The longest time that is recorded, in nanoseconds: an hour. Longer times count as this.
 const LONGEST: u64 = 3_600_000_000_000;
-/// Of each time, so many digits are kept.
+/// Number of significant digits of each time.
 const DIGITS: u8 = 3;
-/// Where a curve has its points.
+/// The quantiles of a curve.
 const CURVE: [f64; 13] =
     [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
-/// A quantile by its name in variants.
+/// A quantile, and its name in variants.
 pub type Quantile = (&'static str, f64);
 
 pub const P50: Quantile = ("p50", 0.5);
@@ -26,7 +25,7 @@ pub const P99_9: Quantile = ("p99.9", 0.999);
 pub const P99_99: Quantile = ("p99.99", 0.9999);
 pub const MAX: Quantile = ("max", 1.0);
 
-/// See the module.
+/// A histogram of times.
 pub struct Latencies(Histogram<u64>);
 
 impl Latencies {
@@ -38,7 +37,7 @@ impl Latencies {
         self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LONGEST));
     }
 
-    /// How many were noted.
+    /// Returns the number of recorded times.
     pub fn len(&self) -> u64 {
         self.0.len()
     }
@@ -47,14 +46,14 @@ impl Latencies {
         Duration::from_nanos(self.0.value_at_quantile(quantile)).as_secs_f64()
     }
 
-    /// Pairs of a quantile and its seconds.
+    /// Returns pairs of a quantile and its seconds.
     fn curve(&self) -> Value {
         CURVE.iter().map(|quantile| Value::from(vec![*quantile, self.seconds(*quantile)])).collect()
     }
 
-    /// The rows of these quantiles, each with the number of samples and the largest: of few
-    /// samples a percentile is none (`report/percentile.rs`). That of the median carries the whole
-    /// curve.
+    /// Returns the rows of these quantiles, each with the number of samples and the largest sample:
+    /// with few samples a percentile is not shown (`report/percentile.rs`). The row of the median
+    /// has the whole curve.
     pub fn rows(
         &self,
         workload: Workload,

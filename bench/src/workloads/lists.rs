@@ -1,5 +1,6 @@
-//! Initial, relist and churn, in this order and on one engine, since each starts where the one
-//! before ended. A relist or churn that is asked for alone gets its initial fill unmeasured.
+//! The workloads initial, relist and churn, in this order and on one engine, because each starts
+//! with the result of the one before. For a relist or churn without initial, the initial fill is
+//! not measured.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,12 +15,12 @@ use crate::engines::{Counts, ListEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Output, Row};
 
-/// The lists of a child's workloads. They stay alive to the end, so that no engine's time holds
-/// the freeing of a list.
+/// The lists of a child's workloads. They live to the end of the process, so that no measurement
+/// includes the freeing of a list.
 pub(super) struct Lists<T>(Vec<(Workload, Vec<Arc<T>>)>);
 
 impl<T: Send + Sync> Lists<T> {
-    /// Builds those that were asked for, and the initial one in any case.
+    /// Builds the lists of the requested workloads, and the initial list in any case.
     pub fn build<S: Source<Object = T>>(
         args: &ChildArgs,
         source: &S,
@@ -37,7 +38,7 @@ impl<T: Send + Sync> Lists<T> {
         Ok(Self(lists))
     }
 
-    /// Gives the lists to an engine, and returns the rows of those that were asked for.
+    /// Runs the lists on an engine, and returns the rows of the requested workloads.
     pub fn run<S: Source<Object = T>, E: ListEngine<T>>(
         &self,
         args: &ChildArgs,
@@ -60,8 +61,8 @@ impl<T: Send + Sync> Lists<T> {
     }
 }
 
-/// Gives an engine a list, and drains it, by the clock: the row, and what the handler counted,
-/// which must be as expected.
+/// Measures how long an engine takes for a list and its drain. Returns the row, and the counts of
+/// the handler, which must be the expected ones.
 pub(super) fn measure<T, E: ListEngine<T>>(
     args: &ChildArgs,
     engine: &E,
@@ -85,7 +86,7 @@ pub(super) fn measure<T, E: ListEngine<T>>(
     Ok((Row { extra, ..Row::new(workload, variant, "s", elapsed.as_secs_f64()) }, counts))
 }
 
-/// What an engine's handler must see.
+/// Returns the counts that an engine's handler must have.
 pub(super) fn expected<T, E: ListEngine<T>>(workload: Workload, objects: usize) -> Counts {
     let same = if E::SKIPS_UNCHANGED { 0 } else { objects };
     match workload {

@@ -1,4 +1,4 @@
-//! The resident memory at the start of a measurement, and its peak since.
+//! The resident memory at the start of a measurement, and its peak since then.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::protocol::ChildArgs;
 use crate::warm;
 
-/// See the module.
+/// The start of a measurement of memory.
 #[derive(Clone, Copy)]
 pub struct MemoryMark {
     start: u64,
@@ -15,30 +15,29 @@ pub struct MemoryMark {
 }
 
 impl MemoryMark {
-    /// Makes memory ready for what the engine will take and forgets the peak so far. Belongs right
-    /// before the clock starts.
+    /// Touches the memory that the engine will use, and resets the peak. Call it immediately before
+    /// the measurement starts.
     pub(super) fn set(args: &ChildArgs) -> Self {
         warm::before_clock(args.engine, args.objects);
         Self::start()
     }
 
-    /// Forgets the peak so far.
+    /// Resets the peak.
     #[must_use]
     pub fn start() -> Self {
-        // 5 resets the high-water mark to what is resident now. Some sandboxes do not let a
-        // process do that.
+        // Writing 5 resets the peak to the current resident memory. Some sandboxes do not allow it.
         let resettable = fs::write("/proc/self/clear_refs", "5").is_ok();
         Self { start: resident(), resettable }
     }
 
-    /// How much more than at the start was resident at the peak.
+    /// Returns the growth of the resident memory from the start to the peak, in bytes.
     #[must_use]
     pub fn peak_over_start(self) -> u64 {
         peak().saturating_sub(self.start)
     }
 
-    /// Reads the peak and writes both figures down. Belongs right after the clock, since what
-    /// follows takes memory too.
+    /// Inserts the start and the peak into `extra`. Call it immediately after the measurement,
+    /// because everything that follows uses memory, too.
     pub fn add_to(self, extra: &mut Map<String, Value>) {
         extra.insert("start_bytes".into(), self.start.into());
         extra.insert("peak_bytes".into(), peak().into());
@@ -49,24 +48,25 @@ impl MemoryMark {
     }
 }
 
-/// What is resident now.
+/// Returns the resident memory in bytes.
 pub fn resident() -> u64 {
     status_bytes("self", "VmRSS:")
 }
 
-/// The most that was resident since the start of the process, or since a mark forgot it.
+/// Returns the peak of the resident memory since the start of the process, or since a mark reset
+/// it, in bytes.
 #[must_use]
 pub fn peak() -> u64 {
     status_bytes("self", "VmHWM:")
 }
 
-/// The most that was resident of another process since its start; 0 when it has ended.
+/// Returns the peak of another process since its start, in bytes; 0 if it has ended.
 #[cfg(feature = "peers")]
 pub(crate) fn peak_of(process: u32) -> u64 {
     status_bytes(&process.to_string(), "VmHWM:")
 }
 
-/// One field of a process's status; 0 where there is none.
+/// Reads a field of a process's status, in bytes; 0 if it is missing.
 fn status_bytes(process: &str, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kilobytes = status

@@ -1,5 +1,4 @@
-//! What is measured. A child process runs the workloads it is asked for on one engine and prints
-//! what it found.
+//! The workloads. A child process runs the requested ones on one engine, and prints the results.
 
 mod child;
 mod events;

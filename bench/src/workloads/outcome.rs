@@ -1,5 +1,5 @@
-//! What a run ended with, for `report/check.rs` to compare between engines: what the handler
-//! counted, and what the store holds. Belongs outside every clock.
+//! The result of a run, which `report/check.rs` compares between engines: the counts of the
+//! handler, and the content of the store. Collected outside the measured time.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::data::Source;
 use crate::digest::Digest;
 use crate::engines::{Counts, ListEngine};
 
-/// Writes down both.
+/// Inserts counts and store into `extra`.
 pub(super) fn add_outcome<S: Source>(
     counts: Counts,
     engine: &impl ListEngine<S::Object>,
@@ -17,14 +17,14 @@ pub(super) fn add_outcome<S: Source>(
     add_store::<S>(engine, extra);
 }
 
-/// Writes down what the handler counted.
+/// Inserts the counts of the handler into `extra`.
 pub(super) fn add_counts(counts: Counts, extra: &mut Map<String, Value>) {
     extra.insert("adds".into(), counts.adds.into());
     extra.insert("updates".into(), counts.updates.into());
     extra.insert("deletes".into(), counts.deletes.into());
 }
 
-/// Writes down what the store holds.
+/// Inserts the size and the digest of the store into `extra`.
 pub(super) fn add_store<S: Source>(
     engine: &impl ListEngine<S::Object>,
     extra: &mut Map<String, Value>,

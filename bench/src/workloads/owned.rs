@@ -1,4 +1,5 @@
-//! A relist whose lists belong to the engine alone, so that handling the new objects frees the old.
+//! A relist with lists that only the engine holds, so that handling the new objects frees the old
+//! ones.
 
 use super::fill::{ChildError, relist};
 use super::lists::measure;
@@ -8,7 +9,7 @@ use crate::engines::ListEngine;
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Output, Row};
 
-/// Gives the engine a list of its own, and then measures another one.
+/// Gives the engine a list that only it holds, and measures a relist with another one.
 pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,

@@ -1,6 +1,6 @@
-//! The pace of a stall run's offers. While the producer sleeps the others have both cores; one
-//! that spins instead would keep a core from the consumer, and would measure itself. Only the last
-//! few microseconds are spent turning, for the wake-up to be exact.
+//! The pace of a stall run's offers. While the producer sleeps, the other threads have both cores.
+//! A producer that spins would take a core from the consumer, and would measure itself. It spins
+//! only for the last microseconds, so that it continues on time.
 
 use std::fs;
 use std::thread;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 const SLEEP_IF_AHEAD: Duration = Duration::from_micros(50);
 const WAKE_EARLY: Duration = Duration::from_micros(15);
 
-/// Asks the kernel for exact wake-ups of this thread. Where it refuses, its default of 50 µs
-/// stays, which makes offers late but not fewer.
+/// Requests exact wake-ups of this thread from the kernel. If the kernel refuses, the default slack
+/// of 50 µs makes offers late, but not fewer.
 pub fn exact_wake_ups() {
     let thread = fs::read_link("/proc/thread-self").ok();
     if let Some(id) = thread.as_deref().and_then(|path| path.file_name()?.to_str()) {
@@ -18,7 +18,7 @@ pub fn exact_wake_ups() {
     }
 }
 
-/// Returns at the given time since start, or at once when that has passed.
+/// Blocks until the given time since `start`. Returns at once if that has passed.
 pub fn wait_until(start: Instant, intended: Duration) {
     loop {
         let ahead = intended.saturating_sub(start.elapsed());

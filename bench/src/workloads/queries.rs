@@ -1,8 +1,8 @@
-//! How long it takes to find objects by an index: those of one of a thousand nodes, scattered over
-//! all, and those of one namespace, which a list has next to each other. The store is filled by
-//! its queue, and idle then.
+//! The workload queries: the time of index look-ups. One index is by node: a thousand nodes, whose
+//! objects are spread over all objects. The other is by namespace, whose objects are next to each
+//! other in the lists. The store is filled by its queue, and then idle.
 //!
-//! What was found is let go of outside the clock: in Go that is nothing.
+//! The results are dropped outside the measured time, because Go has no such cost.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -22,10 +22,10 @@ use crate::engines::{IndexEngine, QueueEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Line, Output};
 
-/// How often each index is asked.
+/// Number of look-ups in each index.
 const CALLS: usize = 10_000;
 
-/// An index: the value that an object has in it, and how an engine is asked for a value's objects.
+/// An index: how it computes the value of an object, and how an engine looks up a value.
 struct Index<E, T, M> {
     variant: &'static str,
     value: fn(&M, &T) -> String,
@@ -70,8 +70,8 @@ fn namespace<T>(meta: &impl Meta<T>, object: &T) -> String {
 }
 
 impl<E, T, M: Meta<T> + Default> Index<E, T, M> {
-    /// Asks for every value that there is, and compares the answers with the list. Returns the
-    /// values, and what is to be compared with other engines.
+    /// Looks up every value, and compares the results with the list. Returns the values, and the
+    /// fields that the check compares between engines.
     fn check(
         &self,
         engine: &E,
@@ -104,7 +104,7 @@ impl<E, T, M: Meta<T> + Default> Index<E, T, M> {
         Ok((values.into_iter().collect(), extra))
     }
 
-    /// Asks for values drawn at random; how long each call took, and how many objects came in all.
+    /// Looks up random values. Returns the times, and the number of returned objects.
     fn measure(&self, engine: &E, values: &[String]) -> (Latencies, usize) {
         let (mut took, mut found) = (Latencies::new(), 0);
         for call in 0..CALLS {

@@ -1,8 +1,10 @@
-//! How long a get of a random key takes, in an idle store, and while relists go on back to back:
-//! each replaced and drained before the next. Then only gets that begin during a relist count.
+//! The workload readers: the time of a get of a random key, in an idle store, and during
+//! back-to-back relists, each of which is drained before the next. In the second case only gets
+//! that start during a relist count.
 //!
-//! Each get is timed by itself, so that two readings of the clock (some 50 ns) are in the figures
-//! of every engine alike. What was got is let go of outside the clock: in Go that is nothing.
+//! Each get is measured separately, so the figures of every engine include two readings of the
+//! clock (about 50 ns). The results are dropped outside the measured time, because Go has no such
+//! cost.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,15 +24,15 @@ use crate::engines::{Counts, StoreEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Line, Output};
 
-/// How many threads read.
+/// Numbers of reading threads.
 const READERS: [usize; 2] = [1, 4];
-/// The idle store is read for this part of the time.
+/// The idle store is read for the length divided by this.
 const IDLE_PART: u32 = 4;
-/// For so many times as long it goes on while no get has counted yet: a busy machine may give a
-/// reader no turn before.
+/// While no get has counted yet, the relists continue for up to this many times the length: on a
+/// busy machine a reader may not be scheduled earlier.
 const PATIENCE: u32 = 100;
-/// After so many times as long readers stop, though the relist goes on: where readers pass a
-/// waiting writer it may never end, as in a `DashMap` that four threads read without a pause.
+/// Readers stop after this many times the length, even during a relist. If readers pass a waiting
+/// writer, a relist may never end, as in a `DashMap` that four threads read without a pause.
 const ENOUGH: u32 = 8;
 
 /// Runs all variants on one engine.
@@ -103,11 +105,11 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
             if state.gave_up.load(Ordering::Relaxed) {
                 extra.insert("relist_starved".into(), true.into());
             }
-            // How many relists there were is the engine's; what the last one told is not.
+            // The number of relists depends on the engine; the counts of the last one do not.
             counts = told.last().copied().unwrap_or(counts);
             add_outcome::<S>(counts, engine, &mut extra);
             extra.insert("misses".into(), gets.misses.into());
-            // With more threads than cores the longest get is the one whose thread was not
+            // With more threads than cores, the longest get belongs to a thread that was not
             // scheduled.
             let quantiles =
                 if readers == 1 { &[P50, P99_9, P99_99, MAX][..] } else { &[P50, P99_9, P99_99] };
@@ -118,16 +120,16 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
     Ok(())
 }
 
-/// What the readers are told, and tell.
+/// The state that the readers and the main thread share.
 struct State {
-    /// Gets that begin now count.
+    /// Whether gets that start now count.
     counts: AtomicBool,
-    /// One has.
+    /// Whether a get has counted.
     counted: AtomicBool,
     over: AtomicBool,
     /// When readers stop by themselves.
     until: Instant,
-    /// They did, during a relist.
+    /// Whether readers stopped by themselves, during a relist.
     gave_up: AtomicBool,
 }
 
@@ -143,7 +145,7 @@ impl State {
     }
 }
 
-/// What readers found.
+/// The results of readers.
 struct Gets {
     took: Latencies,
     misses: usize,
@@ -160,7 +162,7 @@ impl Gets {
     }
 }
 
-/// Gets all keys over and over, beginning with one of them.
+/// Gets all keys again and again, starting with `first`.
 fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: &State) -> Gets {
     let mut gets = Gets::new();
     let mut told = false;
@@ -188,7 +190,8 @@ fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: 
     gets
 }
 
-/// Relists back to back for so long, and at least once: what the handler counted of each.
+/// Relists back to back for `length`, at least once. Returns the counts of the handler for each
+/// relist.
 fn keep_relisting<T, E: StoreEngine<T>>(
     engine: &E,
     lists: &[E::List; 2],

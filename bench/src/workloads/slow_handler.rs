@@ -1,6 +1,6 @@
-//! What a handler that takes its time does to the adds: updates of uniform keys, offered singly
-//! and back to back by one producer, to one and to several consumers. The handler is busy, as one
-//! that computes is; one that does nothing is the control.
+//! The workload slow-handler: the effect of a slow handler on the producer. One producer offers
+//! updates of uniform keys, singly and back to back, to one or several consumers. The handler is
+//! busy, like one that computes. A handler that does nothing is the control.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -18,10 +18,10 @@ use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Line, Output, Row};
 
-/// Microseconds that the handler takes.
+/// Time of the handler, in microseconds.
 const WORK: [u64; 3] = [0, 1, 10];
 const CONSUMERS: [usize; 2] = [1, 4];
-/// More would only take longer: the slowest handler is busy for a second with these.
+/// The limit for the number of events. With this many, the slowest handler is busy for a second.
 const MOST_EVENTS: usize = 100_000;
 
 /// Runs all variants, each on an engine of its own.
@@ -78,7 +78,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     Ok(())
 }
 
-/// Offers and handles all events: the time, the counts, and how long the adds took.
+/// Offers and handles all events. Returns the time, the counts, and the latencies of the adds.
 fn drive<T: Send + Sync, E: QueueEngine<T>>(
     engine: &E,
     events: Vec<Arc<T>>,
@@ -109,7 +109,8 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
             }
             adds
         });
-        // Read first: once the others run, this thread may get no core for a while.
+        // Read before the start: once the other threads run, this thread may not be scheduled for a
+        // while.
         let start = Instant::now();
         barrier.wait();
         let adds = resume(producer.join());
@@ -122,8 +123,8 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
     })
 }
 
-/// Turns by the clock. That a thread which has lost its core gains time by it is a thing of
-/// milliseconds, and so of few handlers.
+/// Spins for this time. A thread that loses its core for a moment spins less, but this affects few
+/// handlers.
 fn be_busy(work: Duration) {
     if work.is_zero() {
         return;

@@ -1,16 +1,16 @@
-//! How many keys a second go through a work queue: each is added once, taken and done. By who does
-//! it:
+//! The workload workqueue: the rate of keys through a work queue. Each key is added once, taken,
+//! and done. The variants differ in which threads do this:
 //!
-//! * `turns`: each thread adds a key, takes one and ends it, by turns, so that the queue is nearly
-//!   empty and nobody waits.
-//! * `backlog`: each thread adds all its keys, and then takes and ends as many, so that the queue
-//!   gets as long as it can, as after an initial list, and nobody waits.
-//! * `workers`: some threads add and as many take, which wait while there is nothing: handlers and
-//!   reconcilers.
+//! * `turns`: each thread adds a key, takes one, and ends it, in turn. The queue is nearly empty,
+//!   and no thread waits.
+//! * `backlog`: each thread adds all its keys, and then takes and ends as many. The queue becomes
+//!   as long as it can, as after an initial list, and no thread waits.
+//! * `workers`: some threads add, and as many take, which wait while the queue is empty: like
+//!   handlers and reconcilers.
 //!
-//! Getting is a future here. Each thread runs all its work as one, by a `block_on` of its own, as
-//! a task of tokio would: of a queue that blocks the thread instead, that future is ready when it
-//! is polled.
+//! Taking a key is a future. Each thread runs all its work as one future in a `block_on` of its
+//! own, like a task of tokio. If a queue blocks the thread instead, its future is ready at the
+//! first poll.
 
 use std::ops::AddAssign;
 use std::sync::Barrier;
@@ -29,10 +29,10 @@ use crate::engines::workqueue::{Key, WorkEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Line, Output, Row};
 
-/// Threads that add, and in `workers` as many that take.
+/// Number of threads that add, and in `workers` also of those that take.
 const THREADS: [usize; 3] = [1, 4, 8];
 
-/// Who does what.
+/// The assignment of work to threads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Turns,
@@ -52,12 +52,12 @@ impl Shape {
     }
 }
 
-/// Creates the work queue of this project. Needs a runtime, as [`run`] enters one.
+/// Creates the work queue of this project. Needs a runtime, which [`run`] enters.
 pub(super) fn ours() -> WorkQueue<Key> {
     WorkQueue::builder().build().expect("the workload has a runtime")
 }
 
-/// Runs all variants, each on a queue of its own, if the workload was asked for.
+/// Runs all variants, each on a queue of its own, if the workload was requested.
 pub(super) fn run<S: Source, Q: WorkEngine>(
     args: &ChildArgs,
     source: &S,
@@ -75,7 +75,7 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
     for key in &keys {
         all.note(key);
     }
-    // For the task of a queue that keeps its time; what is measured runs on threads of its own.
+    // For the task of a queue that has timers. The measured work runs on other threads.
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build()?;
     let _entered = runtime.enter();
     for shape in Shape::ALL {
@@ -109,7 +109,7 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
     Ok(())
 }
 
-/// What was taken: how many keys, and the sum of their ends, which differ.
+/// A digest of the taken keys: their number, and the sum of their last bytes, which differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Taken {
     keys: usize,
@@ -131,8 +131,8 @@ impl AddAssign for Taken {
     }
 }
 
-/// Adds each thread's share of the keys, until all are taken and done: the time, and what was
-/// taken.
+/// Adds each thread's share of the keys, until all are taken and done. Returns the time, and the
+/// digest of the taken keys.
 fn drive<Q: WorkEngine>(
     queue: &Q,
     shares: Vec<Vec<Key>>,
@@ -165,7 +165,8 @@ fn drive<Q: WorkEngine>(
             })
         };
         let adders: Vec<_> = shares.into_iter().map(adder).collect();
-        // Read first: once the others run, this thread may get no core for a while.
+        // Read before the start: once the other threads run, this thread may not be scheduled for a
+        // while.
         let start = Instant::now();
         barrier.wait();
         let mut taken = Taken::default();
@@ -180,8 +181,8 @@ fn drive<Q: WorkEngine>(
     })
 }
 
-/// Adds so many keys and takes as many, over and over. There is always one: nobody has taken more
-/// than he has added.
+/// Adds `at_once` keys and takes as many, again and again. A key is always there, because no thread
+/// has taken more keys than it has added.
 async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) -> Taken {
     let mut taken = Taken::default();
     let mut keys = keys.into_iter();
@@ -200,14 +201,14 @@ async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) 
     }
 }
 
-/// Takes until the queue is shut down and empty.
+/// Takes keys until the queue is shut down and empty.
 async fn take_all<Q: WorkEngine>(queue: &Q) -> Taken {
     let mut taken = Taken::default();
     while take(queue, &mut taken).await {}
     taken
 }
 
-/// Takes a key and ends it; false when there will be none.
+/// Takes a key and ends it. Returns false if the queue is shut down and empty.
 async fn take<Q: WorkEngine>(queue: &Q, taken: &mut Taken) -> bool {
     let Some(work) = queue.get().await else { return false };
     taken.note(Q::key(&work));

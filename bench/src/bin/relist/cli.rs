@@ -11,65 +11,64 @@ use deltafifo_bench::peers::NeedsPeers;
 #[cfg(feature = "peers")]
 use deltafifo_bench::server::ClientName;
 
-/// Without the feature the option is only refused.
+/// A placeholder: without the feature, `--client` is rejected.
 #[cfg(not(feature = "peers"))]
 type ClientName = String;
 
 /// Measures relists of a million objects on deltafifo, on the classic designs and on the real
 /// client-go.
 ///
-/// Without options it compares the main engines once, which takes a minute or so.
+/// Without options it compares the main engines once, which takes about a minute.
 #[derive(Parser)]
 #[command(name = "relist", version)]
 pub struct Cli {
-    /// How many objects: 1000000 otherwise, or 50000 with --input, since a decoded pod takes 50 kB
-    /// and is in every list, or 100000 with --server. Several, as in 10000,100000,1000000, show
-    /// how the time grows
+    /// Number of objects; several numbers, as in 10000,100000,1000000, show how the time grows.
+    /// Default: 1000000, or 50000 with --input, because each list holds decoded pods of 50 kB, or
+    /// 100000 with --server
     #[arg(long, value_name = "N,M", value_delimiter = ',')]
     pub objects: Vec<NonZero<usize>>,
-    /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N; generated
-    /// objects otherwise (needs peers)
+    /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N objects.
+    /// Default: generated objects (needs peers)
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// Workloads, separated by commas: initial, relist, churn, events, stall, readers, queries,
-    /// slow-handler, workqueue (needs peers), memory, or all; initial and relist otherwise
+    /// slow-handler, workqueue (needs peers), memory, or all. Default: initial,relist
     #[arg(long, value_name = "A,B", value_parser = workloads_named)]
     workload: Option<Named<Workload>>,
-    /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread,
-    /// deltafifo-lane, deltafifo-single, mutex, dashmap, floor, kube-writer (needs peers),
-    /// kube-writer-arc (needs peers), client-go-deltafifo, client-go-realfifo, client-go-informer;
-    /// all that are there otherwise
+    /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread, deltafifo-lane,
+    /// deltafifo-single, mutex, dashmap, floor, kube-writer (needs peers), kube-writer-arc (needs
+    /// peers), client-go-deltafifo, client-go-realfifo, client-go-informer. Default: all that can
+    /// be run here
     #[arg(long, value_name = "A,B", value_parser = engines_named)]
     engine: Option<Named<EngineName>>,
-    /// How often everything is measured: 3 times otherwise, or 5 with --server, or once without
-    /// any option
+    /// Number of rounds. Default: 3, or 5 with --server, or 1 without any option
     #[arg(long, value_name = "R", value_parser = value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
-    /// How long the stall workload offers, and readers read
+    /// Seconds for which the stall workload offers and the readers read
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     pub seconds: Duration,
-    /// Measure clients of a real API server instead: from their start until a handler was told of
-    /// all config maps, and then a relist of which 1 % has changed. The config maps, 1 kB each,
-    /// are made in the namespace deltafifo-bench-N, if they are not there, and stay; whose server
-    /// it is must allow that (needs peers)
+    /// Measure clients of a real API server instead: from their start until a handler was notified
+    /// of all config maps, and then a relist with 1 % changed objects. Creates the config maps, 1
+    /// kB each, in the namespace deltafifo-bench-N, and keeps them there; the user of the
+    /// kubeconfig must be allowed to (needs peers)
     #[arg(
         long,
         value_name = "KUBECONFIG",
         conflicts_with_all = ["input", "workload", "engine", "seconds", "from"]
     )]
     pub server: Option<PathBuf>,
-    /// Clients of the server, separated by commas; all that are there otherwise (needs peers)
+    /// Clients of the server, separated by commas. Default: all that can be run here (needs peers)
     #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "server")]
     pub client: Vec<ClientName>,
-    /// Where to write the figures as JSON
+    /// File for the figures as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Where to write the report: a page with plots, index.html, and the plots as SVG files (needs
+    /// Directory for the report: a page with plots, index.html, and the plots as SVG files (needs
     /// peers)
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
-    /// Measure nothing, but take the figures that an earlier run wrote with --json
-    /// (several such files are joined)
+    /// Measure nothing, and use the figures that an earlier run wrote with --json (several files
+    /// are joined)
     #[arg(
         long,
         value_name = "FILE",
@@ -77,23 +76,23 @@ pub struct Cli {
         conflicts_with_all = ["objects", "input", "workload", "engine", "rounds", "seconds"]
     )]
     pub from: Vec<PathBuf>,
-    /// Measure one engine here and print the protocol: what each engine's own process is started
-    /// with
+    /// Measure one engine in this process and print the protocol: this is how the tool starts the
+    /// process of each engine
     #[arg(long, hide = true)]
     pub child: bool,
-    /// Leave out the relist of lists that belong to the engine alone
+    /// Leave out the relist of lists that only the engine holds
     #[arg(long, hide = true, requires = "child")]
     pub without_owned: bool,
 }
 
 impl Cli {
-    /// Parses the arguments of this process; ends it with a message if they are wrong.
+    /// Parses the arguments of this process. Ends the process with a message if they are wrong.
     pub fn read() -> Result<Self, NeedsPeers> {
         let cli = Self::parse();
         if cfg!(feature = "peers") { Ok(cli) } else { cli.needs_no_peers() }
     }
 
-    /// Refuses what this binary was built without.
+    /// Rejects options whose code is not in this binary.
     fn needs_no_peers(self) -> Result<Self, NeedsPeers> {
         let paths =
             [("--input", &self.input), ("--server", &self.server), ("--report", &self.report)];
@@ -111,7 +110,7 @@ impl Cli {
         needs.map_or(Ok(self), |what| Err(NeedsPeers(what)))
     }
 
-    /// Whether no option says what to measure.
+    /// Returns whether no option selects what to measure.
     pub fn is_first_run(&self) -> bool {
         let given = self.input.is_some()
             || self.workload.is_some()
@@ -120,7 +119,7 @@ impl Cli {
         !given && self.objects.is_empty() && self.server.is_none()
     }
 
-    /// Each number once, in ascending order.
+    /// Returns each number once, in ascending order.
     pub fn objects(&self) -> BTreeSet<usize> {
         self.objects.iter().map(|objects| objects.get()).chain([self.most_objects()]).collect()
     }
@@ -148,18 +147,18 @@ impl Cli {
         self.workload.as_ref().map_or_else(usual, |named| named.0.clone())
     }
 
-    /// The engines that are named, if any are.
+    /// Returns the engines that are named, if any are.
     pub fn engines(&self) -> Option<Vec<EngineName>> {
         self.engine.as_ref().map(|named| named.0.clone())
     }
 }
 
-/// What was chosen of a list of names.
+/// A selection from a list of names.
 #[derive(Clone)]
 struct Named<T>(Vec<T>);
 
 fn workloads_named(text: &str) -> Result<Named<Workload>, String> {
-    // The others must be names all the same.
+    // Other names beside `all` must be valid, too.
     let (all, others): (Vec<_>, Vec<_>) = text.split(',').partition(|name| name.trim() == "all");
     if !all.is_empty() {
         if !others.is_empty() {

@@ -1,4 +1,4 @@
-//! Compares deltafifo with its peers on the same data in one run: see the package's documentation.
+//! Compares deltafifo with its peers on the same data, in one run. See BENCHMARKS.md.
 
 mod cli;
 
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 
 type Error = Box<dyn std::error::Error>;
 
-/// What a shell says of a program that Ctrl-C ended.
+/// The exit status by which a shell reports a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
 fn child(cli: &Cli) -> Result<(), Error> {
@@ -62,7 +62,7 @@ fn child(cli: &Cli) -> Result<(), Error> {
     })
 }
 
-/// A report with the name of its file.
+/// Reads a report, and returns it with the name of its file.
 fn earlier(path: &Path) -> Result<(String, Report), Error> {
     let name = path.display().to_string();
     let report = Report::read(path).map_err(|error| format!("{name} {error}"))?;
@@ -89,7 +89,7 @@ fn parent(cli: &Cli) -> Result<(), Error> {
     }
     #[cfg(feature = "peers")]
     if let Some(input) = &cli.input {
-        Pods::read(input)?; // here, so that it is said once and at once
+        Pods::read(input)?; // only for the error, before any child starts
     }
     let outputs = outputs(cli)?;
     let (workloads, input) = (cli.workloads(), cli.input.clone());
@@ -110,7 +110,7 @@ fn parent(cli: &Cli) -> Result<(), Error> {
         }
     };
     plan.check_memory(Machine::available_bytes())?;
-    // Not before: while Go builds what was asked for, Ctrl-C has nothing to keep.
+    // Not earlier: Ctrl-C while Go compiles has nothing to keep.
     let interrupt = Interrupt::catch()?;
     let mut run = Run::begins(plan.rounds);
     let mut outcome = rounds::run(&plan, go, &interrupt);
@@ -136,13 +136,13 @@ fn clients(cli: &Cli, kubeconfig: PathBuf) -> Result<(), Error> {
     let plan = server::Plan { kubeconfig, chosen, objects, rounds };
     let mut run = Run::begins(plan.rounds);
     let mut outcome = server::run(&plan)?;
-    // Who did not have all objects has failed its turn.
+    // A client that did not get all objects has failed its turn.
     let verdict = if outcome.measured.is_empty() { Verdict::Unknown } else { Verdict::Agree };
     (outcome.skipped, run.verdict) = (plan.chosen.skipped, verdict);
     tell(run, outcome, &outputs, false)
 }
 
-/// Reports what a run brought; after the first run also what it means.
+/// Writes the report of a run; after the first run with an explanation.
 fn tell<E: Display + PartialEq>(
     mut run: Run,
     outcome: Outcome<E>,
@@ -155,26 +155,26 @@ fn tell<E: Display + PartialEq>(
     machine.engines = outcome.engines;
     let rows = Summary::of(&outcome.measured, run.rounds);
     let report = Report::of(run, machine, rows);
-    // Who asks for the end before there is anything keeps what was written before.
+    // If the run was interrupted before the first row, the files of earlier runs are kept.
     if !report.rows.is_empty() || outcome.interrupted.is_none() {
         outputs.write(&report, &if is_first_run { meaning(&report) } else { String::new() })?;
     }
-    // Last, so that a person sees what was measured.
+    // Last, so that the error does not hide the figures.
     match outcome.interrupted {
         Some(interrupted) => Err(interrupted.into()),
         None => Ok(report.sound()?),
     }
 }
 
-/// The engines of a run.
+/// The selected engines of a run.
 struct Chosen {
     engines: Vec<EngineName>,
     go: Go,
-    /// What cannot be run here, and why.
+    /// Engines that cannot be run here, with the reason.
     skipped: Vec<String>,
 }
 
-/// Those that are asked for, or all, as far as they can do any of the workloads here.
+/// Returns the selected engines, or all, without those that can run none of the workloads here.
 fn engines(cli: &Cli, workloads: &[Workload]) -> Result<Chosen, Error> {
     let (mut go, mut skipped) = (Go::Absent, Vec::new());
     let all: &[_] = if cli.is_first_run() { &FIRST_RUN } else { &EngineName::ALL };
@@ -189,7 +189,8 @@ fn engines(cli: &Cli, workloads: &[Workload]) -> Result<Chosen, Error> {
             skipped.push(format!("The engines of client-go were left out: {error}."));
             engines.retain(|engine| !engine.is_go());
         }
-        // Who names an engine wants its figures; who does not gets those of the others.
+        // If an engine is named, its failure is an error. If not, the other engines are measured
+        // without it.
         _ => {
             eprintln!("building client-go with Go");
             let peer = GoPeer::build();

@@ -1,17 +1,18 @@
-//! One index: which keys have which value, each value's set behind the lock of its shard.
+//! One index: the keys that have each value. Each value's set is protected by the lock of its
+//! shard.
 
 use hashbrown::HashSet;
 
 use super::{Key, Map, RandomState};
 
-/// Keys by value. Holds no empty set for long.
+/// Sets of keys by value. An empty set is removed soon.
 #[derive(Default)]
 pub(super) struct Index {
     keys: Map<HashSet<Key, RandomState>>,
 }
 
 impl Index {
-    /// What is found under the keys of a value, as far as anything is.
+    /// Returns what `get` finds for the keys of a value.
     pub(super) fn find<V>(&self, value: &str, get: impl Fn(&Key) -> Option<V>) -> Vec<V> {
         let Some(keys) = self.keys.get(value) else { return Vec::new() };
         let mut found = Vec::with_capacity(keys.len());
@@ -19,7 +20,8 @@ impl Index {
         found
     }
 
-    /// A key had one value and has another now; none before it is known, and when it is no more.
+    /// Moves a key from its old value to its new one. `was` is `None` for a new key, `is` for a
+    /// deleted one.
     pub(super) fn change(&self, key: &Key, was: Option<&str>, is: Option<&str>) {
         if was == is {
             return;

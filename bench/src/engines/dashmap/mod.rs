@@ -1,17 +1,16 @@
-//! The design that people expect to win: a concurrent map of pending deltas, a lock-free queue of
-//! keys, a concurrent map as the store. Done as well as the parts allow:
+//! The design that many would expect to be the fastest: a concurrent map of pending deltas, a
+//! lock-free queue of keys, and a concurrent map as the store. It is as good as its parts allow:
 //!
-//! * foldhash everywhere; keys are shared `Arc<str>`s, which a relist takes from the store instead
-//!   of allocating them again.
-//! * A key is in the queue exactly while it has an entry in `pending`: the entry is the in-queue
-//!   flag, and the shard's lock makes the two one fact. A flag beside the entry would say the same
-//!   twice.
-//! * A consumer holds the entry of its key while it applies the deltas, so no delta is lost or
-//!   overtaken with any number of producers and consumers, and handlers of one key never overlap.
+//! * It uses foldhash everywhere. Keys are shared `Arc<str>`s, which a relist takes from the store
+//!   instead of allocating them again.
+//! * A key is in the queue exactly while it has an entry in `pending`. The shard's lock makes this
+//!   hold at every moment, so no separate flag is needed.
+//! * A consumer holds the entry of its key while it applies the deltas. So no delta is lost or
+//!   reordered, with any number of producers and consumers, and handlers of one key never overlap.
 //!
-//! What it does not promise: while a handler runs, offers to keys of the same shard wait, and a
-//! handler must not offer. A relist is no single moment for other producers. There is no requeue
-//! and no initial-list bookkeeping.
+//! Its limits: while a handler runs, offers of keys in the same shard wait, and a handler must not
+//! offer. A relist is not atomic for other producers. There is no requeue, and no tracking of the
+//! initial list.
 
 mod index;
 
@@ -36,17 +35,17 @@ type Map<V> = DashMap<Key, V, RandomState>;
 
 struct Pending<T> {
     deltas: SmallVec<[(DeltaType, Arc<T>); 1]>,
-    /// The last relist that listed the key, or that was open when it was offered otherwise.
+    /// The last relist that listed the key, or during which it was offered otherwise.
     generation: u64,
 }
 
 struct Known<T> {
     object: Arc<T>,
-    /// As above.
+    /// The last relist that listed the key, or during which it was offered otherwise.
     generation: u64,
 }
 
-/// See the module.
+/// A concurrent map with a lock-free queue as an engine.
 pub struct DashMapEngine<T, M> {
     meta: M,
     pending: Map<Pending<T>>,
@@ -59,12 +58,12 @@ pub struct DashMapEngine<T, M> {
 }
 
 impl<T, M: Meta<T>> DashMapEngine<T, M> {
-    /// An empty one.
+    /// Creates an empty engine.
     pub fn new(meta: M) -> Self {
         Self::with(meta, None)
     }
 
-    /// An empty one with an index by node.
+    /// Creates an empty engine with an index by node.
     pub fn with_nodes(meta: M) -> Self {
         Self::with(meta, Some(Index::default()))
     }
@@ -81,16 +80,16 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         }
     }
 
-    /// Appends a delta; the first one of a key puts it in the queue. The generation is asked for
-    /// with the entry locked: an offer that had read it before a relist, and came after the relist
-    /// listed its key, would be deleted at its end.
+    /// Appends a delta, and queues the key if it was not pending. `generation` is called with the
+    /// entry locked. If an offer read it earlier, before a relist, and was queued after the relist
+    /// had listed its key, the end of the relist would delete the key.
     fn push(&self, key: Key, kind: DeltaType, object: Arc<T>, generation: impl FnOnce() -> u64) {
         match self.pending.entry(key) {
             Entry::Occupied(mut entry) => entry.get_mut().push(kind, object, generation()),
             Entry::Vacant(entry) => {
                 let key = entry.key().clone();
                 let generation = generation();
-                // The entry stays locked over the push, so that keys stand in the queue in the
+                // The entry stays locked during the push, so that the queue has the keys in the
                 // order of their offers.
                 let _entry = entry
                     .insert(Pending { deltas: SmallVec::from_buf([(kind, object)]), generation });
@@ -99,11 +98,11 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         }
     }
 
-    /// Deletes what the relist of this generation did not bring: of the store, and of what was
-    /// pending before.
+    /// Deletes the keys that the relist of this generation did not list, from the store and from
+    /// the keys that were pending before it.
     fn delete_unlisted(&self, generation: u64, pending_before: &[Key]) {
-        // Collected first: a consumer locks an entry and then the store, so nobody may do it the
-        // other way round.
+        // Collected first: a consumer locks an entry of `pending` and then one of the store, so the
+        // opposite order could deadlock.
         let known: Vec<_> = self
             .store
             .iter()
@@ -124,10 +123,11 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         }
     }
 
-    /// Takes all deltas of a key and applies them, while the key's entry is held.
+    /// Takes all deltas of a key and applies them, while the entry of the key is locked.
     fn handle(&self, key: &Key, handler: &mut impl FnMut(&Event<'_, T>)) {
         let Entry::Occupied(mut entry) = self.pending.entry(key.clone()) else {
-            return; // cannot be: a key leaves `pending` only here, and stands in the queue once
+            // unreachable: only this function removes keys from `pending`, and a key is queued once
+            return;
         };
         let generation = entry.get().generation;
         for (kind, object) in std::mem::take(&mut entry.get_mut().deltas) {
@@ -171,7 +171,7 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         handler(&Event::Deleted(Some(last)));
     }
 
-    /// Moves a key from the values of what was known to those of what is.
+    /// Moves a key in the indexes from the values of the old object to those of the new one.
     fn reindex(&self, key: &Key, was: Option<&T>, is: Option<&T>) {
         let namespace = |object| self.meta.namespace(object).unwrap_or_default();
         self.namespaces.change(key, was.map(namespace), is.map(namespace));
@@ -187,7 +187,7 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
 }
 
 impl<T> Pending<T> {
-    /// Appends a delta; of two deletions in a row the first stays.
+    /// Appends a delta. Of two deletions in a row the first one is kept.
     fn push(&mut self, kind: DeltaType, object: Arc<T>, generation: u64) {
         self.generation = self.generation.max(generation);
         let deleted = self.deltas.last().is_some_and(|(last, _)| *last == DeltaType::Deleted);
@@ -269,7 +269,7 @@ impl<T: Send + Sync, M: Meta<T>> IndexEngine<T> for DashMapEngine<T, M> {
 impl<T: Send + Sync, M: Meta<T>> QueueEngine<T> for DashMapEngine<T, M> {
     fn update(&self, object: Arc<T>) {
         let key = with_key(&self.meta, &*object, |key| Key::from(key));
-        // An open relist does not delete what comes in meanwhile.
+        // With the current generation, so that a running relist does not delete the key.
         self.push(key, DeltaType::Updated, object, || self.generation.load(Ordering::SeqCst));
     }
 

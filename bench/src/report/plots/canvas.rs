@@ -1,5 +1,5 @@
-//! What all plots draw with. Sizes are those of a phone's width; the page draws them larger where
-//! there is room.
+//! Drawing for all plots. The sizes fit the width of a phone; the page enlarges the plots if there
+//! is room.
 
 use std::io;
 
@@ -10,16 +10,16 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::look::{Ink, Look, Mark, TEXT};
 
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// Nothing can fail while drawing into a string, but plotters' backends are allowed to.
+/// The result of drawing. Drawing into a string cannot fail, but the backends of plotters may.
 pub type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<io::Error>>;
 
 pub const WIDTH: i32 = 400;
 const TITLE: i32 = 14;
 const LABEL: i32 = 13;
-/// What a title takes of a plot's height.
+/// The height of a title.
 pub const TITLE_HEIGHT: i32 = 30;
 
-/// Makes one SVG of this height, with its title.
+/// Draws an SVG of this height, with a title.
 pub fn draw(height: i32, title: &str, content: impl FnOnce(&Area) -> Drawn) -> Drawn<String> {
     let mut svg = String::new();
     {
@@ -36,34 +36,34 @@ pub fn draw(height: i32, title: &str, content: impl FnOnce(&Area) -> Drawn) -> D
     Ok(svg)
 }
 
-/// The height of so many lines.
+/// Returns the height of this many lines.
 pub fn lines(count: usize, height: i32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX).saturating_mul(height)
 }
 
-/// In pixels, which plotters' SVG has by a factor.
+/// Returns a font with this size in pixels. The SVG backend of plotters scales sizes by a factor.
 fn font(size: i32) -> FontDesc<'static> {
     FontDesc::new(FontFamily::SansSerif, f64::from(size) * 1.24, FontStyle::Normal)
 }
 
-/// A label's style, for what plotters itself writes.
+/// Returns the style for labels that plotters writes.
 pub fn label_style() -> TextStyle<'static> {
     font(LABEL).color(&TEXT.file)
 }
 
-/// Writes at a place, on its left or right, at half of its height.
+/// Writes a text at its left or right end, vertically centred.
 pub fn write(area: &Area, text: String, at: (i32, i32), side: HPos, ink: Ink, bold: bool) -> Drawn {
     let style = if bold { FontStyle::Bold } else { FontStyle::Normal };
     let style = font(LABEL).style(style).color(&ink.file).pos(Pos::new(side, VPos::Center));
     area.draw(&Text::new(text, at, style))
 }
 
-/// A stroke through places.
+/// Draws a line through points.
 pub fn stroke(area: &Area, places: Vec<(i32, i32)>, ink: Ink, width: u32) -> Drawn {
     area.draw(&PathElement::new(places, ink.file.stroke_width(width)))
 }
 
-/// An engine's mark.
+/// Draws the mark of an engine.
 pub fn mark(area: &Area, (x, y): (i32, i32), look: Look) -> Drawn {
     let ink = look.ink;
     let size = if look.strong { 6 } else { 5 };

@@ -1,7 +1,7 @@
-//! Distributions of times as an HDR plot has them: over the quantile, stretched so that each
-//! further nine has as much room as the one before. A row has its curve in `extra`, under `curve`:
-//! quantile, seconds, and the number of samples. It has the percentiles that its samples have, and
-//! the largest sample, which stands apart, since what lies between is not known.
+//! Latency distributions, as in HDR plots: the quantile axis gives each further nine the same room.
+//! A row has its curve in `extra`, under `curve`: quantile, seconds, and the number of samples. The
+//! curve has the percentiles for which there are enough samples, and the largest sample. The line
+//! does not reach the largest sample, because the values between are not known.
 
 use serde_json::Value;
 
@@ -12,14 +12,14 @@ use super::lines::{self, Across, Line, Point};
 use super::scale::Scale;
 use super::{Plot, largest};
 
-/// Where the largest value is: a decade beyond the last quantile, 0.99999.
+/// The place of the largest value: a decade beyond the last quantile, 0.99999.
 const MAX: f64 = 1e6;
-/// Who has no such percentile has few samples, and is said to.
+/// A curve without this percentile has few samples, and gets a note with their number.
 const FEW: f64 = 0.99;
-/// The ending of the rows that have a curve.
+/// The end of the name of the rows that have a curve.
 const CARRIER: &str = "p50";
 
-/// One plot for each of a workload's distributions, all with one scale.
+/// Returns a plot for each distribution of a workload, all with the same scale.
 pub fn plots(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     let rows = largest(rows, |row| row.workload == workload && row.variant.ends_with(CARRIER));
     let mut curves: Vec<(&str, Vec<Line>)> = Vec::new();
@@ -45,7 +45,7 @@ pub fn plots(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     curves.iter().map(plot).collect()
 }
 
-/// What is written at a decade of 1 / (1 − quantile).
+/// Returns the label of a decade of 1 / (1 − quantile).
 fn percentile(x: f64) -> String {
     match x {
         ..1.5 => "0".to_owned(),
@@ -54,7 +54,7 @@ fn percentile(x: f64) -> String {
     }
 }
 
-/// A row's curve, if it has one that can be drawn.
+/// Returns the curve of a row, if it can be drawn.
 fn line(row: &Summary) -> Option<Line<'_>> {
     let places = row.extra.get("curve")?.as_array()?;
     let points: Option<Vec<_>> = places.iter().map(point).collect();
@@ -77,7 +77,7 @@ fn line(row: &Summary) -> Option<Line<'_>> {
 fn point(pair: &Value) -> Option<Point> {
     let (quantile, seconds) = (pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?);
     let x = (1.0 / (1.0 - quantile)).clamp(1.0, MAX);
-    // The mark only where an axis label is: at 0.9, 0.99 and so on.
+    // Marks only at the axis labels: at 0.9, 0.99 and so on.
     let marked = (x.log10() - x.log10().round()).abs() < 1e-3;
     Some(Point { x, y: seconds, spread: None, marked })
 }

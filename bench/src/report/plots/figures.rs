@@ -1,4 +1,4 @@
-//! Plots of one figure an engine: times of the lists, rates, memory.
+//! Plots with one figure an engine: times of lists, rates, memory.
 
 use super::super::Summary;
 use super::super::groups::groups;
@@ -6,24 +6,24 @@ use super::canvas::Drawn;
 use super::scale::{Scale, label};
 use super::{Plot, largest, ranges};
 
-/// The largest lists of a workload.
+/// Returns the plots of a workload's times, for one number of objects.
 pub fn times(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     alike(&largest(rows, |row| row.workload == workload && row.unit == "s"))
 }
 
-/// What a workload does in a second.
+/// Returns the plots of a workload's rates, for one number of objects.
 pub fn rates(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     alike(&largest(rows, |row| row.workload == workload && row.unit == "1/s"))
 }
 
-/// What a key takes: each plot from zero to its own largest, since no key and eight deltas are not
-/// compared.
+/// Returns the plots of the bytes per key. Each starts at zero and has its own scale, because the
+/// variants are not compared with each other.
 pub fn memory(rows: &[Summary]) -> Drawn<Vec<Plot>> {
     let rows = largest(rows, |row| row.workload == "memory" && row.unit == "B");
     groups(&rows).iter().map(|group| plot(group, &Scale::from_zero(values(group)))).collect()
 }
 
-/// Plots with one scale, so that they can be compared with each other.
+/// Returns plots with the same scale, so that they can be compared with each other.
 fn alike(rows: &[&Summary]) -> Drawn<Vec<Plot>> {
     let scale = Scale::logarithmic(values(rows), ranges::ROOM);
     groups(rows).iter().map(|group| plot(group, &scale)).collect()

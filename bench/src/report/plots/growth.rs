@@ -1,4 +1,4 @@
-//! Time per object over the number of objects, of runs with several.
+//! Plots of the time per object against the number of objects.
 
 use super::super::Summary;
 use super::super::groups::distinct;
@@ -7,7 +7,8 @@ use super::canvas::Drawn;
 use super::lines::{self, Across, Line, Point};
 use super::scale::{Scale, label};
 
-/// One plot for each workload with times for more than one number of objects, all with one scale.
+/// Returns a plot for each workload that has times for more than one number of objects, all with
+/// the same scale.
 pub fn plots(rows: &[Summary], workloads: &[&str]) -> Drawn<Vec<Plot>> {
     let rows: Vec<_> = rows
         .iter()
@@ -44,7 +45,7 @@ pub fn plots(rows: &[Summary], workloads: &[&str]) -> Drawn<Vec<Plot>> {
                     None => lines.push(Line::new(&row.engine, vec![point(row)])),
                 }
             }
-            // Those of joined files may come in any order.
+            // The rows of joined files may be in any order.
             for line in &mut lines {
                 line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
             }

@@ -1,4 +1,4 @@
-//! Lines over a horizontal axis, one an engine, and below them which is whose.
+//! Plots with one line an engine over a horizontal axis, and a legend below.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -11,36 +11,36 @@ const PLOT: i32 = 240;
 const LABELS: i32 = 62;
 const AXIS: i32 = 44;
 const LEGEND_ROW: i32 = 20;
-/// Where a legend's notes begin: behind the longest name.
+/// The place of notes in a legend: to the right of the longest name.
 const NOTE: i32 = 190;
-/// Above the legend.
+/// The gap above the legend.
 const GAP: i32 = 8;
 
-/// So many labels have room on an axis.
+/// Number of labels for which an axis has room.
 pub const ROOM: f64 = 8.0;
 
 /// A measured point.
 pub struct Point {
     pub x: f64,
     pub y: f64,
-    /// Smallest and largest value.
+    /// The smallest and the largest value.
     pub spread: Option<(f64, f64)>,
-    /// Whether it has its engine's mark: where there are many points, some do.
+    /// Whether the mark of the engine is drawn here. In a line with many points only some have it.
     pub marked: bool,
 }
 
-/// What one engine's line goes through.
+/// The line of an engine.
 pub struct Line<'a> {
     pub engine: &'a str,
     pub points: Vec<Point>,
-    /// A point that the line does not go to.
+    /// A point that the line does not reach.
     pub apart: Option<Point>,
-    /// What is written behind the engine's name.
+    /// A note after the name of the engine.
     pub note: String,
 }
 
 impl<'a> Line<'a> {
-    /// A line through these.
+    /// Creates a line through these points.
     pub fn new(engine: &'a str, points: Vec<Point>) -> Self {
         Self { engine, points, apart: None, note: String::new() }
     }
@@ -57,9 +57,9 @@ pub struct Across {
     pub label: fn(f64) -> String,
 }
 
-/// Draws lines; those of this project lie on top. The vertical axis has seconds.
+/// Draws lines, that of this project on top. The vertical axis is in seconds.
 pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Drawn<String> {
-    // With notes there is no room for two.
+    // With notes, there is no room for two in a row.
     let in_a_row = if lines.iter().all(|line| line.note.is_empty()) { 2 } else { 1 };
     let below = canvas::lines(lines.len().div_ceil(in_a_row), LEGEND_ROW) + GAP;
     let height = TITLE_HEIGHT + PLOT + AXIS + below;

@@ -1,12 +1,12 @@
-//! How an engine looks: a hue for its family and a mark of its own, so that no colour has to be
-//! told from another. What stands in the SVG files can be read on white and on black; the page,
-//! which knows which it is, makes it stronger.
+//! The style of an engine: a colour for its family, and a mark of its own, so that no two engines
+//! are distinguished by colour alone. The colours in the SVG files are readable on white and on
+//! black. The page knows its background, and uses stronger ones.
 
 use std::fmt::Write;
 
 use plotters::style::RGBColor;
 
-/// A colour in the files, and what the page has instead.
+/// A colour in the files, and its replacements on a light and on a dark page.
 #[derive(Clone, Copy)]
 pub struct Ink {
     pub file: RGBColor,
@@ -54,7 +54,7 @@ const ALL: [Ink; 16] = [
     UNKNOWN,
 ];
 
-/// What stands at a measured point.
+/// The mark at a measured point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     Disc,
@@ -72,16 +72,16 @@ pub enum Mark {
     Tent,
 }
 
-/// See the module.
+/// The style of an engine.
 #[derive(Clone, Copy)]
 pub struct Look {
     pub ink: Ink,
     pub mark: Mark,
-    /// Whether it is what the page is about.
+    /// Whether the engine is emphasized.
     pub strong: bool,
 }
 
-/// The look of an engine; a report may have been written by a version that knew others.
+/// Returns the style of an engine. An engine of another version of the tool may be unknown.
 pub fn look(engine: &str) -> Look {
     let (ink, mark) = match engine {
         "deltafifo" => (DELTAFIFO, Mark::Disc),
@@ -102,7 +102,7 @@ pub fn look(engine: &str) -> Look {
     Look { ink, mark, strong: engine == "deltafifo" }
 }
 
-/// The rules that give the page's plots the page's colours.
+/// Returns the CSS rules that replace the colours of the plots on the page.
 pub fn style_sheet() -> String {
     let (mut light, mut dark, mut rules) = (String::new(), String::new(), String::new());
     for ink in ALL {
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::names::EngineName;
 
-    /// Relative luminance, as the accessibility guidelines define it.
+    /// Returns the relative luminance as defined in the accessibility guidelines (WCAG).
     fn luminance(RGBColor(red, green, blue): RGBColor) -> f64 {
         let linear = |part: u8| {
             let part = f64::from(part) / 255.0;

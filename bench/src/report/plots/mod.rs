@@ -21,14 +21,14 @@ use super::{Report, Summary};
 /// Plots that belong together.
 pub(super) struct Section {
     pub title: &'static str,
-    /// How to read them.
+    /// An explanation of the plots.
     pub note: &'static str,
     pub plots: Vec<Plot>,
 }
 
-/// One plot.
+/// A plot.
 pub(super) struct Plot {
-    /// What its file is called, without the ending.
+    /// The name of its file, without the extension.
     pub name: String,
     pub title: String,
     pub svg: String,
@@ -40,7 +40,7 @@ impl Plot {
     }
 }
 
-/// All plots that a report has rows for.
+/// Returns all plots for which the report has rows.
 pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
     const LISTS: [&str; 3] = ["initial", "relist", "churn"];
     let rows = &report.rows;
@@ -103,9 +103,9 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
     Ok(all.into_iter().filter(|section| !section.plots.is_empty()).collect())
 }
 
-/// The wanted rows of one number of objects: the one that most engines have, and of those the
-/// largest. After an interrupt, or of a growth run that was joined, the largest of all may have a
-/// few engines only.
+/// Returns the wanted rows for one number of objects: the number that most engines have, and of
+/// these the largest. After an interrupt, or in a joined growth run, the largest number of all may
+/// have only a few engines.
 fn largest(rows: &[Summary], wanted: impl Fn(&Summary) -> bool) -> Vec<&Summary> {
     let rows: Vec<_> = rows.iter().filter(|row| wanted(row)).collect();
     let engines = |objects| {

@@ -1,17 +1,17 @@
-//! Names of files.
+//! File names.
 
 use std::collections::HashSet;
 
-/// What every file system takes with an ending and a number.
+/// The longest name: with an extension and a number, every file system accepts it.
 const LONGEST: usize = 100;
 
-/// The names that are taken.
+/// The names that are in use.
 #[derive(Default)]
 pub struct Names(HashSet<String>);
 
 impl Names {
-    /// A plain and short name that no plot before has: what differs in other letters only gets a
-    /// number.
+    /// Returns a short name of plain characters that no other plot has. Names that differ only in
+    /// replaced characters get a number.
     pub fn plain(&mut self, name: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
         let plain: String = name.trim_end().chars().map(plain).take(LONGEST).collect();

@@ -1,5 +1,5 @@
-//! One line an engine: its mark at the median, a whisker from the smallest to the largest value,
-//! and the figure itself. What begins at zero gets a bar.
+//! Plots with one row an engine: a mark at the median, a whisker from the smallest to the largest
+//! value, and the figure. On an axis that starts at zero the row has a bar, too.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -15,7 +15,7 @@ const ROW: i32 = 24;
 const NAMES: i32 = 138;
 const FIGURES: i32 = 130;
 const AXIS: i32 = 26;
-/// So many labels have room on the axis.
+/// Number of labels for which the axis has room.
 pub const ROOM: f64 = 4.0;
 
 /// Draws the rows of one group.

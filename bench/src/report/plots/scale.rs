@@ -1,31 +1,31 @@
-//! From values to places on an axis, and where its labels are.
+//! Scales of axes, and the places of their labels.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
-/// A logarithmic axis, or one from zero.
+/// A logarithmic axis, or one that starts at zero.
 #[derive(Clone)]
 pub struct Scale {
     logarithmic: bool,
-    /// From end to end; of a logarithmic axis the logarithms, as also of the labels.
+    /// The ends of the axis. Those of a logarithmic axis, and its labels, are logarithms.
     ends: Range<f64>,
     labels: Vec<f64>,
 }
 
 impl Scale {
-    /// Holds all positive values, and a little more. There is room for about so many labels.
+    /// Creates a logarithmic axis with room for all positive values, and for about `room` labels.
     pub fn logarithmic(values: impl IntoIterator<Item = f64>, room: f64) -> Self {
         let positive = values.into_iter().filter(|value| value.is_finite() && *value > 0.0);
         let (low, high) = positive
             .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = if low <= high { (low.log10(), high.log10()) } else { (-6.0, 0.0) };
-        // At least a decade in all, so that noise does not look like a difference.
+        // At least one decade, so that noise does not look like a difference.
         let more = ((1.0 - (high - low)) / 2.0).max(0.04 * (high - low));
         Self::decades(low - more..high + more, room)
     }
 
-    /// From one power of ten to another.
+    /// Creates a logarithmic axis between two powers of ten, given by their exponents.
     pub fn decades(ends: Range<f64>, room: f64) -> Self {
         let length = ends.end - ends.start;
         let steps: &[f64] = if 3.0 * length > room { &[1.0] } else { &[1.0, 2.0, 5.0] };
@@ -40,12 +40,12 @@ impl Scale {
         Self { logarithmic: true, ends, labels }
     }
 
-    /// From zero to a little more than the largest value.
+    /// Creates an axis from zero to slightly more than the largest value.
     pub fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
         let high = values.into_iter().filter(|value| value.is_finite()).fold(0.0, f64::max);
         let high = if high > 0.0 { high * 1.05 } else { 1.0 };
-        // The smallest of 1, 2 and 5 times a power of ten that leaves at most three labels beside
-        // zero.
+        // The step is the smallest of 1, 2 and 5 times a power of ten that gives at most three
+        // labels beside zero.
         let least = high / 4.0;
         let decade = 10_f64.powf(least.log10().floor());
         let step = [1.0, 2.0, 5.0].map(|step| step * decade).into_iter().find(|step| *step > least);
@@ -68,7 +68,8 @@ impl Ranged for Scale {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;
 
-    /// What is not on the axis, as zero is not on a logarithmic one, is at its end.
+    /// Maps a value to a pixel. A value that is not on the axis, as zero on a logarithmic one, is
+    /// mapped to the nearer end.
     #[expect(clippy::cast_possible_truncation, reason = "pixels")]
     fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
         let place = if self.logarithmic { value.max(f64::MIN_POSITIVE).log10() } else { *value };
@@ -89,7 +90,7 @@ impl Ranged for Scale {
     }
 }
 
-/// A round value with its unit: `1/s`, `s`, `B`, or none.
+/// Returns a rounded value with its unit: `1/s`, `s`, `B`, or none.
 pub fn label(value: f64, unit: &str) -> String {
     const PREFIXES: [(f64, &str); 6] =
         [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ")];
@@ -101,7 +102,7 @@ pub fn label(value: f64, unit: &str) -> String {
         None if value > 0.0 => (1e-9, "n"),
         None => (1.0, ""),
     };
-    // Of 0.1 + 0.2 and the like only what is meant.
+    // Removes rounding errors, as of 0.1 + 0.2.
     let rounded = (value / factor * 100.0).round() / 100.0;
     format!("{rounded} {prefix}{unit}").trim_end().to_owned()
 }

@@ -1,9 +1,9 @@
-//! A cut between a client and the server, for a relist that each client makes by its own means.
-//! What a watch would tell is held back while objects change, and then it ends as a server ends
-//! one whose version it does not know any more.
+//! A cut between a client and the server, which makes each client relist in its own way. The events
+//! of a watch are held back while objects change. Then the watch ends as if the server did not know
+//! the version any more.
 //!
-//! It is above HTTP and below the client, and only in the way of watches: a relist comes from the
-//! server as it is.
+//! It is above HTTP and below the client, and affects only watches: the lists come directly from
+//! the server.
 
 use std::future::ready;
 use std::task::{Context, Poll};
@@ -25,7 +25,7 @@ use tower::{BoxError, Service};
 const EXPIRED: &[u8] = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
     \"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
 
-/// See the module. Clones are the same.
+/// A cut of a client's watches. Clones share their state.
 #[derive(Clone, Default)]
 pub(super) struct Cut(watch::Sender<State>);
 
@@ -41,45 +41,45 @@ enum Phase {
     #[default]
     Open,
     Held,
-    /// The end has come, and nobody was told of it: a watch that is just being opened, or the
-    /// next, will be.
+    /// The watches end now. The watch that is held, or is being opened, or the next one, reports
+    /// the error.
     Expired,
-    /// Nothing is cut any more.
+    /// The error was reported; later watches are not cut.
     Told,
 }
 
 impl Cut {
-    /// A client whose watches can be cut off.
+    /// Creates a client whose watches can be cut.
     pub fn client(&self, config: Config) -> Result<Client, kube::Error> {
         let layer = layer_fn(|inner| Cuttable { inner, cut: self.clone() });
         Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
     }
 
-    /// Waits until there is a watch, which tells nothing from now on.
+    /// Waits until there is a watch, and holds back its events from now on.
     pub async fn hold(&self) {
-        // It fails only when the sender is gone, which is here.
+        // Cannot fail: `self` is the sender.
         let _ = self.0.subscribe().wait_for(|state| state.is_watching).await;
         self.0.send_modify(|state| state.phase = Phase::Held);
     }
 
-    /// Ends what was held, or the next that is opened, should that have ended by itself.
+    /// Ends the held watch with the error, or the next one, if the held one has ended by itself.
     pub fn expire(&self) {
         self.0.send_modify(|state| state.phase = Phase::Expired);
     }
 
-    /// The body of a watch.
+    /// Returns the body of a watch that can be cut.
     fn cuttable<B>(&self, body: B) -> UnsyncBoxBody<Bytes, BoxError>
     where
         B: Body<Data = Bytes, Error = BoxError> + Send + 'static,
     {
         self.0.send_modify(|state| state.is_watching = true);
-        // Others may be done with all that follows from this watch before the next line.
+        // Subscribed first: the state may change as soon as it is read.
         let (this, mut before, mut after) = (self.clone(), self.0.subscribe(), self.0.subscribe());
         if before.borrow().phase == Phase::Told {
             return UnsyncBoxBody::new(body);
         }
         let cut = async move {
-            // It fails only when the sender is gone: with the client, and then nobody reads.
+            // Fails only if the sender is gone, together with the client that reads the body.
             let _ = before.wait_for(|state| state.phase != Phase::Open).await;
         };
         let end = async move {
@@ -93,7 +93,7 @@ impl Cut {
             was_cut.then(|| Ok(Frame::data(Bytes::from_static(EXPIRED))))
         };
         let frames = BodyStream::new(body).take_until(cut);
-        // One that ends by itself ends as it is.
+        // A watch that ends without a cut is unchanged.
         UnsyncBoxBody::new(StreamBody::new(frames.chain(stream::once(end).filter_map(ready))))
     }
 }

@@ -1,5 +1,4 @@
-//! kube-rs' watcher, and its reflector behind it; the handler, which counts, is told of every
-//! object that comes through.
+//! kube-rs' watcher and reflector. A handler that counts is called with every object.
 
 use std::pin::pin;
 
@@ -20,7 +19,7 @@ pub(super) struct KubeRs {
 }
 
 impl KubeRs {
-    /// Starts it in a task.
+    /// Starts the watcher in a task.
     pub fn start(
         client: Client,
         namespace: &str,

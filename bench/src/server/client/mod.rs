@@ -1,15 +1,14 @@
-//! A client in a process of its own, which does what the lines of its standard input say, and
-//! answers each:
+//! A client in a process of its own. It follows the lines of its standard input, and answers each:
 //!
-//! | line | what is done | answer |
+//! | line | action | answer |
 //! | --- | --- | --- |
-//! | none, the start | everything is listed, and watched from there | `there`, and the counts |
-//! | `cut` | the watch tells nothing more | `cut` |
-//! | `relist N` | the watch ends, as one does whose version has expired; N objects have changed meanwhile | `there`, and the counts |
+//! | none, at the start | lists all objects, and watches | `there`, and the counts |
+//! | `cut` | the watch delivers no more events | `cut` |
+//! | `relist N` | the watch ends as if its version had expired; N objects have changed since the cut | `there`, and the counts |
 //!
-//! `there` comes at once after the last call of the handler: then the parent looks at what the
-//! process has used. What it is to count takes its time after that. The client in Go,
-//! `peers/client-go/server`, does the same.
+//! `there` is printed immediately after the last call of the handler. The parent then reads the
+//! usage of the process. The counts need more time, and are printed afterwards. The client in Go,
+//! `peers/client-go/server`, has the same protocol.
 
 mod cut;
 mod kube_rs;
@@ -35,16 +34,16 @@ use kube_rs::KubeRs;
 use ours::Ours;
 use tally::Told;
 
-/// What a client counted in a step, and what it is.
+/// The counts of a step, and the description of the client.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
-    /// Calls of the handler for an object.
+    /// Number of calls of the handler with an object.
     pub told: usize,
-    /// Those of them for an object that changed while it was cut off.
+    /// Number of calls with an object that changed during the cut.
     pub changed: usize,
-    /// Objects in the store.
+    /// Number of objects in the store.
     pub stored: usize,
-    /// Parts and versions.
+    /// The parts of the client with their versions.
     pub version: String,
 }
 
@@ -52,13 +51,13 @@ pub(super) const THERE: &str = "there";
 pub(super) const CUT: &str = "cut";
 pub(super) const RELIST: &str = "relist";
 
-/// One that runs.
+/// A running client.
 trait Watching {
-    /// Waits until its handler was told of everything there was at first.
+    /// Waits until the handler was notified of all initial objects.
     async fn first_list(&self) -> Result<(), BoxError>;
 
-    /// Ends the cut, and waits until everything is listed anew, and the handler told of as many
-    /// changes.
+    /// Ends the cut, and waits until the relist is complete and the handler was notified of this
+    /// many changes.
     async fn relist(&self, cut: &Cut, changed: usize) -> Result<(), BoxError>;
 
     fn counted(&self) -> Counted;
@@ -69,10 +68,10 @@ struct Counted {
     stored: usize,
 }
 
-/// Runs a client of this process to the end of its input.
+/// Runs a client until the end of the standard input.
 ///
 /// # Errors
-/// Whatever keeps it from that; it is for the parent to show.
+/// Any error that ends the client; the parent reports it.
 pub fn run(name: ClientName, kubeconfig: &Path, objects: usize) -> Result<(), BoxError> {
     Runtime::new()?.block_on(async {
         let (cut, namespace) = (Cut::default(), namespace(objects));
@@ -123,7 +122,7 @@ async fn obey(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), Bo
     Ok(())
 }
 
-/// Lines of the standard input, until it ends.
+/// Returns the lines of the standard input.
 fn lines() -> mpsc::UnboundedReceiver<String> {
     let (tell, lines) = mpsc::unbounded_channel();
     thread::spawn(move || {
@@ -132,7 +131,7 @@ fn lines() -> mpsc::UnboundedReceiver<String> {
     lines
 }
 
-/// Does something that the parent waits for. Should that go away, nobody does.
+/// Runs a step that the parent waits for. It is cancelled if the parent is gone.
 async fn step(
     input: &mut mpsc::UnboundedReceiver<String>,
     work: impl Future<Output = Result<(), BoxError>>,
@@ -151,7 +150,7 @@ fn there(client: &impl Watching, version: &str) -> Result<(), BoxError> {
     Ok(say(&serde_json::to_string(&counts)?)?)
 }
 
-/// A line; who reads it has it at once.
+/// Prints a line and flushes the output.
 fn say(line: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{line}")?;

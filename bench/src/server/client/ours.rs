@@ -1,4 +1,4 @@
-//! This project's shared informer, with the defaults of everything and one handler, which counts.
+//! This project's shared informer with its defaults, and one handler that counts.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    /// Starts it in a task.
+    /// Starts the informer in a task.
     pub fn start(client: Client, namespace: &str, name: ClientName) -> Result<Self, BoxError> {
         let source = KubeListerWatcher::new::<ConfigMap>(client, &(), Some(namespace));
         let informer = SharedInformer::<ConfigMap>::builder(source)
@@ -60,8 +60,8 @@ impl Watching for Ours {
         self.tally.relist(changed);
         cut.expire();
         self.tally.until(Told::has_all_changes).await;
-        // The list goes on to its end, of which nobody is told. A look costs wake-ups, which
-        // count; a pause behind the end does not.
+        // The list may continue after the last change, and there is no notification of its end.
+        // Polling wakes the process, which costs CPU time, but a pause after the end does not.
         while self.informer.last_sync_resource_version() == before {
             sleep(Duration::from_millis(20)).await;
         }

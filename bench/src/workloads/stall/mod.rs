@@ -1,10 +1,11 @@
-//! How long an update and its handling take while relists go on back to back in the same queue,
-//! and then, as a control, in an idle twin beside it: that is what sharing two cores costs by
-//! itself. The control keeps the first queue's consumer, so that the machine has the same to do.
+//! The workload stall: the latency of an update and of its handling during back-to-back relists of
+//! the same queue. The control measures the same in an idle second queue beside it, which shows the
+//! cost of sharing two cores. The consumer of the first queue keeps running in the control, so that
+//! the machine has the same work.
 //!
-//! How many offers and relists there are is up to the engine. So after both phases each queue is
-//! given its first list once more and drained: then all stores are to be the same, and each
-//! handler must have been told of every object of every list and of every offer.
+//! The numbers of offers and relists depend on the engine. So at the end each queue gets its first
+//! list once more, and is drained. Then all stores must be equal, and each handler must have been
+//! notified of every object of every list and of every offer.
 
 mod offers;
 
@@ -29,7 +30,7 @@ use crate::protocol::{ChildArgs, Line, Output};
 
 const QUANTILES: [Quantile; 4] = [P50, P99, P99_9, MAX];
 
-/// Runs both phases.
+/// Runs the measurement and the control.
 pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
@@ -74,7 +75,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
             Ok(out.progress("stall, the last lists")?)
         };
         let result = phases();
-        // Whatever went wrong, the consumers must end for the scope to.
+        // After an error, too: the scope ends only when the consumers do.
         for (engine, _, list) in queues {
             engine.replace(list.clone(), "1");
             engine.close();
@@ -87,7 +88,8 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     for (at, (prefix, figures, mut extra)) in measured.into_iter().enumerate() {
         let (engine, offers, _) = queues[at];
         let expected = Counts { updates: listed[at] + offers.made(), ..Counts::default() };
-        // Which versions a relist brings unchanged depends on the offers before it.
+        // With skipped objects the count depends on the offers, which determine the objects that a
+        // relist finds unchanged.
         if !E::SKIPS_UNCHANGED && counts[at] != expected {
             return Err(format!("stall {prefix}: {:?}, expected {expected:?}", counts[at]).into());
         }
@@ -101,8 +103,8 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     Ok(())
 }
 
-/// Replaces back to back in one queue for as long as the offers to the target go on; says how many
-/// replaces were made.
+/// Relists one queue back to back, while updates are offered to the target. Returns the number of
+/// relists.
 fn offer_during_replaces<T: Send + Sync, E: QueueEngine<T>>(
     first: &E,
     lists: &[Vec<Arc<T>>; 2],

@@ -1,6 +1,6 @@
-//! The updates of one phase of a stall run: made before, offered at fixed times whatever became of
-//! those before (an open loop), and recognised by the handler by their versions. All times are
-//! nanoseconds since the start.
+//! The updates of one phase of a stall run. They are created in advance, offered at fixed times
+//! whether or not the earlier ones have returned (an open loop), and recognized by the handler by
+//! their versions. All times are in nanoseconds since the start.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -20,23 +20,23 @@ use crate::protocol::ChildArgs;
 const OFFER_EVERY: Duration = Duration::from_micros(100);
 const WAIT_FOR_OFFERS: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// The updates of one phase, and what was measured of them.
 pub struct Offers<T> {
     objects: Vec<Arc<T>>,
     started: OnceLock<Instant>,
-    /// A replace is running.
+    /// Whether a relist is running.
     replacing: AtomicBool,
-    /// How many offers were made, and how many of them were handled.
+    /// Numbers of updates that were offered, and of those that were handled.
     made: AtomicUsize,
     handled: AtomicUsize,
-    /// What is noted of each.
+    /// The measurements of each update.
     notes: Vec<Offer>,
 }
 
-/// Written once each by the producer and the consumer.
+/// The measurements of an update. The producer and the consumer write their fields once.
 #[derive(Default)]
 struct Offer {
-    /// It began during a replace.
+    /// Whether the offer started during a relist.
     counts: AtomicBool,
     took: AtomicU64,
     /// 0 if it was not handled.
@@ -71,15 +71,15 @@ impl<T: Send + Sync> Offers<T> {
         nanoseconds(self.clock().elapsed())
     }
 
-    /// Offers that begin meanwhile count.
+    /// Runs a relist. Offers that start during it count.
     pub fn during_replace(&self, replace: impl FnOnce()) {
         self.replacing.store(true, Ordering::SeqCst);
         replace();
         self.replacing.store(false, Ordering::SeqCst);
     }
 
-    /// Makes the offers on time, or as soon after as can be. What was not offered when the time is
-    /// over stays so: no replace runs then, so that it would not count.
+    /// Offers the updates at their times, or as soon after as possible. Updates that are not
+    /// offered by the end are left out; no relist runs then, so they would not count.
     pub fn offer(&self, target: &impl QueueEngine<T>, length: Duration) {
         let (start, length) = (self.clock(), nanoseconds(length));
         for (sequence, (object, offer)) in self.objects.iter().zip(&self.notes).enumerate() {
@@ -96,8 +96,8 @@ impl<T: Send + Sync> Offers<T> {
         }
     }
 
-    /// The handler's part. Only offers have a version that begins with an e: the API's and the
-    /// generated ones are numbers.
+    /// Records that an update was handled. Only updates of a stall run have a version that starts
+    /// with an e; all other versions are numbers.
     pub fn note_handled<S: Source<Object = T>>(&self, object: &Arc<T>) {
         let sequence = S::Meta::default()
             .version(object)
@@ -109,7 +109,7 @@ impl<T: Send + Sync> Offers<T> {
         }
     }
 
-    /// Gives the consumer time to handle what was offered.
+    /// Waits until the consumer has handled every offered update, at most one minute.
     pub fn wait(&self) {
         let end = Instant::now() + WAIT_FOR_OFFERS;
         while self.handled.load(Ordering::Relaxed) < self.made() && Instant::now() < end {
@@ -117,13 +117,13 @@ impl<T: Send + Sync> Offers<T> {
         }
     }
 
-    /// How many offers were made.
+    /// Returns the number of offered updates.
     pub fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// How long adds took, and handling from the intended time. An offer that was not handled has
-    /// its time up to now in the figures: it took at least that.
+    /// Returns the latencies of the offers, and of their handling from the intended time. An update
+    /// that was not handled counts with the time up to now: it took at least that.
     pub fn figures(
         &self,
         extra: &mut Map<String, Value>,
@@ -135,7 +135,7 @@ impl<T: Send + Sync> Offers<T> {
                 continue;
             }
             let at = match offer.handled_at.load(Ordering::Relaxed) {
-                // Or after the wait, while this looks.
+                // Not handled, or handled after the wait, while this loop runs.
                 at if at == 0 || at > now => {
                     unhandled += 1;
                     now

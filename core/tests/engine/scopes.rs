@@ -395,8 +395,12 @@ fn fragile_green(panics: &Arc<AtomicBool>) -> KeyScope {
 #[test]
 fn sweep_with_a_panicking_predicate_deletes_nothing_and_leaves_no_key_stuck() {
     // Names enough for many shards: without care some are swept before the panic.
-    let names: Vec<&'static str> =
-        (0..40).map(|number| &*Box::leak(number.to_string().into_boxed_str())).collect();
+    let names: Vec<_> = concat!(
+        "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 ",
+        "30 31 32 33 34 35 36 37 38 39",
+    )
+    .split(' ')
+    .collect();
     for removes in [false, true] {
         for relist_threads in [1, 4] {
             let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build().unwrap();

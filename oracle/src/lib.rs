@@ -35,7 +35,7 @@ pub mod workqueue;
 
 pub use bytes::{Bytes, of_bytes, read, write};
 pub use clock::ManualClock;
-pub use model::{Model, Taken, Unchanged};
+pub use model::{Model, TakenItem, Unchanged};
 pub use object::{
     Obj, ObjMeta, abort_if_locked, deltas, key_func, nameless, obj, show, show_one, tombstone,
     versioned,

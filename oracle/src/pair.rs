@@ -11,7 +11,7 @@ use deltafifo::{
 };
 
 use crate::{
-    Change, Guard, KEYS, Mode, Model, Obj, ObjMeta, Op, PARTS, Place, Rig, Setup, Step, Taken,
+    Change, Guard, KEYS, Mode, Model, Obj, ObjMeta, Op, PARTS, Place, Rig, Setup, Step, TakenItem,
     TransformKind, Unchanged, Verdict, show, show_one, tombstone, versioned,
 };
 
@@ -100,8 +100,8 @@ fn key_of(object: &Obj) -> Option<String> {
     })
 }
 
-/// Places of relists: the last one of the whole queue, the one that was superseded last, and one for
-/// each of the [`PARTS`].
+/// Positions of relists: the last one of the whole queue, the one that was superseded last, and
+/// one for each of the [`PARTS`].
 const WHOLE: usize = 0;
 const OLD: usize = 1;
 const FIRST_PART: usize = 2;
@@ -113,7 +113,7 @@ struct Pair<'f> {
     /// engine takes.
     keeps_order: bool,
     /// The running handlers, and the items that the model took for them.
-    held: Vec<(Guard<'f>, Taken<Obj>)>,
+    held: Vec<(Guard<'f>, TakenItem<Obj>)>,
     batch: Option<(Batch<'f, Obj, ObjMeta>, VecDeque<String>)>,
     /// Relists in pieces, each with its number in the model.
     relists: [Option<(Relist<'f, Obj, ObjMeta>, u32)>; FIRST_PART + PARTS.len()],
@@ -255,7 +255,7 @@ impl<'f> Pair<'f> {
         Delta::new(kind, object)
     }
 
-    /// A step of the relist at place `which`.
+    /// Runs a step of the relist at position `which`.
     fn relist(&mut self, which: usize, step: &Step) {
         if *step == Step::Begin {
             return self.begin(if which == OLD { WHOLE } else { which });
@@ -399,7 +399,7 @@ impl<'f> Pair<'f> {
     }
 
     /// Takes the next key of both.
-    fn take(&mut self) -> Option<(Guard<'f>, Taken<Obj>)> {
+    fn take(&mut self) -> Option<(Guard<'f>, TakenItem<Obj>)> {
         let guard = self.rig.fifo.try_pop();
         let taken = match &guard {
             Some(guard) if !self.keeps_order => self.model.pop_key(guard.key()),
@@ -410,7 +410,7 @@ impl<'f> Pair<'f> {
         checked(guard, taken)
     }
 
-    fn end(&mut self, mut guard: Guard<'f>, taken: Taken<Obj>, verdict: Verdict) {
+    fn end(&mut self, mut guard: Guard<'f>, taken: TakenItem<Obj>, verdict: Verdict) {
         if verdict.applies() {
             self.model.apply(&taken);
         }
@@ -524,7 +524,10 @@ impl<'f> Pair<'f> {
 }
 
 /// Checks that both took the same item, or none.
-fn checked(guard: Option<Guard<'_>>, taken: Option<Taken<Obj>>) -> Option<(Guard<'_>, Taken<Obj>)> {
+fn checked(
+    guard: Option<Guard<'_>>,
+    taken: Option<TakenItem<Obj>>,
+) -> Option<(Guard<'_>, TakenItem<Obj>)> {
     match (guard, taken) {
         (Some(guard), Some(taken)) => {
             check(&guard, &taken);
@@ -538,7 +541,7 @@ fn checked(guard: Option<Guard<'_>>, taken: Option<Taken<Obj>>) -> Option<(Guard
 }
 
 /// Checks that the taken items are equal.
-fn check(guard: &Guard<'_>, taken: &Taken<Obj>) {
+fn check(guard: &Guard<'_>, taken: &TakenItem<Obj>) {
     assert_eq!(guard.key(), taken.key);
     check_deltas(guard.deltas(), &taken.deltas);
     assert_eq!(

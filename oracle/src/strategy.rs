@@ -71,7 +71,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// An operation in a queue with scopes.
+/// Generates an operation in a queue with scopes.
 fn scoped_op() -> impl Strategy<Value = Op> {
     let part = || 0..u8::try_from(PARTS.len()).unwrap_or(u8::MAX);
     let change = prop_oneof![
@@ -86,8 +86,8 @@ fn scoped_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Up to `most` operations, and perhaps a close somewhere among them. Some begin with a relist,
-/// since whatever else comes first populates the queue, and some with scopes.
+/// Generates up to `most` operations, possibly with a close among them. Some begin with a relist,
+/// because any other offer populates the queue, and some with scopes.
 pub fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     let close = prop::option::weighted(0.1, any::<prop::sample::Index>());
     let scoped = vec(scoped_op(), 1..most).prop_map(|mut ops| {

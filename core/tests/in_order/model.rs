@@ -12,7 +12,7 @@ use crate::rig::{Fifo, picky, show_change, show_turn, stored};
 use deltafifo::{KeyScope, ProcessError, ScopeId, Turn};
 use deltafifo_oracle::strategy::config;
 
-type Taken<'f> = Turn<'f, Obj, ObjMeta>;
+type TestTurn<'f> = Turn<'f, Obj, ObjMeta>;
 
 const MOST: usize = if cfg!(miri) { 15 } else { 60 };
 
@@ -194,7 +194,7 @@ impl Model {
         self.log.push_back(event);
     }
 
-    /// An offer populates the queue, unless it waits for the first lists of scopes.
+    /// Populates the queue by an offer, unless the queue waits for the first lists of scopes.
     fn touch(&mut self) {
         self.populated |= !self.waits();
     }
@@ -286,7 +286,7 @@ impl Model {
 }
 
 /// Handles an event with this end.
-fn handler(turn: &mut Taken<'_>, end: End, told: &mut Vec<String>) -> Result<(), &'static str> {
+fn handler(turn: &mut TestTurn<'_>, end: End, told: &mut Vec<String>) -> Result<(), &'static str> {
     match end {
         End::Passes => turn.advance(),
         End::Fails => return Err("meant"),

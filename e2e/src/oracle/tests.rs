@@ -144,7 +144,8 @@ fn missed_change_or_deletion_differs_from_a_fresh_list() {
     assert_eq!(difference(story.0.live(), &stored(7)), None);
     assert!(difference(story.0.live(), &stored(8)).is_some_and(|what| what.contains("ns/a is")));
     assert!(
-        difference(story.0.live(), &States::new()).is_some_and(|what| what.contains("is deleted, but still known"))
+        difference(story.0.live(), &States::new())
+            .is_some_and(|what| what.contains("is deleted, but still known"))
     );
 }
 

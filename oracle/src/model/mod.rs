@@ -74,7 +74,7 @@ enum Later<T> {
 }
 
 /// The result of a pop. The handler runs until [`Model::end`].
-pub struct Taken<T> {
+pub struct TakenItem<T> {
     /// The key.
     pub key: String,
     /// The deltas, oldest first.
@@ -243,13 +243,13 @@ impl<T> Model<T> {
     }
 
     /// Takes the next key.
-    pub fn pop(&mut self) -> Option<Taken<T>> {
+    pub fn pop(&mut self) -> Option<TakenItem<T>> {
         let key = self.queue.pop_front()?;
         self.take(&key)
     }
 
     /// Takes a key out of its turn, from the queue or from a batch.
-    pub fn pop_key(&mut self, key: &str) -> Option<Taken<T>> {
+    pub fn pop_key(&mut self, key: &str) -> Option<TakenItem<T>> {
         self.queue.retain(|queued| queued != key);
         self.take(key)
     }
@@ -265,7 +265,7 @@ impl<T> Model<T> {
     }
 
     /// Takes a key of a batch.
-    pub fn take(&mut self, key: &str) -> Option<Taken<T>> {
+    pub fn take(&mut self, key: &str) -> Option<TakenItem<T>> {
         let deltas = self.items.remove(key)?;
         let marked = self.marked.remove(key);
         self.running.insert(key.to_owned(), Running { marked, later: Vec::new() });
@@ -274,11 +274,11 @@ impl<T> Model<T> {
             Initial::Touched | Initial::Draining => marked,
             Initial::Synced => false,
         };
-        Some(Taken { key: key.to_owned(), deltas, is_in_initial_list })
+        Some(TakenItem { key: key.to_owned(), deltas, is_in_initial_list })
     }
 
     /// Applies an item to the known objects, as a handler does.
-    pub fn apply(&mut self, taken: &Taken<T>) {
+    pub fn apply(&mut self, taken: &TakenItem<T>) {
         let Some(known) = &mut self.known else { return };
         for delta in &taken.deltas {
             match &delta.object {
@@ -292,7 +292,7 @@ impl<T> Model<T> {
 
     /// Ends a handler. Deltas that it puts back precede the operations during the handler, which
     /// are applied now.
-    pub fn end(&mut self, taken: Taken<T>, put_back: bool) {
+    pub fn end(&mut self, taken: TakenItem<T>, put_back: bool) {
         let Some(running) = self.running.remove(&taken.key) else { return };
         let key = taken.key.as_str();
         if put_back {

@@ -31,7 +31,7 @@ pub(super) struct Open {
     first: bool,
     /// Whether an object of an equal version counts as changed.
     ignores_versions: bool,
-    /// What it listed, and what was written since it began.
+    /// The keys that it listed, or that were written since it began.
     listed: BTreeSet<String>,
 }
 
@@ -89,13 +89,13 @@ impl<T> Model<T> {
         number
     }
 
-    /// The next number of a relist or a scope.
+    /// Returns the next number of a relist or a scope.
     pub(super) fn next_number(&mut self) -> u32 {
         self.relists += 1;
         self.relists
     }
 
-    /// A relist begins, or a scope is added. Returns whether it is of the initial population.
+    /// Claims the initial population for a relist or a new scope. Returns whether it belongs to it.
     pub(super) fn claim(&mut self) -> bool {
         if self.initial == Initial::Unpopulated {
             self.initial = Initial::Claimed;
@@ -221,7 +221,7 @@ impl<T> Model<T> {
         }
     }
 
-    /// A key was written: no relist that is open deletes it.
+    /// Counts a written key as listed by all open relists, so that none deletes it.
     pub(super) fn note_listed(&mut self, key: &str) {
         for open in &mut self.open {
             open.listed.insert(key.to_owned());

@@ -140,6 +140,11 @@ impl ReflectorError {
         Self::Decode { key, version, source }
     }
 
+    /// Returns whether the error is about one object, and its list or watch goes on.
+    pub(crate) fn is_of_an_object(&self) -> bool {
+        matches!(self, Self::Decode { .. } | Self::TooLarge { .. } | Self::Refused(_))
+    }
+
     /// Returns whether an object was skipped.
     pub(super) fn is_unread(&self) -> bool {
         matches!(self, Self::Decode { .. } | Self::TooLarge { .. })

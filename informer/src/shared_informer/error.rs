@@ -84,7 +84,7 @@ pub struct BuildError(#[from] pub(super) IndexError);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{name:?} is not the name of a namespace, so it was not added: a name has 1 to 63 characters \
-     of a-z, 0-9 and -, and begins and ends with none of -"
+     of a-z, 0-9 and -, and neither begins nor ends with -"
 )]
 pub struct InvalidNamespace {
     /// The name.

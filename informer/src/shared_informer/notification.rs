@@ -16,7 +16,8 @@ pub enum Cause {
     /// A list has shown a change that the watch missed.
     Relist,
     /// A namespace was removed from the informer's [`Namespaces`](super::Namespaces). The object
-    /// may still exist.
+    /// may still exist. If the namespace is added again before the handler's buffer has the
+    /// deletion, its cause is [`Relist`](Self::Relist).
     NamespaceRemoved,
     /// No change: a resync of the handler, or the new start after its buffer ran over.
     Resync,
@@ -43,15 +44,13 @@ impl Cause {
         }
     }
 
-    /// Returns the cause for an informer of several namespaces: a deletion without an event, in a
-    /// namespace that is not in the set any more, comes from the removal of the namespace.
-    pub(super) fn within(self, namespaces: &Namespaces, key: &str) -> Self {
-        let is_removed = || {
-            let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
-            !namespaces.contains(namespace)
-        };
-        let is_listed = matches!(self, Self::Relist | Self::Initial);
-        if is_listed && is_removed() { Self::NamespaceRemoved } else { self }
+    /// Returns the cause of a deletion in an informer of several namespaces: a deletion without an
+    /// event, in a namespace that is not in the set at this time, comes from the removal of the
+    /// namespace.
+    pub(super) fn of_deletion(self, namespaces: &Namespaces, key: &str) -> Self {
+        let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+        let is_unseen = matches!(self, Self::Relist | Self::Initial);
+        if is_unseen && !namespaces.contains(namespace) { Self::NamespaceRemoved } else { self }
     }
 }
 

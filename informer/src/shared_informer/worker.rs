@@ -180,9 +180,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
             || !self.on_error.caught(|| self.is_unchanged(change)).unwrap_or(false)
         {
             let cause = Cause::of(change, is_in_initial_list);
-            let cause = match &self.namespaces {
-                Some(namespaces) => cause.within(namespaces, key),
-                None => cause,
+            let cause = match (&self.namespaces, change) {
+                (Some(namespaces), Change::Deleted { .. }) => cause.of_deletion(namespaces, key),
+                _ => cause,
             };
             in_hand.tell(key, change, cause, is_in_initial_list);
         }

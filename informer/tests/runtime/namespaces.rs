@@ -103,3 +103,28 @@ async fn related_objects_come_from_an_informer_of_the_same_set() {
     assert_eq!(polled.next().await, "a");
     factory.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn removal_of_a_namespace_reconciles_no_owner_of_its_objects() {
+    let server = server();
+    apply(&server, "blue", "a", "1");
+    let mut pod = owned("v1", "ConfigMap", "of-a", &["a"]);
+    pod["metadata"]["namespace"] = "blue".into();
+    server.apply(pod).unwrap();
+    let namespaces = Namespaces::new(["blue"]).unwrap();
+    let factory = SharedInformerFactory::new(server.client());
+    let pods: SharedInformer<Pod> = factory.informer(&Scope::namespaces(&namespaces)).unwrap();
+    factory.start();
+    // The main objects are those of all namespaces.
+    let all = Controller::new(maps(&server), watcher::Config::default());
+    let mut polled = poll_idle(all.owns_informer(&pods));
+    assert_eq!(polled.next().await, "a");
+    polled.at_rest().await;
+
+    namespaces.remove("blue");
+    while !pods.store().is_empty() {
+        super::rig::idle().await;
+    }
+    assert_eq!(polled.at_rest().await, [""; 0], "the pod still exists");
+    factory.shutdown().await;
+}

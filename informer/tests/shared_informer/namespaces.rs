@@ -433,6 +433,49 @@ async fn panicking_source_stops_only_its_namespace() {
     assert_eq!(reported.names(), ["green"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn optional_set_syncs_although_a_source_panics() {
+    let server = server();
+    apply(&server, "blue", "a", 1);
+    let all = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    let source = move |namespace: &str| {
+        assert_ne!(namespace, "green", "as the test wants");
+        all.in_namespace(namespace)
+    };
+    let namespaces = of(["blue", "green"]).optional();
+    let informer = Informer::in_namespaces(&namespaces, source).on_error(|_| ()).build().unwrap();
+    run(&informer);
+    timeout(LONG, informer.wait_for_sync()).await.expect("green is not waited for").unwrap();
+    becomes(&informer, &["blue/a=1"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn addition_has_no_cause_of_a_removal() {
+    let server = server();
+    for number in 0..200 {
+        apply(&server, "green", &format!("map-{number}"), 1);
+    }
+    for choose in QUEUES {
+        let namespaces = of(["green"]);
+        let informer = choose(builder(&server, &namespaces)).build().unwrap();
+        let mut changes = informer.subscribe(HandlerOptions::new()).unwrap();
+        run(&informer);
+        // Removed while the first objects are being delivered.
+        let first = changes.next().await.unwrap();
+        namespaces.remove("green");
+        let mut all = vec![first];
+        while let Ok(Some(change)) = timeout(Duration::from_secs(60), changes.next()).await {
+            all.push(change);
+        }
+        for change in &all {
+            if let Notification::Added { cause, .. } = change {
+                assert_ne!(*cause, Cause::NamespaceRemoved);
+            }
+        }
+        informer.stop().await;
+    }
+}
+
 #[test]
 fn invalid_names_are_refused() {
     for name in ["", "Blue", "-blue", "blue-", "blue/green", "a.b", &"a".repeat(64)] {

@@ -90,8 +90,8 @@ pub use source::Source;
 use source::{Failure, OwnedInformer, UpdateFilter, as_configured, every_update, of_api};
 use start::{Relation, StartTrigger};
 
-/// Outcome many errors are buffered for the task that polls the controller. Further errors are only
-/// logged.
+/// The number of errors that are buffered for the task that polls the controller. Further errors
+/// are only logged.
 const MOST_ERRORS: usize = 100;
 
 /// A controller of all objects of a kind (kube's `Controller`). Configure it, then call

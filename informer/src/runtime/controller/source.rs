@@ -23,14 +23,14 @@ use crate::reflector::{ReflectorBuilder, ReflectorError};
 use crate::runtime::predicates::affects_deletion;
 use crate::runtime::watcher;
 use crate::shared_informer::{
-    Availability, Buffer, HandlerOptions, Notification, Registration, SharedInformer,
+    Availability, Buffer, Cause, HandlerOptions, Notification, Registration, SharedInformer,
     SharedInformerBuilder,
 };
 use crate::strangers::said;
 
-/// Outcome many notifications a controller's handler buffers. If the buffer is full, the watch
-/// waits: merging notifications would lose intermediate states, and one of these may be the only
-/// one that names an owner.
+/// The number of notifications that a controller's handler buffers. If the buffer is full, the
+/// watch waits: merging notifications would lose intermediate states, and one of these may be the
+/// only one that names an owner.
 const MOST_WAITING: usize = 1_024;
 
 /// Decides whether an update triggers reconciles.
@@ -100,6 +100,8 @@ impl<'n, K> Trigger<'n, K> {
             Notification::Updated { old, new, cause } if update_filter(old, new) => {
                 ([Some(old), Some(new)], cause)
             }
+            // The children of a removed namespace still exist: their owner has nothing to do.
+            Notification::Deleted { cause: Cause::NamespaceRemoved, .. } => return None,
             Notification::Deleted { old, last, cause } => {
                 ([Some(old), last.object().filter(|last| !Arc::ptr_eq(old, last))], cause)
             }

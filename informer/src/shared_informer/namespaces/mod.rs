@@ -122,7 +122,9 @@ impl Namespaces {
     /// of namespaces with a label selector, for example. An informer of the set syncs only after
     /// `informer`. The future must be polled; it ends when `informer` stops.
     ///
-    /// A namespace that is being deleted stays in the set until it is gone.
+    /// A namespace that is being deleted stays in the set until it is gone. Its last changes and
+    /// its removal come by two watches: an object that was deleted just before may be reported
+    /// with [`Cause::NamespaceRemoved`](super::Cause::NamespaceRemoved).
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};
@@ -165,8 +167,8 @@ impl Namespaces {
     }
 
     /// Makes informers of the set sync without the namespaces whose first list fails. By default
-    /// they wait for each namespace that is in the set when they begin to run; a namespace that is
-    /// added later is never waited for.
+    /// they wait for each namespace that is in the set, or is added, before they have synced. A
+    /// namespace that is added later is not waited for.
     #[must_use]
     pub fn optional(self) -> Self {
         self.set.send_modify(|set| set.is_optional = true);
@@ -184,7 +186,7 @@ impl Namespaces {
 
     /// Removes a namespace. Returns whether it was in the set. Informers stop its list and watch,
     /// and then remove its objects; for a namespace that is added again before an informer has
-    /// noticed the removal nothing happens.
+    /// noticed the removal, nothing happens.
     #[allow(clippy::must_use_candidate)] // As for `HashSet::remove`.
     pub fn remove(&self, name: &str) -> bool {
         self.set.send_if_modified(|set| set.names.as_mut().is_some_and(|names| names.remove(name)))
@@ -264,7 +266,7 @@ impl Ord for Namespaces {
     }
 }
 
-/// As it is called in the names of informers.
+/// Shows the set as the names of informers have it.
 impl fmt::Display for Namespaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "namespaces (set {})", self.id)

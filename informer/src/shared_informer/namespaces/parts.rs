@@ -204,12 +204,20 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 // Closed: the informer ends, too.
                 Ok(_closed) => return std::future::pending().await,
                 Err(panic) => {
+                    self.give_up_waiting(&part.scope);
                     let error = ReflectorError::Panicked { message: crate::strangers::said(panic) };
                     self.on_error
                         .tell(&InformerError::Namespace { namespace: name, error: &error });
                     sleep(backoff.next(None)).await;
                 }
             }
+        }
+    }
+
+    /// Ends the wait of an optional set for a namespace whose first attempt has failed.
+    fn give_up_waiting(&self, scope: &ScopeId) {
+        if self.namespaces.set.borrow().is_optional {
+            self.queue.waive_initial(scope);
         }
     }
 
@@ -222,8 +230,9 @@ impl<K: Send + Sync + 'static> Parts<K> {
             let on_error = self.on_error.clone();
             move |error: &ReflectorError| {
                 if namespaces.set.borrow().is_optional {
-                    // A streamed list that fails is followed by a plain one.
-                    if matches!(error, ReflectorError::List(_)) {
+                    // A streamed list that fails is followed by a plain one, and the other errors
+                    // are about objects.
+                    if !matches!(error, ReflectorError::Watch(_)) && !error.is_of_an_object() {
                         queue.waive_initial(&scope);
                     }
                 } else if error.is_unavailable() {

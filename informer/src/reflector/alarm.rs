@@ -1,12 +1,12 @@
-//! A time-out for who waits again and again, and hardly ever for so long.
+//! A timeout for repeated waits that rarely expires.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Put off, its timer stays as it is until that rings: to set a timer takes the lock of all
-/// timers, and may wake up the thread that waits for them.
+/// A timeout that is cheap to postpone: its timer is changed only when it fires. Setting a timer
+/// takes the lock of all timers, and may wake the thread that drives them.
 pub(super) struct Alarm {
     at: Instant,
     timer: Pin<Box<Sleep>>,
@@ -21,7 +21,7 @@ impl Alarm {
         Self::at(in_(time))
     }
 
-    /// From now on it rings after this time.
+    /// Sets the alarm to ring after `time`, counted from now.
     pub(super) fn set(&mut self, time: Duration) {
         self.at = in_(time);
         if self.at < self.timer.deadline() {
@@ -29,7 +29,7 @@ impl Alarm {
         }
     }
 
-    /// Waits until it rings. Dropped, that loses nothing.
+    /// Waits until the alarm rings. Dropping the future loses nothing.
     pub(super) async fn rings(&mut self) {
         loop {
             if !self.timer.is_elapsed() {
@@ -44,7 +44,7 @@ impl Alarm {
 }
 
 fn in_(time: Duration) -> Instant {
-    /// Nobody waits for longer.
+    /// The longest time of an alarm.
     const YEAR: Duration = Duration::from_secs(86_400 * 365);
     Instant::now() + time.min(YEAR)
 }

@@ -1,4 +1,4 @@
-//! From raw JSON to objects, on several threads when there is much of it.
+//! Decodes raw JSON into objects, on several threads if there is much of it.
 
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -11,12 +11,12 @@ use serde::de::DeserializeOwned;
 use crate::strangers::caught;
 use crate::wire::{Prune, Types};
 
-/// Below this many bytes a thread is not worth it: so on a batch of 2 MiB there work eight, which
-/// is more than a connection brings.
+/// The least number of bytes for each thread. A batch of 2 MiB gets eight threads, more than a
+/// connection can keep busy.
 const WORTH_A_THREAD: usize = 256 << 10;
 
-/// How many threads may decode at a time, whatever the number of reflectors: as many as there are
-/// cores.
+/// The number of threads that may decode at a time, for all reflectors together: one for each
+/// core.
 static CORES: LazyLock<Cores> = LazyLock::new(|| Cores {
     free: Mutex::new(thread::available_parallelism().map_or(1, usize::from)),
     freed: Condvar::new(),
@@ -28,7 +28,7 @@ struct Cores {
 }
 
 impl Cores {
-    /// Takes up to `most`: waits for the first, and takes what else is free.
+    /// Waits for a free core, and takes up to `most` of the free ones.
     fn take(&self, most: usize) -> Taken<'_> {
         let mut free = self.free.lock();
         self.freed.wait_while(&mut free, |free| *free == 0);
@@ -38,7 +38,7 @@ impl Cores {
     }
 }
 
-/// Cores that are given back when it is dropped.
+/// Cores in use. Its drop returns them.
 struct Taken<'c> {
     cores: &'c Cores,
     taken: usize,
@@ -51,22 +51,21 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Makes the objects that are stored from their JSON. Typed objects are decoded by serde
-/// ([`Typed`]).
+/// Decodes the JSON of objects. Typed objects are decoded by serde ([`Typed`]).
 pub(crate) trait Decode<K>: Send + Sync + 'static {
-    /// Makes one object. `types` are those of its list, for an object that does not say them.
+    /// Decodes an object. `types` are the types of its list, for an object without its own.
     fn decode(&self, json: &[u8], types: Option<&Types>) -> Result<Arc<K>, BoxError>;
 }
 
-/// Decodes typed objects, without the members that are left out.
+/// A decoder of typed objects, without the removed members.
 pub(crate) struct Typed(Arc<Prune>);
 
-/// Makes a decoder without some members. Called once, when a reflector, or all reflectors of an
-/// informer, are built.
+/// Creates a decoder that removes some members. It is called once, when a reflector, or all
+/// reflectors of an informer, are built.
 pub(crate) type Decoding<K> = Box<dyn FnOnce(Arc<Prune>) -> Arc<dyn Decode<K>> + Send + Sync>;
 
 impl Typed {
-    /// The [`Decoding`] of typed objects.
+    /// Returns the [`Decoding`] of typed objects.
     pub(crate) fn decoding<K: DeserializeOwned>(prune: Arc<Prune>) -> Arc<dyn Decode<K>> {
         Arc::new(Self(prune))
     }
@@ -80,7 +79,7 @@ impl<K: DeserializeOwned> Decode<K> for Typed {
 
 /// Decodes the objects of one reflector, on several threads if there are many.
 pub(super) struct Decoder<K> {
-    /// The types of objects that do not say them.
+    /// The types of objects that do not have their own.
     types: Option<Types>,
     decode: Arc<dyn Decode<K>>,
 }

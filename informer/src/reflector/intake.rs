@@ -1,10 +1,10 @@
-//! A relist on its way into the target: raw items in, in batches, and only what is needed is
-//! decoded.
+//! The path of a relist into the target: raw items are batched, and only those that have changed
+//! are decoded.
 //!
-//! One task reads the response and makes batches of what arrives; another takes them in, on a
-//! thread that may block. In between there are at most [`MOST_IN_FLIGHT`] bytes, so that a list of
-//! any size takes the memory of its objects and 32 MiB. Objects of more than a MiB come beside
-//! that, out of the process's budget (`wire/budget.rs`).
+//! One task reads the response and batches the items; another passes the batches to the target, on
+//! a thread that may block. At most [`MOST_IN_FLIGHT`] bytes are in between, so a list of any size
+//! needs the memory of its objects and 32 MiB. Objects of more than a MiB are not included: they
+//! come out of the process's budget (`wire/budget.rs`).
 
 use std::sync::Arc;
 
@@ -18,31 +18,30 @@ use super::threads::Threads;
 use crate::lister_watcher::{RawObject, RequestError};
 use crate::wire::{Head, LARGE, WireError, check};
 
-/// Bytes of a batch, when they come fast enough.
+/// Bytes of a batch, if items arrive fast enough.
 const BATCH: usize = 2 << 20;
-/// Bytes of a batch for who waits for it: each costs two wake-ups, and what a server streams comes
-/// event by event.
+/// Bytes of a batch if the target is idle. Smaller batches are not worth it: each costs two
+/// wake-ups, and a streamed list arrives event by event.
 const LEAST_BATCH: usize = 256 << 10;
-/// Bytes between the reader and the target, but for a large object, which goes through alone
-/// whatever its size. Beside them the reader may have a batch in its hands, and the beginning of
-/// an item.
+/// Bytes between the reader and the target. A large object passes alone, whatever its size. In
+/// addition the reader may hold a batch, and the beginning of an item.
 const MOST_IN_FLIGHT: usize = 12 << 20;
 const MOST_BATCHES: usize = 64;
 
-/// What a batch holds.
+/// The contents of a batch.
 pub(super) enum Part {
     /// Listed objects.
     Items(Vec<RawObject>),
-    /// An object that was listed, and is gone again before the list is complete: a streamed list
-    /// can say so.
+    /// An object that was listed, and deleted before the list was complete, as a streamed list can
+    /// report.
     Deleted(RawObject),
-    /// About how many objects are to come in all.
+    /// The approximate number of objects of the whole list.
     Expect(usize),
-    /// Versions of before do not compare with those that come.
+    /// Earlier versions cannot be compared with those of this list.
     IgnoreVersions,
 }
 
-/// What the reader sends.
+/// The receiver of batches.
 pub(super) type Batches = mpsc::Receiver<(Part, OwnedSemaphorePermit)>;
 
 /// The reader's end.
@@ -54,7 +53,7 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// Creates the bound of the bytes in flight, for one reflector or several.
+    /// Creates the semaphore that limits the bytes in flight, for one reflector or several.
     pub(super) fn in_flight() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(MOST_IN_FLIGHT))
     }
@@ -65,11 +64,11 @@ impl Intake {
         (Self { batches, room, items: Vec::new(), bytes: 0 }, receiver)
     }
 
-    /// Takes items, and sends them on when there are enough, or some, and nobody has anything to
-    /// do. What is left goes by a [`flush`](Self::flush).
+    /// Adds items. Sends a batch if it is full, or if it has the least size and the target is
+    /// idle. [`flush`](Self::flush) sends the rest.
     pub(super) async fn items(&mut self, items: impl IntoIterator<Item = RawObject>) {
         for item in items {
-            // It holds a share of the budget, which its successor may wait for.
+            // A large item holds a share of the budget, which the next one may wait for.
             let is_large = item.len() > LARGE;
             self.bytes += item.len();
             self.items.push(item);
@@ -82,7 +81,7 @@ impl Intake {
         }
     }
 
-    /// What is not of the items, in its place among them.
+    /// Sends another part in its place among the items.
     pub(super) async fn send(&mut self, part: Part) {
         self.flush().await;
         let bytes = if let Part::Deleted(object) = &part { object.len() } else { 0 };
@@ -107,26 +106,26 @@ impl Intake {
             Err(_) => false,
         };
         if !sent {
-            // The other end has failed, and says so to whoever waits for both.
+            // The receiver has failed, and its error reaches the caller, which polls both ends.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// What came of a part.
+/// The outcome of a part.
 #[derive(Default)]
 pub(super) struct Taken {
-    /// How many objects were listed, and of those how many were decoded, and how many did not have
-    /// to be.
+    /// The number of listed objects, of those that were decoded, and of those that did not have to
+    /// be.
     pub(super) items: usize,
     pub(super) decoded: u64,
     pub(super) skipped: u64,
-    /// What is an object's fault.
+    /// Errors of single objects.
     pub(super) errors: Vec<ReflectorError>,
 }
 
-/// The target's end: takes in what arrives, until the reader has no more. `report` gets what came
-/// of each part.
+/// Passes batches to the target until the reader has no more. Calls `report` with the outcome of
+/// each part.
 pub(super) async fn take_in<K: Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
     mut pieces: Box<dyn Pieces<K>>,
@@ -192,20 +191,20 @@ fn delete<K: 'static>(
     taken: &mut Taken,
 ) -> Result<(), ReflectorError> {
     if name.is_empty() && object.is_none() {
-        // Nothing says what is gone.
+        // Nothing identifies the deleted object.
         return Ok(());
     }
     match pieces.delete(name, object) {
         Ok(()) => {}
         Err(error @ StoreError::Relist(_)) => return Err(error.into()),
-        // It is gone all the same, and the target knows.
+        // The object is deleted anyway, and the target knows it.
         Err(refused) => taken.errors.push(ReflectorError::refused(refused)),
     }
     Ok(())
 }
 
-/// Takes a listed object that cannot be read: what is known of it stays. If it does not say its
-/// name, that may be anything known.
+/// Keeps the stored state of a listed object that cannot be read. If it has no readable name, all
+/// unlisted objects are kept.
 fn keep<K: 'static>(
     pieces: &mut dyn Pieces<K>,
     name: &str,
@@ -219,7 +218,7 @@ fn keep<K: 'static>(
     pieces.keep(name).map_err(relist)
 }
 
-/// Keeps what is not listed, or gives the list up.
+/// Keeps all objects that are not listed. Fails if the target cannot do that.
 pub(super) fn keep_unlisted<K: 'static>(pieces: &mut dyn Pieces<K>) -> Result<(), ReflectorError> {
     let error = || {
         WireError::not_that(
@@ -234,7 +233,7 @@ fn head_of(raw: &[u8]) -> Result<Head<'_>, ReflectorError> {
     Head::of(raw).map_err(broken)
 }
 
-/// This is no object: the list is not to be believed.
+/// Returns the error of a list with an invalid object, which is not trusted.
 fn broken(error: WireError) -> ReflectorError {
     ReflectorError::List(RequestError::from(error))
 }

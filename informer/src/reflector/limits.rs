@@ -1,4 +1,4 @@
-//! How long an answer that comes in pieces may take: each piece, and all of it.
+//! Time limits of a response that arrives in pieces: of each piece, and of the whole.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use super::alarm::Alarm;
 use crate::lister_watcher::{ObjectLimit, RequestError};
 use crate::time::FAR;
 
-/// Bounds the waits for the pieces of one answer. Time in which nobody waits does not count: the
-/// target's, which has no room perhaps.
+/// Limits the waits for the pieces of one response. Time in which no piece is waited for does not
+/// count: the target may have no room.
 pub(super) struct Limits {
-    /// What the answer is called in errors.
+    /// The name of the response in errors.
     what: &'static str,
     /// The longest wait for a piece that [counts](Self::piece_counts).
     silence: Duration,
     began: Instant,
-    /// When the whole answer must be there.
+    /// When the whole response must have arrived.
     end: Instant,
-    /// When the last piece came.
+    /// When the last piece arrived.
     came: Instant,
-    /// How long pieces have been waited for since the last that counted.
+    /// How long pieces were waited for since the last that counted.
     waited: Duration,
-    /// Since when the next piece is waited for.
+    /// When the wait for the next piece began.
     waiting: Option<Instant>,
     alarm: Alarm,
-    /// Says whether a piece is on its way that is a large object.
+    /// The progress of large objects that are incomplete.
     objects: ObjectLimit,
-    /// How long large objects had waited for shares when `end` was last put off for that.
+    /// How long large objects had waited for shares when `end` was last postponed for that.
     shares_waited: Duration,
 }
 
@@ -55,11 +55,11 @@ impl Limits {
         }
     }
 
-    /// Waits for a piece. The wait goes on with the next call if this one is dropped.
+    /// Waits for a piece. If the future is dropped, the next call continues the wait.
     ///
     /// # Errors
-    /// [`RequestError::Silent`] if nothing came for too long. [`RequestError::Endless`] if pieces
-    /// came, but none that counts, or if the time for the whole answer is over.
+    /// [`RequestError::Silent`] if nothing arrived for too long. [`RequestError::Endless`] if
+    /// pieces arrived, but none that counts, or if the time of the whole response is over.
     pub(super) async fn wait<R>(
         &mut self,
         piece: impl Future<Output = R>,
@@ -78,7 +78,8 @@ impl Limits {
                 piece = piece.as_mut() => break piece,
                 () = self.alarm.rings() => {}
             }
-            // An object counts before it is complete: its bytes come, or it waits for room.
+            // An incomplete object counts as progress while its bytes arrive or it waits for a
+            // share.
             self.put_off_for_shares();
             let (now, left) = (Instant::now(), self.objects.left_of(self.silence));
             let Some(left) = left.filter(|_| now < self.end) else { return Err(self.exceeded()) };
@@ -95,19 +96,20 @@ impl Limits {
         Ok(piece)
     }
 
-    /// Waits for shares of the budget are no time of the server's.
+    /// Postpones the end by the time that objects waited for shares, which is not the server's
+    /// fault.
     fn put_off_for_shares(&mut self) {
         let waited = self.objects.waited();
         self.end += waited.saturating_sub(self.shares_waited);
         self.shares_waited = waited;
     }
 
-    /// The last piece is progress.
+    /// Records that the last piece was progress.
     pub(super) fn piece_counts(&mut self) {
         self.waited = Duration::ZERO;
     }
 
-    /// Runs something in the middle of a wait. The time that it takes does not count.
+    /// Runs `work` during a wait. Its time does not count.
     pub(super) async fn aside<R>(&mut self, work: impl Future<Output = R>) -> R {
         let began = Instant::now();
         let done = work.await;

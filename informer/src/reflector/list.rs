@@ -1,5 +1,5 @@
-//! Everything by a list: from any version first, later from the last one, in pages where the
-//! server has no cache.
+//! Lists all objects: first at any version, later from the last one, and in pages if the server
+//! has no cache.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::limits::Limits;
 use super::target::Pieces;
 use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestError, Tokens};
 
-/// How long the pages of a list may take. An API server ends the answer for a page after a minute,
-/// and the tokens for the next expire within minutes, so an honest list does not take so long.
+/// The most time for all pages of a list. An API server ends the response for a page after a
+/// minute, and continue tokens expire within minutes, so a working server does not take this long.
 const LONGEST_LIST: Duration = Duration::from_secs(3_600);
 
 impl<K: Send + Sync + 'static> Reflector<K> {
-    /// Lists everything. What is known and not listed is deleted.
+    /// Lists all objects. Known objects that are not listed are deleted.
     pub(super) async fn list(&self) -> Result<(), Stop> {
         let request = self.first_page();
         let mut listed = self.list_from(request).await;
@@ -27,7 +27,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             if !error.is_version_unavailable() {
                 return Err(ReflectorError::List(error).into());
             }
-            // Once more at once: what the server has is newer, or older, than what was asked for.
+            // Retry once at once: the server's state is newer or older than the requested version.
             self.versions.lock().set_unavailable(&error);
             self.report(&ReflectorError::List(error));
             listed = self.list_from(self.first_page()).await;
@@ -46,8 +46,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         ListRequest { resource_version, not_older_than, limit, continue_token: None }
     }
 
-    /// All pages from `request` on. Should a page's token expire, everything at once: not older
-    /// than the first page.
+    /// Reads all pages from `request` on. If the token of a page expires, reads a single page
+    /// instead, not older than the first page.
     async fn list_from(&self, request: ListRequest) -> Result<(), Failed> {
         let mut first_page = PageMeta::default();
         match self.relist(&request, &mut first_page).await {
@@ -120,8 +120,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         Ok(())
     }
 
-    /// Reads page after page. The version of the list is that of the first: should a later page be
-    /// newer, what changed meanwhile on those before it is yet to be told by the watch.
+    /// Reads page after page. The version of the list is that of the first page: if a later page
+    /// is newer, the watch delivers the changes since the first.
     async fn read(
         &self,
         mut intake: Intake,
@@ -157,7 +157,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                     Listed::Items(listed) => {
                         if meta.is_none() && request.continue_token.is_none() && !listed.is_empty()
                         {
-                            // Of a version that is not known yet.
+                            // The version of these items is not known yet.
                             self.versions.lock().set_least("");
                         }
                         items += listed.len();
@@ -185,7 +185,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             if ends_too_large {
                 return Err(RequestError::cut_at_large().into());
             }
-            // Not kept back until the next page is there.
+            // Do not hold items back until the next page arrives.
             intake.flush().await;
             let said = meta.filter(|meta| !meta.resource_version.is_empty());
             let meta = said.ok_or_else(|| RequestError::without_version("a list"))?;
@@ -196,7 +196,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// A list has begun, so that the target learns of it, whether or not it comes to its end.
+    /// Records the beginning of a list: the target has received a part of it, even if it does not
+    /// complete.
     fn begins(&self, request: &ListRequest, first_page: &PageMeta) {
         let mut versions = self.versions.lock();
         versions.set_least(&first_page.resource_version);

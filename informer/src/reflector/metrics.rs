@@ -1,4 +1,4 @@
-//! What a reflector tells of itself: [`crate::metrics`] has it in a table.
+//! The metrics and spans of a reflector, which the table in [`crate::metrics`] describes.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +13,7 @@ use super::error::{Failed, ReflectorError};
 use super::intake::Taken;
 use crate::metrics::{self as table, Labels, Named, count};
 
+/// The metrics of a reflector.
 pub(super) struct Metrics {
     lists: Counter,
     relists: Counter,
@@ -33,7 +34,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Of a reflector that is called so, if it is called anything.
+    /// Returns the metrics of a reflector with this name, if it has one.
     pub(super) fn of(name: &str, scope: (&str, &str)) -> Named<Self> {
         Named(Labels::of(name, scope).map(|labels| Self {
             lists: labels.counter(&table::LISTS),
@@ -55,24 +56,24 @@ impl Metrics {
         }))
     }
 
-    /// A batch of a list was taken in.
+    /// Records a batch of a list.
     pub(super) fn taken(&self, taken: &Taken) {
         self.decoded.increment(taken.decoded);
         self.skipped.increment(taken.skipped);
     }
 
-    /// The object of an event was decoded.
+    /// Records that the object of an event was decoded.
     pub(super) fn decoded(&self) {
         self.decoded.increment(1);
     }
 
-    /// A watch has begun, in the place of one that ended or not.
+    /// Records the beginning of a watch. `is_restart`: whether it continues another one.
     pub(super) fn watches(&self, is_restart: bool) {
         self.watches.increment(1);
         self.restarts.increment(u64::from(is_restart));
     }
 
-    /// It ended.
+    /// Records the end of a watch.
     pub(super) fn watched(&self, lasted: Duration, events: usize) {
         self.watch_duration.record(lasted);
         self.items_per_watch.record(count(events));
@@ -82,7 +83,7 @@ impl Metrics {
         self.short_watches.increment(1);
     }
 
-    /// Something went wrong.
+    /// Records an error.
     pub(super) fn failed(&self, error: &ReflectorError) {
         self.errors.increment(1);
         self.too_large.increment(u64::from(matches!(error, ReflectorError::TooLarge { .. })));
@@ -108,19 +109,19 @@ impl Metrics {
 }
 
 impl<K: Send + Sync + 'static> Reflector<K> {
-    /// A run begins; it ends when what comes back is dropped.
+    /// Begins a run, which ends when the returned guard is dropped.
     pub(super) fn runs(&self) -> Runs<'_, K> {
         self.status.begins();
         Runs(self)
     }
 
-    /// Around all that it does.
+    /// Returns the span of the reflector.
     pub(super) fn span(&self) -> Span {
         let (resource, namespace) = self.source.scope();
         tracing::info_span!("reflector", name = self.name, resource, namespace)
     }
 
-    /// Around a list, which is of so many items: asked for by a list, or a watch.
+    /// Measures a list: runs it in its span, and records its duration and its number of items.
     pub(super) async fn listing<R>(
         &self,
         how: &'static str,
@@ -139,7 +140,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         listed.instrument(debug_span!("list", how, from)).await
     }
 
-    /// Tells every now and then how it is.
+    /// Records gauges periodically. Never returns.
     pub(super) async fn sample(&self) -> Infallible {
         let version = || self.last_sync_resource_version();
         self.metrics.sample(|metrics| metrics.sample(version().as_deref(), self.status.age())).await
@@ -150,7 +151,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 pub(super) struct Runs<'r, K>(&'r Reflector<K>);
 
 impl<K> Drop for Runs<'_, K> {
-    /// Nothing is told any more, so what was told last must not stand as if it were of now.
+    /// Resets the gauges, which would otherwise show values of the past.
     fn drop(&mut self) {
         self.0.metrics.tell(|metrics| {
             metrics.last_version.set(0.0);

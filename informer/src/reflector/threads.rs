@@ -1,5 +1,5 @@
-//! The threads that work for a reflector: what may block, or run user code, is no work for the
-//! async ones.
+//! Blocking threads for a reflector: work that may block, or that runs user code, must not run on
+//! the runtime's workers.
 
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
@@ -8,15 +8,15 @@ use tracing::Span;
 use super::error::{ReflectorError, caught};
 use crate::shares::Shares;
 
-/// Each piece of work holds a share, to its end: it goes on when the run that waits for it is
-/// dropped, or not polled.
+/// A handle of the blocking threads. Each piece of work holds a guard until its end, and keeps
+/// running if the run that waits for it is dropped or not polled.
 #[derive(Clone, Default)]
 pub(crate) struct Threads {
     pub(crate) shares: Shares,
 }
 
 impl Threads {
-    /// Runs `work`, which may run user code, where it may block.
+    /// Runs `work`, which may run user code, on a thread that may block.
     pub(crate) async fn run<R: Send + 'static>(
         &self,
         work: impl FnOnce() -> R + Send + 'static,
@@ -26,13 +26,13 @@ impl Threads {
         let (tell, told) = oneshot::channel();
         spawn_blocking(move || {
             let done = caught(|| span.in_scope(work));
-            // If nobody waits any more, the drop of what was done belongs to the work.
+            // If the receiver is gone, the result is dropped here, as a part of the work.
             drop(tell.send(done));
             drop(share);
         });
         match told.await {
             Ok(done) => done,
-            // The runtime shuts down, and this task with it.
+            // The runtime is shutting down, which ends this task as well.
             Err(_) => std::future::pending().await,
         }
     }

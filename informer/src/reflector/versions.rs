@@ -1,40 +1,41 @@
-//! From which version to ask.
+//! The versions at which lists and watches start.
 
 use deltafifo::ResourceVersion;
 
 use crate::lister_watcher::{RequestError, is_point_in_time};
 
-/// What a reflector knows of versions.
+/// The versions that a reflector knows.
 #[derive(Default)]
 pub(super) struct Versions {
-    /// Of the last list, event or bookmark.
+    /// The version of the last list, event or bookmark.
     last: Option<String>,
-    /// Whether the target has not been told of `last` yet.
+    /// Whether `last` has not been passed to the target yet.
     untold: bool,
-    /// How new the next list has to be, where `last` will not do; empty for the newest. Either the
-    /// server does not have `last`, or a list broke off, and the target knows some of it: an older
-    /// one would take that back.
+    /// The least version of the next list, if `last` must not be used; empty for the newest state.
+    /// Either the server does not have `last`, or a list failed after the target had received a
+    /// part of it: an older list would revert that part.
     least: Option<String>,
-    /// A list at any version came in pages, so the server has no cache of this resource, and a
-    /// list without pages would be too much for it.
+    /// Whether a list at any version came in pages. Then the server has no cache of this resource,
+    /// and an unpaged list would be too expensive for it.
     pages: bool,
-    /// Of the next list.
+    /// The restrictions of the next list.
     caution: Caution,
 }
 
-/// What a list must not infer, for what came since the one before.
+/// Conclusions that the next list does not allow, because of events since the previous one.
 #[derive(Default)]
 struct Caution {
-    /// The server did not know a version that it had given: it was restored from a backup,
-    /// perhaps, and equal versions no longer mean equal objects.
+    /// The server did not know a version that it had returned. It may have been restored from a
+    /// backup, so equal versions do not imply equal objects.
     rewound: bool,
-    /// There was an event of an object whose name is not known, which may be any that is not
-    /// listed.
+    /// There was an event of an object without a readable name. It may be any object that the list
+    /// does not contain.
     met_nameless: bool,
 }
 
 impl Versions {
-    /// Nothing is known. Whether the first list has to be the newest.
+    /// Creates the state of a reflector without versions. `newest`: whether the first list must be
+    /// the newest.
     pub(super) fn new(newest: bool) -> Self {
         Self { least: newest.then(String::new), ..Self::default() }
     }
@@ -43,8 +44,8 @@ impl Versions {
         self.last.as_deref()
     }
 
-    /// Everything up to `version` is known, by an event or a bookmark. One without a version of
-    /// its own says nothing of that.
+    /// Records the version of an event or a bookmark. A version that is no point in time is
+    /// ignored.
     pub(super) fn reached(&mut self, version: &str) {
         if is_point_in_time(version) {
             self.last = Some(version.to_owned());
@@ -52,48 +53,49 @@ impl Versions {
         }
     }
 
-    /// Whether a watch from [`last`](Self::last) goes on from there. From "0" it begins with all
-    /// objects, of whatever time, and a deletion before that is lost: then everything is to be
-    /// listed instead.
+    /// Returns whether a watch can continue from [`last`](Self::last). A watch from "0" begins
+    /// with all objects at any version, and would miss deletions before that, so a list is needed
+    /// instead.
     pub(super) fn can_resume(&self) -> bool {
         self.last().is_some_and(is_point_in_time)
     }
 
-    /// What the target is to be told of, once.
+    /// Returns the version to pass to the target, once.
     pub(super) fn untold(&mut self) -> Option<String> {
         self.last.as_ref().filter(|_| std::mem::take(&mut self.untold)).cloned()
     }
 
-    /// A list is complete.
+    /// Records a complete list.
     pub(super) fn listed(&mut self, version: &str) {
         if !version.is_empty() {
             self.last = Some(version.to_owned());
         }
-        // The relist itself has told of it.
+        // The relist itself has passed the version to the target.
         (self.untold, self.least, self.caution) = (false, None, Caution::default());
     }
 
-    /// Returns the version of a list of which only its newest object's is known: the greater of
-    /// that and the last one, since what was deleted may have been newer. Empty if there is
-    /// neither.
+    /// Returns the version of a list of which only the newest object's version is known: the
+    /// greater of that and the last version, since deleted objects may have been newer. Empty if
+    /// there is neither.
     #[cfg(feature = "runtime")]
     pub(super) fn of_list(&self, newest: Option<ResourceVersion>) -> String {
         let last = self.last().and_then(ResourceVersion::parse);
         newest.max(last).map(|version| version.to_string()).unwrap_or_default()
     }
 
-    /// The next list must not be older than `version`; empty: it must be the newest.
+    /// Sets the least version of the next list; empty for the newest state.
     pub(super) fn set_least(&mut self, version: &str) {
         self.least = Some(version.to_owned());
     }
 
-    /// A version cannot be had: the next list must be the newest.
+    /// Records that a version is not available: the next list must be the newest.
     pub(super) fn set_unavailable(&mut self, error: &RequestError) {
         self.least = Some(String::new());
         self.caution.rewound |= error.is_too_large_version();
     }
 
-    /// Whether a list comes at a lower version than what is known, as after a restore of etcd.
+    /// Returns whether the version of a list is lower than the last version, as after a restore of
+    /// etcd.
     pub(super) fn is_of_another_history(&self, list: &str) -> bool {
         if !is_point_in_time(list) {
             return false;
@@ -103,18 +105,18 @@ impl Versions {
             .is_some_and(|list| self.last().and_then(number).is_some_and(|last| list < last))
     }
 
-    /// Whether versions of before say nothing of the objects of the next list.
+    /// Returns whether earlier versions imply nothing about the objects of the next list.
     pub(super) fn is_rewound(&self) -> bool {
         self.caution.rewound
     }
 
-    /// An object was not read, and nothing says which it is.
+    /// Records an object that was not read and whose name is not known.
     pub(super) fn set_nameless(&mut self) {
         self.caution.met_nameless = true;
     }
 
-    /// Whether the next list is to delete nothing: it may be of the state before that of such an
-    /// object.
+    /// Returns whether the next list must delete nothing: it may be older than the event of such
+    /// an object.
     pub(super) fn met_nameless(&self) -> bool {
         self.caution.met_nameless
     }
@@ -123,8 +125,8 @@ impl Versions {
         self.pages = true;
     }
 
-    /// From which a list is asked for: any, the last one, or the least that will do, and whether
-    /// that must be said.
+    /// Returns the version to request a list from (any, the last one, or the least), and whether
+    /// the request must state that it is the least.
     pub(super) fn for_list(&self) -> (String, bool) {
         match (&self.least, &self.last) {
             (Some(least), _) => (least.clone(), !least.is_empty()),
@@ -133,20 +135,20 @@ impl Versions {
         }
     }
 
-    /// From which a streamed list is asked for.
+    /// Returns the version to request a streamed list from.
     pub(super) fn for_watch_list(&self) -> String {
         self.least.as_ref().or(self.last.as_ref()).cloned().unwrap_or_default()
     }
 
-    /// How many objects a page, of a list from `version`: a server serves a list from a version at
-    /// once from its cache.
+    /// Returns the page size of a list from `version`. A server returns a list from a version at
+    /// once, from its cache.
     pub(super) fn page_size(&self, version: &str, wanted: u32) -> u32 {
         if self.pages || matches!(version, "" | "0") { wanted } else { 0 }
     }
 }
 
-/// The newest version of objects that come in any order. Of versions that do not compare it is the
-/// last, as in client-go.
+/// The newest version of objects in any order. If versions cannot be compared it is the last one,
+/// as in client-go.
 #[derive(Default)]
 pub(super) struct Newest(String);
 
@@ -160,7 +162,7 @@ impl Newest {
         }
     }
 
-    /// Empty: no object had a version.
+    /// Returns the version; empty if no object had one.
     pub(super) fn version(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! What changes: watch after watch, each from where the last one ended.
+//! Receives changes: one watch after another, each from the version where the last one ended.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,12 +21,13 @@ use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawObject, RequestError, WatchRequest, is_point_in_time};
 use crate::wire::{LARGE, check};
 
-/// A server that ends a watch sooner has something against it.
+/// A watch that a server ends sooner counts as refused.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
-/// After so many watches in a row that were lost and told nothing, something in between may not
-/// let watches through.
+/// After this many watches in a row that were lost without an event, a proxy may be blocking
+/// watches.
 pub(super) const MOST_ATTEMPTS: u32 = 3;
-/// How much later than agreed a server may end a watch, before the connection is taken for dead.
+/// How long after the agreed time a server may end a watch. After that the connection is
+/// considered dead.
 const GRACE: Duration = Duration::from_secs(30);
 
 impl<K: Send + Sync + 'static> Reflector<K> {
@@ -36,7 +37,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         resource_version: String,
         send_initial_events: bool,
     ) -> Result<Watch, RequestError> {
-        // At random, so that not all watches end at once.
+        // A random duration, so that not all watches end at once.
         let lasts = self.least_watch.mul_f64(1.0 + fastrand::f64());
         let timeout = if send_initial_events { lasts.max(self.watch_list_timeout) } else { lasts };
         let timeout_seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).max(1);
@@ -59,7 +60,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let (mut is_restart, mut in_vain) = (false, 0);
         loop {
             let mut events = 0;
-            // Before it is there: a proxy may not pass on that it is before the first event.
+            // Recorded before the response: a proxy may not forward it before the first event.
             let asked = watch.is_none().then(Instant::now);
             let opened = match watch.take() {
                 Some(watch) => Ok(watch),
@@ -85,8 +86,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                     if events == 0 || !can_resume {
                         return Err(ReflectorError::Watch(RequestError::VeryShort).into());
                     }
-                    // What it sent is good, but who asks again at once may ask without a pause for
-                    // ever.
+                    // The events are used, but without a pause a server that always does this
+                    // would be asked in a loop.
                     self.again(RequestError::VeryShort, backoff).await;
                 }
                 Ok(()) if can_resume => {}
@@ -102,7 +103,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Around a watch, to its end.
+    /// Runs a watch in its span, until its end.
     async fn watching(
         &self,
         watch: &mut Watch,
@@ -120,7 +121,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         following.instrument(debug_span!("watch", from)).await
     }
 
-    /// Feeds what the watch tells, until it ends.
+    /// Feeds the target with the events of a watch, until its end.
     async fn follow(
         &self,
         watch: &mut Watch,
@@ -139,14 +140,14 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                     biased;
                     event = watch.events.next() => event,
                     () = end.rings() => {
-                        // A part of an object has come, or it waits for room: it would begin anew
-                        // in the next watch.
+                        // A part of an object has arrived, or it waits for a share. A new watch
+                        // would start it anew.
                         if let Some(left) = self.object_limit.left_of(self.silence) {
                             end.set(left);
                             continue;
                         }
-                        // A watch that brings events is alive, also where a server does not heed
-                        // the time it was asked for.
+                        // A watch with events is alive, even if the server ignores the requested
+                        // timeout.
                         let is_silent = heard.elapsed() >= self.silence.min(opened.elapsed());
                         if is_silent && !watch.ends_here {
                             return Ok(Err(RequestError::Silent { after: heard.elapsed() }));
@@ -175,26 +176,26 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                 return Ok(Err(error));
             }
             *events += 1;
-            // Others have a turn, too, while events come without a pause.
+            // Lets other tasks run while events arrive without a pause.
             consume_budget().await;
         }
     }
 
-    /// All objects that the watch was to send first have come. What changed after the newest of
-    /// them is yet to come: none of the others has changed since. (client-go goes on from the
-    /// last.)
+    /// Records that the objects which the watch sends first are complete. The watch resumes after
+    /// the newest of them, since none of the others has changed after that. (client-go resumes
+    /// after the last.)
     fn have_all_come(&self, watch: &mut Watch) {
         if let Some(newest) = watch.first_objects.take() {
             self.versions.lock().reached(newest.version());
         }
     }
 
-    /// Tells the target up to which version it has been told everything: at a bookmark, whenever
-    /// nothing more is ready, and at a watch's end. An event by itself moves no applied version,
-    /// and who waits for its own write should not have to wait for a bookmark.
+    /// Passes the version of the last event to the target: at a bookmark, when no further event is
+    /// ready, and at the end of a watch. An event alone does not advance the applied version, and
+    /// a caller that waits for its own write should not have to wait for a bookmark.
     fn caught_up(&self) {
         let version = self.versions.lock().untold();
-        // A store may be a user's own.
+        // The store may be the user's.
         if let Some(version) = version
             && let Err(panicked) = caught(|| self.target.bookmark(&version))
         {
@@ -202,8 +203,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Feeds one event, perhaps one of the objects that a watch sends first. An error: this is no
-    /// event.
+    /// Feeds the target with one event, which may be one of the objects that a watch sends first.
+    /// Returns an error if it is not a valid event.
     async fn apply(
         &self,
         kind: EventType,
@@ -254,7 +255,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         Ok(())
     }
 
-    /// Decodes one object; a large one on a thread that may block.
+    /// Decodes an object; a large one on a thread that may block.
     async fn decoded(&self, json: &Bytes) -> Result<Result<Arc<K>, BoxError>, ReflectorError> {
         if json.len() <= LARGE {
             return caught(|| self.decoder.one(json));
@@ -263,7 +264,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self.threads.run(move || decoder.one(&json)).await
     }
 
-    /// Tells the target of one object.
+    /// Passes an object to the target.
     fn store(&self, kind: EventType, object: Arc<K>) -> Result<(), StoreError> {
         match kind {
             EventType::Deleted => self.target.delete(DeltaObject::from(object)),
@@ -273,8 +274,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 }
 
-/// Tells a target of a deletion whose object it did not take, or that cannot be read: it counts
-/// all the same. That may take a look at everything stored.
+/// Passes a deletion to the target whose object was refused or cannot be read, since the object is
+/// deleted in any case. This may scan the whole store.
 pub(super) async fn delete_refused<K: Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
     threads: &Threads,

@@ -1,5 +1,5 @@
-//! Everything by a watch that sends all objects first (`WatchList`), so that the server need not
-//! make a list of them.
+//! Lists all objects by a watch that sends them first (`WatchList`), so that the server does not
+//! have to build a list.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawObject, RequestError};
 use crate::wire::{Head, WireError, ends_initial_events};
 
-/// For how long what has come waits for more: many times what a server that sends one after the
-/// other takes.
+/// How long items wait for more items before they are flushed: many times the interval of a server
+/// that sends without pauses.
 const PAUSE: Duration = Duration::from_millis(5);
-/// For how long lists are asked for after a server did not bring a streamed list to its end.
+/// How long lists are used after a server did not complete a streamed list.
 const UNSTREAMED: Duration = Duration::from_secs(3_600);
 
 impl<K: Send + Sync + 'static> Reflector<K> {
-    /// Everything, and the watch that goes on from there. None: the server does not do that, or
-    /// did not as often as it was asked, so a list is to be asked for.
+    /// Streams all objects, and returns the watch that continues from there. `None` if the server
+    /// does not support streamed lists, or failed too often: then a list is needed.
     pub(super) async fn list_by_watch(&self, backoff: &mut Backoff) -> Result<Option<Watch>, Stop> {
         let began = Instant::now();
         if self.unstreamed_until.lock().is_some_and(|until| began < until) {
@@ -41,15 +41,14 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             if error.is_version_unavailable() {
                 self.versions.lock().set_unavailable(&error);
             }
-            // Silent: perhaps a server that does not know what it was asked for, and so will never
-            // say that this is all. Nor may one that breaks off after long: another attempt would
-            // take as long.
+            // After silence the server may not know the parameter, and then it will never mark the
+            // end. After a late failure another attempt would take as long.
             let is_brief =
                 !matches!(error, RequestError::Silent { .. }) && asked.elapsed() < self.silence;
             let is_for_later = error.is_for_later() || error.retry_after().is_some();
             let repeats =
                 error.is_cut() && is_brief || is_for_later || error.is_version_unavailable();
-            // Those cost no more than a request.
+            // These errors cost only one request.
             let is_refusal =
                 matches!(error, RequestError::Status { .. } | RequestError::Unreachable(_));
             if repeats {
@@ -79,7 +78,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Everything, and how much it was.
+    /// Streams all objects. Returns the watch, and the number of objects.
     async fn stream_all(&self, from: &str, deadline: Instant) -> Result<(Watch, usize), Failed> {
         let mut watch = self.open(from.to_owned(), true).await?;
         let (intake, batches) = Intake::new(&self.in_flight);
@@ -89,7 +88,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         Ok((watch, items))
     }
 
-    /// Reads up to the bookmark that ends the initial events. Its version.
+    /// Reads up to the bookmark that ends the initial events. Returns its version.
     async fn read_initial(
         &self,
         mut intake: Intake,
@@ -116,12 +115,13 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             events += 1;
             self.status.heard();
             if kind == EventType::Added {
-                // Only these: changes and bookmarks come from any server, for ever.
+                // Only ADDED events count as progress: changes and bookmarks arrive from any
+                // server, forever.
                 limits.piece_counts();
             }
             if kind != EventType::Bookmark {
-                // They come in any order of versions, so only the newest are sure not to be older,
-                // should they break off.
+                // Events arrive in any order of versions. If the stream fails, only the newest
+                // state is certain not to be older than an event.
                 self.versions.lock().set_least("");
             }
             match kind {

@@ -1,12 +1,12 @@
-//! What a watcher of kube's tells, on its way into a target.
+//! Feeds a target with the events of a watcher of kube.
 //!
-//! | event | comes to |
+//! | event | effect |
 //! | --- | --- |
-//! | `Init` | the beginning of a relist. One that has not come to its end is given up, and deletes nothing |
-//! | `InitApply` | a listed object. What is ready goes on together, so a target gets pages again |
-//! | `InitDone` | the end of the relist: what was not listed is gone |
-//! | `Apply`, `Delete` | an update, a deletion; while a relist is open, of that |
-//! | an error | nothing: a watcher says itself when it lists anew, and may go on with the list that is open |
+//! | `Init` | begins a relist. An incomplete one before it is abandoned, and deletes nothing |
+//! | `InitApply` | lists an object. Objects that are ready are passed on together, so a target receives pages |
+//! | `InitDone` | commits the relist: objects that were not listed are deleted |
+//! | `Apply`, `Delete` | an update, a deletion; while a relist is open, a part of it |
+//! | an error | none: the watcher itself emits `Init` when it lists anew, and may continue the open list |
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,36 +28,35 @@ use super::watch::delete_refused;
 use crate::KubeMeta;
 use crate::shares::Shares;
 
-/// Objects of a page. As many as a page of kube's watcher has, unless it is told otherwise.
+/// Objects per page, the default of kube's watcher.
 const PAGE: usize = 500;
 
-/// Feeds `target` with what a watcher of kube's tells, until the stream ends (kube: `reflector`,
-/// whose store loses what [`SharedInformer::for_stream`] has in a table). For a queue or store of
-/// your own; an informer takes a stream by itself.
+/// Feeds `target` with the events of a watcher of kube until the stream ends (kube: `reflector`;
+/// the table of [`SharedInformer::for_stream`] has what its store lacks). Use it with a queue or a
+/// store of your own; an informer accepts a stream itself.
 ///
-/// The stream is to be passed from its first event on, with its backoff, and what it is modified
-/// by:
+/// Pass the stream from its first event on, with its backoff and its modifications:
 ///
-/// * What a list does not show is gone: a queue gets a tombstone with the last state that is
-///   known. A list that does not come to its end deletes nothing, whether the stream ends, fails
-///   or begins anew, and a queue is synced by a whole one only.
-/// * `on_error` is told of the stream's errors, too; it goes on after them, as the watcher does.
-/// * While there is no [room](deltafifo::DeltaFifoBuilder::high_water), nothing is taken from the
-///   stream. Of a list at most 500 objects are held back, and only as long as the next is ready.
-/// * Objects come decoded, so what has not changed is found out late; a
-///   [`Reflector`](crate::Reflector) need not decode it.
-/// * A list's version is that of its newest object, since the watcher keeps its own to itself, or
-///   the last event's if that is greater. So, unlike a [`Reflector`](crate::Reflector)'s, a list
-///   does not show that the API server was restored from a backup: the [applied
-///   version](deltafifo::DeltaFifo::applied_version) then stays as it was.
-/// * Whenever nothing more is ready, a target gets a bookmark of the last event's version, so that
-///   [a wait](deltafifo::DeltaFifo::wait_for_resource_version) for a version need not last until
-///   the next list.
-/// * What kube's watcher does not tell is not known here: a deletion in the middle of a streamed
-///   list, which it drops.
+/// * Objects that a list does not contain are deleted: a queue gets a tombstone with the last
+///   known state. An incomplete list deletes nothing, whether the stream ends, fails or begins
+///   anew, and only a complete list makes a queue synced.
+/// * `on_error` is called with errors of the stream, too. The feed continues after them, as the
+///   watcher does.
+/// * While the target has no [room](deltafifo::DeltaFifoBuilder::high_water), the stream is not
+///   polled. At most 500 objects of a list are held back, and only while the next one is ready.
+/// * Objects arrive decoded, so unchanged objects have been decoded in vain; a
+///   [`Reflector`](crate::Reflector) does not decode them.
+/// * The version of a list is that of its newest object, or of the last event if that is greater,
+///   since the watcher does not expose the list's own version. So, unlike with a
+///   [`Reflector`](crate::Reflector), a list does not show that the API server was restored from a
+///   backup: the [applied version](deltafifo::DeltaFifo::applied_version) then stays the same.
+/// * When no further event is ready, the target gets a bookmark with the last event's version, so
+///   that [a wait](deltafifo::DeltaFifo::wait_for_resource_version) for a version does not last
+///   until the next list.
+/// * Events that kube's watcher drops are lost: deletions during a streamed list.
 ///
-/// Dropped, it gives up the list that is on its way. A target is to be fed by one stream: of two,
-/// each list ends the other's.
+/// Dropping the future abandons the list in progress. Feed a target from one stream only: with
+/// two, each list would abandon the other's.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -88,10 +87,10 @@ const PAGE: usize = 500;
 /// ```
 ///
 /// # Errors
-/// [`Closed`]: the queue was closed.
+/// [`Closed`] if the queue was closed.
 ///
 /// # Panics
-/// Polled outside of a tokio runtime.
+/// If it is polled outside of a tokio runtime.
 ///
 /// [`SharedInformer::for_stream`]: crate::SharedInformer::for_stream
 pub async fn feed<K: Resource + Send + Sync + 'static>(
@@ -102,7 +101,7 @@ pub async fn feed<K: Resource + Send + Sync + 'static>(
     WatcherEvents::new(target, Box::new(KubeMeta), Box::new(on_error)).feed(events).await
 }
 
-/// Feeds a target.
+/// The feed of a target.
 pub(crate) struct WatcherEvents<K> {
     target: Arc<dyn Target<K>>,
     meta: Box<dyn Meta<K>>,
@@ -112,12 +111,12 @@ pub(crate) struct WatcherEvents<K> {
     on_error: Box<OnError>,
 }
 
-/// A list that is on its way.
+/// A list in progress.
 struct List<K> {
     pieces: Box<dyn Pieces<K>>,
-    /// What was not offered yet.
+    /// Objects that have not been offered yet.
     page: Vec<Arc<K>>,
-    /// The greatest version of what was.
+    /// The greatest version of the offered objects.
     newest: Option<ResourceVersion>,
 }
 
@@ -131,28 +130,27 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         Self { target, meta, threads, versions, status, on_error }
     }
 
-    /// How the stream is: it counts as an open watch while it is read.
+    /// Returns the state of the stream, which counts as an open watch while it is read.
     pub(crate) fn watch_status(&self) -> WatchStatus {
         self.status.get()
     }
 
-    /// Up to which the target was told everything.
+    /// Returns the version up to which the target received everything.
     pub(crate) fn last_version(&self) -> Option<String> {
         self.versions.lock().last().map(str::to_owned)
     }
 
-    /// Held by what goes on when whoever feeds it is dropped.
+    /// Returns the count of work that continues if the feed is dropped.
     pub(crate) fn shares(&self) -> &Shares {
         &self.threads.shares
     }
 
-    /// Feeds it until there are no more events.
+    /// Feeds the target until the stream ends.
     pub(crate) async fn feed(
         &self,
         events: impl Stream<Item = watcher::Result<Event<K>>>,
     ) -> Result<(), Closed> {
-        // Else whoever waits for this would have room in itself for the events in hand, whose
-        // objects are large.
+        // Boxed, because the future holds the current event, whose object is large.
         let feeding = Box::pin(self.feed_all(events));
         tokio::select! {
             closed = self.target.closed() => Err(closed),
@@ -184,13 +182,13 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
                 }
                 Some(Err(error)) => self.report(&ReflectorError::Watcher(Box::new(error))),
                 None => {
-                    // It would have been told had the stream been slower.
+                    // The same as when the stream has no event ready.
                     self.offer(&mut list);
                     self.caught_up();
                     return Ok(());
                 }
             }
-            // Others have a turn, too, while events come without a pause.
+            // Lets other tasks run while events arrive without a pause.
             consume_budget().await;
         }
     }
@@ -198,7 +196,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     async fn take(&self, event: Event<K>, list: &mut Option<List<K>>) {
         match event {
             Event::Init => {
-                // First: what this one has listed must not count for the next.
+                // First: objects listed so far must not count for the next list.
                 *list = None;
                 match caught(|| Arc::clone(&self.target).begin()) {
                     Ok(pieces) => *list = Some(List { pieces, page: Vec::new(), newest: None }),
@@ -231,7 +229,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         }
     }
 
-    /// An object is listed. Of a list that was given up it is left out.
+    /// Adds an object to the list, unless the list was abandoned.
     fn list(&self, list: &mut Option<List<K>>, object: K) {
         let Some(open) = list else { return };
         open.page.push(Arc::new(object));
@@ -240,7 +238,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         }
     }
 
-    /// Hands on what was listed until now.
+    /// Offers the objects listed so far.
     fn offer(&self, list: &mut Option<List<K>>) {
         let Some(open) = list.as_mut().filter(|open| !open.page.is_empty()) else { return };
         let page = std::mem::take(&mut open.page);
@@ -262,7 +260,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         }
     }
 
-    /// What was listed, perhaps, is gone again.
+    /// Deletes an object that may have been listed.
     fn delete_listed(&self, list: &mut Option<List<K>>, object: K) {
         self.offer(list);
         let Some(open) = list else { return };
@@ -270,7 +268,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         match caught(|| open.pieces.delete(&name, Some(DeltaObject::from(Arc::new(object))))) {
             Ok(Ok(())) => {}
             Ok(Err(over @ StoreError::Relist(_))) => self.give_up(list, &over.into()),
-            // It is gone all the same, and the target knows.
+            // The object is deleted anyway, and the target knows it.
             Ok(Err(refused)) => self.report(&ReflectorError::refused(refused)),
             Err(panicked) => self.give_up(list, &panicked),
         }
@@ -281,7 +279,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         self.report(error);
     }
 
-    /// Everything was listed: what was not is gone.
+    /// Commits a complete list, which deletes objects that were not listed.
     async fn commit(&self, List { pieces, newest, .. }: List<K>) {
         let version = self.versions.lock().of_list(newest);
         let committed = self.threads.run(move || (pieces.commit(&version), version)).await;
@@ -306,7 +304,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         }
     }
 
-    /// Tells the target up to which version it was told everything, if that is news.
+    /// Passes the version of the last event to the target, if it is new.
     fn caught_up(&self) {
         let version = self.versions.lock().untold();
         if let Some(version) = version {
@@ -318,7 +316,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         self.meta.version(object).unwrap_or_default().to_owned()
     }
 
-    /// `namespace/name`, or `name`.
+    /// Returns `namespace/name`, or `name`.
     fn name(&self, object: &K) -> String {
         let name = self.meta.name(object).unwrap_or_default();
         match self.meta.namespace(object).filter(|namespace| !namespace.is_empty()) {
@@ -337,7 +335,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         if let Ok(message) = caught(|| error.to_string()) {
             self.status.failed(message);
         }
-        // It is user code, and the rest of the stream is fed.
+        // The error handler is user code; its panic must not end the feed.
         if caught(|| (self.on_error)(error)).is_err() {
             tracing::error!(%error, "the error handler of what feeds a target panicked");
         }

@@ -1,5 +1,5 @@
-//! An informer without a runtime: its parts, each to be run by a thread of a schedule
-//! (`loom-tests/src/handlers`). Only compiled there.
+//! An informer without a runtime, whose parts are run by the threads of a test schedule
+//! (`loom-tests/src/handlers`). Compiled only for these tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub enum Fed<K, M> {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// What to feed.
+    /// Returns the queue to feed.
     #[must_use]
     pub fn fed(&self) -> Fed<K, M> {
         match self.inner.queue.clone() {
@@ -28,26 +28,26 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         }
     }
 
-    /// What worker `number` does until the queue is closed and empty.
+    /// Returns the future of worker `number`, which ends when the queue is closed and empty.
     #[must_use]
     pub fn work(&self, number: usize) -> BoxFuture<'static, ()> {
         self.inner.worker(number).work()
     }
 
-    /// Waits for the first list, and tells the handlers.
+    /// Waits for the first list, and then reports it to the handlers.
     pub async fn tell_of_sync(&self) {
         self.inner.tell_of_sync().await;
     }
 
-    /// Does what the resync timer would do so much later.
+    /// Does what the resync timer would do `later` from now.
     pub fn resync_in(&self, later: Duration) {
         self.inner.distributor.tick(Instant::now() + later);
     }
 
-    /// A handler that is called by whoever runs the future.
+    /// Adds a handler that runs as part of the returned future.
     ///
     /// # Errors
-    /// [`AddHandlerError::Stopped`].
+    /// [`AddHandlerError::Stopped`] if the informer has stopped.
     pub fn add_handler_by_hand<F: Future<Output = ()> + Send>(
         &self,
         options: HandlerOptions<K>,

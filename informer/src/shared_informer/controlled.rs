@@ -1,4 +1,4 @@
-//! What a controller has to know of an informer that it was given.
+//! The parts of an informer that a controller needs.
 
 use std::any::type_name;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         let mut title = if resource.is_empty() { type_name::<K>() } else { resource }.to_owned();
         for (before, part, after) in [(" in ", namespace, ""), (" (", name, ")")] {
             if !part.is_empty() {
-                // A string takes all of it.
+                // Writing to a string cannot fail.
                 let _ = write!(title, "{before}{part}{after}");
             }
         }

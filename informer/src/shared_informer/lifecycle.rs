@@ -1,4 +1,4 @@
-//! The life of an informer: new, running, over, and stopped when its handlers have ended, too.
+//! The phases of an informer's life.
 
 use std::future::{pending, poll_fn};
 use std::task::Poll;
@@ -15,12 +15,13 @@ use super::worker::Worker;
 use super::{Inner, SharedInformer};
 use crate::sleep::soundly;
 
+/// The phase of an informer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     New,
     Running,
-    /// Nothing begins any more. Work that has begun, and the last calls of handlers, may still run
-    /// to their end.
+    /// The informer is over. Work that has begun, and the last calls of handlers, may still run to
+    /// their end.
     Over,
 }
 
@@ -33,8 +34,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// [`RunError`]: the informer runs already, or was stopped.
     pub async fn run(&self) -> Result<(), RunError> {
         let inner = &self.inner;
-        // Whatever takes a share takes it while there is another, or while it runs, so they are
-        // all back only once.
+        // A guard is only taken while another exists or the informer runs, so once the count has
+        // dropped to zero it stays there.
         let share = (*inner.phase.borrow() == Phase::New).then(|| inner.shares.take());
         match inner.phase.send_if_modified(Phase::begins) {
             true => {}
@@ -49,7 +50,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         }
         drop(share);
         let mut phase = inner.phase.subscribe();
-        // It is large.
+        // Boxed because the future is large.
         let run = Box::pin(async {
             tokio::select! {
                 () = inner.feeder.run() => {}
@@ -137,14 +138,15 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         }
     }
 
-    /// Polls `run` as long as the informer runs. Whoever stops it waits for who is just doing
-    /// that, and then drops it.
+    /// Polls `run` while the informer runs. A call that stops the informer waits for a poll in
+    /// progress; then `run` is dropped.
     async fn while_running(&self, run: impl Future<Output = ()> + Unpin) {
         let is_running = || *self.phase.borrow() == Phase::Running;
         let mut run = Some(run);
         poll_fn(|context| {
             let share = is_running().then(|| self.shares.take());
-            // Looked at again: only now does whoever stops it find the share.
+            // Checked again, because a call that stops the informer sees the guard only from here
+            // on.
             if is_running() && run.as_mut().is_some_and(|run| run.poll_unpin(context).is_pending())
             {
                 return Poll::Pending;
@@ -156,7 +158,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         .await;
     }
 
-    /// From here on nothing begins. False: it was so before, and this did nothing.
+    /// Ends the informer: nothing begins any more. Returns false if it had ended before.
     fn close(&self) -> bool {
         self.queue.close();
         self.distributor.close();
@@ -164,26 +166,26 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         for worker in self.working.lock().drain(..) {
             worker.abort();
         }
-        // Only then: another of its name may tell metrics later.
+        // Last: afterwards another informer with the same name may record metrics.
         if closes {
             self.metrics.tell(Metrics::ended);
         }
         closes
     }
 
-    /// Closes it, and waits until nothing goes on.
+    /// Ends the informer, and waits until no work is in flight.
     async fn end(&self) {
         let closes = self.close();
         self.shares.back().await;
         self.feeder.back().await;
         self.distributor.ended().await;
-        // Once more: whoever polled the run may have been about to tell how it is.
+        // Again, because a poll of the run may have recorded gauges in between.
         if closes {
             self.metrics.tell(Metrics::ended);
         }
     }
 
-    /// Tells handlers when the first list is told.
+    /// Waits for the first list, and then reports it to the handlers.
     pub(super) async fn tell_of_sync(&self) {
         if self.queue.wait_for_sync().await.is_ok() {
             #[cfg(feature = "runtime")]
@@ -200,7 +202,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Inner<K, M> {
     }
 }
 
-/// A run, which is dropped sooner or later.
+/// A run in progress. Its drop ends the informer.
 struct Running<'i, K: Send + Sync + 'static, M: Meta<K>>(&'i Inner<K, M>);
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Running<'_, K, M> {

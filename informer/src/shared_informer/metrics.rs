@@ -1,4 +1,5 @@
-//! What an informer and its handlers tell of themselves: [`crate::metrics`] has it in a table.
+//! The metrics and spans of an informer and its handlers, which the table in [`crate::metrics`]
+//! describes.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,9 +13,9 @@ use super::Inner;
 use super::worker::Queue;
 use crate::metrics::{self as table, Labels, Named, count};
 
-/// An informer's name, and what it is of.
+/// The name, resource and namespace of an informer.
 pub(super) struct Identity {
-    /// Empty: it has none.
+    /// Empty if the informer has no name.
     pub(super) name: String,
     pub(super) resource: String,
     pub(super) namespace: String,
@@ -25,11 +26,11 @@ impl Identity {
         Labels::of(&self.name, (&self.resource, &self.namespace))
     }
 
-    /// The metrics of an informer over `queue`.
+    /// Returns the metrics of an informer with this queue.
     pub(super) fn metrics<K, M>(&self, queue: &Queue<K, M>) -> Named<Metrics> {
         let store_version = |labels: &Labels| match queue {
             Queue::Delta(_) => labels.gauge(&table::STORE_VERSION),
-            // Nobody knows it there.
+            // An in-order queue does not track the version.
             Queue::InOrder(_) => Gauge::noop(),
         };
         Named(self.labels().map(|labels| Metrics {
@@ -39,26 +40,27 @@ impl Identity {
         }))
     }
 
-    /// The metrics of a handler that is called so.
+    /// Returns the metrics of the handler with this name.
     pub(super) fn handler_metrics(&self, handler: &str) -> Named<HandlerMetrics> {
         let labels = self.labels().filter(|_| !handler.is_empty());
         Named(labels.map(|labels| HandlerMetrics::new(&labels.handler(handler))))
     }
 
-    /// Around a worker.
+    /// Returns the span of a worker.
     pub(super) fn worker_span(&self) -> Span {
         let Self { name, resource, namespace } = self;
         tracing::info_span!("informer", name, resource, namespace)
     }
 
-    /// Around all that runs for a handler that is called so.
+    /// Returns the span of a handler, around all that runs for it.
     pub(super) fn handler_span(&self, handler: &str) -> Span {
         let Self { name, resource, namespace } = self;
-        // Of nobody: it stays open for as long as the handler is there.
+        // Without a parent, because it stays open as long as the handler exists.
         tracing::info_span!(parent: None, "handler", informer = name, resource, namespace, handler)
     }
 }
 
+/// The metrics of an informer.
 pub(super) struct Metrics {
     store_version: Gauge,
     queued: Gauge,
@@ -66,12 +68,12 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Something taken from the queue then is applied and told.
+    /// Records that an item, popped at `began`, has been applied and delivered.
     pub(super) fn processed(&self, began: Option<Instant>) {
         self.processing.record(elapsed(began));
     }
 
-    /// Nothing is taken from the queue any more.
+    /// Resets the gauges at the end.
     pub(super) fn ended(&self) {
         self.queued.set(0.0);
         self.store_version.set(0.0);
@@ -79,7 +81,7 @@ impl Metrics {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
-    /// Tells every now and then how it is.
+    /// Records gauges periodically. Never returns.
     pub(super) async fn sample(&self) -> Infallible {
         let sample = |metrics: &Metrics| {
             metrics.queued.set(count(self.queue.len()));
@@ -93,6 +95,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
     }
 }
 
+/// The metrics of a handler.
 pub(super) struct HandlerMetrics {
     depth: Gauge,
     high_water: Gauge,
@@ -116,27 +119,27 @@ impl HandlerMetrics {
         }
     }
 
-    /// What waits for it, and the most that ever did.
+    /// Records the current depth, the highest depth, and when the oldest step was pushed.
     pub(super) fn waiting(&self, depth: usize, most: usize, oldest: Option<Instant>) {
         self.depth.set(count(depth));
         self.high_water.set(count(most));
         self.oldest_age.set(elapsed(oldest));
     }
 
-    /// It is told of what has been waiting since then.
+    /// Records a notification of a step that was pushed at `since`.
     pub(super) fn told(&self, now: Instant, since: Instant) {
         self.told.increment(1);
         self.queue_duration.record(now.saturating_duration_since(since));
     }
 
-    /// It asks for the next after it was told then.
+    /// Records that the handler asks for the next notification.
     pub(super) fn done(&self, told: Option<Instant>) {
         if told.is_some() {
             self.work_duration.record(elapsed(told));
         }
     }
 
-    /// Its buffer was full, and it is going to be told everything anew.
+    /// Records that the buffer was full, and that a resync follows.
     pub(super) fn overrun(&self) {
         self.overruns.increment(1);
     }

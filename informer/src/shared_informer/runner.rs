@@ -1,4 +1,4 @@
-//! Who tells a handler: a thread, a task, or whoever polls a stream.
+//! Runs a handler: in a thread, in a task, or as a stream that its user polls.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,8 +18,8 @@ use super::notification::Notification;
 use super::registration::Registration;
 use super::sync::STRIDE;
 
-/// Removes the handler with whoever tells it, whatever ends that: a runtime that is shut down,
-/// perhaps.
+/// A running handler. Its drop removes the handler, whatever the reason, for example a runtime
+/// that shuts down.
 struct Telling<K: Send + Sync + 'static> {
     registration: Registration<K>,
 }
@@ -41,7 +41,7 @@ impl<K: Send + Sync + 'static> Drop for Telling<K> {
     }
 }
 
-/// Tells `handler` on a thread of its own, up to `most` notifications at a time.
+/// Spawns a thread that calls `handler` with up to `most` notifications at a time.
 pub(super) fn spawn_thread<K: Send + Sync + 'static>(
     registration: Registration<K>,
     most: usize,
@@ -55,8 +55,8 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
             let mut rejected = 0;
             while let Some(mut told) = next {
                 let news = notifications(&mut told);
-                // What a filter keeps from the handler is over: a whole store of it must not pile
-                // up here.
+                // A step that the filter rejects is done at once, so that a walk over a store of
+                // rejected objects does not collect them here.
                 if news.is_empty() {
                     rejected += usize::from(!batch.is_empty());
                     telling.feed().done(&told);
@@ -64,7 +64,7 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
                     all.push(told);
                     batch.extend(news);
                 }
-                // What is in the batch does not wait for a filter that is as busy as changes come.
+                // Bounded, so that a batch is not delayed by changes that the filter rejects.
                 let has_room = batch.len() < most && rejected < most.min(STRIDE);
                 next = has_room.then(|| telling.next().now_or_never()).flatten().flatten();
             }
@@ -76,7 +76,7 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
                 telling.feed().done(told);
             }
         }
-        // Before it is said that nobody is told any more: its drop is user code.
+        // Before the feed ends: the destructor is user code, and stopping must wait for it.
         telling.feed().on_error.caught(|| drop(handler));
     };
     thread::Builder::new().name("informer-handler".to_owned()).spawn(tell).map(drop)
@@ -86,7 +86,7 @@ fn notifications<K>(told: &mut Told<K>) -> Vec<Notification<K>> {
     told.notifications.iter_mut().filter_map(Option::take).collect()
 }
 
-/// Tells `handler` in a task.
+/// Spawns a task that calls `handler`.
 pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
     runtime: &Handle,
     registration: Registration<K>,
@@ -95,7 +95,7 @@ pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send
     runtime.spawn(tell(registration, handler));
 }
 
-/// Tells `handler` until the feed ends. Dropped, it ends the feed.
+/// Calls `handler` until the feed ends. If the future is dropped, the feed ends.
 pub(super) fn tell<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
     registration: Registration<K>,
     mut handler: impl FnMut(Notification<K>) -> F + Send + 'static,
@@ -120,19 +120,19 @@ pub(super) fn tell<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
     tell.instrument(span)
 }
 
-/// Around a call of a handler, which is told so much.
+/// Returns the span of a call with this number of notifications.
 fn call_span(notifications: usize) -> Span {
     trace_span!("call", notifications)
 }
 
-/// Notifications as a [`Stream`]: made by
-/// [`SharedInformer::subscribe`](super::SharedInformer::subscribe). What was handed out counts as
-/// handled when the next is asked for. It ends when the handler is removed or the informer
-/// stopped, but not between the two notifications of an object that has another in its place;
-/// dropped, it removes itself.
+/// Notifications as a [`Stream`], from
+/// [`SharedInformer::subscribe`](super::SharedInformer::subscribe). A notification counts as
+/// handled when the next one is polled. The stream ends when the handler is removed or the
+/// informer is stopped, but not between the two notifications of an object that was replaced by
+/// another. Dropping the stream removes the handler.
 pub struct Subscription<K: Send + Sync + 'static> {
     registration: Registration<K>,
-    /// What was told last, and the rest of it.
+    /// The notifications in progress.
     told: Option<Told<K>>,
 }
 
@@ -141,7 +141,7 @@ impl<K: Send + Sync + 'static> Subscription<K> {
         Self { registration, told: None }
     }
 
-    /// The handle, as other handlers have it.
+    /// Returns the registration of the handler.
     #[must_use]
     pub fn registration(&self) -> &Registration<K> {
         &self.registration
@@ -157,8 +157,7 @@ impl<K: Send + Sync + 'static> Stream for Subscription<K> {
     ) -> Poll<Option<Notification<K>>> {
         let this = &mut *self;
         loop {
-            // A walk of a million objects that a filter rejects must not keep all others from
-            // their turn.
+            // A walk over a million objects that the filter rejects must not starve other tasks.
             ready!(pin!(consume_budget()).poll(context));
             if let Some(told) = &mut this.told {
                 if let Some(next) = told.notifications.iter_mut().find_map(Option::take) {
@@ -182,7 +181,7 @@ impl<K: Send + Sync + 'static> Drop for Subscription<K> {
     }
 }
 
-/// Runs a future on this thread, which sleeps meanwhile.
+/// Runs a future on this thread, which is parked while the future is pending.
 fn block_on<R>(future: impl Future<Output = R>) -> R {
     struct Unpark(Thread);
     impl Wake for Unpark {

@@ -1,4 +1,4 @@
-//! A key's way from what a handler was told to what is now: what waits in a buffer.
+//! A pending notification of a key, as it waits in a handler's buffer.
 
 use std::sync::Arc;
 
@@ -7,30 +7,32 @@ use tokio::time::Instant;
 
 use super::notification::{Cause, Notification};
 
-/// From what a handler was told of a key to what is now.
+/// The difference between the state of a key that a handler was last notified of, and its current
+/// state.
 pub(super) struct Step<K> {
     pub(super) key: Arc<str>,
-    /// What it was told last, if it was told anything that is not gone.
+    /// The object that the handler was last notified of, unless that was a deletion.
     pub(super) told: Option<Arc<K>>,
     pub(super) now: Now<K>,
     pub(super) cause: Cause,
     pub(super) is_in_initial_list: bool,
-    /// Whether it comes from a walk over the store, and not from a change.
+    /// Whether the step comes from a walk over the store rather than from a change.
     pub(super) is_walked: bool,
-    /// Since when it waits.
+    /// When the step was put into the buffer.
     pub(super) since: Instant,
 }
 
-/// How it is with a key.
+/// The current state of a key.
 pub(super) enum Now<K> {
     Stored(Arc<K>),
     Gone(DeltaObject<K>),
 }
 
 impl<K> Step<K> {
-    /// What it comes to for a handler that `cares` for some objects only: what begins to be one of
-    /// them is added, what ceases to is deleted, and of what it was not told nothing is told. An
-    /// object in the place of another uid is another object, whose predecessor's end nobody saw.
+    /// Returns the notifications for a handler whose filter is `cares`. An object that begins to
+    /// match is added, one that ceases to match is deleted, and an object that the handler does
+    /// not know is not deleted. If the uid changed, the object is a different one: the old one is
+    /// deleted with a tombstone, because its deletion was not seen.
     pub(super) fn notifications<'a>(
         self,
         uid: impl Fn(&K) -> Option<&str> + 'a,

@@ -1,4 +1,4 @@
-//! An informer of what a watcher of kube's tells.
+//! An informer that is fed by a watcher of kube.
 
 use deltafifo::{KeyFunc, Meta};
 use futures_util::stream::{BoxStream, Stream, StreamExt};
@@ -15,23 +15,23 @@ use crate::reflector::{ReflectorError, Target, WatchStatus};
 use crate::shares::Shares;
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
-    /// An informer of what a watcher of kube's tells (kube: `reflector`,
-    /// `Controller::for_stream`): for who has such a stream, with a backoff or changes of its own.
-    /// It is what kube's store is, and has what that loses:
+    /// Creates an informer that is fed by a watcher of kube (kube: `reflector`,
+    /// `Controller::for_stream`), for programs that have such a stream, with a backoff or
+    /// modifications of their own. It replaces kube's store, and provides what that does not have:
     ///
     /// | | kube's store | here |
     /// | --- | --- | --- |
-    /// | a deletion that only a list shows | is not told | [`Deleted`](super::Notification::Deleted), with a tombstone |
-    /// | a deletion | subscribers are not told | all handlers are |
+    /// | a deletion that only a list shows | no event | [`Deleted`](super::Notification::Deleted), with a tombstone |
+    /// | a deletion | not sent to subscribers | sent to all handlers |
     /// | an update | the new object | the old one, too |
-    /// | objects with some property | a look at all | an [index](SharedInformerBuilder::index) |
-    /// | who subscribes late | is told what comes from then on | first what there is |
-    /// | several who wait for the first list | the last to be polled is woken | all are |
+    /// | look up by label, owner or field | full scan | an [index](SharedInformerBuilder::index) |
+    /// | a late subscriber | sees later events only | first gets the stored objects |
+    /// | several callers wait for the first list | only the last to poll is woken | all are woken |
     ///
-    /// How events are taken is said at [`feed`](crate::runtime::reflector::feed), which feeds a
-    /// queue without an informer. When the stream ends, the informer stops, as by
-    /// [`stop`](Self::stop). What is chosen for a [reflector](SharedInformerBuilder::reflector) is
-    /// for nobody, and there are no metrics of one.
+    /// See [`feed`](crate::runtime::reflector::feed), which feeds a queue without an informer, for
+    /// the treatment of events. When the stream ends, the informer stops, as by
+    /// [`stop`](Self::stop). Settings of the [reflector](SharedInformerBuilder::reflector) are
+    /// ignored, and there are no metrics of a reflector.
     ///
     /// ```
     /// use deltafifo_informer::SharedInformer;
@@ -63,10 +63,10 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     }
 }
 
-/// A stream until it is run.
+/// A stream, until it is run.
 type Once<K> = Mutex<Option<BoxStream<'static, watcher::Result<Event<K>>>>>;
 
-/// As a builder has it.
+/// The stream of a builder.
 pub(super) struct Events<K> {
     stream: Once<K>,
     meta: Box<dyn Meta<K>>,
@@ -82,7 +82,7 @@ impl<K: Send + Sync + 'static> Events<K> {
     }
 }
 
-/// As an informer has it.
+/// The stream of an informer.
 pub(super) struct Told<K> {
     stream: Once<K>,
     feeder: WatcherEvents<K>,
@@ -92,7 +92,7 @@ impl<K: Send + Sync + 'static> Told<K> {
     pub(super) async fn run(&self) {
         let stream = self.stream.lock().take();
         if let Some(stream) = stream {
-            // Closed or at its end: the informer stops.
+            // The queue was closed or the stream has ended, so the informer stops.
             let _closed = self.feeder.feed(stream).await;
         }
     }

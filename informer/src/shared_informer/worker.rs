@@ -1,4 +1,4 @@
-//! From the queue into the store, and to the handlers: one key, or one event, after the other.
+//! Applies the items of the queue to the store, and delivers their changes to the handlers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::sync::spawn_blocking;
 use crate::metrics::Named;
 use crate::shares::Share;
 
-/// The queue of an informer's choice.
+/// The queue of an informer.
 pub(super) enum Queue<K, M> {
     Delta(Arc<DeltaFifo<K, M>>),
     InOrder(Arc<InOrderFifo<K, M>>),
@@ -41,7 +41,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Queue<K, M> {
         }
     }
 
-    /// Whether objects of equal versions need not be equal: a transform has changed a version.
+    /// Returns whether objects of equal versions may differ, because a transform changed a
+    /// version.
     fn versions_altered(&self) -> bool {
         match self {
             Self::Delta(fifo) => fifo.versions_altered(),
@@ -49,7 +50,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Queue<K, M> {
         }
     }
 
-    /// How many changes are in it.
+    /// Returns the number of changes in the queue.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Delta(fifo) => fifo.pending_deltas(),
@@ -74,7 +75,7 @@ impl<K, M> Clone for Queue<K, M> {
     }
 }
 
-/// Who applies and tells.
+/// A worker of an informer.
 pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
     pub(super) number: usize,
     pub(super) queue: Queue<K, M>,
@@ -85,19 +86,19 @@ pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
     pub(super) namespaces: Option<Namespaces>,
     pub(super) notify_unchanged: bool,
     pub(super) on_error: OnError,
-    /// Last: what it has in hand goes on when its task is aborted, and so does what it has where
-    /// it may block.
+    /// The last field: if the task is aborted, the work in progress ends first, including work on
+    /// a blocking thread.
     pub(super) _share: Share,
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
-    /// Works until the queue is closed and empty.
+    /// Runs until the queue is closed and empty.
     pub(super) fn work(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let worker = Arc::new(self);
             while worker.handle_next().await.is_ok() {
                 worker.distributor.hold_back().await;
-                // Others have a turn, too.
+                // Lets other tasks run.
                 consume_budget().await;
             }
         })
@@ -107,7 +108,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         match &self.queue {
             Queue::Delta(fifo) => {
                 let item = fifo.pop_async().await?;
-                // The drop of an object is user code, too, and may panic.
+                // An object's destructor is user code, and may panic.
                 self.on_error.caught(|| self.take_item(item));
             }
             Queue::InOrder(fifo) => {
@@ -116,8 +117,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
                     self.on_error.caught(|| self.take_turn(turn));
                     return Ok(());
                 }
-                // Everything at once: that may take long, so it goes where it may block. The event
-                // comes first again.
+                // The item is a whole list, which may take long to apply, so use a blocking
+                // thread. Dropping the turn puts the item back at the head of the queue.
                 drop(turn);
                 let (worker, fifo, span) = (self.clone(), fifo.clone(), Span::current());
                 let take_all =
@@ -126,7 +127,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
                 match all.await.map_err(JoinError::try_into_panic) {
                     Ok(()) => {}
                     Err(Ok(panic)) => self.on_error.tell_panic(panic),
-                    // The runtime shuts down, and this task with it.
+                    // The runtime is shutting down, which ends this task as well.
                     Err(Err(_)) => std::future::pending().await,
                 }
             }
@@ -142,7 +143,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         self.report(|| item.apply(|change| self.tell(&in_hand, &key, &change, initial)));
         drop(in_hand);
         self.metrics.tell(|metrics| metrics.processed(began));
-        // Last: it releases what was replaced, which may panic.
+        // Last: it drops replaced objects, whose destructors may panic.
         item.done();
     }
 
@@ -175,7 +176,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         change: &Change<'_, K>,
         is_in_initial_list: bool,
     ) {
-        // The accessor is user code: its panic must not keep the rest of a list from being told.
+        // The accessor is user code. Its panic must not prevent the delivery of the rest of a
+        // list.
         if self.notify_unchanged
             || !self.on_error.caught(|| self.is_unchanged(change)).unwrap_or(false)
         {
@@ -188,8 +190,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         }
     }
 
-    /// Whether a list has brought what was there already, by its version: that is news to nobody.
-    /// A queue by key passes over most of it, but not over what was pending when the list came.
+    /// Returns whether a list contained the version of an object that is already stored, so that
+    /// nothing changed. A delta queue skips most such objects, but not those that had pending
+    /// deltas when the list arrived.
     fn is_unchanged(&self, change: &Change<'_, K>) -> bool {
         let Change::Updated { old, new, kind: DeltaType::Replaced } = change else { return false };
         if self.queue.versions_altered() {

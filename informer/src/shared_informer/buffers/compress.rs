@@ -1,4 +1,4 @@
-//! One step a key, in the order in which keys came in.
+//! A buffer with one step per key, in the order in which the keys were pushed.
 
 use tokio::time::Instant;
 
@@ -7,10 +7,11 @@ use super::super::step::{Now, Step};
 use super::steps::Steps;
 use super::{STRIDE, Waiting};
 
+/// The buffer of `Buffer::Compress`.
 pub(in super::super) struct Compress<K> {
     steps: Steps<K>,
     initial: usize,
-    /// Steps taken out since a walk put some in.
+    /// Steps popped since a walk last pushed one.
     since_walked: usize,
 }
 
@@ -65,7 +66,8 @@ impl<K: Send + Sync> Waiting<K> for Compress<K> {
         self.steps.len()
     }
 
-    /// By turns with what waits, else who is slow would never come to the end of a walk.
+    /// Alternates with pending steps. Otherwise a slow handler would never reach the end of a
+    /// walk.
     fn takes_stride(&self) -> bool {
         self.steps.len() < STRIDE || self.since_walked >= STRIDE
     }

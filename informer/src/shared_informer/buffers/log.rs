@@ -1,4 +1,4 @@
-//! Every step, in order.
+//! A buffer with every step, in order.
 
 use tokio::time::Instant;
 
@@ -6,6 +6,7 @@ use super::super::step::Step;
 use super::Waiting;
 use super::queue::Queue;
 
+/// The buffer of the two policies that bound the number of steps.
 pub(in super::super) struct Log<K> {
     steps: Queue<Step<K>>,
     initial: usize,
@@ -41,7 +42,7 @@ impl<K: Send + Sync> Waiting<K> for Log<K> {
         self.steps.len() - self.walked
     }
 
-    /// One at a time, to be bounded.
+    /// One stride at a time, so that the buffer is bounded.
     fn takes_stride(&self) -> bool {
         self.walked == 0
     }
@@ -54,7 +55,7 @@ impl<K: Send + Sync> Waiting<K> for Log<K> {
         self.steps.iter().next().map(|step| step.since)
     }
 
-    /// It stands behind what waits.
+    /// The steps in the buffer come before a walk's, so they cover nothing.
     fn covers(&self, _key: &str) -> bool {
         false
     }

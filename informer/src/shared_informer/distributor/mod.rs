@@ -1,4 +1,4 @@
-//! From a worker to all handlers.
+//! Distributes changes from the workers to all handlers.
 
 #[cfg(test)]
 mod tests;
@@ -17,22 +17,23 @@ use super::sync::{Arc, Mutex, mutant};
 use crate::last_state::last_state;
 use crate::sleep::soundly;
 
-/// Who is told of changes.
+/// The handlers of an informer, and the workers' desks.
 pub(super) struct Distributor<K> {
     pub(super) known: Arc<dyn Known<K>>,
     pub(super) desks: Arc<Desks>,
     list: Mutex<List<K>>,
-    /// A handler came that wants resyncs.
+    /// Notified when a handler with resyncs is added.
     pub(super) came: Notify,
 }
 
+/// The list of handlers.
 struct List<K> {
-    /// Copied to be changed, so that who goes through it holds no lock.
+    /// Copied on each change, so that a worker iterates over it without holding the lock.
     feeds: Arc<Vec<Arc<Feed<K>>>>,
     has_synced: bool,
     is_closed: bool,
-    /// How it is with those who were told when it was closed, and with those who left before and
-    /// had a call running.
+    /// The states of the handlers at the time of closing, and of handlers that were removed
+    /// earlier while a call was running.
     last: Vec<watch::Receiver<State>>,
 }
 
@@ -52,7 +53,8 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         self.list.lock().feeds.clone()
     }
 
-    /// From here on it is told. `false`: nobody is any more.
+    /// Adds a handler, which receives all changes from here on. Returns false if the list is
+    /// closed.
     #[must_use]
     pub(super) fn add(&self, feed: &Arc<Feed<K>>) -> bool {
         let has_synced = {
@@ -88,16 +90,17 @@ impl<K: Send + Sync + 'static> Distributor<K> {
                 Arc::new(before.iter().filter(|one| !Arc::ptr_eq(one, feed)).cloned().collect());
             list.last.retain(|state| !state.borrow().has_ended);
             if list.feeds.len() < before.len() {
-                // Its call may run still: who stops the informer waits for that, too.
+                // Its call may still be running, and stopping the informer waits for that, too.
                 list.last.push(feed.state());
             }
             before
         };
-        // Perhaps with the last of a handler.
+        // This may drop the last reference to a handler, which is user code, so it is done
+        // unlocked.
         drop(before);
     }
 
-    /// The first list is told.
+    /// Records that the first list has been delivered.
     pub(super) fn informer_has_synced(&self) {
         let feeds = {
             let mut list = self.list.lock();
@@ -108,7 +111,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         mutant!(SyncIsNotedLate => { self.list.lock().has_synced = true });
     }
 
-    /// Nobody is told any more, and nobody comes any more. Again it does nothing.
+    /// Removes all handlers, and refuses later ones. Further calls have no effect.
     pub(super) fn close(&self) {
         let feeds = {
             let mut list = self.list.lock();
@@ -120,51 +123,51 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         feeds.iter().for_each(|feed| feed.remove());
     }
 
-    /// Waits, when it is closed, until no handler's call runs any more.
+    /// Waits until no handler's call is running. The list must be closed.
     pub(super) async fn ended(&self) {
         let last = self.list.lock().last.clone();
         for mut state in last {
-            // It fails when the feed is gone: then it had ended.
+            // It fails if the feed was dropped, which implies that it had ended.
             let _ = soundly(state.wait_for(|state| state.has_ended)).await;
         }
     }
 
-    /// Whether it is closed, and no handler's call runs any more.
+    /// Returns whether the list is closed and no handler's call is running.
     pub(super) fn has_ended(&self) -> bool {
         let list = self.list.lock();
         list.is_closed && list.last.iter().all(|state| state.borrow().has_ended)
     }
 
-    /// Worker `number` is going to apply something to `key`, or to all there are, and to tell of
-    /// it.
+    /// Records that worker `number` is about to apply and deliver a change of `key`, or of all
+    /// keys.
     pub(super) fn begin(&self, number: usize, key: Option<Arc<str>>) -> InHand<'_, K> {
         self.desks.begin(number, key.as_ref());
         mutant!(DeskIsClearedEarly => { self.desks.end(number); });
         InHand { distributor: self, number, key }
     }
 
-    /// Waits for those handlers that are to be waited for.
+    /// Waits for room in the buffers with `Buffer::HoldBack`.
     pub(super) async fn hold_back(&self) {
         for feed in self.feeds().iter() {
             feed.hold_back().await;
         }
     }
 
-    /// Has all tell how it is with them.
+    /// Records the metrics of all handlers.
     pub(super) fn sample(&self) {
         self.feeds().iter().for_each(|feed| feed.sample());
     }
 
-    /// Has those tell everything once more for whom it is time. When it is for the next.
+    /// Starts the resyncs that are due. Returns when the next one is due.
     pub(super) fn tick(&self, now: Instant) -> Option<Instant> {
         self.feeds().iter().filter_map(|feed| feed.tick(now)).min()
     }
 
-    /// The same, whenever it is time.
+    /// Starts resyncs when they are due. Never returns.
     pub(super) async fn resync(&self) {
         loop {
             let now = Instant::now();
-            // Nobody waits for as long as that.
+            // A day, if no handler has resyncs.
             let due = self.tick(now).unwrap_or(now + Duration::from_secs(86_400));
             tokio::select! {
                 () = tokio::time::sleep_until(due) => {}
@@ -174,7 +177,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     }
 }
 
-/// What a worker has in hand, and for itself. To be dropped before others may have it.
+/// The keys that a worker has in hand. It must be dropped before another worker can get them.
 pub(super) struct InHand<'d, K: Send + Sync + 'static> {
     distributor: &'d Distributor<K>,
     number: usize,
@@ -182,7 +185,7 @@ pub(super) struct InHand<'d, K: Send + Sync + 'static> {
 }
 
 impl<K: Send + Sync + 'static> InHand<'_, K> {
-    /// Tells everybody what was applied.
+    /// Offers an applied change to all handlers.
     pub(super) fn tell(
         &self,
         key: &Arc<str>,

@@ -1,5 +1,5 @@
-//! A handler's feed: its intake behind a lock, who sleeps for it, and what can be seen from
-//! outside. Every way to be told ends in [`Feed::poll`]: a thread, a task, and a stream.
+//! The feed of a handler: its intake behind a lock, its waker, and its observable state. A thread,
+//! a task and a stream all take notifications with [`Feed::poll`].
 
 mod told;
 
@@ -22,52 +22,53 @@ use crate::strangers::unharmed;
 use crate::time::period;
 pub(super) use told::Told;
 
-/// client-go's.
+/// The shortest resync period, as in client-go.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 
-/// Which objects a handler cares for.
+/// A filter: returns whether a handler is notified of an object.
 pub(super) type Matches<K> = dyn Fn(&K) -> bool + Send + Sync;
 
+/// The feed of one handler.
 pub(super) struct Feed<K> {
     known: Arc<dyn Known<K>>,
     desks: Arc<Desks>,
     matches: Option<Box<Matches<K>>>,
     resync: Option<Duration>,
-    /// Whether it is a stream, which runs no calls.
+    /// Whether the handler is a stream, which has no calls to wait for.
     is_stream: bool,
     pub(super) on_error: OnError,
     metrics: Named<HandlerMetrics>,
-    /// Around all that runs for the handler.
+    /// The span of all that runs for the handler.
     pub(super) span: Span,
     behind: Mutex<Behind<K>>,
-    /// There is room again, or the feed has ended.
+    /// Notified when there is room again, or the feed has ended.
     room: Notify,
     state: watch::Sender<State>,
 }
 
-/// What is behind the lock.
+/// The state behind the lock.
 struct Behind<K> {
     intake: Intake<K>,
-    /// The most that ever waited.
+    /// The most steps that ever waited.
     most: usize,
-    /// Who sleeps until there is something.
+    /// The waker of the thread, task or stream that waits for a step.
     sleeper: Option<Waker>,
     has_ended: bool,
     /// When the next resync is due.
     due: Option<Instant>,
 }
 
-/// How it is with a handler.
+/// The observable state of a handler.
 #[derive(Clone, Copy, Default)]
 pub(super) struct State {
     pub(super) has_synced: bool,
-    /// No call will begin any more.
+    /// Whether no call will begin any more.
     pub(super) is_removed: bool,
-    /// Nor does one run.
+    /// Whether, in addition, no call is running.
     pub(super) has_ended: bool,
 }
 
-/// What is to be done when the lock is released: all of it is, or may be, user code.
+/// The actions for after the lock is released, since all of them are or may be user code.
 struct Later<K> {
     spent: Spent<K>,
     wake: Option<Waker>,
@@ -105,12 +106,13 @@ impl<K: Send + Sync + 'static> Feed<K> {
         }
     }
 
-    /// The same, and it tells how it is.
+    /// Adds metrics and a span.
     pub(super) fn visible(self, metrics: Named<HandlerMetrics>, span: Span) -> Self {
         Self { metrics, span, ..self }
     }
 
-    /// Does something to the intake, unless the feed has ended, and afterwards what comes of it.
+    /// Changes the intake, unless the feed has ended, and then performs the resulting actions with
+    /// the lock released.
     fn with<R>(&self, change: impl FnOnce(&mut Behind<K>, &mut Spent<K>) -> R) -> Option<R> {
         let mut later = Later { spent: Spent::default(), wake: None, has_synced: false };
         let done = {
@@ -141,7 +143,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         spent.end();
     }
 
-    /// Somebody who has the key tells of it.
+    /// Offers a change. The caller has its key in hand.
     pub(super) fn offer(&self, step: Step<K>) {
         if self.with(|behind, spent| behind.intake.offer(self.known.as_ref(), step, spent))
             == Some(true)
@@ -150,17 +152,17 @@ impl<K: Send + Sync + 'static> Feed<K> {
         }
     }
 
-    /// Whoever had `key` in hand, or everything, is at the end of it.
+    /// Settles a key, or all keys, at the end of a worker's work on them.
     pub(super) fn settle(&self, key: Option<&Arc<str>>) {
         self.with(|behind, spent| behind.intake.settle(self.known.as_ref(), key, spent));
     }
 
-    /// The informer's first list is told.
+    /// Records that the informer's first list has been delivered.
     pub(super) fn informer_has_synced(&self) {
         self.with(|behind, _| behind.intake.informer_has_synced());
     }
 
-    /// Has everything told once more if that is due now. When it is due next.
+    /// Starts a resync if one is due. Returns when the next one is due.
     pub(super) fn tick(&self, now: Instant) -> Option<Instant> {
         let period = self.resync?;
         self.with(|behind, _| {
@@ -172,7 +174,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         })?
     }
 
-    /// Waits for room, if this handler is one to be waited for.
+    /// Waits for room in the buffer, if its policy is to hold back.
     pub(super) async fn hold_back(&self) {
         let is_full = || {
             let behind = self.behind.lock();
@@ -181,7 +183,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
         sleep_until_some(&self.room, || (!is_full()).then_some(())).await;
     }
 
-    /// No call begins any more, and nothing waits. Again it does nothing.
+    /// Ends the feed: no call begins any more, and the buffer is emptied. Further calls have no
+    /// effect.
     pub(super) fn remove(&self) {
         let mut spent = Spent::default();
         let sleeper = {
@@ -199,15 +202,15 @@ impl<K: Send + Sync + 'static> Feed<K> {
         self.tell_of_waiting();
     }
 
-    /// Nobody tells the handler any more.
+    /// Records that the handler's thread, task or stream has ended.
     pub(super) fn has_ended(&self) {
         self.remove();
         self.state.send_modify(|state| state.has_ended = true);
     }
 
-    /// Waits until no call runs any more, nor begins.
+    /// Waits until no call is running and none can begin.
     pub(super) async fn ended(&self) {
-        // It fails only when the sender is gone, which is here.
+        // It fails only if the sender is dropped, and `self` owns the sender.
         let _ = soundly(self.state().wait_for(|state| state.has_ended)).await;
     }
 
@@ -234,8 +237,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
 }
 
 impl<K: Send + Sync + 'static> Feed<K> {
-    /// Tells how it is. Nothing waits for a handler that has ended: that is told last, by this or
-    /// by the end.
+    /// Records the gauges. They are recorded again if the feed has ended, so that the last values
+    /// are those after its end, whether this method or the end records last.
     pub(super) fn sample(&self) {
         self.tell_of_waiting();
         if self.behind.lock().has_ended {

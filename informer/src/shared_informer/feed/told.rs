@@ -1,4 +1,4 @@
-//! From a feed to whoever tells its handler.
+//! Takes notifications from a feed.
 
 use std::task::{Context, Poll, Waker};
 
@@ -10,21 +10,21 @@ use super::super::sync::mutant;
 use super::{Feed, Later, Matches};
 use crate::strangers::unharmed;
 
-/// What a handler is told at a time, perhaps nothing, and whether it is of the initial list.
+/// One or two notifications of a handler, or none.
 pub(in super::super) struct Told<K> {
     pub(in super::super) notifications: [Option<Notification<K>>; 2],
     is_in_initial_list: bool,
-    /// When, if somebody measures.
+    /// When the notifications were taken, if there are metrics.
     at: Option<Instant>,
 }
 
 impl<K: Send + Sync + 'static> Feed<K> {
-    /// What the handler is to be told next. `None`: nothing any more. [`done`](Self::done) is to
-    /// follow.
+    /// Polls for the handler's next notifications. `None` at the end of the feed. After handling
+    /// them the caller must call [`done`](Self::done).
     pub(in super::super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Told<K>>> {
         let next = match self.next(None) {
             Poll::Pending => {
-                // Cloned with nothing locked: it is somebody else's code.
+                // Cloned with no lock held: the waker is user code.
                 let waker = context.waker().clone();
                 self.next(Some(waker))
             }
@@ -71,8 +71,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
         let step = match next {
             Next::ResyncBegins => return Told::only(Some(Notification::ResyncBegins)),
             Next::ResyncEnds => return Told::only(Some(Notification::ResyncEnds)),
-            // As if a filter kept it: whoever tells the handler goes on, after others had their
-            // turn.
+            // Same as for a step that the filter rejects: the caller continues after other tasks
+            // had a turn.
             Next::Stride => return Told::only(None),
             Next::Step(step) => step,
         };
@@ -80,8 +80,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
         if let Some(now) = at {
             self.metrics.tell(|metrics| metrics.told(now, step.since));
         }
-        // Each call for itself: a panic that took the step with it would leave the handler with a
-        // history that never was.
+        // Each user function is called with its own panic guard. If a panic discarded the whole
+        // step, the handler would see a history that never happened.
         let cares = |object: &K| {
             let matches =
                 |matches: &Matches<K>| self.on_error.caught(|| matches(object)).unwrap_or(false);
@@ -96,7 +96,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         self.on_error.caught(|| self.known.uid(object)).flatten()
     }
 
-    /// The handler was told.
+    /// Records that the notifications have been handled.
     pub(in super::super) fn done(&self, told: &Told<K>) {
         self.metrics.tell(|metrics| metrics.done(told.at));
         if told.is_in_initial_list {

@@ -1,21 +1,22 @@
-//! What each worker has in hand, for walks to see.
+//! The keys that workers have in hand, as walks see them.
 
 use super::super::sync::{Arc, Mutex};
 
-/// What a worker has in hand.
+/// The keys that a worker has in hand.
 enum InHand {
     Nothing,
     Key(Arc<str>),
     Everything,
 }
 
+/// The desk of one worker.
 struct Desk {
     in_hand: InHand,
-    /// Whether a walk came by it.
+    /// Whether a walk passed the key.
     passed: bool,
 }
 
-/// One for each worker.
+/// The desks of all workers.
 pub(in super::super) struct Desks(Box<[Mutex<Desk>]>);
 
 impl Desks {
@@ -27,19 +28,21 @@ impl Desks {
         )
     }
 
-    /// Worker `number` is going to apply something to `key`, or to all there are.
+    /// Records that worker `number` is about to apply a change of `key`, or of all keys.
     pub(in super::super) fn begin(&self, number: usize, key: Option<&Arc<str>>) {
         let in_hand = key.map_or(InHand::Everything, |key| InHand::Key(key.clone()));
         *self.0[number].lock() = Desk { in_hand, passed: false };
     }
 
-    /// It has applied it, and told of it. Whether a walk came by meanwhile.
+    /// Records that the worker has applied and offered the change. Returns whether a walk passed
+    /// the key in between.
     pub(in super::super) fn end(&self, number: usize) -> bool {
         let nothing = Desk { in_hand: InHand::Nothing, passed: false };
         std::mem::replace(&mut *self.0[number].lock(), nothing).passed
     }
 
-    /// A walk came by some keys, stored or not: which of them are on a desk. `None`: everything is.
+    /// Marks the desks whose key a walk has passed, stored or not, and returns these keys. `None`
+    /// if a worker has all keys in hand.
     pub(super) fn pass(&self, came_by: impl Fn(&str) -> bool) -> Option<Vec<Arc<str>>> {
         let mut passed = Vec::new();
         for desk in &self.0 {

@@ -1,40 +1,45 @@
-//! How changes and walks meet: what a handler that comes while objects change is told, and by whom.
+//! The protocol between changes and walks: decides whether a worker or a walk notifies a handler
+//! of an object, when the handler is added or resynced while objects change.
 //!
-//! A worker that applies a change to the store and then tells of it has something on its **desk**:
-//! from before the first to after the last, and while it has the key (or, for a list of an
-//! in-order queue, everything) for itself. A handler's **intake** is what is behind the handler's
-//! lock: what waits for it, and how far it has walked the store.
-//!
+//! Each worker has a **desk**, which names the key that the worker has in hand (or, for a list of
+//! an in-order queue, all keys): from before it applies a change to the store until after it has
+//! offered the change to all handlers. In this time no other worker has the key. Each handler has
+//! an **intake**: the state behind the handler's lock, which is its buffer and the position of its
+//! walk over the store.
 //! ```text
-//!   worker:  desk = key | apply | tell every intake | desk = nothing | settle, if a walk passed over
-//!   walk:    intake locked: read a step of the store | look at the desks | take what is on none of them
+//!   worker:  desk = key | apply | offer to every intake | desk = nothing | settle, if a walk passed the key
+//!   walk:    intake locked: read a stride of the store | check the desks | push what is on no desk
 //! ```
 //!
-//! What a walk has not come to is left to it (`offer` drops it). What it comes to is
+//! Changes of keys that the walk has not reached are left to the walk: `offer` drops them. A key
+//! that the walk reaches is
 //!
-//! * on no desk: then no change of it can have been stored and not told, or told and not stored,
-//!   so what was read is what a handler is told that heard of all changes before, and of none
-//!   after. (A worker that begins between the read and the look is seen on its desk. One that
-//!   begins after the look tells what it does when the intake is unlocked, over what was read.)
-//! * on a desk: it may have been read as it was or as it is, or be gone already, and be told still
-//!   or not. So what was read is left, the key is noted as **passed**, and the next that the
-//!   worker tells of it counts as the first; if it tells nothing more, it settles the matter at
-//!   the end, while it has the key still, by what is stored.
+//! * on no desk. Then every change of it is either stored and offered, or neither. So the object
+//!   that was read is the state after all changes that were offered before, and before all that will
+//!   be offered later. (A worker that begins between the read and the check is seen on its desk. One
+//!   that begins after the check waits for the intake's lock to offer, after what was read.)
+//! * on a desk. The read may have seen the state before or after the change, or no object, and the
+//!   change may or may not be offered yet. So what was read is discarded, and the key is noted as
+//!   **passed**. The worker's next offer of it counts as the first notification. If the worker offers
+//!   nothing more, it settles the key at the end, while it still has it: the handler is notified of
+//!   what is stored.
 //!
-//! With everything on a desk a walk waits for the end of that. So a handler's first word of a key
-//! is always the state after all that it was not told of, and the last is what is stored; what it
-//! is told of a key is in order because who tells it has the key.
+//! While a worker has all keys in hand, a walk waits for its end. So the first notification of a
+//! key is always the state after all changes that were not offered to the handler, and the last is
+//! the stored state. Notifications of a key are in order because only the worker that has the key
+//! offers them.
 //!
 //! | rule | because otherwise |
 //! | --- | --- |
-//! | a handler is on the list before it begins to walk | what is told meanwhile would reach it neither way |
-//! | a walk reads first and then looks at the desks | a worker could begin, store and end in between, and tell the change again |
-//! | a key counts as come by where it would be, stored or not | its deletion could be stored and not told, and be told to who never heard of it |
-//! | a worker clears its desk before it settles | a walk in between would note a key that nobody settles any more |
-//! | it lets the key go only after that | another's change would be told before what is settled |
+//! | a handler is on the list before its walk begins | changes offered in between would reach it neither by an offer nor by the walk |
+//! | a walk reads the store before it checks the desks | a worker could begin, store and end in between, and the handler would be notified twice |
+//! | a key counts as reached by its place in the order, stored or not | a deletion could be stored and not offered yet, and be offered to a handler that never saw the object |
+//! | a worker clears its desk before it settles | a walk in between would note a key that no worker settles any more |
+//! | a worker releases the key only after it has settled | another worker's change would be offered before the settled state |
 //!
-//! Locks: an intake's, then one desk's or one shard's of the store. No user code runs under any of
-//! them: what is of no more use comes back to whoever called, to be dropped later.
+//! Lock order: an intake's lock, then the lock of one desk or one shard of the store. No user code
+//! runs under any of them: objects that are no longer needed are returned to the caller, to be
+//! dropped after unlocking.
 
 mod desks;
 #[cfg(test)]
@@ -53,7 +58,7 @@ pub(super) use desks::Desks;
 pub(super) use walk::Known;
 use walk::{Reason, Walk};
 
-/// What is to be dropped when the intake is unlocked.
+/// Objects to drop after the intake is unlocked, because their destructors are user code.
 pub(super) struct Spent<K> {
     steps: Vec<Step<K>>,
     buffers: Vec<Box<dyn Waiting<K>>>,
@@ -67,8 +72,8 @@ impl<K> Default for Spent<K> {
 }
 
 impl<K> Spent<K> {
-    /// Drops all of it. One by one: a second object whose drop panics, beside a first, would end
-    /// the process.
+    /// Drops the objects one by one, each with its panic caught. If two destructors panicked at
+    /// once, the process would abort.
     pub(super) fn end(self) {
         let Self { steps, buffers, found } = self;
         let waiting =
@@ -83,35 +88,37 @@ impl<K> Spent<K> {
     }
 }
 
-/// What comes next for a handler.
+/// What a handler does next.
 pub(super) enum Next<K> {
     Step(Step<K>),
     ResyncBegins,
     ResyncEnds,
-    /// A stride of the walk came by nothing to tell: there may be more.
+    /// A stride of the walk found nothing to notify of; there may be more.
     Stride,
 }
 
-/// What is behind a handler's lock.
+/// The state behind a handler's lock.
 pub(super) struct Intake<K> {
     policy: Buffer,
     waiting: Box<dyn Waiting<K>>,
     walk: Option<Walk>,
-    /// What was too much: it is for who takes to drop, and not for whoever tells all handlers.
+    /// The full buffer that was replaced. The handler drops it, and not the worker that offers to
+    /// all handlers.
     dropped: Option<Box<dyn Waiting<K>>>,
-    /// Since when the oldest of that waited: who hangs is seen to hang.
+    /// When the oldest step of that buffer was offered, so that the age shows a handler that
+    /// hangs.
     dropped_since: Option<Instant>,
-    /// A resync is to be announced, and its end when so many more steps were taken.
+    /// Whether a resync must be announced, and after how many more steps its end.
     begins: bool,
     ends_in: Option<usize>,
-    /// Steps of the initial list that are with the handler.
+    /// Steps of the initial list that were taken by the handler and are not done.
     initial_in_hand: usize,
     informer_has_synced: bool,
     has_synced: bool,
 }
 
 impl<K: Send + Sync + 'static> Intake<K> {
-    /// Of a handler that knows nothing yet: it walks.
+    /// Creates the intake of a new handler, which begins with a walk.
     pub(super) fn new(policy: Buffer) -> Self {
         let waiting: Box<dyn Waiting<K>> = match policy {
             Buffer::Compress => Box::new(Compress::new()),
@@ -131,7 +138,8 @@ impl<K: Send + Sync + 'static> Intake<K> {
         }
     }
 
-    /// Somebody who has the key tells of it. Whether that was too much.
+    /// Offers a change of a key. The caller has the key in hand. Returns whether the buffer
+    /// overran.
     pub(super) fn offer(
         &mut self,
         known: &dyn Known<K>,
@@ -140,10 +148,13 @@ impl<K: Send + Sync + 'static> Intake<K> {
     ) -> bool {
         if let Some(walk) = self.walk.as_mut().filter(|walk| walk.reason != Reason::Period) {
             let is_ahead = |at| !known.has_walked(at, &step.key);
+            // The walk has yet to reach the key, and will read the state after this change.
             if mutant!(WhatIsAheadIsTold => false; walk.at.is_some_and(is_ahead)) {
                 spent.steps.push(step);
                 return false;
             }
+            // The walk passed the key and discarded what it read, so this is the first
+            // notification.
             if let Some(passed) = walk.passed.iter().position(|key| *key == step.key) {
                 walk.passed.swap_remove(passed);
                 if let Some(told) = mutant!(PassedWasTold => None; step.told.take()) {
@@ -166,7 +177,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
     fn start_anew(&mut self, since: Instant) {
         self.dropped_since = Some(self.waiting.oldest().unwrap_or(since));
         let dropped = std::mem::replace(&mut self.waiting, Box::new(Log::new()));
-        // One at a time: until it is taken everything is left to the walk.
+        // At most one is kept: until the handler takes it, all changes are left to the walk.
         self.dropped = Some(dropped);
         self.walk = Some(Walk::new(Reason::Dropped));
         (self.begins, self.ends_in) = (true, None);
@@ -176,7 +187,8 @@ impl<K: Send + Sync + 'static> Intake<K> {
         spent.steps.extend(self.waiting.push(step).into_iter().flatten());
     }
 
-    /// Whoever had `key` in hand, or everything, is at the end of it.
+    /// Called by a worker at the end of its work on `key` (or on all keys), with its desk cleared.
+    /// Notifies the handler of a key that a walk has passed and no offer has covered.
     pub(super) fn settle(
         &mut self,
         known: &dyn Known<K>,
@@ -197,7 +209,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
         self.finish_walk();
     }
 
-    /// What a walk tells of an object.
+    /// Returns the step for an object that a walk has read.
     fn first_word(&self, key: Arc<str>, now: Arc<K>) -> Step<K> {
         let (told, cause, is_in_initial_list) = match self.walk.as_ref().map(|walk| walk.reason) {
             Some(Reason::Period) => (Some(now.clone()), Cause::Resync, false),
@@ -215,7 +227,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
         }
     }
 
-    /// A stride of the walk, if there is one and little waits.
+    /// Advances the walk by one stride, if there is a walk and the buffer is nearly empty.
     fn stride(&mut self, known: &dyn Known<K>, desks: &Desks, spent: &mut Spent<K>) {
         if !self.waiting.takes_stride() {
             return;
@@ -223,7 +235,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
         let Some(walk) = self.walk.as_mut().filter(|walk| !walk.waits) else { return };
         let Some(from) = walk.at else { return };
         let WalkStep { objects, next } = known.walk(from);
-        // Only now: see above.
+        // The desks are checked after the read: see the table above.
         let is_before =
             |at: Option<WalkPosition>, key: &str| at.is_none_or(|at| known.has_walked(at, key));
         let came_by = |key: &str| {
@@ -237,7 +249,8 @@ impl<K: Send + Sync + 'static> Intake<K> {
         walk.at = next;
         let is_period = walk.reason == Reason::Period;
         for (key, object) in mutant!(LooksBeforeItReads => known.walk(from).objects; objects) {
-            // Who has it in hand, or what waits, is going to tell of it anyway.
+            // The worker that has the key in hand will offer it, or the buffer already has a step
+            // of it.
             let is_in_hand = passed.iter().any(|passed| **passed == *key);
             let is_left = mutant!(ResyncTellsWhatIsInHand => is_in_hand && !is_period; is_in_hand);
             if is_left || is_period && self.waiting.covers(&key) {
@@ -265,7 +278,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
         }
     }
 
-    /// What the handler is to be told next, after a stride at most.
+    /// Returns the handler's next step, after at most one stride of the walk.
     pub(super) fn take(
         &mut self,
         known: &dyn Known<K>,
@@ -287,28 +300,29 @@ impl<K: Send + Sync + 'static> Intake<K> {
         Some(Next::Step(step))
     }
 
-    /// Whether there may be something to take without anybody's change.
+    /// Returns whether there may be something to take without a further change.
     fn goes_on(&self) -> bool {
         let walks = self.walk.as_ref().is_some_and(|walk| walk.at.is_some() && !walk.waits);
         self.ends_in == Some(0) || walks
     }
 
-    /// The handler has been told of a step of the initial list.
+    /// Records that the handler has processed a step of the initial list.
     pub(super) fn initial_done(&mut self) {
         self.initial_in_hand -= 1;
     }
 
-    /// Everything is to be told once more, if nothing of the kind is under way.
+    /// Starts a resync, unless a walk is in progress.
     pub(super) fn resync(&mut self) {
         self.walk.get_or_insert_with(|| Walk::new(Reason::Period));
     }
 
-    /// The informer's first list is told.
+    /// Records that the informer has delivered its first list.
     pub(super) fn informer_has_synced(&mut self) {
         self.informer_has_synced = true;
     }
 
-    /// Whether the handler has been told of all that is initial, now for the first time.
+    /// Returns whether the handler has processed the initial population, the first time that this
+    /// is true.
     pub(super) fn syncs(&mut self) -> bool {
         let walks = self.walk.as_ref().is_some_and(|walk| walk.reason != Reason::Period);
         let told = !walks && !self.begins && self.waiting.initial() + self.initial_in_hand == 0;
@@ -317,7 +331,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
         syncs
     }
 
-    /// Whether the informer is to wait for this handler.
+    /// Returns whether the informer must wait for this handler.
     pub(super) fn holds_back(&self) -> bool {
         matches!(self.policy, Buffer::HoldBack(most) if self.waiting.changes() >= most.max(1))
     }
@@ -330,7 +344,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
         self.dropped_since.or_else(|| self.waiting.oldest())
     }
 
-    /// Nothing waits any more.
+    /// Empties the buffer and ends the walk.
     pub(super) fn clear(&mut self, spent: &mut Spent<K>) {
         spent.buffers.push(std::mem::replace(&mut self.waiting, Box::new(Log::new())));
         spent.buffers.extend(self.dropped.take());

@@ -4,7 +4,7 @@ use deltafifo::{IndexReader, Meta, WalkPosition, WalkStep};
 
 use super::super::sync::{Arc, STRIDE};
 
-/// What a walk reads.
+/// The store, as a walk reads it.
 pub(in super::super) trait Known<K>: Send + Sync {
     fn walk(&self, from: WalkPosition) -> WalkStep<K>;
     fn has_walked(&self, position: WalkPosition, key: &str) -> bool;
@@ -30,24 +30,26 @@ impl<K: Send + Sync, M: Meta<K>> Known<K> for IndexReader<K, M> {
     }
 }
 
-/// Why a handler walks.
+/// The reason for a walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// To be told for the first time.
+    /// The handler is new, and knows no objects.
     Late,
-    /// To be told anew, after changes were dropped.
+    /// The buffer dropped changes, so the handler is notified of all objects anew.
     Dropped,
-    /// To be told again.
+    /// A periodic resync.
     Period,
 }
 
+/// The state of a walk.
 pub(super) struct Walk {
     pub(super) reason: Reason,
-    /// `None`: it has been everywhere.
+    /// The position in the store. `None` at the end.
     pub(super) at: Option<WalkPosition>,
-    /// What it came by on a desk, and was not told since.
+    /// The keys that the walk passed while a worker had them in hand, and that have not been
+    /// offered since.
     pub(super) passed: Vec<Arc<str>>,
-    /// Whether it waits for who has everything in hand.
+    /// Whether the walk waits for a worker that has all keys in hand.
     pub(super) waits: bool,
 }
 

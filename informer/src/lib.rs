@@ -40,8 +40,8 @@ pub mod shared_informer;
 mod shares;
 mod slab;
 mod sleep;
-mod strangers;
 mod time;
+mod user_code;
 mod wire;
 pub mod workqueue;
 

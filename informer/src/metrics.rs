@@ -82,7 +82,7 @@ use metrics::{
 };
 use tokio::time::Instant;
 
-use crate::strangers::unharmed;
+use crate::user_code::ignore_panic;
 
 /// The period in which gauges are set, as in client-go's work queue.
 pub(crate) const SAMPLE: Duration = Duration::from_millis(500);
@@ -295,7 +295,7 @@ impl<M> Named<M> {
     /// Records metrics. The recorder is user code.
     pub(crate) fn tell(&self, of: impl FnOnce(&M)) {
         if let Some(metrics) = &self.0 {
-            unharmed(|| of(metrics));
+            ignore_panic(|| of(metrics));
         }
     }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Wake, Waker};
 
 use tokio::sync::Notify;
 
-use crate::strangers::unharmed;
+use crate::user_code::ignore_panic;
 
 /// Checks a condition, and waits on `place` between checks, until `look` returns a value. Dropping
 /// the future loses no wake-up: `Notify` passes an unused one on to another waiter.
@@ -45,6 +45,6 @@ struct Sleeper(Waker);
 impl Wake for Sleeper {
     fn wake(self: Arc<Self>) {
         // The drop is included: it may drop the last clone of the user's waker.
-        unharmed(move || self.0.wake_by_ref());
+        ignore_panic(move || self.0.wake_by_ref());
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use crate::Reflector;
 use crate::reflector::RunError;
-use crate::strangers::{caught, said};
+use crate::user_code::{caught, said};
 pub use event::{ControllerError, ObjectEvent};
 
 type OnError = dyn Fn(&ControllerError) + Send + Sync;

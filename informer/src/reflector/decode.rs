@@ -8,7 +8,7 @@ use deltafifo::BoxError;
 use parking_lot::{Condvar, Mutex};
 use serde::de::DeserializeOwned;
 
-use crate::strangers::caught;
+use crate::user_code::caught;
 use crate::wire::{Prune, Types};
 
 /// The least number of bytes for each thread. A batch of 2 MiB gets eight threads, more than a

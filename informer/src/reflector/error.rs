@@ -7,7 +7,7 @@ use kube::runtime::watcher;
 #[cfg(feature = "runtime")]
 use crate::lister_watcher::says_unavailable;
 use crate::lister_watcher::{RequestError, TooLarge};
-use crate::strangers;
+use crate::user_code;
 use crate::wire::Head;
 
 /// An error that a reflector reports. The reflector goes on by itself after each of them.
@@ -182,5 +182,5 @@ impl ReflectorError {
 
 /// Calls a function that may run user code, and catches its panic.
 pub(super) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, ReflectorError> {
-    strangers::caught(work).map_err(|message| ReflectorError::Panicked { message })
+    user_code::caught(work).map_err(|message| ReflectorError::Panicked { message })
 }

@@ -8,7 +8,7 @@ use deltafifo::{IndexError, StoreError};
 
 use crate::ReflectorError;
 use crate::lister_watcher::QueryError;
-use crate::strangers::{caught, said};
+use crate::user_code::{caught, said};
 
 /// An error of an informer, which goes on after it.
 #[derive(Debug, thiserror::Error)]

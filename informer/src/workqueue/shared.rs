@@ -18,8 +18,8 @@ use super::metrics::Metrics;
 use super::options::AddOptions;
 use super::shard::{Place, Shard};
 use super::sharded::Sharded;
-use crate::strangers::unharmed;
 use crate::time::FAR;
+use crate::user_code::ignore_panic;
 
 /// How many due keys are queued before other tasks get a turn.
 const PIECE: usize = 256;
@@ -151,7 +151,7 @@ impl<K: Key> Shared<K> {
         }
         // Last, because user code may take long. Its panic is ignored because this may run in a
         // drop during unwinding.
-        unharmed(|| drop(key));
+        ignore_panic(|| drop(key));
     }
 
     /// Queues keys whose time has come. Returns whether there may be more of them.
@@ -218,7 +218,7 @@ impl<K: Key> Shared<K> {
 
     fn tell(&self, of: impl FnOnce(&Metrics)) {
         if let Some(metrics) = &self.metrics {
-            unharmed(|| of(metrics));
+            ignore_panic(|| of(metrics));
         }
     }
 

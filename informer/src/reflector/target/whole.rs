@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 
 use super::scope::{self, check_namespace};
 use super::{Pieces, Scoped, Target, keys_of_named, tombstone};
-use crate::strangers::unharmed;
+use crate::user_code::ignore_panic;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
@@ -265,7 +265,7 @@ impl<K, S: ?Sized> Drop for Whole<K, S> {
     fn drop(&mut self) {
         // One by one, because a second panic during the first would abort the process.
         for (_, object) in self.list.drain(..) {
-            unharmed(|| drop(object));
+            ignore_panic(|| drop(object));
         }
     }
 }

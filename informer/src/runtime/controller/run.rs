@@ -25,7 +25,7 @@ use crate::metrics::Named;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::{Cause, Notification};
-use crate::strangers::said;
+use crate::user_code::said;
 use crate::workqueue::{AddOptions, Item};
 
 /// The next step of a controller's stream.

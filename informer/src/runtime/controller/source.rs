@@ -26,7 +26,7 @@ use crate::shared_informer::{
     Availability, Buffer, Cause, HandlerOptions, Notification, Registration, SharedInformer,
     SharedInformerBuilder,
 };
-use crate::strangers::said;
+use crate::user_code::said;
 
 /// The number of notifications that a controller's handler buffers. If the buffer is full, the
 /// watch waits: merging notifications would lose intermediate states, and one of these may be the

@@ -18,8 +18,8 @@ use super::step::Step;
 use super::sync::{Arc, Mutex, mutant};
 use crate::metrics::Named;
 use crate::sleep::{sleep_until_some, soundly};
-use crate::strangers::unharmed;
 use crate::time::period;
+use crate::user_code::ignore_panic;
 pub(super) use told::Told;
 
 /// The shortest resync period, as in client-go.
@@ -139,7 +139,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         if has_synced {
             self.state.send_modify(|state| state.has_synced = true);
         }
-        unharmed(|| wake.into_iter().for_each(Waker::wake));
+        ignore_panic(|| wake.into_iter().for_each(Waker::wake));
         spent.end();
     }
 

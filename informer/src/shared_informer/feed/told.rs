@@ -8,7 +8,7 @@ use super::super::notification::Notification;
 use super::super::protocol::{Next, Spent};
 use super::super::sync::mutant;
 use super::{Feed, Later, Matches};
-use crate::strangers::unharmed;
+use crate::user_code::ignore_panic;
 
 /// One or two notifications of a handler, or none.
 pub(in super::super) struct Told<K> {
@@ -58,7 +58,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 }
             }
         };
-        unharmed(|| drop(before));
+        ignore_panic(|| drop(before));
         if mutant!(RoomIsNotTold => false; has_room) {
             self.room.notify_waiters();
         }

@@ -24,6 +24,7 @@ use crate::reflector::{
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
 use crate::sleep::soundly;
+use crate::user_code::said;
 
 type MakeSource = Box<dyn Fn(&str) -> Box<dyn ListerWatcher> + Send + Sync>;
 
@@ -205,7 +206,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 Ok(_closed) => return std::future::pending().await,
                 Err(panic) => {
                     self.give_up_waiting(&part.scope);
-                    let error = ReflectorError::Panicked { message: crate::strangers::said(panic) };
+                    let error = ReflectorError::Panicked { message: said(panic) };
                     self.on_error
                         .tell(&InformerError::Namespace { namespace: name, error: &error });
                     sleep(backoff.next(None)).await;

@@ -6,6 +6,7 @@
 //! offered the change to all handlers. In this time no other worker has the key. Each handler has
 //! an **intake**: the state behind the handler's lock, which is its buffer and the position of its
 //! walk over the store.
+//!
 //! ```text
 //!   worker:  desk = key | apply | offer to every intake | desk = nothing | settle, if a walk passed the key
 //!   walk:    intake locked: read a stride of the store | check the desks | push what is on no desk
@@ -53,7 +54,7 @@ use super::buffers::{Buffer, Compress, Log, Waiting};
 use super::notification::Cause;
 use super::step::{Now, Step};
 use super::sync::{Arc, mutant};
-use crate::strangers::unharmed;
+use crate::user_code::ignore_panic;
 pub(super) use desks::Desks;
 pub(super) use walk::Known;
 use walk::{Reason, Walk};
@@ -79,11 +80,11 @@ impl<K> Spent<K> {
         let waiting =
             buffers.into_iter().flat_map(|mut buffer| std::iter::from_fn(move || buffer.pop()));
         for Step { told, now, .. } in steps.into_iter().chain(waiting) {
-            unharmed(|| drop(told));
-            unharmed(|| drop(now));
+            ignore_panic(|| drop(told));
+            ignore_panic(|| drop(now));
         }
         for (_, object) in found {
-            unharmed(|| drop(object));
+            ignore_panic(|| drop(object));
         }
     }
 }

@@ -15,9 +15,9 @@ pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
 }
 
 /// Calls user code and ignores its panic. For calls whose failure has no effect on the caller.
-pub(crate) fn unharmed(told: impl FnOnce()) {
+pub(crate) fn ignore_panic(call: impl FnOnce()) {
     // There is nobody to report the panic to.
-    drop(caught(told));
+    drop(caught(call));
 }
 
 /// Returns the message of a panic.

@@ -29,6 +29,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod controller;
+mod in_flight;
 mod last_state;
 pub mod lister_watcher;
 mod meta;
@@ -37,7 +38,6 @@ pub mod reflector;
 #[cfg(feature = "runtime")]
 pub mod runtime;
 pub mod shared_informer;
-mod shares;
 mod slab;
 mod sleep;
 mod time;

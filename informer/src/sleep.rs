@@ -11,7 +11,7 @@ use crate::user_code::ignore_panic;
 
 /// Checks a condition, and waits on `place` between checks, until `look` returns a value. Dropping
 /// the future loses no wake-up: `Notify` passes an unused one on to another waiter.
-pub(crate) async fn sleep_until_some<T>(place: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn wait_until_some<T>(place: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
     loop {
         if let Some(seen) = look() {
             return seen;
@@ -23,15 +23,15 @@ pub(crate) async fn sleep_until_some<T>(place: &Notify, mut look: impl FnMut() -
         if let Some(seen) = look() {
             return seen;
         }
-        soundly(woken.as_mut()).await;
+        with_catching_waker(woken.as_mut()).await;
     }
 }
 
 /// Polls `sleep` with a waker that does not panic.
-pub(crate) async fn soundly<S: Future>(sleep: S) -> S::Output {
+pub(crate) async fn with_catching_waker<S: Future>(sleep: S) -> S::Output {
     let mut sleep = pin!(sleep);
     poll_fn(|context| {
-        let waker = Waker::from(Arc::new(Sleeper(context.waker().clone())));
+        let waker = Waker::from(Arc::new(CatchingWaker(context.waker().clone())));
         sleep.as_mut().poll(&mut Context::from_waker(&waker))
     })
     .await
@@ -40,9 +40,9 @@ pub(crate) async fn soundly<S: Future>(sleep: S) -> S::Output {
 /// A waiter's own waker, whose panics are caught. The waker is user code. If it panicked,
 /// `notify_waiters` would skip the waiters after it, and a dropped waiter that passes its wake-up
 /// on would panic for a reason that is not its own.
-struct Sleeper(Waker);
+struct CatchingWaker(Waker);
 
-impl Wake for Sleeper {
+impl Wake for CatchingWaker {
     fn wake(self: Arc<Self>) {
         // The drop is included: it may drop the last clone of the user's waker.
         ignore_panic(move || self.0.wake_by_ref());

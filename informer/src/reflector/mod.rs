@@ -44,9 +44,9 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
+use crate::in_flight::InFlight;
 use crate::lister_watcher::{ListerWatcher, ObjectLimit, RequestError, WatchStream};
 use crate::metrics::Named;
-use crate::shares::Shares;
 pub use crate::wire::set_large_object_budget;
 pub use backoff::Backoff;
 pub(crate) use builder::Options;
@@ -145,7 +145,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             tokio::select! {
                 closed = self.target.closed() => closed.into(),
                 closed = async {
-                    self.threads.shares.back().await;
+                    self.threads.work.wait_idle().await;
                     self.list_and_watch_on().await
                 } => closed.into(),
                 never = self.sample() => match never {},
@@ -237,8 +237,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 
 impl<K> Reflector<K> {
     /// Held by work that goes on when its run is dropped.
-    pub(crate) fn shares(&self) -> &Shares {
-        &self.threads.shares
+    pub(crate) fn work(&self) -> &InFlight {
+        &self.threads.work
     }
 }
 

@@ -6,13 +6,13 @@ use tokio::task::spawn_blocking;
 use tracing::Span;
 
 use super::error::{ReflectorError, caught};
-use crate::shares::Shares;
+use crate::in_flight::InFlight;
 
 /// A handle of the blocking threads. Each piece of work holds a guard until its end, and keeps
 /// running if the run that waits for it is dropped or not polled.
 #[derive(Clone, Default)]
 pub(crate) struct Threads {
-    pub(crate) shares: Shares,
+    pub(crate) work: InFlight,
 }
 
 impl Threads {
@@ -21,14 +21,14 @@ impl Threads {
         &self,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, ReflectorError> {
-        let share = self.shares.take();
+        let guard = self.work.begin();
         let span = Span::current();
         let (tell, told) = oneshot::channel();
         spawn_blocking(move || {
             let done = caught(|| span.in_scope(work));
             // If the receiver is gone, the result is dropped here, as a part of the work.
             drop(tell.send(done));
-            drop(share);
+            drop(guard);
         });
         match told.await {
             Ok(done) => done,

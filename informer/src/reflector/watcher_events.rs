@@ -26,7 +26,7 @@ use super::threads::Threads;
 use super::versions::Versions;
 use super::watch::delete_refused;
 use crate::KubeMeta;
-use crate::shares::Shares;
+use crate::in_flight::InFlight;
 
 /// Objects per page, the default of kube's watcher.
 const PAGE: usize = 500;
@@ -141,8 +141,8 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     }
 
     /// Returns the count of work that continues if the feed is dropped.
-    pub(crate) fn shares(&self) -> &Shares {
-        &self.threads.shares
+    pub(crate) fn work(&self) -> &InFlight {
+        &self.threads.work
     }
 
     /// Feeds the target until the stream ends.

@@ -14,8 +14,8 @@ use super::metrics::Identity;
 use super::source::{Availability, Source};
 use super::worker::Queue;
 use super::{Inner, SharedInformer};
+use crate::in_flight::InFlight;
 use crate::reflector::{ReflectorBuilder, Scoped};
-use crate::shares::Shares;
 
 /// The number of pending deltas at which the reflector waits.
 const MOST_PENDING: usize = 100_000;
@@ -175,7 +175,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
             on_error: self.on_error,
             phase: watch::Sender::new(Phase::New),
             working: Mutex::default(),
-            shares: Shares::default(),
+            work: InFlight::default(),
             #[cfg(feature = "runtime")]
             availability,
         };

@@ -13,7 +13,7 @@ use super::metrics::Metrics;
 use super::source::Availability;
 use super::worker::Worker;
 use super::{Inner, SharedInformer};
-use crate::sleep::soundly;
+use crate::sleep::with_catching_waker;
 
 /// The phase of an informer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         let inner = &self.inner;
         // A guard is only taken while another exists or the informer runs, so once the count has
         // dropped to zero it stays there.
-        let share = (*inner.phase.borrow() == Phase::New).then(|| inner.shares.take());
+        let guard = (*inner.phase.borrow() == Phase::New).then(|| inner.work.begin());
         match inner.phase.send_if_modified(Phase::begins) {
             true => {}
             false if *inner.phase.borrow() == Phase::Running => return Err(RunError::Running),
@@ -48,7 +48,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
                 tokio::spawn(inner.worker(number).work().instrument(inner.identity.worker_span()));
             inner.working.lock().push(worker.abort_handle());
         }
-        drop(share);
+        drop(guard);
         let mut phase = inner.phase.subscribe();
         // Boxed because the future is large.
         let run = Box::pin(async {
@@ -57,7 +57,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
                 () = async { inner.tell_of_sync().await; pending().await } => {}
                 () = inner.distributor.resync() => {}
                 never = inner.sample() => match never {},
-                _over = soundly(phase.wait_for(|phase| *phase != Phase::Running)) => {}
+                _over = with_catching_waker(phase.wait_for(|phase| *phase != Phase::Running)) => {}
             }
         });
         inner.while_running(run).await;
@@ -99,10 +99,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// [`run`](Self::run) panicked, or was dropped with its runtime, is stopped, too.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        let Inner { phase, shares, feeder, distributor, .. } = &*self.inner;
+        let Inner { phase, work, feeder, distributor, .. } = &*self.inner;
         *phase.borrow() == Phase::Over
-            && shares.are_back()
-            && feeder.are_back()
+            && work.is_idle()
+            && feeder.is_idle()
             && distributor.has_ended()
     }
 
@@ -134,7 +134,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
             namespaces: self.namespaces.clone(),
             notify_unchanged: self.notify_unchanged,
             on_error: self.on_error.clone(),
-            _share: self.shares.take(),
+            _guard: self.work.begin(),
         }
     }
 
@@ -144,7 +144,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         let is_running = || *self.phase.borrow() == Phase::Running;
         let mut run = Some(run);
         poll_fn(|context| {
-            let share = is_running().then(|| self.shares.take());
+            let guard = is_running().then(|| self.work.begin());
             // Checked again, because a call that stops the informer sees the guard only from here
             // on.
             if is_running() && run.as_mut().is_some_and(|run| run.poll_unpin(context).is_pending())
@@ -152,7 +152,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
                 return Poll::Pending;
             }
             run = None;
-            drop(share);
+            drop(guard);
             Poll::Ready(())
         })
         .await;
@@ -176,8 +176,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
     /// Ends the informer, and waits until no work is in flight.
     async fn end(&self) {
         let closes = self.close();
-        self.shares.back().await;
-        self.feeder.back().await;
+        self.work.wait_idle().await;
+        self.feeder.wait_idle().await;
         self.distributor.ended().await;
         // Again, because a poll of the run may have recorded gauges in between.
         if closes {

@@ -80,10 +80,10 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::KubeMeta;
+use crate::in_flight::InFlight;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Named;
 use crate::reflector::{Typed, WatchStatus};
-use crate::shares::Shares;
 pub use buffers::Buffer;
 pub use builder::SharedInformerBuilder;
 use distributor::Distributor;
@@ -162,7 +162,7 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     /// The workers of a run.
     working: Mutex<Vec<AbortHandle>>,
     /// Held by the task that polls a run, and by its workers; the feeder has its own.
-    shares: Shares,
+    work: InFlight,
     #[cfg(feature = "runtime")]
     availability: watch::Sender<Availability>,
 }

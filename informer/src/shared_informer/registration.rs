@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::distributor::Distributor;
 use super::error::Removed;
 use super::feed::Feed;
-use crate::sleep::soundly;
+use crate::sleep::with_catching_waker;
 
 /// The handle of a handler (client-go `ResourceEventHandlerRegistration`). Cheap to clone.
 /// Dropping it does not remove the handler. It keeps the informer's store alive.
@@ -40,7 +40,9 @@ impl<K: Send + Sync + 'static> Registration<K> {
     /// [`Removed`]: the handler was removed, or the informer stopped, before that.
     pub async fn wait_for_sync(&self) -> Result<(), Removed> {
         let mut state = self.feed.state();
-        match soundly(state.wait_for(|state| state.has_synced || state.is_removed)).await {
+        match with_catching_waker(state.wait_for(|state| state.has_synced || state.is_removed))
+            .await
+        {
             Ok(state) if state.has_synced => Ok(()),
             _ => Err(Removed),
         }

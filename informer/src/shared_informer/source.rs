@@ -177,22 +177,22 @@ impl<K: Send + Sync + 'static> Feeder<K> {
     }
 
     /// Returns whether nothing goes on any more that outlives a dropped run.
-    pub(super) fn are_back(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         match self {
-            Self::Reflector(reflector) => reflector.shares().are_back(),
-            Self::Parts(parts) => parts.are_back(),
+            Self::Reflector(reflector) => reflector.work().is_idle(),
+            Self::Parts(parts) => parts.is_idle(),
             #[cfg(feature = "runtime")]
-            Self::Stream(told) => told.shares().are_back(),
+            Self::Stream(told) => told.work().is_idle(),
         }
     }
 
     /// Waits until nothing goes on any more that outlives a dropped run.
-    pub(super) async fn back(&self) {
+    pub(super) async fn wait_idle(&self) {
         match self {
-            Self::Reflector(reflector) => reflector.shares().back().await,
-            Self::Parts(parts) => parts.back().await,
+            Self::Reflector(reflector) => reflector.work().wait_idle().await,
+            Self::Parts(parts) => parts.wait_idle().await,
             #[cfg(feature = "runtime")]
-            Self::Stream(told) => told.shares().back().await,
+            Self::Stream(told) => told.work().wait_idle().await,
         }
     }
 }

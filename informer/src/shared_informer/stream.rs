@@ -10,9 +10,9 @@ use super::source::Source;
 use super::sync::{Arc, Mutex};
 use super::{SharedInformer, SharedInformerBuilder};
 use crate::KubeMeta;
+use crate::in_flight::InFlight;
 use crate::reflector::watcher_events::WatcherEvents;
 use crate::reflector::{ReflectorError, Target, WatchStatus};
-use crate::shares::Shares;
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     /// Creates an informer that is fed by a watcher of kube (kube: `reflector`,
@@ -105,7 +105,7 @@ impl<K: Send + Sync + 'static> Told<K> {
         self.feeder.watch_status()
     }
 
-    pub(super) fn shares(&self) -> &Shares {
-        self.feeder.shares()
+    pub(super) fn work(&self) -> &InFlight {
+        self.feeder.work()
     }
 }

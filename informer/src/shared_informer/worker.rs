@@ -17,8 +17,8 @@ use super::metrics::Metrics;
 use super::namespaces::Namespaces;
 use super::notification::Cause;
 use super::sync::spawn_blocking;
+use crate::in_flight::WorkGuard;
 use crate::metrics::Named;
-use crate::shares::Share;
 
 /// The queue of an informer.
 pub(super) enum Queue<K, M> {
@@ -88,7 +88,7 @@ pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
     pub(super) on_error: OnError,
     /// The last field: if the task is aborted, the work in progress ends first, including work on
     /// a blocking thread.
-    pub(super) _share: Share,
+    pub(super) _guard: WorkGuard,
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {

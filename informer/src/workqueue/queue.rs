@@ -14,7 +14,7 @@ use super::keeper::Keeper;
 use super::line::Phase;
 use super::options::AddOptions;
 use super::shared::{Shared, Taken};
-use crate::sleep::sleep_until_some;
+use crate::sleep::wait_until_some;
 
 /// A queue of keys, each processed by one reconciler at a time (client-go
 /// `TypedRateLimitingInterface`, controller-runtime `PriorityQueue`). The docs of the
@@ -99,7 +99,7 @@ impl<K: Key> WorkQueue<K> {
     pub async fn get(&self) -> Option<Item<K>> {
         // A caller that always finds a key never waits, and would starve other tasks.
         consume_budget().await;
-        sleep_until_some(&self.shared.ready, || self.look()).await
+        wait_until_some(&self.shared.ready, || self.look()).await
     }
 
     /// Returns the result of `get`, or `None` if it must wait.
@@ -182,7 +182,7 @@ impl<K: Key> WorkQueue<K> {
     #[must_use = "the queue is shut down; the future waits for what is being processed"]
     pub fn shut_down_with_drain(&self) -> impl Future<Output = ()> + Send {
         self.shared.end_with(Phase::Draining);
-        sleep_until_some(&self.shared.drained, || (!self.shared.is_draining()).then_some(()))
+        wait_until_some(&self.shared.drained, || (!self.shared.is_draining()).then_some(()))
     }
 
     /// Returns whether the queue was shut down, with or without a drain (client-go

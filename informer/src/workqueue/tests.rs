@@ -17,7 +17,7 @@ use super::line::{Line, Next, Phase};
 use super::options::AddOptions;
 use super::shard::{Place, Shard};
 use super::shared::Shared;
-use crate::sleep::sleep_until_some;
+use crate::sleep::wait_until_some;
 
 const PLACE: Place = Place { shard: 0, slot: 0 };
 
@@ -105,7 +105,7 @@ fn late_timer_task_ends_no_other_delay() {
 #[test]
 fn event_before_the_sleep_is_noticed() {
     let (place, mut looks) = (Notify::new(), 0);
-    let sleep = sleep_until_some(&place, || {
+    let sleep = wait_until_some(&place, || {
         looks += 1;
         let seen = (looks > 1).then_some(looks);
         place.notify_waiters();
@@ -121,7 +121,7 @@ fn getter_about_to_sleep_counts_as_sleeping() {
     let place = Notify::new();
     let sleeps = |keys: usize| {
         let mut looks = 0;
-        let sleep = sleep_until_some(&place, || {
+        let sleep = wait_until_some(&place, || {
             looks += 1;
             if looks == 2 {
                 (0..keys).for_each(|_| place.notify_one());

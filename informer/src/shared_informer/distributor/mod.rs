@@ -15,7 +15,7 @@ use super::protocol::{Desks, Known};
 use super::step::{Now, Step};
 use super::sync::{Arc, Mutex, mutant};
 use crate::last_state::last_state;
-use crate::sleep::soundly;
+use crate::sleep::with_catching_waker;
 
 /// The handlers of an informer, and the workers' desks.
 pub(super) struct Distributor<K> {
@@ -128,7 +128,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         let last = self.list.lock().last.clone();
         for mut state in last {
             // It fails if the feed was dropped, which implies that it had ended.
-            let _ = soundly(state.wait_for(|state| state.has_ended)).await;
+            let _ = with_catching_waker(state.wait_for(|state| state.has_ended)).await;
         }
     }
 
@@ -171,7 +171,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
             let due = self.tick(now).unwrap_or(now + Duration::from_secs(86_400));
             tokio::select! {
                 () = tokio::time::sleep_until(due) => {}
-                () = soundly(self.came.notified()) => {}
+                () = with_catching_waker(self.came.notified()) => {}
             }
         }
     }

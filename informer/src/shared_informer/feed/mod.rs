@@ -17,7 +17,7 @@ use super::protocol::{Desks, Intake, Known, Spent};
 use super::step::Step;
 use super::sync::{Arc, Mutex, mutant};
 use crate::metrics::Named;
-use crate::sleep::{sleep_until_some, soundly};
+use crate::sleep::{wait_until_some, with_catching_waker};
 use crate::time::period;
 use crate::user_code::ignore_panic;
 pub(super) use told::Told;
@@ -180,7 +180,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             let behind = self.behind.lock();
             !behind.has_ended && behind.intake.holds_back()
         };
-        sleep_until_some(&self.room, || (!is_full()).then_some(())).await;
+        wait_until_some(&self.room, || (!is_full()).then_some(())).await;
     }
 
     /// Ends the feed: no call begins any more, and the buffer is emptied. Further calls have no
@@ -211,7 +211,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
     /// Waits until no call is running and none can begin.
     pub(super) async fn ended(&self) {
         // It fails only if the sender is dropped, and `self` owns the sender.
-        let _ = soundly(self.state().wait_for(|state| state.has_ended)).await;
+        let _ = with_catching_waker(self.state().wait_for(|state| state.has_ended)).await;
     }
 
     pub(super) fn state(&self) -> watch::Receiver<State> {

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use super::error::{AddHandlerError, InvalidNamespace};
 use super::{HandlerOptions, SharedInformer};
-use crate::sleep::soundly;
+use crate::sleep::with_catching_waker;
 pub use parts::NamespaceStatus;
 pub(super) use parts::{Parts, Plan};
 
@@ -111,7 +111,7 @@ impl Namespaces {
         let set = namespaces.clone();
         let following = async move {
             pin_mut!(names);
-            while let Some(names) = soundly(names.next()).await {
+            while let Some(names) = with_catching_waker(names.next()).await {
                 set.set(&names);
             }
         };

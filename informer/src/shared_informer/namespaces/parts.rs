@@ -23,7 +23,7 @@ use crate::reflector::{
 };
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
-use crate::sleep::soundly;
+use crate::sleep::with_catching_waker;
 use crate::user_code::said;
 
 type MakeSource = Box<dyn Fn(&str) -> Box<dyn ListerWatcher> + Send + Sync>;
@@ -142,7 +142,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
             }
             tokio::select! {
                 // The sender is not dropped: it is a part of the set.
-                _changed = soundly(changes.changed()) => {}
+                _changed = with_catching_waker(changes.changed()) => {}
                 // Perhaps it was added again in the meantime.
                 Some(()) = running.next() => {}
             }
@@ -182,11 +182,11 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let mut set = self.namespaces.set.subscribe();
         tokio::select! {
             () = self.reflect(&name, &part) => {}
-            _removed = soundly(set.wait_for(|set| !set.contains(&name))) => {}
+            _removed = with_catching_waker(set.wait_for(|set| !set.contains(&name))) => {}
         }
         // A batch that a thread is still taking in would bring objects back.
         if let Some(reflector) = part.reflector.get() {
-            reflector.shares().back().await;
+            reflector.work().wait_idle().await;
         }
         self.remove_scope(part.scope.clone()).await;
         self.by_name.lock().remove(&name);
@@ -292,18 +292,18 @@ impl<K> Parts<K> {
     }
 
     /// Returns whether no thread works for a namespace any more.
-    pub(in crate::shared_informer) fn are_back(&self) -> bool {
-        self.threads.shares.are_back() && self.running().iter().all(|part| part.is_back())
+    pub(in crate::shared_informer) fn is_idle(&self) -> bool {
+        self.threads.work.is_idle() && self.running().iter().all(|part| part.is_idle())
     }
 
     /// Waits until no thread works for a namespace any more.
-    pub(in crate::shared_informer) async fn back(&self) {
+    pub(in crate::shared_informer) async fn wait_idle(&self) {
         for part in self.running() {
             if let Some(reflector) = part.reflector.get() {
-                reflector.shares().back().await;
+                reflector.work().wait_idle().await;
             }
         }
-        self.threads.shares.back().await;
+        self.threads.work.wait_idle().await;
     }
 
     fn running(&self) -> Vec<Arc<Part<K>>> {
@@ -312,8 +312,8 @@ impl<K> Parts<K> {
 }
 
 impl<K> Part<K> {
-    fn is_back(&self) -> bool {
-        self.reflector.get().is_none_or(|reflector| reflector.shares().are_back())
+    fn is_idle(&self) -> bool {
+        self.reflector.get().is_none_or(|reflector| reflector.work().is_idle())
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Each turn is a process of its own, with the test kit's API server in it. Memory and CPU time are
 //! those of the whole process over what it had before the informers, so the work of the server is
-//! in both: it is the same for both.
+//! in both.
 
 use std::env;
 use std::error::Error;

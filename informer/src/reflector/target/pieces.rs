@@ -154,8 +154,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
     }
 
     fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError> {
-        if let Some(scope) = self.scope.as_ref().filter(|scope| !scope::contains(scope, name)) {
-            return Err(scope::outside(name.to_owned(), scope));
+        if let Some(scope) = &self.scope {
+            scope::check_name(name, scope)?;
         }
         self.kept.remove(name);
         match object {

@@ -53,13 +53,18 @@ pub(super) fn check_namespace<K, M: Meta<K>>(
     }
 }
 
+/// Fails if the object named `namespace/name` lies in another namespace than that of `scope`.
+pub(super) fn check_name(name: &str, scope: &ScopeId) -> Result<(), StoreError> {
+    if contains(scope, name) { Ok(()) } else { Err(outside(name.to_owned(), scope)) }
+}
+
 /// Returns whether the object named `namespace/name` lies in the namespace of `scope`.
 pub(super) fn contains(scope: &ScopeId, name: &str) -> bool {
     name.split_once('/').is_some_and(|(namespace, _)| namespace == scope.name())
 }
 
 /// Creates the error of an object that lies in another namespace.
-pub(super) fn outside(key: String, scope: &ScopeId) -> StoreError {
+fn outside(key: String, scope: &ScopeId) -> StoreError {
     OfferError::OutOfScope { key, scope: scope.name().to_owned() }.into()
 }
 
@@ -81,11 +86,7 @@ impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
     fn delete(&self, object: DeltaObject<K>) -> Result<(), StoreError> {
         match &object {
             DeltaObject::Object(object) => self.queue.check(object, &self.scope)?,
-            DeltaObject::Tombstone(tombstone) => {
-                if !contains(&self.scope, &tombstone.key) {
-                    return Err(outside(tombstone.key.to_string(), &self.scope));
-                }
-            }
+            DeltaObject::Tombstone(tombstone) => check_name(&tombstone.key, &self.scope)?,
         }
         self.queue.delete(object)
     }

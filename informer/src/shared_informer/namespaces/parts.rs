@@ -185,9 +185,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
             _removed = with_catching_waker(set.wait_for(|set| !set.contains(&name))) => {}
         }
         // A batch that a thread is still taking in would bring objects back.
-        if let Some(reflector) = part.reflector.get() {
-            reflector.work().wait_idle().await;
-        }
+        part.wait_idle().await;
         self.remove_scope(part.scope.clone()).await;
         self.by_name.lock().remove(&name);
     }
@@ -205,48 +203,44 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 // Closed: the informer ends, too.
                 Ok(_closed) => return std::future::pending().await,
                 Err(panic) => {
-                    self.give_up_waiting(&part.scope);
                     let error = ReflectorError::Panicked { message: said(panic) };
-                    self.on_error
-                        .tell(&InformerError::Namespace { namespace: name, error: &error });
+                    self.reporter(name, &part.scope)(&error);
                     sleep(backoff.next(None)).await;
                 }
             }
         }
     }
 
-    /// Ends the wait of an optional set for a namespace whose first attempt has failed.
-    fn give_up_waiting(&self, scope: &ScopeId) {
-        if self.namespaces.set.borrow().is_optional {
-            self.queue.waive_initial(scope);
-        }
-    }
-
     fn reflector(&self, name: &Arc<str>, scope: &ScopeId) -> Reflector<K> {
         let target = Arc::new(InScope { queue: self.queue.clone(), scope: scope.clone() });
         let source = (self.source)(name);
-        let on_error = {
-            let (name, scope, queue) = (name.clone(), scope.clone(), self.queue.clone());
-            let (namespaces, availability) = (self.namespaces.clone(), self.availability.clone());
-            let on_error = self.on_error.clone();
-            move |error: &ReflectorError| {
-                if namespaces.set.borrow().is_optional {
-                    // A streamed list that fails is followed by a plain one, and the other errors
-                    // are about objects.
-                    if !matches!(error, ReflectorError::Watch(_)) && !error.is_of_an_object() {
-                        queue.waive_initial(&scope);
-                    }
-                } else if error.is_unavailable() {
-                    availability.send_if_modified(Availability::refused);
-                }
-                on_error.tell(&InformerError::Namespace { namespace: &name, error });
-            }
-        };
         let decode = self.decode.clone();
         ReflectorBuilder::new(source, target, Box::new(|_| decode))
             .with_options(self.options.clone())
-            .on_error(on_error)
+            .on_error(self.reporter(name, scope))
             .build()
+    }
+
+    /// Returns the error handler of a namespace.
+    fn reporter(
+        &self,
+        name: &Arc<str>,
+        scope: &ScopeId,
+    ) -> impl Fn(&ReflectorError) + Send + Sync + use<K> {
+        let (name, scope, queue) = (name.clone(), scope.clone(), self.queue.clone());
+        let (namespaces, availability) = (self.namespaces.clone(), self.availability.clone());
+        let on_error = self.on_error.clone();
+        move |error| {
+            if namespaces.set.borrow().is_optional {
+                // A streamed list that fails is followed by a plain one.
+                if !matches!(error, ReflectorError::Watch(_)) && !error.is_of_an_object() {
+                    queue.waive_initial(&scope);
+                }
+            } else if error.is_unavailable() {
+                availability.send_if_modified(Availability::refused);
+            }
+            on_error.tell(&InformerError::Namespace { namespace: &name, error });
+        }
     }
 
     async fn resync(&self) {
@@ -268,14 +262,14 @@ impl<K: Send + Sync + 'static> Parts<K> {
 
     /// Returns the state of all watches together.
     pub(in crate::shared_informer) fn watch_status(&self) -> WatchStatus {
-        let mut all = WatchStatus::default();
         let status = self.status();
         let watches = || status.iter().map(|status| &status.watch);
-        all.is_open = self.waits.lock().is_none() && watches().all(|watch| watch.is_open);
-        all.last_event = watches().map(|watch| watch.last_event).min().flatten();
         let errors = watches().filter_map(|watch| watch.last_error.clone());
-        all.last_error = errors.max_by_key(|error| error.at);
-        all
+        WatchStatus {
+            is_open: self.waits.lock().is_none() && watches().all(|watch| watch.is_open),
+            last_event: watches().map(|watch| watch.last_event).min().flatten(),
+            last_error: errors.max_by_key(|error| error.at),
+        }
     }
 
     /// Returns the least version up to which everything was brought.
@@ -299,9 +293,7 @@ impl<K> Parts<K> {
     /// Waits until no thread works for a namespace any more.
     pub(in crate::shared_informer) async fn wait_idle(&self) {
         for part in self.running() {
-            if let Some(reflector) = part.reflector.get() {
-                reflector.work().wait_idle().await;
-            }
+            part.wait_idle().await;
         }
         self.threads.work.wait_idle().await;
     }
@@ -314,6 +306,12 @@ impl<K> Parts<K> {
 impl<K> Part<K> {
     fn is_idle(&self) -> bool {
         self.reflector.get().is_none_or(|reflector| reflector.work().is_idle())
+    }
+
+    async fn wait_idle(&self) {
+        if let Some(reflector) = self.reflector.get() {
+            reflector.work().wait_idle().await;
+        }
     }
 }
 

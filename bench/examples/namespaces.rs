@@ -9,11 +9,11 @@
 
 use std::env;
 use std::error::Error;
-use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
+use deltafifo_bench::workloads::anonymous;
 use deltafifo_informer::shared_informer::{Namespaces, SharedInformerBuilder};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{ApiServer, Resource};
@@ -86,7 +86,7 @@ async fn measure(form: Form, args: &Args) -> Result<(), Box<dyn Error>> {
     for number in 0..args.objects {
         write(&server, &names, number, "1")?;
     }
-    let (memory, cpu, began) = (resident()?, cpu()?, Instant::now());
+    let (memory, cpu, began) = (anonymous(), cpu()?, Instant::now());
     let all = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
     let informers = match form {
         Form::One => {
@@ -112,7 +112,7 @@ async fn measure(form: Form, args: &Args) -> Result<(), Box<dyn Error>> {
         sleep(Duration::from_millis(10)).await;
     }
     let (watches, tasks) = (server.watchers(), Handle::current().metrics().num_alive_tasks());
-    let memory = resident()?.saturating_sub(memory) >> 20;
+    let memory = anonymous().saturating_sub(memory) >> 20;
 
     let (cpu, began) = (self::cpu()?, Instant::now());
     for number in 0..args.objects {
@@ -121,9 +121,9 @@ async fn measure(form: Form, args: &Args) -> Result<(), Box<dyn Error>> {
             tokio::task::yield_now().await;
         }
     }
-    for name in &names {
-        let last = args.objects - args.namespaces + number_of(name)?;
-        let key = format!("{name}/map-{last}");
+    // The last objects, one in each namespace that has any.
+    for number in args.objects.saturating_sub(args.namespaces)..args.objects {
+        let key = format!("{}/map-{number}", names[number % names.len()]);
         let is_new = |informer: &Informer| {
             let map = informer.store().get_by_key(&key);
             map.is_some_and(|map| map.data.as_ref().is_some_and(|data| data["data"] == "2"))
@@ -159,19 +159,7 @@ fn write(
     Ok(())
 }
 
-fn number_of(name: &str) -> Result<usize, Box<dyn Error>> {
-    Ok(name.trim_start_matches("shop-").parse()?)
-}
-
 /// Returns the CPU time of this process.
 fn cpu() -> nix::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
-}
-
-/// Returns the resident memory of this process that belongs to no file, in bytes.
-fn resident() -> Result<u64, Box<dyn Error>> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()).ok_or("no RssAnon")?;
-    Ok(kilobytes.parse::<u64>()? * 1024)
 }

@@ -53,6 +53,12 @@ pub fn resident() -> u64 {
     status_bytes("self", "VmRSS:")
 }
 
+/// Returns the resident memory that belongs to no file, in bytes.
+#[must_use]
+pub fn anonymous() -> u64 {
+    status_bytes("self", "RssAnon:")
+}
+
 /// Returns the peak of the resident memory since the start of the process, or since a mark reset
 /// it, in bytes.
 #[must_use]

@@ -20,4 +20,4 @@ mod workqueue;
 pub use child::run;
 #[cfg(feature = "peers")]
 pub(crate) use memory::peak_of;
-pub use memory::{MemoryMark, peak};
+pub use memory::{MemoryMark, anonymous, peak};

@@ -182,7 +182,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
                 }
                 Some(Err(error)) => self.report(&ReflectorError::Watcher(Box::new(error))),
                 None => {
-                    // The same as when the stream has no event ready.
+                    // As for a stream without an event that is ready.
                     self.offer(&mut list);
                     self.caught_up();
                     return Ok(());

@@ -179,7 +179,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         self.work.wait_idle().await;
         self.feeder.wait_idle().await;
         self.distributor.ended().await;
-        // Again, because a poll of the run may have recorded gauges in between.
+        // A poll of the run may have recorded gauges in between.
         if closes {
             self.metrics.tell(Metrics::ended);
         }

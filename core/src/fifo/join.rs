@@ -19,8 +19,8 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use super::applied::Hold;
-use super::relist::ListedCheck;
-use super::{DeltaFifo, Known, Refused};
+use super::unchanged::ListedCheck;
+use super::{DeltaFifo, Known};
 use crate::engine::ledger::Epoch;
 use crate::engine::ready_queue::Lane;
 use crate::engine::release::{OneByOne, Rest, release};
@@ -60,6 +60,16 @@ pub(super) struct Join<'r> {
     pub(super) skip_unchanged: bool,
     /// Whether the page ends before the first refused object, instead of continuing without it.
     pub(super) stops_at_refused: bool,
+}
+
+/// An object that a relist refused. The rest of its page is queued.
+#[derive(Debug, thiserror::Error)]
+#[error("object {index} of the page was refused, the others are queued: {source}")]
+pub struct Refused {
+    /// The index of the object in the page, from 0.
+    pub index: usize,
+    /// The reason, with key and version if there are any.
+    pub source: OfferError,
 }
 
 /// One object on its way to its slot.

@@ -4,7 +4,9 @@
 //! | --- | --- |
 //! | `offer` | add, update, delete, `add_if_not_present`: one key, with its shard held against other offers |
 //! | `relist`, `join` | replace and relists in pieces; the join of a page with the table |
+//! | `generations` | the relists that are current, and the generation that offers stamp with |
 //! | `listed` | the keys that open relists have listed, for a store elsewhere |
+//! | `unchanged` | the objects of a relist that need not be queued |
 //! | `scope` | parts of the queue that are relisted each for itself |
 //! | `resync` | Sync for what is known and idle |
 //! | `pop`, `batch` | the guards: taking, applying, verdicts |
@@ -17,6 +19,7 @@
 mod applied;
 mod batch;
 mod depth;
+mod generations;
 mod initial;
 mod join;
 mod listed;
@@ -28,6 +31,7 @@ mod resolve;
 mod resync;
 mod scope;
 mod settle;
+mod unchanged;
 mod wakeups;
 
 use crate::engine::ledger::Epoch;
@@ -42,12 +46,13 @@ use crate::store::{Core, Parts};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
 pub use batch::{Batch, BatchReport, Failure};
 pub(crate) use depth::Depth;
+use generations::Relists;
 pub(crate) use initial::Initial;
+pub use join::Refused;
 use listed::Listed;
 pub use pop::{Change, Popped};
 pub(crate) use pop::{SLOW, report_slow};
-use relist::Relists;
-pub use relist::{Committed, Refused, Relist};
+pub use relist::{Committed, Relist};
 
 /// The place of the known objects.
 enum Known<T> {

@@ -267,33 +267,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let writes = matches!(rule, Rule::Always | Rule::IfAbsent);
         if writes || open != 0 && self.is_listed_by_any(key) { open } else { 0 }
     }
-
-    /// Records a key that a relist lists, for a store elsewhere: the slot does not live long
-    /// enough to carry the stamp.
-    pub(super) fn list_elsewhere(&self, generation: u32, key: &[u8]) {
-        if let Known::Elsewhere { listed, .. } = &self.known {
-            listed.insert(generation, as_str(key));
-        }
-    }
-
-    /// Records a key that is written while relists are open, so that none of them sweeps it.
-    pub(super) fn list_offered(&self, open: u32, key: &[u8]) {
-        if open != 0
-            && let Known::Elsewhere { listed, .. } = &self.known
-        {
-            listed.insert_in_all(as_str(key));
-        }
-    }
-
-    /// Returns whether any open relist has listed `key`, for a store elsewhere.
-    fn is_listed_by_any(&self, key: &[u8]) -> bool {
-        matches!(&self.known, Known::Elsewhere { listed, .. } if listed.any_contains(as_str(key)))
-    }
-
-    /// Returns whether the relist of that generation has listed `key`, for a store elsewhere.
-    pub(super) fn is_listed_elsewhere(&self, generation: u32, key: &[u8]) -> bool {
-        matches!(&self.known, Known::Elsewhere { listed, .. } if listed.contains(generation, as_str(key)))
-    }
 }
 
 /// The action of a push if its key has no slot.

@@ -27,4 +27,18 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.initial.announce();
         }
     }
+
+    /// Counts deltas that a relist is about to push.
+    pub(super) fn counted(&self, deltas: usize, marks: bool) {
+        if deltas > 0 {
+            self.depth.add(deltas);
+            self.initial.marked(if marks { deltas } else { 0 });
+        }
+    }
+
+    /// Subtracts deltas that were counted and not pushed.
+    pub(super) fn uncounted(&self, deltas: usize, marks: bool) -> Wakeups {
+        let room = self.depth.subtract(deltas);
+        Wakeups { queued: 0, room, synced: self.initial.settled(if marks { deltas } else { 0 }) }
+    }
 }

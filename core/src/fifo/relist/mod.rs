@@ -3,22 +3,16 @@
 //!
 //! A relist stamps the slots of listed keys with its generation; while it is open, adds and
 //! updates stamp too. The commit deletes the keys with older stamps. One relist is current, of the
-//! whole queue or of each scope: a later begin supersedes it.
+//! whole queue or of each scope: a later begin supersedes it. `sweep` has the deletions of a
+//! commit.
 
-//!
-//! | file | contents |
-//! | --- | --- |
-//! | `generations` | which relist is current, and what offers stamp with |
-//! | `unchanged` | which objects need not be queued |
-//! | `sweep` | the deletions of a commit |
-
-mod generations;
 mod sweep;
-mod unchanged;
 
 use std::ops::Deref;
 
-use super::join::Join;
+use super::generations::{Last, NO_GENERATION, Unbegun};
+use super::join::{Join, Refused};
+use super::unchanged::ListedCheck;
 use super::{DeltaFifo, Known};
 use crate::engine::release::{OneByOne, Rest};
 use crate::engine::slot::Version;
@@ -29,9 +23,6 @@ use crate::scope::{ScopeId, Within};
 use crate::store::applied::Origin;
 use crate::version::ResourceVersion;
 use crate::{DeltaObject, DeltaType, Meta};
-pub(super) use generations::Relists;
-use generations::{Last, NO_GENERATION, Unbegun};
-pub(super) use unchanged::ListedCheck;
 
 /// The most objects that room is made for ahead. A server says how many are to come; beyond this
 /// number the table grows as they come.
@@ -124,13 +115,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.core.table.shards().iter().for_each(|shard| drop(shard.write()));
     }
 
-    /// Starts the list of a relist's keys, which is about to begin, for a store elsewhere.
-    fn note_begin(&self, superseded: u32, generation: u32) {
-        if let Known::Elsewhere { listed, .. } = &self.known {
-            listed.begin(superseded, generation);
-        }
-    }
-
     /// Returns whether a list comes at a lower version than the last one, as after a restore of
     /// etcd. Version 0 names no state.
     fn is_of_another_history(&self, version: &str) -> bool {
@@ -180,16 +164,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         };
         self.join(&join, objects).map(drop)
     }
-}
-
-/// An object that a relist refused. The rest of its page is queued.
-#[derive(Debug, thiserror::Error)]
-#[error("object {index} of the page was refused, the others are queued: {source}")]
-pub struct Refused {
-    /// The index of the object in the page, from 0.
-    pub index: usize,
-    /// The reason, with key and version if there are any.
-    pub source: OfferError,
 }
 
 /// The queue of a relist.

@@ -154,35 +154,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         deleted
     }
-
-    /// Counts `key` as listed by a relist.
-    pub(in crate::fifo) fn list_key(&self, generation: u32, hash: u64, key: &[u8]) {
-        self.list_elsewhere(generation, key);
-        if let Some(slot) = self.core.table.shard(hash).read().find(hash, key) {
-            slot.stamp(generation);
-        }
-    }
-
-    /// Drops the list of keys of a relist that is over.
-    pub(super) fn forget_listed(&self, generation: u32) {
-        if let Known::Elsewhere { listed, .. } = &self.known {
-            listed.clear(generation);
-        }
-    }
-
-    /// Counts deltas that a relist is about to push.
-    pub(in crate::fifo) fn counted(&self, deltas: usize, marks: bool) {
-        if deltas > 0 {
-            self.depth.add(deltas);
-            self.initial.marked(if marks { deltas } else { 0 });
-        }
-    }
-
-    /// Subtracts deltas that were counted and not pushed.
-    pub(in crate::fifo) fn uncounted(&self, deltas: usize, marks: bool) -> Wakeups {
-        let room = self.depth.subtract(deltas);
-        Wakeups { queued: 0, room, synced: self.initial.settled(if marks { deltas } else { 0 }) }
-    }
 }
 
 /// Returns the keys of a scope that hold an older stamp.

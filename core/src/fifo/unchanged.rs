@@ -1,17 +1,13 @@
 //! Which objects of a relist are unchanged, and so need not be queued.
 
-use super::super::{DeltaFifo, Known};
+use super::{DeltaFifo, Known};
 use crate::Meta;
 use crate::engine::slot::{RunningSlot, Slot, State, Version};
 use crate::engine::sync::{Arc, mutant};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Checks a slot whose object was listed with `version`, with the shard's lock held.
-    pub(in crate::fifo) fn check_listed(
-        &self,
-        slot: &Slot<T>,
-        version: Version<'_>,
-    ) -> ListedCheck<T> {
+    pub(super) fn check_listed(&self, slot: &Slot<T>, version: Version<'_>) -> ListedCheck<T> {
         mutant!(SkipIgnoresTheHandler => return slot.known().map_or(ListedCheck::Needed, ListedCheck::Idle));
         mutant!(KnownReadBeforeTheWord => {
             let known = slot.known().map_or(ListedCheck::Needed, ListedCheck::Idle);
@@ -33,7 +29,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Returns whether the checked object has this version, which is computed only if it is
     /// needed. Called with no lock held, because the accessor is user code.
-    pub(in crate::fifo) fn is_unchanged<'v>(
+    pub(super) fn is_unchanged<'v>(
         &self,
         check: ListedCheck<T>,
         version: impl FnOnce() -> Version<'v>,
@@ -58,7 +54,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Notes the version of the known object in the slot, so that a relist need not read the
     /// object.
     #[inline(never)] // Only queues that skip what is unchanged need it.
-    pub(in crate::fifo) fn note_version(&self, running: &mut RunningSlot<T>) {
+    pub(super) fn note_version(&self, running: &mut RunningSlot<T>) {
         let number = |known: &T| {
             self.core
                 .keys
@@ -72,7 +68,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 }
 
 /// The state of a key, for a relist that skips unchanged objects.
-pub(in crate::fifo) enum ListedCheck<T> {
+pub(super) enum ListedCheck<T> {
     /// The slot is idle, and its note has the listed version.
     Noted,
     /// The slot is idle, and has this known object.

@@ -11,22 +11,22 @@ use crate::scope::{ScopeId, Scopes, Within};
 /// The generation of a relist that has not begun. No open relist has it, and no stamp is older.
 pub(super) const NO_GENERATION: u32 = 0;
 
-pub(in crate::fifo) struct Relists {
+pub(super) struct Relists {
     /// The newest generation of an open relist, 0 if none is open. Changed under `last`.
     open: AtomicU32,
-    pub(in crate::fifo) last: Mutex<Last>,
+    pub(super) last: Mutex<Last>,
 }
 
-pub(in crate::fifo) struct Last {
+pub(super) struct Last {
     /// The last one given out.
     pub(super) generation: u32,
     /// The version of the last commit of the whole queue.
     pub(super) version: Option<String>,
-    pub(in crate::fifo) scopes: Scopes,
+    pub(super) scopes: Scopes,
 }
 
 /// Why a relist has not begun.
-pub(in crate::fifo) enum Unbegun {
+pub(super) enum Unbegun {
     Exhausted,
     HasScopes,
     UnknownScope(String),
@@ -57,14 +57,14 @@ impl Last {
 }
 
 impl Relists {
-    pub(in crate::fifo) fn new() -> Self {
+    pub(super) fn new() -> Self {
         let last = Last { generation: 0, version: None, scopes: Scopes::default() };
         Self { open: AtomicU32::new(0), last: Mutex::new(last) }
     }
 
     /// Returns the generation to stamp with, 0 if no relist is open. Called with the shard's lock
     /// held.
-    pub(in crate::fifo) fn open(&self) -> u32 {
+    pub(super) fn open(&self) -> u32 {
         // Acquire, paired with `set_open`. An offer that still sees the state before a begin comes
         // before that relist.
         self.open.load(Ordering::Acquire)
@@ -178,7 +178,7 @@ impl Relists {
     /// Returns whether a relist is current. Called with a shard's lock held: a push under that
     /// lock comes before the first object of a newer relist, if one begins in between (see
     /// `begin_replace`).
-    pub(in crate::fifo) fn is_current(&self, generation: u32, within: Option<&Within>) -> bool {
+    pub(super) fn is_current(&self, generation: u32, within: Option<&Within>) -> bool {
         match within {
             None => self.open() == generation,
             Some(within) => within.scope.current() == generation,

@@ -178,7 +178,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         // shard would delay offers.
         let shard = lock.upgradable_read();
         if let Some(place) = shard.place_of(hash, key) {
-            self.push_at(shard, place, key, pending, rule, missing);
+            self.push_into(shard, place, key, pending, rule, missing);
             return;
         }
         drop(shard);
@@ -199,11 +199,50 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         missing: Missing,
     ) -> bool {
         let place = self.core.table.find_or_insert(&mut shard, hash, as_str(key));
-        self.push_at(shard, place, key, pending, rule, missing)
+        self.push_into(shard, place, key, pending, rule, missing)
     }
 
     /// Does the same for a slot of a shard that is held against other offers. Releases the shard.
     /// Returns whether the delta has an effect, as far as that is known by then.
+    fn push_into(
+        &self,
+        shard: impl Deref<Target = Shard<T>>,
+        place: Place,
+        key: &[u8],
+        pending: Pending<T>,
+        rule: Rule,
+        missing: Missing,
+    ) -> bool {
+        if missing == Missing::Ask {
+            self.push_and_ask(shard, place, key, pending, rule)
+        } else {
+            self.push_at(shard, place, key, pending, rule)
+        }
+    }
+
+    /// Pushes a delta whose effect depends on a store elsewhere. If no handler holds the slot, the
+    /// caller holds it like one: settle then asks the store and decides.
+    fn push_and_ask(
+        &self,
+        shard: impl Deref<Target = Shard<T>>,
+        place: Place,
+        key: &[u8],
+        pending: Pending<T>,
+        rule: Rule,
+    ) -> bool {
+        // A hold as a handler has one, for the deltas that other threads push. It is released
+        // last.
+        let _held = mutant!(ClaimHoldsNothing => None; self.hold());
+        let asking = shard.at(place).claim();
+        let is_pushed = self.push_at(shard, place, key, pending, rule);
+        match asking {
+            Some(running) => self.settle(running, 0).is_queued,
+            None => is_pushed,
+        }
+    }
+
+    /// Stamps a slot, pushes a delta onto it, queues the slot if it was idle, and then wakes
+    /// consumers with the shard released. Returns whether the rule let the delta in.
     fn push_at(
         &self,
         shard: impl Deref<Target = Shard<T>>,
@@ -211,7 +250,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         key: &[u8],
         mut pending: Pending<T>,
         rule: Rule,
-        missing: Missing,
     ) -> bool {
         pending.offered_in(self.queue.now());
         let (weight, lane) = (pending.weight(), self.queue.lane_of(&pending));
@@ -221,11 +259,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if open != 0 {
             slot.stamp(open);
         }
-        // A hold as a handler has one, for the deltas that other threads push. It is released
-        // last.
-        let asks = missing == Missing::Ask;
-        let held = if asks { mutant!(ClaimHoldsNothing => None; self.hold()) } else { None };
-        let asking = if asks { slot.claim() } else { None };
         let pushed = slot.push(pending, rule);
         if let Pushed::Skipped(skipped) = pushed {
             drop(shard);
@@ -247,11 +280,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         mutant!(OfferWakesUnderLock => self.queue.wake(wakes));
         drop(shard);
         self.depth.add(weight);
-        if let Some(running) = asking {
-            let is_queued = self.settle(running, 0).is_queued;
-            drop(held);
-            return is_queued;
-        }
         mutant!(OfferDoesNotWake => return true);
         self.queue.wake(wakes);
         true

@@ -62,6 +62,7 @@ mod error;
 mod fifo;
 mod in_order;
 mod key;
+mod lifecycle;
 mod meta;
 mod roles;
 mod scope;

@@ -49,7 +49,7 @@ impl KeyScope {
     }
 
     /// Fails if the scope is a namespace, and the keys of the queue do not tell it.
-    pub(crate) fn check_keys<T, M: Meta<T>>(&self, keys: &KeyFunc<T, M>) -> Result<(), ScopeError> {
+    fn check_keys<T, M: Meta<T>>(&self, keys: &KeyFunc<T, M>) -> Result<(), ScopeError> {
         if self.is_namespace() && !keys.is_meta_namespace() {
             return Err(ScopeError::NeedsNames { scope: self.name.to_string() });
         }
@@ -281,8 +281,24 @@ impl Scopes {
     }
 }
 
+/// Checks a scope that is about to be added. Returns the scopes that it may overlap with; if there
+/// are any, fails if one of the `known` keys lies in both.
+pub(crate) fn check_new<T, M: Meta<T>, K: IntoIterator<Item = String>>(
+    scope: &KeyScope,
+    keys: &KeyFunc<T, M>,
+    rivals: impl FnOnce(&KeyScope) -> Vec<ScopeId>,
+    known: impl FnOnce() -> K,
+) -> Result<Vec<ScopeId>, ScopeError> {
+    scope.check_keys(keys)?;
+    let rivals = rivals(scope);
+    if !rivals.is_empty() {
+        check_common_keys(scope, &rivals, known())?;
+    }
+    Ok(rivals)
+}
+
 /// Finds a key that lies in `scope` and in one of `rivals`.
-pub(crate) fn check_common_keys(
+fn check_common_keys(
     scope: &KeyScope,
     rivals: &[ScopeId],
     keys: impl IntoIterator<Item = String>,

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::applied::Stretches;
-use super::initial::Marks;
 use super::pop::{SLOW, report_slow};
 use super::wakeups::Wakeups;
 use super::{DeltaFifo, Popped};
@@ -13,6 +12,7 @@ use crate::engine::clock::Started;
 use crate::engine::slot::Ticket;
 use crate::engine::sync::{Arc, mutant};
 use crate::error::{Closed, ProcessError, panic_message};
+use crate::lifecycle::Marks;
 
 /// How many slots ahead the batch prefetches the slot, and the reference count of its known
 /// object.
@@ -202,7 +202,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         let marked = popped.is_marked();
         if marked {
             popped.settle_with(
-                self.marks.get_or_insert_with(|| Arc::new(Marks::new(&self.fifo.initial))),
+                self.marks.get_or_insert_with(|| Arc::new(Marks::new(&self.fifo.life.initial))),
             );
         }
         if !marked || mutant!(BatchKeepsItsMarks => false; self.slots.is_empty()) {
@@ -229,9 +229,9 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
             slots = slots.into_iter().filter_map(|slot| self.give_back(slot)).collect();
         }
         let given = self.fifo.queue.give_back(slots);
-        let room = self.fifo.depth.subtract(self.weight);
+        let ended = self.fifo.life.settled(self.weight, 0);
         mutant!(GivenBackWakesNobody => return);
-        self.fifo.wake(&Wakeups { queued: given, room, synced: false });
+        self.fifo.wake(&Wakeups { queued: given, ended });
         if let Some(elapsed) = self.started.map(Started::elapsed)
             && elapsed > SLOW
         {

@@ -397,7 +397,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Subtracts the objects of a group that were counted and not pushed.
     fn leave_out(&self, join: &Join<'_>, entries: &[Entry<T>], group: &[u32]) {
-        self.wake(&self.uncounted(objects_left(entries, group), join.marks));
+        self.life.announce(self.uncounted(objects_left(entries, group), join.marks));
     }
 
     /// Stamps the slots of a group, and returns the entries that are not known, idle and of an

@@ -13,14 +13,11 @@
 //! | `settle` | the end of a handler: the one place of the hard cases |
 //! | `resolve` | from pushes to client-go's deltas |
 //! | `peek` | get and list of what is pending |
-//! | `initial`, `depth` | `has_synced` and friends; the gauge and the high-water mark |
 //! | `applied` | bookmarks, and the holds that keep the applied version back |
 
 mod applied;
 mod batch;
-mod depth;
 mod generations;
-mod initial;
 mod join;
 mod listed;
 mod offer;
@@ -40,14 +37,13 @@ use crate::engine::release::UserCode;
 use crate::engine::slot::{QueuedSlot, StaleSlot, Ticket};
 use crate::engine::sync::{Arc, RUN, SHARDS, mutant};
 use crate::error::{BoxError, Closed, FirstPanic, KeyError};
+use crate::lifecycle::{Depth, Lifecycle};
 use crate::store::applied::Source;
 use crate::store::transform::Transform;
 use crate::store::{Core, Parts};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
 pub use batch::{Batch, BatchReport, Failure};
-pub(crate) use depth::Depth;
 use generations::Relists;
-pub(crate) use initial::Initial;
 pub use join::Refused;
 use listed::Listed;
 pub use pop::{Change, Popped};
@@ -96,9 +92,8 @@ pub struct DeltaFifo<T, M> {
     _source: Source,
     known: Known<T>,
     queue: ReadyQueue<T>,
-    initial: Initial,
+    life: Lifecycle,
     relists: Relists,
-    depth: Depth,
     transform: Transform<T>,
     replaced_as: crate::DeltaType,
     ordered_walks: bool,
@@ -152,7 +147,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// it stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
-        self.initial.has_synced()
+        self.life.initial.has_synced()
     }
 
     /// Blocks until [`has_synced`](Self::has_synced).
@@ -160,7 +155,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`Closed`] if the queue is closed before.
     pub fn wait_for_sync(&self) -> Result<(), Closed> {
-        self.initial.wait(|| self.is_closed())
+        self.life.initial.wait(|| self.is_closed())
     }
 
     /// Waits until [`has_synced`](Self::has_synced), without blocking the thread.
@@ -168,14 +163,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`Closed`] if the queue is closed before.
     pub async fn wait_for_sync_async(&self) -> Result<(), Closed> {
-        self.initial.wait_async(|| self.is_closed()).await
+        self.life.initial.wait_async(|| self.is_closed()).await
     }
 
     /// Returns how many deltas are pending. A gauge: the deltas that a batch takes are subtracted
     /// when the batch ends.
     #[must_use]
     pub fn pending_deltas(&self) -> usize {
-        self.depth.pending()
+        self.life.depth.pending()
     }
 
     /// Blocks until fewer deltas are pending than the high-water mark. Returns at once if there is
@@ -185,7 +180,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`Closed`] if the queue is closed before.
     pub fn ready(&self) -> Result<(), Closed> {
-        self.depth.wait(|| self.is_closed())
+        self.life.depth.wait(|| self.is_closed())
     }
 
     /// Waits as [`ready`](Self::ready) does, without blocking the thread.
@@ -193,7 +188,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`Closed`] if the queue is closed before.
     pub async fn ready_async(&self) -> Result<(), Closed> {
-        self.depth.wait_async(|| self.is_closed()).await
+        self.life.depth.wait_async(|| self.is_closed()).await
     }
 
     /// Returns whether the transformer has changed the version of an object. From then on two
@@ -213,20 +208,18 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// [`Closed`]. As in client-go, an offer after the close still queues.
     pub fn close(&self) {
         mutant!(CloseIsToldFirst => {
-            self.initial.announce();
-            self.depth.announce();
+            self.life.announce_close();
             return self.queue.close();
         });
         self.queue.close();
         self.core.applied.close();
-        self.initial.announce();
-        self.depth.announce();
+        self.life.announce_close();
     }
 
     /// Waits until [`close`](Self::close) is called. For a producer that has nothing to offer, and
     /// would otherwise not notice.
     pub async fn closed_async(&self) -> Closed {
-        self.depth.wait_closed_async(|| self.is_closed()).await
+        self.life.depth.wait_closed_async(|| self.is_closed()).await
     }
 
     /// Returns whether [`close`](Self::close) was called.
@@ -259,9 +252,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
                 _source: source,
                 known,
                 queue: ReadyQueue::new(),
-                initial: Initial::new(),
+                life: Lifecycle::new(),
                 relists: Relists::new(),
-                depth: Depth::new(None),
                 transform: Transform::new(transformer),
                 replaced_as: crate::DeltaType::Replaced,
                 ordered_walks: false,
@@ -356,7 +348,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// mark the queue is unbounded: a key whose handler is stuck grows by one delta per offer. A
     /// mark of 0 counts as 1.
     pub fn high_water(mut self, deltas: usize) -> Self {
-        self.fifo.depth = Depth::new(Some(deltas));
+        self.fifo.life.depth = Depth::new(Some(deltas));
         self
     }
 

@@ -35,7 +35,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     fn offer(&self, kind: DeltaType, object: Arc<T>) -> Result<(), OfferError> {
-        self.initial.touch();
+        self.life.initial.touch();
         let mut key = KeyBuf::new();
         self.core.keys.write(&object, &mut key)?;
         let object = self.transform(&key, object)?;
@@ -56,7 +56,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub fn delete(&self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
         let (object, mut key) = (object.into(), KeyBuf::new());
         self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
-        self.initial.touch();
+        self.life.initial.touch();
         if let Some(deletion) = self.deletion(object, &key)? {
             self.push(&key, deletion, Rule::IfExists, self.missing());
         }
@@ -111,7 +111,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             return Err(RelistError::Superseded.into());
         }
         if missing != Missing::Ignore || shard.find(hash, &key).is_some() {
-            self.initial.marked(usize::from(marks));
+            self.life.initial.marked(usize::from(marks));
             self.push_or_insert(
                 shard,
                 hash,
@@ -160,7 +160,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub fn add_if_not_present(&self, deltas: Deltas<T>) -> Result<(), KeyError> {
         let mut key = KeyBuf::new();
         self.core.keys.write_source(&KeySource::Deltas(&deltas), &mut key)?;
-        self.initial.touch();
+        self.life.initial.touch();
         let sealed = Content::Sealed(Box::new(deltas));
         self.push(&key, Pending::new(sealed), Rule::IfAbsent, Missing::Insert);
         Ok(())
@@ -263,8 +263,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if let Pushed::Skipped(skipped) = pushed {
             drop(shard);
             // A relist has counted it already.
-            if self.initial.settled(usize::from(skipped.initial)) {
-                self.initial.announce();
+            if self.life.initial.settled(usize::from(skipped.initial)) {
+                self.life.initial.announce();
             }
             drop(skipped);
             return false;
@@ -279,7 +279,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let wakes = self.queue.enter(lane, slot, pushed);
         mutant!(OfferWakesUnderLock => self.queue.wake(wakes));
         drop(shard);
-        self.depth.add(weight);
+        self.life.depth.add(weight);
         mutant!(OfferDoesNotWake => return true);
         self.queue.wake(wakes);
         true

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use super::DeltaFifo;
 use super::applied::Held;
-use super::initial::Marks;
 use super::resolve::resolve;
 use crate::engine::clock::Started;
 use crate::engine::release::release;
 use crate::engine::slot::{Content, Pending, QueuedSlot, RunningSlot, TakenDeltas};
 use crate::engine::sync::{Arc, assert_none_held, mutant};
 use crate::error::{Closed, PopError, ProcessError, StoreError, ignore_panic, panic_message};
+use crate::lifecycle::Marks;
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
 /// A handler that takes longer than this while more than [`SLOW_DEPTH`] deltas wait is reported
@@ -62,8 +62,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     #[allow(clippy::inline_always)] // As `take`.
     #[inline(always)]
     pub(super) fn hand_out(&self, popped: &mut Popped<'_, T, M>, weight: usize) {
-        if self.depth.subtract(weight) {
-            self.depth.announce();
+        if self.life.depth.subtract(weight) {
+            self.life.depth.announce();
         }
         popped.started = Started::now();
     }
@@ -119,12 +119,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 (resolved.deltas, resolved.marks, resolved.weight, resolved.folded)
             }
         };
-        mutant!(MarksEndAtTake => if self.initial.settled(marks) { self.initial.announce() });
+        mutant!(MarksEndAtTake => if self.life.initial.settled(marks) { self.life.initial.announce() });
         let popped = Popped {
             fifo: self,
             slot: Some(running),
             deltas,
-            is_initial: self.initial.is_initial(marks),
+            is_initial: self.life.initial.is_initial(marks),
             marks,
             batch: None,
             held: None,

@@ -44,7 +44,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
                 pushed += 1;
             }
-            self.depth.add(pushed);
+            self.life.depth.add(pushed);
             if self.ordered_walks {
                 continue;
             }

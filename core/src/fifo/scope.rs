@@ -6,7 +6,7 @@ use crate::Meta;
 use crate::engine::slot::{Slot, State};
 use crate::engine::sync::Arc;
 use crate::error::{RelistError, ScopeError, VersionError};
-use crate::scope::{KeyScope, ScopeId, check_common_keys};
+use crate::scope::{KeyScope, ScopeId, check_new};
 use crate::store::applied::Origin;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -54,17 +54,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Panics
     /// If the predicate of a scope panics.
     pub fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
-        scope.check_keys(&self.core.keys)?;
-        let rivals = self.relists.last.lock().scopes.rivals(&scope);
-        if !rivals.is_empty() {
-            check_common_keys(&scope, &rivals, self.keys())?;
-        }
+        let rivals = |scope: &KeyScope| self.relists.last.lock().scopes.rivals(scope);
+        let rivals = check_new(&scope, &self.core.keys, rivals, || self.keys())?;
         let mut last = self.relists.last.lock();
         let is_whole_open = last.scopes.is_empty() && self.relists.open() != 0;
         if is_whole_open || rivals.iter().any(|rival| rival.current() != 0) {
             return Err(ScopeError::RelistOpen { scope: scope.name().to_owned() });
         }
-        last.scopes.add(scope, || self.initial.claim())
+        last.scopes.add(scope, || self.life.initial.claim())
     }
 
     /// Returns all keys that are known or pending, copied shard by shard.
@@ -116,12 +113,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// counts as any other. O(scopes).
     pub fn waive_initial(&self, scope: &ScopeId) {
         let mut last = self.relists.last.lock();
-        let synced = last.scopes.waive(scope) && self.initial.commit();
+        let synced = last.scopes.waive(scope) && self.life.initial.commit();
         let complete = self.mark_least(&last.scopes);
         drop(last);
         self.committed(complete);
         if synced {
-            self.initial.announce();
+            self.life.initial.announce();
         }
     }
 

@@ -29,7 +29,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         running: RunningSlot<T>,
         marks: usize,
     ) -> Settled<T> {
-        self.depth.add(front.weight());
+        self.life.depth.add(front.weight());
         self.settle_behind(vec![front], running, marks)
     }
 
@@ -46,8 +46,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             left_out.as_ref().map_or((0, 0), |left_out| (left_out.weight, left_out.marks));
         let wakeups = Wakeups {
             queued: mutant!(SettleDoesNotWake => 0; queued.unwrap_or(0)),
-            room: self.depth.subtract(weight),
-            synced: self.initial.settled(marks + mutant!(LeftOutKeepsItsMark => 0; left_out_marks)),
+            ended: self
+                .life
+                .settled(weight, marks + mutant!(LeftOutKeepsItsMark => 0; left_out_marks)),
         };
         self.wake(&wakeups);
         Settled { is_queued: queued.is_some(), _left_out: left_out }

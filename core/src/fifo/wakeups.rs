@@ -4,41 +4,33 @@
 
 use super::DeltaFifo;
 use crate::Meta;
+use crate::lifecycle::Ended;
 
 /// The wake-ups of one step.
 #[must_use = "a consumer, a producer or a caller may be waiting"]
 pub(super) struct Wakeups {
     /// The number of keys that were queued.
     pub(super) queued: usize,
-    /// Whether the gauge of pending deltas fell below the high-water mark.
-    pub(super) room: bool,
-    /// Whether the initial population ended.
-    pub(super) synced: bool,
+    pub(super) ended: Ended,
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     #[inline]
     pub(super) fn wake(&self, wakeups: &Wakeups) {
         self.queue.wake(wakeups.queued);
-        if wakeups.room {
-            self.depth.announce();
-        }
-        if wakeups.synced {
-            self.initial.announce();
-        }
+        self.life.announce(wakeups.ended);
     }
 
     /// Counts deltas that a relist is about to push.
     pub(super) fn counted(&self, deltas: usize, marks: bool) {
         if deltas > 0 {
-            self.depth.add(deltas);
-            self.initial.marked(if marks { deltas } else { 0 });
+            self.life.depth.add(deltas);
+            self.life.initial.marked(if marks { deltas } else { 0 });
         }
     }
 
     /// Subtracts deltas that were counted and not pushed.
-    pub(super) fn uncounted(&self, deltas: usize, marks: bool) -> Wakeups {
-        let room = self.depth.subtract(deltas);
-        Wakeups { queued: 0, room, synced: self.initial.settled(if marks { deltas } else { 0 }) }
+    pub(super) fn uncounted(&self, deltas: usize, marks: bool) -> Ended {
+        self.life.settled(deltas, if marks { deltas } else { 0 })
     }
 }

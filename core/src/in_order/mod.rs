@@ -10,8 +10,8 @@
 //! | `scope` | parts of the queue that are relisted each for itself |
 //! | `roles` | the queue behind the traits |
 //!
-//! It shares the store's slots, `has_synced` and the depth gauge with the queue by key
-//! (`fifo/initial.rs`, `fifo/depth.rs`). Nothing is pushed onto a slot here.
+//! It shares the store's slots and its lifecycle (`lifecycle/`) with the queue by key. Nothing is
+//! pushed onto a slot here.
 
 mod apply;
 mod event;
@@ -25,7 +25,7 @@ mod turn;
 use crate::engine::release::release;
 use crate::engine::sync::{Arc, Mutex};
 use crate::error::{BoxError, Closed, KeyError};
-use crate::fifo::{Depth, Initial};
+use crate::lifecycle::{Depth, Lifecycle};
 use crate::scope::Scopes;
 use crate::store::transform::Transform;
 use crate::store::{Core, Transformer};
@@ -102,8 +102,7 @@ pub struct InOrderFifo<T, M> {
     is_fused: bool,
     log: Log<T>,
     scopes: Mutex<Scopes>,
-    initial: Initial,
-    depth: Depth,
+    life: Lifecycle,
     transform: Transform<T>,
 }
 
@@ -150,7 +149,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
-        self.initial.has_synced()
+        self.life.initial.has_synced()
     }
 
     /// Blocks until [`has_synced`](Self::has_synced).
@@ -158,7 +157,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] if the queue is closed before.
     pub fn wait_for_sync(&self) -> Result<(), Closed> {
-        self.initial.wait(|| self.is_closed())
+        self.life.initial.wait(|| self.is_closed())
     }
 
     /// Waits until [`has_synced`](Self::has_synced), without blocking the thread.
@@ -166,14 +165,14 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] if the queue is closed before.
     pub async fn wait_for_sync_async(&self) -> Result<(), Closed> {
-        self.initial.wait_async(|| self.is_closed()).await
+        self.life.initial.wait_async(|| self.is_closed()).await
     }
 
     /// Returns how much is pending, as a gauge: a delta or a resync counts one, a relist its
     /// number of objects, but at least one. The events of a turn count until it ends.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.depth.pending()
+        self.life.depth.pending()
     }
 
     /// Blocks until less is [pending](Self::pending) than the high-water mark. Returns at once if
@@ -184,7 +183,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] if the queue is closed before.
     pub fn ready(&self) -> Result<(), Closed> {
-        self.depth.wait(|| self.is_closed())
+        self.life.depth.wait(|| self.is_closed())
     }
 
     /// Waits as [`ready`](Self::ready) does, without blocking the thread.
@@ -192,7 +191,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] if the queue is closed before.
     pub async fn ready_async(&self) -> Result<(), Closed> {
-        self.depth.wait_async(|| self.is_closed()).await
+        self.life.depth.wait_async(|| self.is_closed()).await
     }
 
     /// Returns whether the transformer has changed the version of an object. From then on two
@@ -206,14 +205,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// [`Closed`]. As in client-go, an offer after the close still queues.
     pub fn close(&self) {
         self.log.close();
-        self.initial.announce();
-        self.depth.announce();
+        self.life.announce_close();
     }
 
     /// Waits until [`close`](Self::close) is called. For a producer that has nothing to offer, and
     /// would otherwise not notice.
     pub async fn closed_async(&self) -> Closed {
-        self.depth.wait_closed_async(|| self.is_closed()).await
+        self.life.depth.wait_closed_async(|| self.is_closed()).await
     }
 
     /// Returns whether [`close`](Self::close) was called.
@@ -233,8 +231,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
                 is_fused,
                 log: Log::new(),
                 scopes: Mutex::new(Scopes::default()),
-                initial: Initial::new(),
-                depth: Depth::new(None),
+                life: Lifecycle::new(),
                 transform: Transform::new(transformer),
             },
         }
@@ -255,7 +252,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
     /// [`ready`](InOrderFifo::ready) waits. Without a mark the queue is unbounded. A mark of 0
     /// counts as 1.
     pub fn high_water(mut self, mark: usize) -> Self {
-        self.fifo.depth = Depth::new(Some(mark));
+        self.fifo.life.depth = Depth::new(Some(mark));
         self
     }
 

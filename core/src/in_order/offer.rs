@@ -41,7 +41,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     fn offer(&self, kind: DeltaType, object: DeltaObject<T>) -> Result<(), OfferError> {
-        self.initial.touch();
+        self.life.initial.touch();
         let mut key = KeyBuf::new();
         self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
         let object = match object {
@@ -187,9 +187,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     fn push_all(&self, list: ReplacedAll<T>) {
-        let marks = usize::from(self.initial.claim());
+        let marks = usize::from(self.life.initial.claim());
         let entry = Entry { event: Event::ReplacedAll(Box::new(list)), hash: None, marks };
-        self.initial.marked(marks);
+        self.life.initial.marked(marks);
         mutant!(CommittedWhenQueued => {
             self.push(entry);
             self.commit();
@@ -202,8 +202,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     fn commit(&self) {
-        if self.initial.commit() {
-            self.initial.announce();
+        if self.life.initial.commit() {
+            self.life.initial.announce();
         }
     }
 
@@ -218,7 +218,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     pub(super) fn push(&self, entry: Entry<T>) {
-        self.depth.add(entry.weight());
+        self.life.depth.add(entry.weight());
         self.log.push(entry);
     }
 }

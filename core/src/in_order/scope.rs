@@ -5,7 +5,7 @@ use super::event::{Entry, Event, Keys, ReplacedAll};
 use crate::engine::release::OneByOne;
 use crate::engine::sync::Arc;
 use crate::error::{RelistError, ScopeError};
-use crate::scope::{KeyScope, ScopeId, Within, check_common_keys};
+use crate::scope::{KeyScope, ScopeId, Within, check_new};
 use crate::{Meta, Refused};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
@@ -42,12 +42,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Panics
     /// If the predicate of a scope panics.
     pub fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
-        scope.check_keys(&self.core.keys)?;
-        let rivals = self.scopes.lock().rivals(&scope);
-        if !rivals.is_empty() {
-            check_common_keys(&scope, &rivals, self.core.known().map(|(key, _)| key))?;
-        }
-        self.scopes.lock().add(scope, || self.initial.claim())
+        let rivals = |scope: &KeyScope| self.scopes.lock().rivals(scope);
+        check_new(&scope, &self.core.keys, rivals, || self.core.known().map(|(key, _)| key))?;
+        self.scopes.lock().add(scope, || self.life.initial.claim())
     }
 
     /// Queues a relist of a scope as one event: these are all objects of the scope, as of
@@ -110,9 +107,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
     /// Ends the wait of the initial population for the first list of `scope`. O(scopes).
     pub fn waive_initial(&self, scope: &ScopeId) {
-        let synced = self.scopes.lock().waive(scope) && self.initial.commit();
+        let synced = self.scopes.lock().waive(scope) && self.life.initial.commit();
         if synced {
-            self.initial.announce();
+            self.life.initial.announce();
         }
     }
 
@@ -124,7 +121,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     pub fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError> {
         let mut scopes = self.scopes.lock();
         let within = scopes.within(scope).ok_or_else(|| unknown(scope))?;
-        let synced = scopes.remove(scope) && self.initial.commit();
+        let synced = scopes.remove(scope) && self.life.initial.commit();
         drop(scopes);
         let none = ReplacedAll::new("", Keys::with_capacity(0), OneByOne::default(), Vec::new());
         self.push(Entry {
@@ -133,7 +130,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             marks: 0,
         });
         if synced {
-            self.initial.announce();
+            self.life.initial.announce();
         }
         Ok(())
     }
@@ -153,15 +150,15 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             return Err(unknown(&scope));
         }
         let marks = usize::from(scopes.is_awaited(&scope));
-        self.initial.marked(marks);
+        self.life.initial.marked(marks);
         // Before anybody can take it: what is taken behind the last first list is to find the
         // initial population ended.
-        let synced = scopes.listed(&scope, list.version()) && self.initial.commit();
+        let synced = scopes.listed(&scope, list.version()) && self.life.initial.commit();
         drop(scopes);
         let event = Event::ReplacedAll(Box::new(list.within(within)));
         self.push(Entry { event, hash: None, marks });
         if synced {
-            self.initial.announce();
+            self.life.initial.announce();
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
             fifo,
             first: Some(taken.first),
             rest: taken.rest,
-            is_initial: !fifo.initial.has_synced(),
+            is_initial: !fifo.life.initial.has_synced(),
             marks: 0,
             weight: 0,
             last_applied_key: None,
@@ -235,18 +235,13 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Turn<'_, T, M> {
         }
         // Before the turn ends: the consumer of the next event must find the initial population
         // ended.
-        let synced = self.fifo.initial.settled(mutant!(SyncedAfterTheTurn => 0; self.marks));
-        let room = self.fifo.depth.subtract(self.weight);
+        let marks = mutant!(SyncedAfterTheTurn => 0; self.marks);
+        let ended = self.fifo.life.settled(self.weight, marks);
         self.fifo.log.release(self.first.take().into_iter().chain(std::mem::take(&mut self.rest)));
-        mutant!(SyncedAfterTheTurn => if self.fifo.initial.settled(self.marks) {
-            self.fifo.initial.announce();
+        mutant!(SyncedAfterTheTurn => if self.fifo.life.initial.settled(self.marks) {
+            self.fifo.life.initial.announce();
         });
-        if room {
-            self.fifo.depth.announce();
-        }
-        if synced {
-            self.fifo.initial.announce();
-        }
+        self.fifo.life.announce(ended);
         if let Some(elapsed) = self.started.map(Started::elapsed)
             && elapsed > SLOW
         {

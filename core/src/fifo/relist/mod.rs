@@ -104,7 +104,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     fn begin_relist(&self) -> Result<Course, Unbegun> {
         let ready = |superseded, generation| self.note_begin(superseded, generation);
-        let begun = self.relists.begin(|| self.initial.claim(), || self.pass_every_shard(), ready);
+        let begun =
+            self.relists.begin(|| self.life.initial.claim(), || self.pass_every_shard(), ready);
         begun.map(|(generation, marks)| Course { generation, marks, within: None })
     }
 
@@ -153,7 +154,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if objects.is_empty() {
             return Ok(());
         }
-        self.initial.touch();
+        self.life.initial.touch();
         let join = Join {
             kind,
             generation: 0,
@@ -240,12 +241,12 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Removal<'_, T, M> {
         let mut complete = None;
         let synced = fifo.relists.end(*generation, within.as_ref(), |last| {
             complete = fifo.mark_least(&last.scopes);
-            *completes && fifo.initial.commit()
+            *completes && fifo.life.initial.commit()
         });
         fifo.forget_listed(*generation);
         fifo.committed(complete);
         if synced == Some(true) {
-            fifo.initial.announce();
+            fifo.life.initial.announce();
         }
     }
 }
@@ -472,14 +473,14 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
                     .mark_scope(&mut last.scopes, scope, version, Origin::List)
                     .ok()
                     .flatten();
-                return completes && fifo.initial.commit();
+                return completes && fifo.life.initial.commit();
             }
             last.version = Some(version.to_owned());
             // Within the step, so that markers come in the order of the commits: of two, the later
             // one's version is the truth, also when it is the lower.
-            mutant!(CommitMarksLate => return fifo.initial.commit());
+            mutant!(CommitMarksLate => return fifo.life.initial.commit());
             complete = fifo.mark_commit(version);
-            fifo.initial.commit()
+            fifo.life.initial.commit()
         })?;
         mutant!(CommitMarksLate => complete = fifo.mark_commit(version));
         fifo.committed(complete);
@@ -499,7 +500,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.fifo.forget_listed(*generation);
         if synced.ok_or(RelistError::Superseded)? {
             mutant!(AbandonTellsNobody => return Ok(()));
-            self.fifo.initial.announce();
+            self.fifo.life.initial.announce();
         }
         Ok(())
     }
@@ -513,7 +514,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Relist<'_, T, M> {
     fn drop(&mut self) {
         if !self.over && self.unbegun.is_none() {
             // A superseded relist has nothing to end. The first list of a scope is still awaited.
-            let _ = self.end(|_, scope| scope.is_none() && self.fifo.initial.abandon());
+            let _ = self.end(|_, scope| scope.is_none() && self.fifo.life.initial.abandon());
         }
     }
 }

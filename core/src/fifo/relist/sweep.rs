@@ -48,7 +48,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let skipped = swept.iter().map(|swept| swept.skipped).sum();
         let queued: Vec<_> = swept.into_iter().flat_map(|swept| swept.queued).collect();
         let queued = self.push_walk(queued, held.as_ref().map(Hold::epoch));
-        self.wake(&Wakeups { queued, ..self.uncounted(skipped, course.marks) });
+        self.wake(&Wakeups { queued, ended: self.uncounted(skipped, course.marks) });
         deleted
     }
 
@@ -141,7 +141,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if self.is_listed_elsewhere(generation, key.as_bytes()) {
                 continue;
             }
-            self.initial.marked(usize::from(marks));
+            self.life.initial.marked(usize::from(marks));
             let pending = Pending::new(Content::Swept(None)).initial(marks);
             deleted += usize::from(self.push_or_insert(
                 shard,

@@ -1,0 +1,54 @@
+//! The lifecycle of a queue, which both kinds of queues have: the initial population (`initial`),
+//! the gauge of what is pending (`depth`), and the waiters for both and for the close.
+
+mod depth;
+mod initial;
+
+pub(crate) use depth::Depth;
+pub(crate) use initial::{Initial, Marks};
+
+pub(crate) struct Lifecycle {
+    pub(crate) initial: Initial,
+    pub(crate) depth: Depth,
+}
+
+impl Lifecycle {
+    /// Starts a queue without a high-water mark.
+    pub(crate) fn new() -> Self {
+        Self { initial: Initial::new(), depth: Depth::new(None) }
+    }
+
+    /// Subtracts the weight and the marks of what was handled.
+    #[inline]
+    pub(crate) fn settled(&self, weight: usize, marks: usize) -> Ended {
+        Ended { room: self.depth.subtract(weight), synced: self.initial.settled(marks) }
+    }
+
+    /// Wakes the waiters that the end of something concerns. Must be called with no lock held,
+    /// because wakers are user code.
+    #[inline]
+    pub(crate) fn announce(&self, ended: Ended) {
+        if ended.room {
+            self.depth.announce();
+        }
+        if ended.synced {
+            self.initial.announce();
+        }
+    }
+
+    /// Wakes all waiters, because the queue is closed.
+    pub(crate) fn announce_close(&self) {
+        self.initial.announce();
+        self.depth.announce();
+    }
+}
+
+/// The waits that are over with the end of some deltas.
+#[derive(Clone, Copy)]
+#[must_use = "a producer or a caller may be waiting"]
+pub(crate) struct Ended {
+    /// Whether the gauge of pending deltas fell below the high-water mark.
+    pub(crate) room: bool,
+    /// Whether the initial population ended.
+    pub(crate) synced: bool,
+}

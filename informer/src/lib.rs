@@ -28,6 +28,8 @@
 //! | 0.1 | 5 | 0.29 | 1.89 |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "compact")]
+pub mod compact;
 mod controller;
 mod in_flight;
 mod last_state;

@@ -7,7 +7,7 @@ use super::{WireError, check};
 
 /// An iterator over the members of an object. Only brackets and strings are parsed: whether a
 /// skipped value is valid JSON is found by the code that decodes it.
-pub(super) struct Members<'a> {
+pub(crate) struct Members<'a> {
     object: &'a [u8],
     /// The unread rest of the object.
     rest: &'a [u8],
@@ -29,13 +29,13 @@ enum At {
 
 impl<'a> Members<'a> {
     /// Creates an iterator over the members of the object at the beginning of `object`.
-    pub(super) fn of(object: &'a [u8]) -> Self {
+    pub(crate) fn of(object: &'a [u8]) -> Self {
         Self { object, rest: object.trim_ascii_start(), at: At::Start }
     }
 
     /// Returns the name of the next member, or `None` after the last. Skips the value of the
     /// previous member if it was not read.
-    pub(super) fn name(&mut self) -> Result<Option<Cow<'a, str>>, WireError> {
+    pub(crate) fn name(&mut self) -> Result<Option<Cow<'a, str>>, WireError> {
         if self.at == At::Value {
             self.value()?;
         }
@@ -57,7 +57,7 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the raw value of the member whose name was returned last.
-    pub(super) fn value(&mut self) -> Result<&'a [u8], WireError> {
+    pub(crate) fn value(&mut self) -> Result<&'a [u8], WireError> {
         self.at = At::ValueEnd;
         self.take()
     }
@@ -72,8 +72,14 @@ impl<'a> Members<'a> {
         Ok(None)
     }
 
+    /// Returns the unread rest: from the bracket, the comma or the value that comes next.
+    #[cfg(feature = "compact")]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Skips the rest of the object, and checks that only white space follows it.
-    pub(super) fn end(mut self) -> Result<(), WireError> {
+    pub(crate) fn end(mut self) -> Result<(), WireError> {
         while self.name()?.is_some() {}
         if self.rest.trim_ascii_start().is_empty() { Ok(()) } else { Err(self.broken()) }
     }

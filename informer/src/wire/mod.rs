@@ -24,8 +24,12 @@ pub(crate) use event::{Line, bookmark, parse as parse_line, skipped as skipped_l
 pub(crate) use large::Whole;
 pub(crate) use lines::Lines;
 pub(crate) use list::ListSplitter;
+#[cfg(feature = "compact")]
+pub(crate) use members::Members;
 pub(crate) use object::{Head, ends_initial_events};
 pub(crate) use outline::Outline;
+#[cfg(feature = "compact")]
+pub(crate) use prune::Member;
 pub(crate) use prune::{Prune, Types};
 
 /// An API server's response that cannot be parsed.

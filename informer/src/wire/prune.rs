@@ -24,7 +24,7 @@ pub(crate) struct Prune {
 
 /// The change to a member.
 #[derive(Clone, Debug)]
-enum Member {
+pub(crate) enum Member {
     LeftOut,
     /// The member is kept, without some of its own members.
     Pruned(Prune),
@@ -48,6 +48,17 @@ impl Prune {
                 }
             }
         }
+    }
+
+    #[cfg(feature = "compact")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Returns the change to the member `name`; `None` if it stays whole.
+    #[cfg(feature = "compact")]
+    pub(crate) fn member(&self, name: &str) -> Option<&Member> {
+        self.members.get(name)
     }
 
     /// Decodes an object without the removed members. Adds `types` if the object has none.

@@ -1,0 +1,3 @@
+//! Objects stored compressed and decoded on demand.
+
+mod prune;

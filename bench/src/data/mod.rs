@@ -1,6 +1,7 @@
 //! The data of the benchmarks: objects generated from numbers, identical to those of the peer in
 //! Go, or the pods of a real list response. Lists are built outside the measured time.
 
+mod cluster;
 mod fnv;
 mod generated;
 #[cfg(feature = "pods")]
@@ -17,6 +18,7 @@ use std::thread;
 
 use deltafifo::Meta;
 
+pub use cluster::Cluster;
 pub use fnv::Fnv;
 pub use generated::{Generated, Object, ObjectAccess, ObjectMeta};
 #[cfg(feature = "pods")]

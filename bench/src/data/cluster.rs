@@ -1,0 +1,334 @@
+//! A cluster made from the pods of a real list: other workloads of the same shape, and replicas of
+//! each. Seeded by numbers, so every engine receives the same bytes.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use super::splitmix64;
+
+/// A token that one in `COMMON` pods has, or more, is vocabulary of Kubernetes.
+const COMMON: usize = 4;
+/// The shortest token that is replaced.
+const SHORTEST: usize = 4;
+const NODES: u64 = 5000;
+
+/// Makes pods of workloads, each modelled on one pod of a list.
+#[derive(Debug)]
+pub struct Cluster {
+    models: Vec<Value>,
+    /// Tokens that stay: field names, and what most pods have.
+    vocabulary: HashSet<String>,
+}
+
+/// A sequence of random numbers.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = splitmix64(self.0);
+        self.0
+    }
+
+    /// Returns `length` characters out of `alphabet`.
+    fn text(&mut self, alphabet: &[u8], length: usize) -> String {
+        (0..length).map(|_| self.choose(alphabet)).collect()
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the remainder is an index")]
+    fn choose(&mut self, alphabet: &[u8]) -> char {
+        alphabet[(self.next() % alphabet.len() as u64) as usize].into()
+    }
+
+    fn hex(&mut self, length: usize) -> String {
+        self.text(b"0123456789abcdef", length)
+    }
+
+    fn suffix(&mut self) -> String {
+        self.text(b"bcdfghjklmnpqrstvwxz2456789", 5)
+    }
+
+    fn uid(&mut self) -> String {
+        [8, 4, 4, 4, 12].map(|length| self.hex(length)).join("-")
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn time(&mut self) -> Value {
+        let [month, day, hour] = [1 + self.below(12), 1 + self.below(28), self.below(24)];
+        let [minute, second] = [self.below(60), self.below(60)];
+        format!("2026-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z").into()
+    }
+}
+
+impl Cluster {
+    /// Takes the items of a list as models.
+    ///
+    /// # Errors
+    /// If `list` is not the JSON of a list.
+    pub fn new(list: &[u8]) -> serde_json::Result<Self> {
+        #[derive(serde::Deserialize)]
+        struct List {
+            items: Vec<Value>,
+        }
+
+        let List { items: models } = serde_json::from_slice(list)?;
+        let mut pods_with = HashMap::<String, usize>::new();
+        let mut vocabulary = HashSet::new();
+        for model in &models {
+            let mut tokens = HashSet::new();
+            collect(model, &mut tokens, &mut vocabulary);
+            for token in tokens {
+                *pods_with.entry(token).or_default() += 1;
+            }
+        }
+        let common = pods_with.into_iter().filter(|(_, pods)| pods * COMMON >= models.len());
+        vocabulary.extend(common.map(|(token, _)| token));
+        Ok(Self { models, vocabulary })
+    }
+
+    /// Makes pod number `index` of a cluster in which every workload has `replicas` pods. Returns
+    /// its key and its JSON.
+    ///
+    /// # Panics
+    /// If the list had no items.
+    #[must_use]
+    pub fn pod(&self, index: usize, replicas: usize) -> (String, Vec<u8>) {
+        let workload = index / replicas;
+        let mut pod = self.models[workload % self.models.len()].clone();
+        let round = workload / self.models.len();
+        if round > 0 {
+            self.rename(&mut pod, round as u64);
+        }
+        let of_workload = Random(splitmix64(workload as u64 ^ 0x0C1B_0000_0000));
+        let of_pod = Random(splitmix64(index as u64 ^ 0x90D0_0000_0000));
+        let key = make_replica(&mut pod, of_workload, of_pod);
+        (key, pod.to_string().into_bytes())
+    }
+
+    /// Replaces every token that is not vocabulary by another of the same length.
+    fn rename(&self, value: &mut Value, round: u64) {
+        match value {
+            Value::String(text) => *text = self.renamed(text, round),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.rename(item, round)),
+            Value::Object(members) => {
+                for name in ["labels", "annotations", "nodeSelector", "matchLabels"] {
+                    if let Some(Value::Object(map)) = members.get_mut(name) {
+                        let renamed = std::mem::take(map).into_iter();
+                        map.extend(renamed.map(|(key, value)| (self.renamed(&key, round), value)));
+                    }
+                }
+                members.values_mut().for_each(|member| self.rename(member, round));
+            }
+            _ => {}
+        }
+    }
+
+    fn renamed(&self, text: &str, round: u64) -> String {
+        let mut out = String::with_capacity(text.len());
+        for token in text.split_inclusive(|char: char| !char.is_ascii_alphanumeric()) {
+            let word = token.trim_end_matches(|char: char| !char.is_ascii_alphanumeric());
+            let is_name = word.len() >= SHORTEST && word.bytes().any(|b| b.is_ascii_alphabetic());
+            if is_name && !self.vocabulary.contains(word) {
+                let seed =
+                    word.bytes().fold(round, |seed, byte| splitmix64(seed ^ u64::from(byte)));
+                let mut random = Random(seed);
+                out.extend(word.bytes().map(|byte| match byte {
+                    b'0'..=b'9' => random.choose(b"0123456789"),
+                    b'A'..=b'Z' => random.choose(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+                    _ => random.choose(b"abcdefghijklmnopqrstuvwxyz"),
+                }));
+            } else {
+                out.push_str(word);
+            }
+            out.push_str(&token[word.len()..]);
+        }
+        out
+    }
+}
+
+/// Collects the tokens of all strings, and those of all field names.
+fn collect(value: &Value, tokens: &mut HashSet<String>, names: &mut HashSet<String>) {
+    let split = |text: &str, to: &mut HashSet<String>| {
+        let words = text.split(|char: char| !char.is_ascii_alphanumeric());
+        to.extend(words.filter(|word| word.len() >= SHORTEST).map(str::to_owned));
+    };
+    match value {
+        Value::String(text) => split(text, tokens),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, tokens, names)),
+        Value::Object(members) => {
+            for (name, member) in members {
+                split(name, names);
+                collect(member, tokens, names);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Gives a pod whatever differs between the replicas of one workload. Returns its key.
+fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> String {
+    let metadata = &mut pod["metadata"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (namespace, own_name) = (text(&metadata["namespace"]), text(&metadata["name"]));
+    let stem = metadata.get("generateName").map_or(own_name, text);
+    let name = format!("{stem}{}", random.suffix());
+    metadata["name"] = name.clone().into();
+    metadata["uid"] = random.uid().into();
+    metadata["resourceVersion"] = (10_000_000 + random.below(90_000_000)).to_string().into();
+    metadata["creationTimestamp"] = random.time();
+    if let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
+        for owner in owners {
+            owner["uid"] = workload.uid().into();
+        }
+    }
+    let labels = metadata
+        .as_object_mut()
+        .map(|metadata| metadata.entry("labels").or_insert_with(|| Map::new().into()));
+    if let Some(Value::Object(labels)) = labels {
+        for key in ["name", "instance", "version", "component", "part-of"] {
+            if labels.len() < 5 {
+                labels.insert(format!("app.kubernetes.io/{key}"), workload.hex(8).into());
+            }
+        }
+    }
+    pod["spec"]["nodeName"] = format!("node-{:04}", random.below(NODES)).into();
+    add_token_volume(&mut pod["spec"], &random.suffix());
+    let status = &mut pod["status"];
+    status["hostIP"] = format!("172.16.{}.{}", random.below(20), random.below(256)).into();
+    if status.get("podIP").is_some() {
+        let [a, b, c] = std::array::from_fn(|_| random.below(256));
+        status["podIP"] = format!("10.{a}.{b}.{c}").into();
+        if status.get("podIPs").is_some() {
+            status["podIPs"] = json!([{ "ip": status["podIP"] }]);
+        }
+        status["startTime"] = random.time();
+    }
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        condition["lastTransitionTime"] = random.time();
+    }
+    for list in ["containerStatuses", "initContainerStatuses"] {
+        let statuses = status.get_mut(list).and_then(Value::as_array_mut);
+        for container in statuses.into_iter().flatten() {
+            container["containerID"] = format!("containerd://{}", random.hex(64)).into();
+            if let Some(Value::Object(states)) = container.get_mut("state") {
+                for state in states.values_mut() {
+                    for time in ["startedAt", "finishedAt"] {
+                        if state.get(time).is_some() {
+                            state[time] = random.time();
+                        }
+                    }
+                }
+            }
+        }
+    }
+    format!("{namespace}/{name}")
+}
+
+/// Adds the volume of the service account's token, with its mounts.
+fn add_token_volume(spec: &mut Value, suffix: &str) {
+    let name = format!("kube-api-access-{suffix}");
+    let volume = json!({ "name": name, "projected": { "defaultMode": 420, "sources": [
+        { "serviceAccountToken": { "expirationSeconds": 3607, "path": "token" } },
+        { "configMap": { "items": [{ "key": "ca.crt", "path": "ca.crt" }],
+            "name": "kube-root-ca.crt" } },
+        { "downwardAPI": { "items": [{ "fieldRef": { "apiVersion": "v1",
+            "fieldPath": "metadata.namespace" }, "path": "namespace" }] } },
+    ] } });
+    let push = |value: &mut Value, list: &str, item: Value| {
+        let list = value.as_object_mut().map(|value| value.entry(list).or_insert(json!([])));
+        if let Some(Value::Array(list)) = list {
+            list.push(item);
+        }
+    };
+    push(spec, "volumes", volume);
+    let path = "/var/run/secrets/kubernetes.io/serviceaccount";
+    let mount = json!({ "mountPath": path, "name": name, "readOnly": true });
+    for list in ["containers", "initContainers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            push(container, "volumeMounts", mount.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use serde_json::{Value, json};
+
+    use super::Cluster;
+
+    fn cluster() -> Cluster {
+        let pod = |name: &str, image: &str| {
+            json!({
+                "metadata": { "name": format!("{name}-1"), "generateName": format!("{name}-"),
+                    "namespace": "shop", "uid": "u", "labels": { "team": name },
+                    "ownerReferences": [{ "uid": "o" }] },
+                "spec": { "containers": [{ "name": "main", "image": image }] },
+                "status": { "podIP": "", "podIPs": [], "conditions": [{}, {}],
+                    "containerStatuses": [{ "state": { "running": { "startedAt": "" } } }] },
+            })
+        };
+        let names = ["webserver", "database", "frontend", "ingress", "scheduler"];
+        let items = names.map(|name| pod(name, &format!("registry/{name}:1")));
+        Cluster::new(json!({ "items": items }).to_string().as_bytes()).unwrap()
+    }
+
+    fn pod(index: usize, replicas: usize) -> Value {
+        serde_json::from_slice(&cluster().pod(index, replicas).1).unwrap()
+    }
+
+    #[test]
+    fn equal_numbers_make_equal_bytes() {
+        assert_eq!(cluster().pod(7, 3), cluster().pod(7, 3));
+    }
+
+    #[test]
+    fn replicas_share_their_owner_and_labels_and_nothing_of_their_own() {
+        let (one, other) = (pod(0, 2), pod(1, 2));
+        let metadata = |field: &str| (&one["metadata"][field], &other["metadata"][field]);
+        for field in ["ownerReferences", "labels", "generateName", "namespace"] {
+            let (one, other) = metadata(field);
+            assert_eq!(one, other, "{field}");
+        }
+        for field in ["name", "uid", "resourceVersion", "creationTimestamp"] {
+            let (one, other) = metadata(field);
+            assert_ne!(one, other, "{field}");
+        }
+        assert_eq!(one["metadata"]["labels"].as_object().unwrap().len(), 5);
+        assert_ne!(one["spec"]["volumes"], other["spec"]["volumes"]);
+        assert_ne!(one["status"]["containerStatuses"], other["status"]["containerStatuses"]);
+        let conditions = &one["status"]["conditions"];
+        assert_ne!(conditions[0], conditions[1], "each has a time of its own");
+    }
+
+    #[test]
+    fn workload_of_a_later_round_has_other_names_of_equal_length() {
+        let (first, later) = (pod(0, 1), pod(5, 1));
+        for pointer in
+            ["/metadata/generateName", "/metadata/labels/team", "/spec/containers/0/image"]
+        {
+            let text =
+                |pod: &Value| pod.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+            let (first, later) = (text(&first), text(&later));
+            assert_eq!(
+                first.as_ref().map(String::len),
+                later.as_ref().map(String::len),
+                "{pointer}"
+            );
+        }
+        assert_ne!(first["metadata"]["generateName"], later["metadata"]["generateName"]);
+        assert_eq!(later["metadata"]["namespace"], "shop", "what most pods have stays");
+    }
+
+    #[test]
+    fn every_pod_has_a_key_of_its_own() {
+        let cluster = cluster();
+        let keys: HashSet<_> = (0..1000).map(|index| cluster.pod(index, 10).0).collect();
+        assert_eq!(keys.len(), 1000);
+    }
+}

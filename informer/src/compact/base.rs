@@ -1,0 +1,183 @@
+//! A base: the text of one object of a group, which the others are stored as differences from.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::codec::CodecError;
+use super::common::Common;
+use super::header::Shared;
+use super::stored::{Kind, Reference, Stored};
+
+/// How many differences are averaged to know what they take at first.
+const FIRST: u32 = 4;
+/// How many times smaller a new dictionary makes a text, at most and as a rule.
+const GAIN: usize = 3;
+/// A difference larger than this share of what the dictionary makes of the object is not used.
+const MOST: (usize, usize) = (7, 10);
+
+/// An immutable copy of one member's text. It is packed with the dictionary itself, and kept
+/// unpacked while it is used often. Each difference holds the base, so it is freed after the last.
+pub(super) struct Base {
+    common: Arc<Common>,
+    /// The reference that holds this base.
+    me: Weak<Reference>,
+    stored: Mutex<Stored>,
+    length: usize,
+    text: Mutex<Option<Arc<[u8]>>>,
+    /// Whether the text was used since the cache checked it.
+    is_used: AtomicBool,
+    pub(super) shared: Arc<Shared>,
+    /// Whether the group has a newer base.
+    is_replaced: AtomicBool,
+    /// The number of differences so far, the sum of the first ones, and a moving average, all for
+    /// [`note`](Self::note).
+    count: AtomicU32,
+    first: AtomicUsize,
+    recent: AtomicUsize,
+}
+
+impl Base {
+    /// Creates a base with the text that `stored` unpacks to.
+    pub(super) fn create(
+        common: &Arc<Common>,
+        stored: Stored,
+        text: &[u8],
+        shared: Shared,
+    ) -> Arc<Reference> {
+        let reference = Arc::new_cyclic(|me| {
+            let base = Self {
+                common: common.clone(),
+                me: me.clone(),
+                stored: Mutex::new(stored),
+                length: text.len(),
+                text: Mutex::default(),
+                is_used: AtomicBool::new(true),
+                shared: Arc::new(shared),
+                is_replaced: AtomicBool::new(false),
+                count: AtomicU32::new(0),
+                first: AtomicUsize::new(0),
+                recent: AtomicUsize::new(0),
+            };
+            common.counts.bases.fetch_add(1, Ordering::Relaxed);
+            common.counts.base_bytes.fetch_add(base.size(), Ordering::Relaxed);
+            Reference { common: common.clone(), kind: Kind::Base(base) }
+        });
+        if let Kind::Base(base) = &reference.kind {
+            base.keep(text.into());
+        }
+        reference
+    }
+
+    /// Returns the text.
+    pub(super) fn text(&self) -> Result<Arc<[u8]>, CodecError> {
+        if let Some(text) = &*self.text.lock() {
+            // Relaxed: a hint for the cache.
+            self.is_used.store(true, Ordering::Relaxed);
+            return Ok(text.clone());
+        }
+        let stored = self.stored.lock().clone();
+        let text: Arc<[u8]> = stored.unpack(self.length)?.into();
+        self.keep(text.clone());
+        Ok(text)
+    }
+
+    fn keep(&self, text: Arc<[u8]>) {
+        if self.text.lock().replace(text).is_none() {
+            self.common.cache.bytes.fetch_add(self.length, Ordering::Relaxed);
+            self.common.cache.admit(self.me.clone());
+        }
+    }
+
+    /// Drops the text unless it was used since the last call. Returns whether it is dropped.
+    pub(super) fn evict(&self) -> bool {
+        if self.is_used.swap(false, Ordering::Relaxed) {
+            return false;
+        }
+        self.forget();
+        true
+    }
+
+    fn forget(&self) {
+        if self.text.lock().take().is_some() {
+            self.common.cache.bytes.fetch_sub(self.length, Ordering::Relaxed);
+        }
+    }
+
+    /// Packs the base again, if it was not packed with `dictionary`.
+    pub(super) fn repack(&self, dictionary: &Arc<Reference>) -> Result<(), CodecError> {
+        if Arc::ptr_eq(&self.stored.lock().with, dictionary) {
+            return Ok(());
+        }
+        let stored = Stored::pack(&self.text()?, dictionary);
+        let (before, after) = {
+            let mut current = self.stored.lock();
+            let before = current.bytes.len();
+            *current = stored;
+            (before, current.bytes.len())
+        };
+        self.common.counts.base_bytes.fetch_add(after, Ordering::Relaxed);
+        self.common.counts.base_bytes.fetch_sub(before, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns what `dictionary` would make of a text of `length` bytes, if it does as well as with
+    /// the base. The estimate is low if the base is not packed with it yet.
+    pub(super) fn estimate(&self, length: usize, dictionary: &Arc<Reference>) -> usize {
+        let stored = self.stored.lock();
+        let estimate = stored.bytes.len() * length / self.length.max(1);
+        if Arc::ptr_eq(&stored.with, dictionary) { estimate } else { estimate / GAIN }
+    }
+
+    /// Notes a difference of `bytes`. Returns whether the base has grown old: differences take more
+    /// than twice what they took at first, as after a change of the workload.
+    pub(super) fn note(&self, bytes: usize) -> bool {
+        // Relaxed: statistics. A lost update delays the next base by a few objects.
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        if count < FIRST {
+            let first = self.first.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            self.recent.store(first * 8 / (count as usize + 1), Ordering::Relaxed);
+            return false;
+        }
+        let first = self.first.load(Ordering::Relaxed);
+        let recent = self.recent.load(Ordering::Relaxed);
+        // A single odd object must not count for more than four.
+        let recent = recent - recent / 8 + bytes.min(first);
+        self.recent.store(recent, Ordering::Relaxed);
+        recent * FIRST as usize > first * 2 * 8
+    }
+
+    pub(super) fn set_replaced(&self) {
+        // Relaxed: a later pass sees it.
+        self.is_replaced.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_replaced(&self) -> bool {
+        self.is_replaced.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many objects were stored with the base so far.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed) as usize
+    }
+
+    /// Returns the bytes that the base takes in memory, without its unpacked text.
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.stored.lock().bytes.len() + self.shared.size()
+    }
+}
+
+/// Returns whether a difference of `bytes` is worth it, where the dictionary makes `other` of the
+/// object.
+pub(super) fn is_worth_it(bytes: usize, other: usize) -> bool {
+    bytes * MOST.1 <= other * MOST.0
+}
+
+impl Drop for Base {
+    fn drop(&mut self) {
+        self.forget();
+        self.common.counts.bases.fetch_sub(1, Ordering::Relaxed);
+        self.common.counts.base_bytes.fetch_sub(self.size(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,51 @@
+//! Keeps the texts of recently used bases unpacked, up to a number of bytes.
+
+use std::collections::VecDeque;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::stored::{Kind, Reference};
+
+/// Second-chance eviction: the base at the front loses its text unless the text was used since it
+/// came to the front last.
+pub(super) struct Cache {
+    limit: usize,
+    /// Bytes of the texts that are unpacked now. A base subtracts its own when it is dropped.
+    pub(super) bytes: AtomicUsize,
+    queue: Mutex<VecDeque<Weak<Reference>>>,
+}
+
+impl Cache {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, bytes: AtomicUsize::new(0), queue: Mutex::default() }
+    }
+
+    /// Takes `base` in, whose text has just been unpacked and counted, and evicts others.
+    pub(super) fn admit(&self, base: Weak<Reference>) {
+        // Each may be the last handle of its base, so it is dropped after the lock.
+        let mut dropped = Vec::new();
+        let mut queue = self.queue.lock();
+        if queue.len() == queue.capacity() {
+            queue.retain(|base| base.strong_count() > 0);
+        }
+        queue.push_back(base);
+        // Each base gets one second chance, so this ends.
+        for _ in 0..2 * queue.len() {
+            // Relaxed: the sum is a limit for memory, and orders nothing.
+            if self.bytes.load(Ordering::Relaxed) <= self.limit {
+                break;
+            }
+            let Some(front) = queue.pop_front() else { break };
+            let Some(base) = front.upgrade() else { continue };
+            if let Kind::Base(base) = &base.kind
+                && !base.evict()
+            {
+                queue.push_back(front);
+            }
+            dropped.push(base);
+        }
+        drop(queue);
+    }
+}

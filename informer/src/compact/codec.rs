@@ -1,0 +1,234 @@
+//! Packing and unpacking with libzstd: alone, with a trained dictionary, or as the difference from
+//! a similar text.
+//!
+//! Contexts are pooled, since a new one for each text takes three times as long. Every call below
+//! is one-shot and names its base or dictionary, so a context in the pool refers to nothing and
+//! this module is safe code. (`ZSTD_CCtx_refPrefix` keeps a reference in the context, which safe
+//! code cannot pool. `ZSTD_compress_usingDict` finds the same matches.)
+//!
+//! A frame is stored without its magic number. It has neither a checksum nor a dictionary id, but
+//! its header says how long the text is.
+
+use parking_lot::Mutex;
+use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound, get_error_name};
+
+/// How hard zstd tries. Higher levels save no more than 2 % on differences.
+const LEVEL: i32 = 3;
+const DIFFERENCE_LEVEL: i32 = 1;
+const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
+/// Where a trained dictionary has its id, which each frame would repeat.
+const DICTIONARY_ID: std::ops::Range<usize> = 4..8;
+/// Largest dictionary that is trained, in bytes. zstd's own default.
+pub(super) const DICTIONARY_SIZE: usize = 112 << 10;
+/// A context that a large text made larger than this is not pooled.
+const POOLED_SIZE: usize = 4 << 20;
+/// The most contexts of each kind in the pool.
+const POOLED: usize = 64;
+
+static COMPRESSORS: Mutex<Vec<Compressor>> = Mutex::new(Vec::new());
+static DECOMPRESSORS: Mutex<Vec<DCtx<'static>>> = Mutex::new(Vec::new());
+
+struct Compressor {
+    context: CCtx<'static>,
+    out: Vec<u8>,
+}
+
+/// The material that a text is packed with, and unpacked with again.
+#[derive(Clone, Copy)]
+pub(super) enum With<'a> {
+    Nothing,
+    Dictionary(&'a Dictionary),
+    /// A similar JSON text. It must not share memory with the text: zstd would ignore it.
+    Base(&'a [u8]),
+}
+
+/// A trained dictionary, ready to be used.
+pub(super) struct Dictionary {
+    pack: CDict<'static>,
+    unpack: DDict<'static>,
+}
+
+/// Why a frame cannot be unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CodecError {
+    #[error("there is not enough memory for a zstd context")]
+    Memory,
+    #[error("zstd reports: {0}")]
+    Zstd(&'static str),
+    #[error("it has {found} bytes instead of {expected}")]
+    Length { expected: usize, found: usize },
+}
+
+impl Dictionary {
+    /// Trains a dictionary on `samples`, whose lengths are `lengths`. Returns `None` if zstd finds
+    /// too little in common.
+    pub(super) fn train(samples: &[u8], lengths: &[usize]) -> Option<Self> {
+        let mut bytes = zstd::dict::from_continuous(samples, lengths, DICTIONARY_SIZE).ok()?;
+        bytes.get_mut(DICTIONARY_ID)?.fill(0);
+        Some(Self { pack: CDict::try_create(&bytes, LEVEL)?, unpack: DDict::try_create(&bytes)? })
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.pack.sizeof() + self.unpack.sizeof()
+    }
+}
+
+/// Returns `text` packed; `None` if that is not shorter, or if zstd fails for want of memory.
+pub(super) fn pack(text: &[u8], with: With) -> Option<Box<[u8]>> {
+    let pooled = COMPRESSORS.lock().pop();
+    let mut compressor = match pooled {
+        Some(compressor) => compressor,
+        None => Compressor { context: CCtx::try_create()?, out: Vec::new() },
+    };
+    let Compressor { context, out } = &mut compressor;
+    out.clear();
+    out.reserve(compress_bound(text.len()));
+    let packed = match with {
+        With::Nothing => context.compress(out, text, LEVEL),
+        With::Dictionary(dictionary) => context.compress_using_cdict(out, text, &dictionary.pack),
+        With::Base(base) => context.compress_using_dict(out, text, base, DIFFERENCE_LEVEL),
+    };
+    packed.ok()?;
+    let frame = out.strip_prefix(&MAGIC)?;
+    let frame = (frame.len() < text.len()).then(|| frame.into());
+    if context.sizeof() + out.capacity() <= POOLED_SIZE {
+        let mut pool = COMPRESSORS.lock();
+        if pool.len() < POOLED {
+            pool.push(compressor);
+        }
+    }
+    frame
+}
+
+/// Returns the text of `length` bytes that was packed into `frame`. Never uses more memory for it
+/// than `length` bytes, whatever the frame says.
+pub(super) fn unpack(frame: &[u8], with: With, length: usize) -> Result<Vec<u8>, CodecError> {
+    let frame = [&MAGIC, frame].concat();
+    let pooled = DECOMPRESSORS.lock().pop();
+    let mut context = match pooled {
+        Some(context) => context,
+        None => DCtx::try_create().ok_or(CodecError::Memory)?,
+    };
+    let mut text = Vec::with_capacity(length);
+    let unpacked = match with {
+        With::Nothing => context.decompress(&mut text, &frame),
+        With::Dictionary(dictionary) => {
+            context.decompress_using_ddict(&mut text, &frame, &dictionary.unpack)
+        }
+        With::Base(base) => context.decompress_using_dict(&mut text, &frame, base),
+    };
+    let found = unpacked.map_err(|code| CodecError::Zstd(get_error_name(code)))?;
+    let mut pool = DECOMPRESSORS.lock();
+    if pool.len() < POOLED {
+        pool.push(context);
+    }
+    drop(pool);
+    if found == length { Ok(text) } else { Err(CodecError::Length { expected: length, found }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{CodecError, Dictionary, With, pack, unpack};
+
+    fn pod(number: usize) -> Vec<u8> {
+        let spec = (0..20).map(|at| format!(r#"{{"name":"V{at}","value":"{}"}}"#, at * at));
+        let spec = spec.collect::<Vec<_>>().join(",");
+        let uid = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        format!(r#"{{"metadata":{{"name":"web-{number}","uid":"{uid:x}"}},"env":[{spec}]}}"#).into()
+    }
+
+    fn dictionary() -> Dictionary {
+        let samples: Vec<_> = (0..200).map(pod).collect();
+        let lengths: Vec<_> = samples.iter().map(Vec::len).collect();
+        Dictionary::train(&samples.concat(), &lengths).unwrap()
+    }
+
+    #[test]
+    fn text_comes_back_from_each_form() {
+        let (dictionary, base, text) = (dictionary(), pod(1000), pod(1001));
+        let mut before = usize::MAX;
+        for with in [With::Nothing, With::Dictionary(&dictionary), With::Base(&base)] {
+            let packed = pack(&text, with).unwrap();
+            assert!(packed.len() < before, "each form is smaller than the one before");
+            before = packed.len();
+            assert_eq!(unpack(&packed, with, text.len()).unwrap(), text);
+        }
+        assert!(before < 60, "a difference of {before} bytes");
+    }
+
+    #[test]
+    fn copy_of_the_base_takes_few_bytes() {
+        let base = pod(0);
+        assert!(pack(&base.clone(), With::Base(&base)).unwrap().len() < 30);
+    }
+
+    #[test]
+    fn text_that_does_not_shrink_is_not_packed() {
+        assert!(pack(b"{}", With::Nothing).is_none());
+        assert!(pack(b"", With::Nothing).is_none());
+    }
+
+    #[test]
+    fn dictionary_needs_texts_with_something_in_common() {
+        assert!(Dictionary::train(b"", &[]).is_none());
+        assert!(Dictionary::train(&pod(0), &[pod(0).len()]).is_none());
+        let mut state = 1u64;
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56).to_le_bytes()[0]
+        });
+        let noise: Vec<u8> = noise.take(100 * 64).collect();
+        // Trained or not: it must not panic.
+        let _ = Dictionary::train(&noise, &[64; 100]);
+    }
+
+    #[test]
+    fn frame_that_says_another_length_is_refused() {
+        let text = pod(0);
+        let packed = pack(&text, With::Nothing).unwrap();
+        for length in [0, 1, text.len() - 1] {
+            assert!(matches!(
+                unpack(&packed, With::Nothing, length).unwrap_err(),
+                CodecError::Zstd(_)
+            ));
+        }
+        assert_eq!(
+            unpack(&packed, With::Nothing, text.len() + 1).unwrap_err(),
+            CodecError::Length { expected: text.len() + 1, found: text.len() }
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back(
+            text in prop::collection::vec(any::<u8>(), 0..600),
+            base in "\\{[ -~]{0,600}",
+        ) {
+            for with in [With::Nothing, With::Base(base.as_bytes())] {
+                if let Some(packed) = pack(&text, with) {
+                    prop_assert_eq!(&unpack(&packed, with, text.len()).unwrap(), &text);
+                }
+            }
+        }
+
+        #[test]
+        fn damaged_frame_is_an_error_or_another_text(
+            at in any::<prop::sample::Index>(),
+            flip in 1u8..,
+            is_cut in any::<bool>(),
+        ) {
+            let (base, text) = (pod(1), pod(2));
+            let mut packed = pack(&text, With::Base(&base)).unwrap().into_vec();
+            let at = at.index(packed.len());
+            packed[at] ^= flip;
+            if is_cut {
+                packed.truncate(at);
+                prop_assert!(unpack(&packed, With::Base(&base), text.len()).is_err());
+            } else if let Ok(found) = unpack(&packed, With::Base(&base), text.len()) {
+                prop_assert_eq!(found.len(), text.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! State that all objects of one informer share.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use super::cache::Cache;
+use crate::wire::Types;
+
+pub(super) struct Common {
+    /// Types of objects whose text does not have them, as in a list.
+    pub(super) types: Option<Types>,
+    pub(super) cache: Cache,
+    pub(super) counts: Counts,
+    /// Hashes groups, finalizers and annotations. It is random, so that nobody can choose names
+    /// with equal hashes.
+    pub(super) state: foldhash::quality::RandomState,
+}
+
+/// Totals for [`CompactStats`](super::CompactStats). They order nothing, so all accesses are
+/// relaxed.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) objects: AtomicUsize,
+    pub(super) bytes: AtomicUsize,
+    pub(super) raw_bytes: AtomicUsize,
+    pub(super) bases: AtomicUsize,
+    pub(super) base_bytes: AtomicUsize,
+    pub(super) dictionary_bytes: AtomicUsize,
+    pub(super) decodes: AtomicU64,
+    pub(super) decode_nanos: AtomicU64,
+}

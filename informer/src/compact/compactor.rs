@@ -1,0 +1,414 @@
+//! Packs the objects of one informer.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use serde::de::DeserializeOwned;
+
+use super::base::{Base, is_worth_it};
+use super::cache::Cache;
+use super::codec::{self, Dictionary, With};
+use super::common::{Common, Counts};
+use super::error::PackError;
+use super::fields::{self, Fields};
+use super::groups::{Groups, Relative};
+use super::header::{Header, Shared};
+use super::object::Compact;
+use super::prune::cut;
+use super::sketch;
+use super::stored::{Kind, Reference, Stored};
+use crate::wire::{Prune, Types};
+
+/// The first dictionary is trained at this number of groups, and each later one at [`GROWTH`] times
+/// the number of the last.
+const FIRST_TRAINING: usize = 256;
+const GROWTH: usize = 8;
+/// The fewest samples that a dictionary is trained on.
+const FEWEST_SAMPLES: usize = 8;
+/// The most bytes of samples. Training takes about 100 ms for each MiB.
+const SAMPLE_BYTES: usize = 1 << 20;
+/// A base is used up if fewer than one in `USED_UP` of the objects stored with it hold it still.
+const USED_UP: usize = 20;
+
+/// Packs the objects of one informer, and finds for each the object that it is most like.
+///
+/// An object is stored as its difference from a *base*, a copy of another object of its group: of
+/// the same controller, or else with the same `generateName`, or else with the same labels, or else
+/// with the same name. A group of one has no base; its object is compared with recent ones by
+/// content, and is otherwise packed with a dictionary trained on other such objects. Bases and
+/// dictionaries are never shared between compactors.
+///
+/// All methods can be called from several threads at a time.
+///
+/// ```
+/// use deltafifo_informer::compact::Compactor;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+///
+/// let maps = Compactor::<ConfigMap>::builder().without(&["metadata", "managedFields"]).build();
+/// let json = r#"{"metadata":{"name":"a","managedFields":[]},"data":{"key":"value"}}"#;
+/// let map = maps.pack(json.as_bytes())?;
+/// assert_eq!(map.name(), Some("a"));
+/// assert_eq!(map.raw_json()?, r#"{"metadata":{"name":"a"},"data":{"key":"value"}}"#);
+/// assert_eq!(map.decode()?.data.unwrap()["key"], "value");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Compactor<K> {
+    prune: Prune,
+    validate: bool,
+    train: bool,
+    common: Arc<Common>,
+    /// The current dictionary, or nothing.
+    dictionary: RwLock<Arc<Reference>>,
+    groups: Groups<K>,
+    /// How many groups there must be for the next training.
+    train_at: AtomicUsize,
+    /// Held while a dictionary is trained.
+    training: Mutex<()>,
+}
+
+/// Configures a [`Compactor`].
+#[must_use]
+pub struct CompactorBuilder<K> {
+    prune: Prune,
+    types: Option<Types>,
+    validate: bool,
+    train: bool,
+    base_cache: usize,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// How much memory the objects of a [`Compactor`] take now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactStats {
+    /// Objects that are alive.
+    pub objects: usize,
+    /// Their bytes, without bases and dictionaries.
+    pub bytes: usize,
+    /// Bytes of their JSON.
+    pub raw_bytes: usize,
+    /// Bases that are alive.
+    pub bases: usize,
+    /// Bytes of the bases, packed.
+    pub base_bytes: usize,
+    /// Bytes of the texts of bases that are kept unpacked.
+    pub unpacked_base_bytes: usize,
+    /// Bytes of the dictionaries.
+    pub dictionary_bytes: usize,
+    /// Calls of [`Compact::decode`] so far.
+    pub decodes: u64,
+    /// The time that they took.
+    pub decode_time: Duration,
+}
+
+impl<K> CompactorBuilder<K> {
+    /// Cuts the member at the end of `path`, which begins at the object, out of each object (see
+    /// [`without`](crate::reflector::ReflectorBuilder::without)).
+    pub fn without(mut self, path: &[&str]) -> Self {
+        self.prune.leave_out(path);
+        self
+    }
+
+    /// Sets the types of objects whose JSON has none, as items of a list. By default they are
+    /// decoded without.
+    pub fn types(mut self, api_version: &str, kind: &str) -> Self {
+        self.types = Some(Types { api_version: api_version.to_owned(), kind: kind.to_owned() });
+        self
+    }
+
+    /// Sets whether an object is refused if it does not decode into `K`. Off by default: decoding
+    /// takes longer than packing, and [`Compact::decode`] reports the error in any case.
+    pub fn validate(mut self, validate: bool) -> Self {
+        self.validate = validate;
+        self
+    }
+
+    /// Sets whether dictionaries are trained, on by default. A dictionary contains parts of
+    /// objects, unpacked, for as long as any object is packed with it: turn it off for Secrets.
+    pub fn train(mut self, train: bool) -> Self {
+        self.train = train;
+        self
+    }
+
+    /// Sets how many bytes of bases are kept unpacked, 4 MiB by default. A base that is not must be
+    /// unpacked for each object that is packed or decoded with it.
+    pub fn base_cache(mut self, bytes: usize) -> Self {
+        self.base_cache = bytes;
+        self
+    }
+
+    /// Builds the compactor.
+    #[must_use]
+    pub fn build(self) -> Compactor<K> {
+        let common = Arc::new(Common {
+            types: self.types,
+            cache: Cache::new(self.base_cache),
+            counts: Counts::default(),
+            state: foldhash::quality::RandomState::default(),
+        });
+        Compactor {
+            prune: self.prune,
+            validate: self.validate,
+            train: self.train,
+            dictionary: RwLock::new(Reference::new(&common, None)),
+            common,
+            groups: Groups::new(),
+            train_at: AtomicUsize::new(FIRST_TRAINING),
+            training: Mutex::new(()),
+        }
+    }
+}
+
+impl<K> Compactor<K> {
+    /// Starts to configure a compactor.
+    pub fn builder() -> CompactorBuilder<K> {
+        CompactorBuilder {
+            prune: Prune::default(),
+            types: None,
+            validate: false,
+            train: true,
+            base_cache: 4 << 20,
+            kind: PhantomData,
+        }
+    }
+
+    /// Packs one object as it was received, without blank space around it.
+    ///
+    /// # Errors
+    /// [`PackError`] if `json` is not a JSON object with metadata that can be read, or if it does
+    /// not decode into `K` and that is [validated](CompactorBuilder::validate). Never for want of
+    /// memory in the codec: the object is then stored as it is.
+    pub fn pack(&self, json: &[u8]) -> Result<Arc<Compact<K>>, PackError>
+    where
+        K: DeserializeOwned,
+    {
+        let mut out = Vec::new();
+        let text = std::str::from_utf8(cut(&self.prune, json.trim_ascii(), &mut out)?)?;
+        let fields = fields::read(text).map_err(PackError::Metadata)?;
+        if self.validate {
+            let types = self.common.types.as_ref();
+            let decode = || Prune::default().decode::<K>(text.as_bytes(), types);
+            // A user's object, whose `Drop` may panic too.
+            crate::user_code::caught(|| decode().map(drop))
+                .map_err(PackError::Panicked)?
+                .map_err(PackError::Decode)?;
+        }
+        Ok(self.place(text.as_bytes(), &fields))
+    }
+
+    /// Stores a text in the shortest form that is found.
+    fn place(&self, text: &[u8], fields: &Fields) -> Arc<Compact<K>> {
+        let Some(group) = fields.group(&self.common.state) else {
+            return self.compact(text, fields, Stored::pack(text, &self.dictionary()));
+        };
+        if let Some(relative) = self.groups.find(group) {
+            let stored = match relative {
+                Relative::Base(base) => self.against_base(group, &base, text, fields),
+                Relative::First(first) => self.against_first(group, &first, text),
+            };
+            let stored = stored.unwrap_or_else(|| Stored::pack(text, &self.dictionary()));
+            return self.compact(text, fields, stored);
+        }
+        let features = sketch::features(text);
+        let stored = self.groups.similar(&features).and_then(|(group, relative)| match relative {
+            Relative::Base(base) => self.difference(&base, text),
+            Relative::First(first) => self.against_first(group, &first, text),
+        });
+        let stored = stored.unwrap_or_else(|| Stored::pack(text, &self.dictionary()));
+        let object = self.compact(text, fields, stored);
+        let groups = self.groups.add_first(group, &features, &object);
+        if groups >= self.train_at.load(Ordering::Relaxed)
+            && let Some(_guard) = self.training.try_lock()
+        {
+            self.train();
+        }
+        object
+    }
+
+    fn compact(&self, text: &[u8], fields: &Fields, stored: Stored) -> Arc<Compact<K>> {
+        let shared = stored.with.base().map(|base| &base.shared);
+        let header = Header::new(fields, text.len(), shared, &self.common.state);
+        Arc::new(Compact::new(header, stored))
+    }
+
+    /// Returns `text` as the difference from `base`; `None` if that is not worth it.
+    fn difference(&self, base: &Arc<Reference>, text: &[u8]) -> Option<Stored> {
+        let stored = Stored::pack(text, base);
+        self.is_worth_it(&stored, base.base()?, text).then_some(stored)
+    }
+
+    /// Returns whether `text` should be stored as its difference from `base`.
+    fn is_worth_it(&self, difference: &Stored, base: &Base, text: &[u8]) -> bool {
+        let dictionary = self.dictionary();
+        let bytes = difference.bytes.len();
+        is_worth_it(bytes, base.estimate(text.len(), &dictionary))
+            || is_worth_it(bytes, Stored::pack(text, &dictionary).bytes.len())
+    }
+
+    /// Returns `text` as the difference from the base of its group. If that base has grown old, the
+    /// text becomes the new base.
+    fn against_base(
+        &self,
+        group: u64,
+        reference: &Arc<Reference>,
+        text: &[u8],
+        fields: &Fields,
+    ) -> Option<Stored> {
+        let base = reference.base()?;
+        let stored = Stored::pack(text, reference);
+        if base.note(stored.bytes.len()) {
+            let packed = Stored::pack(text, &self.dictionary());
+            let shared = Shared::new(fields);
+            let new = Base::create(&self.common, packed, text, shared);
+            self.groups.set_base(group, &new);
+            base.set_replaced();
+            return Some(Stored::pack(text, &new));
+        }
+        self.is_worth_it(&stored, base, text).then_some(stored)
+    }
+
+    /// Returns `text` as the difference from `first`, which becomes the base of `group`, unless it
+    /// is a difference itself from a base that does about as well.
+    fn against_first(&self, group: u64, first: &Arc<Compact<K>>, text: &[u8]) -> Option<Stored> {
+        let before = first.stored();
+        let first_text = before.unpack(first.raw_size()).ok()?;
+        let own = codec::pack(text, With::Base(&first_text))?;
+        let packed = if before.with.base().is_some() {
+            let stored = Stored::pack(text, &before.with);
+            // A base of its own takes as much as several differences save.
+            if stored.bytes.len() <= own.len() + own.len() / 2 {
+                self.groups.set_base(group, &before.with);
+                return Some(stored);
+            }
+            Stored::pack(&first_text, &self.dictionary())
+        } else {
+            before
+        };
+        let alone = Stored::pack(text, &self.dictionary());
+        if !is_worth_it(own.len(), alone.bytes.len()) {
+            return None;
+        }
+        let base = Base::create(&self.common, packed, &first_text, first.shared());
+        self.groups.set_base(group, &base);
+        first.replace(Stored::pack(&first_text, &base));
+        Some(Stored { bytes: own, with: base })
+    }
+
+    fn dictionary(&self) -> Arc<Reference> {
+        self.dictionary.read().clone()
+    }
+
+    /// Trains a dictionary on the texts of all groups, or on a part of them spread over all. Called
+    /// with `training` held.
+    fn train(&self) {
+        let (bases, firsts) = self.groups.all();
+        let groups = bases.len() + firsts.len();
+        self.train_at.store((groups * GROWTH).max(FIRST_TRAINING), Ordering::Relaxed);
+        if !self.train || groups < FEWEST_SAMPLES {
+            return;
+        }
+        // Spread over all groups: a list comes in key order, and its first objects are one
+        // namespace's.
+        let bytes = self.common.counts.raw_bytes.load(Ordering::Relaxed);
+        let objects = self.common.counts.objects.load(Ordering::Relaxed).max(1);
+        let step = (groups * (bytes / objects)).div_ceil(SAMPLE_BYTES).max(1);
+        let bases = bases.iter().map(|base| Some(base.base()?.text().ok()?.to_vec()));
+        let firsts = firsts.iter().map(|first| first.text().ok());
+        let (mut samples, mut lengths) = (Vec::new(), Vec::new());
+        for text in bases.chain(firsts).step_by(step).flatten() {
+            samples.extend_from_slice(&text);
+            lengths.push(text.len());
+            if samples.len() >= SAMPLE_BYTES {
+                break;
+            }
+        }
+        if let Some(dictionary) = Dictionary::train(&samples, &lengths) {
+            let dictionary = Reference::new(&self.common, Some(dictionary));
+            let _old = std::mem::replace(&mut *self.dictionary.write(), dictionary);
+        }
+    }
+
+    /// Ends a list: trains a dictionary if the list brought many new groups, and packs bases and
+    /// lone objects again that an earlier dictionary packed. Takes some 15 µs for each, so call it
+    /// on a thread that may block.
+    pub fn end_list(&self) {
+        let guard = self.training.lock();
+        let (bases, firsts) = self.groups.all();
+        let trained = self.train_at.load(Ordering::Relaxed) / GROWTH;
+        let is_untrained = matches!(self.dictionary().kind, Kind::Nothing);
+        if is_untrained || (bases.len() + firsts.len()) * 2 > trained * 3 {
+            self.train();
+        }
+        drop(guard);
+        let dictionary = self.dictionary();
+        for base in bases {
+            if let Some(base) = base.base() {
+                // A base that does not unpack now stays as it is.
+                let _ = base.repack(&dictionary);
+            }
+        }
+        for first in firsts {
+            let stored = first.stored();
+            if stored.with.base().is_none() && !Arc::ptr_eq(&stored.with, &dictionary) {
+                Self::repack_with(&first, &dictionary);
+            }
+        }
+    }
+
+    /// Packs an object again, if its base has grown old or is held by few others, or its dictionary
+    /// was replaced. Call it now and then for all stored objects.
+    pub fn repack(&self, object: &Arc<Compact<K>>) {
+        let with = object.stored().with;
+        let is_stale = match with.base() {
+            // This handle, and the one of the object.
+            Some(base) => {
+                let held_by = Arc::strong_count(&with) - 1;
+                base.is_replaced() || held_by * USED_UP < base.count()
+            }
+            None => !Arc::ptr_eq(&with, &self.dictionary()),
+        };
+        if !is_stale {
+            return;
+        }
+        let Ok(text) = object.text() else { return };
+        let fields = std::str::from_utf8(&text).ok().and_then(|text| fields::read(text).ok());
+        let group = fields.and_then(|fields| fields.group(&self.common.state));
+        let relative = group.and_then(|group| self.groups.find(group));
+        let stored = match relative {
+            Some(Relative::Base(base)) if !Arc::ptr_eq(&base, &with) => {
+                self.difference(&base, &text)
+            }
+            _ => None,
+        };
+        match stored {
+            Some(stored) => object.replace(stored),
+            None => Self::repack_with(object, &self.dictionary()),
+        }
+    }
+
+    fn repack_with(object: &Compact<K>, with: &Arc<Reference>) {
+        if let Ok(text) = object.text() {
+            object.replace(Stored::pack(&text, with));
+        }
+    }
+
+    /// Returns how much memory the objects take now.
+    pub fn stats(&self) -> CompactStats {
+        let counts = &self.common.counts;
+        let load = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        CompactStats {
+            objects: load(&counts.objects),
+            bytes: load(&counts.bytes),
+            raw_bytes: load(&counts.raw_bytes),
+            bases: load(&counts.bases),
+            base_bytes: load(&counts.base_bytes),
+            unpacked_base_bytes: load(&self.common.cache.bytes),
+            dictionary_bytes: load(&counts.dictionary_bytes),
+            decodes: counts.decodes.load(Ordering::Relaxed),
+            decode_time: Duration::from_nanos(counts.decode_nanos.load(Ordering::Relaxed)),
+        }
+    }
+}

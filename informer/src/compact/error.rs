@@ -1,0 +1,73 @@
+//! Why an object cannot be packed or decoded.
+
+use super::codec::CodecError;
+use crate::wire::WireError;
+
+/// A received object cannot be stored. Nothing is stored for it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PackError {
+    /// The text is not a JSON object.
+    #[error("the object is not stored: its text is not a JSON object")]
+    Json(#[from] WireError),
+    /// The text is not UTF-8.
+    #[error("the object is not stored: its text is not UTF-8")]
+    Utf8(#[from] std::str::Utf8Error),
+    /// The text is not JSON, or its metadata is ambiguous or has a wrong type.
+    #[error("the object is not stored: its metadata cannot be read")]
+    Metadata(#[source] serde_json::Error),
+    /// The object does not decode into its type, which is checked if
+    /// [`validate`](super::CompactorBuilder::validate) is set.
+    #[error("the object is not stored: it does not decode into its type")]
+    Decode(#[source] serde_json::Error),
+    /// The decoder of the object's type panicked.
+    #[error("the object is not stored: its decoder panicked: {0}")]
+    Panicked(String),
+}
+
+/// A stored object cannot be decoded. It stays stored.
+#[derive(Debug, thiserror::Error)]
+#[error("the stored object {key} cannot be decoded; it stays stored until it is replaced")]
+pub struct DecodeError {
+    key: String,
+    source: DecodeFailure,
+}
+
+/// The cause of a [`DecodeError`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeFailure {
+    /// The text does not decode into the object's type.
+    #[error("its text does not decode into its type")]
+    Json(#[from] serde_json::Error),
+    /// The stored bytes do not unpack: they are damaged, or memory is exhausted.
+    #[error("its bytes do not unpack: {0}")]
+    Unpack(String),
+    /// The decoder of the object's type panicked.
+    #[error("its decoder panicked: {0}")]
+    Panicked(String),
+}
+
+impl DecodeError {
+    pub(super) fn new(key: String, source: impl Into<DecodeFailure>) -> Self {
+        Self { key, source: source.into() }
+    }
+
+    /// Returns the key of the object, `namespace/name` or `name`.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Returns what failed.
+    #[must_use]
+    pub fn failure(&self) -> &DecodeFailure {
+        &self.source
+    }
+}
+
+impl From<CodecError> for DecodeFailure {
+    fn from(error: CodecError) -> Self {
+        Self::Unpack(error.to_string())
+    }
+}

@@ -1,0 +1,116 @@
+//! Which objects are alike: the first object or the base of each group, and of recent contents.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+
+use super::object::Compact;
+use super::sketch::FEATURES;
+use super::stored::Reference;
+
+/// Recent features that are kept, a power of two. Newer ones take the place of older ones.
+const SKETCHES: usize = 1 << 12;
+
+/// Handles are weak: the tables keep no object or base.
+pub(super) struct Groups<K>(Mutex<Tables<K>>);
+
+struct Tables<K> {
+    /// The only member so far of a group, which may become its base: 16 bytes each.
+    firsts: HashMap<u64, Weak<Compact<K>>, RandomState>,
+    bases: HashMap<u64, Weak<Reference>, RandomState>,
+    /// By the feature's low bits. Empty until the first is added.
+    sketches: Vec<Option<Sketch<K>>>,
+}
+
+struct Sketch<K> {
+    feature: u64,
+    group: u64,
+    like: Weak<Compact<K>>,
+}
+
+/// An object's relative.
+pub(super) enum Relative<K> {
+    Base(Arc<Reference>),
+    First(Arc<Compact<K>>),
+}
+
+impl<K> Groups<K> {
+    pub(super) fn new() -> Self {
+        let (firsts, bases) = (HashMap::default(), HashMap::default());
+        Self(Mutex::new(Tables { firsts, bases, sketches: Vec::new() }))
+    }
+
+    /// Returns the base of `group`, or else its first member.
+    pub(super) fn find(&self, group: u64) -> Option<Relative<K>> {
+        let tables = self.0.lock();
+        let base = tables.bases.get(&group).and_then(Weak::upgrade).map(Relative::Base);
+        base.or_else(|| tables.firsts.get(&group)?.upgrade().map(Relative::First))
+    }
+
+    /// Returns objects of other groups that share a feature, with their groups, those with the
+    /// most features first.
+    pub(super) fn similar(&self, features: &[u64; FEATURES]) -> Option<(u64, Relative<K>)> {
+        let tables = self.0.lock();
+        let sketches = features.iter().filter_map(|feature| {
+            let sketch = tables.sketches.get(slot(*feature))?.as_ref()?;
+            (sketch.feature == *feature).then_some(sketch)
+        });
+        let sketches: Vec<_> = sketches.collect();
+        let shared = |group| sketches.iter().filter(|sketch| sketch.group == group).count();
+        let sketch = sketches.iter().max_by_key(|sketch| shared(sketch.group))?;
+        let base = tables.bases.get(&sketch.group).and_then(Weak::upgrade).map(Relative::Base);
+        let relative = base.or_else(|| sketch.like.upgrade().map(Relative::First))?;
+        Some((sketch.group, relative))
+    }
+
+    /// Makes `object` the first of `group`, to be found by `features` too. Returns the number of
+    /// groups.
+    pub(super) fn add_first(
+        &self,
+        group: u64,
+        features: &[u64; FEATURES],
+        object: &Arc<Compact<K>>,
+    ) -> usize {
+        let mut tables = self.0.lock();
+        let Tables { firsts, bases, sketches } = &mut *tables;
+        purge(firsts);
+        firsts.insert(group, Arc::downgrade(object));
+        if sketches.is_empty() {
+            sketches.resize_with(SKETCHES, || None);
+        }
+        for feature in *features {
+            let like = Arc::downgrade(object);
+            sketches[slot(feature)] = Some(Sketch { feature, group, like });
+        }
+        firsts.len() + bases.len()
+    }
+
+    /// Makes `base` the base of `group`, which then needs no first member.
+    pub(super) fn set_base(&self, group: u64, base: &Arc<Reference>) {
+        let mut tables = self.0.lock();
+        tables.firsts.remove(&group);
+        purge(&mut tables.bases);
+        tables.bases.insert(group, Arc::downgrade(base));
+    }
+
+    /// Returns all bases and first members.
+    pub(super) fn all(&self) -> (Vec<Arc<Reference>>, Vec<Arc<Compact<K>>>) {
+        let tables = self.0.lock();
+        let bases = tables.bases.values().filter_map(Weak::upgrade).collect();
+        let firsts = tables.firsts.values().filter_map(Weak::upgrade).collect();
+        (bases, firsts)
+    }
+}
+
+fn slot(feature: u64) -> usize {
+    usize::try_from(feature % SKETCHES as u64).unwrap_or_default()
+}
+
+/// Makes room without growing, if enough of the handles are dead.
+fn purge<T>(table: &mut HashMap<u64, Weak<T>, RandomState>) {
+    if table.len() == table.capacity() {
+        table.retain(|_, handle| handle.strong_count() > 0);
+    }
+}

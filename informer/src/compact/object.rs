@@ -1,0 +1,242 @@
+//! A stored object.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use deltafifo::{Labels, Meta};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+use super::codec::CodecError;
+use super::error::{DecodeError, DecodeFailure};
+use super::header::{Header, OwnerReference, Shared, Uid};
+use super::stored::Stored;
+use crate::KubeMeta;
+use crate::wire::Prune;
+
+/// An object of type `K` as compressed JSON, with a header of its metadata that needs no decoding.
+///
+/// [`Compactor::pack`](super::Compactor::pack) creates it. Reading the header takes some 20 ns;
+/// [`decode`](Self::decode) takes a little longer than decoding the JSON. The object may be packed
+/// again while it is read; its text never changes.
+///
+/// `Debug` prints the key and sizes, never data.
+pub struct Compact<K> {
+    header: Header,
+    stored: Mutex<Stored>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Compact<K> {
+    pub(super) fn new(header: Header, stored: Stored) -> Self {
+        let counts = &stored.with.common.counts;
+        counts.objects.fetch_add(1, Ordering::Relaxed);
+        counts.raw_bytes.fetch_add(header.length(), Ordering::Relaxed);
+        let bytes = size_of::<Self>() + header.size() + stored.bytes.len();
+        counts.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Self { header, stored: Mutex::new(stored), kind: PhantomData }
+    }
+
+    /// Returns the namespace; `None` for a cluster-scoped object.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.header.view().namespace
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.header.view().name
+    }
+
+    /// Returns the uid.
+    #[must_use]
+    pub fn uid(&self) -> Option<Cow<'_, str>> {
+        self.header.view().uid.map(Uid::text)
+    }
+
+    /// Returns the resource version.
+    #[must_use]
+    pub fn resource_version(&self) -> Option<&str> {
+        self.header.view().version
+    }
+
+    /// Returns the generation, which the API server raises with each change of the spec.
+    #[must_use]
+    pub fn generation(&self) -> Option<i64> {
+        self.header.view().generation
+    }
+
+    /// Returns whether the object has a deletion timestamp: its deletion waits for finalizers or
+    /// for its grace period.
+    #[must_use]
+    pub fn is_being_deleted(&self) -> bool {
+        self.header.view().has_deletion_timestamp
+    }
+
+    /// Returns a hash of the finalizers; `None` if the object has no such field. Hashes of two
+    /// objects from one [`Compactor`](super::Compactor) are equal if their finalizers are, and
+    /// differ otherwise but for one in 2⁶⁴.
+    #[must_use]
+    pub fn finalizers_hash(&self) -> Option<u64> {
+        self.header.view().finalizers
+    }
+
+    /// Returns a hash of the annotations, as [`finalizers_hash`](Self::finalizers_hash) does of
+    /// the finalizers.
+    #[must_use]
+    pub fn annotations_hash(&self) -> Option<u64> {
+        self.header.view().annotations
+    }
+
+    /// Returns the labels in the order of their keys.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.header.view().labels()
+    }
+
+    /// Returns the owner references in the order of the object.
+    pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
+        self.header.view().owners()
+    }
+
+    /// Returns the length of the JSON, in bytes.
+    #[must_use]
+    pub fn raw_size(&self) -> usize {
+        self.header.length()
+    }
+
+    /// Returns the bytes of memory that the object takes, without what it shares with others: its
+    /// base, the dictionary, and metadata that its siblings have too.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.fixed_size() + self.stored.lock().bytes.len()
+    }
+
+    fn fixed_size(&self) -> usize {
+        size_of::<Self>() + self.header.size()
+    }
+
+    /// Returns the JSON as it was received, without the members that were pruned. An item of a list
+    /// has no `apiVersion` and `kind`, which [`decode`](Self::decode) adds.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the stored bytes do not unpack.
+    pub fn raw_json(&self) -> Result<String, DecodeError> {
+        let text = self.text().map_err(|error| self.error(error))?;
+        // It was text when it was packed.
+        String::from_utf8(text)
+            .map_err(|error| self.error(DecodeFailure::Unpack(error.to_string())))
+    }
+
+    /// Decodes the object.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the JSON does not decode into `K`, or the stored bytes do not unpack. The
+    /// object stays stored.
+    pub fn decode(&self) -> Result<K, DecodeError>
+    where
+        K: DeserializeOwned,
+    {
+        let from = Instant::now();
+        let (text, common) = {
+            let stored = self.stored.lock().clone();
+            let text = stored.unpack(self.raw_size());
+            (text.map_err(|error| self.error(error))?, stored.with.common.clone())
+        };
+        let decoded =
+            crate::user_code::caught(|| Prune::default().decode(&text, common.types.as_ref()));
+        common.counts.decodes.fetch_add(1, Ordering::Relaxed);
+        let nanos = u64::try_from(from.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        common.counts.decode_nanos.fetch_add(nanos, Ordering::Relaxed);
+        match decoded {
+            Ok(decoded) => decoded.map_err(|error| self.error(error)),
+            Err(message) => Err(self.error(DecodeFailure::Panicked(message))),
+        }
+    }
+
+    fn key(&self) -> String {
+        let view = self.header.view();
+        let name = view.name.unwrap_or_default();
+        match view.namespace.filter(|namespace| !namespace.is_empty()) {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+
+    fn error(&self, failure: impl Into<DecodeFailure>) -> DecodeError {
+        DecodeError::new(self.key(), failure)
+    }
+
+    pub(super) fn text(&self) -> Result<Vec<u8>, CodecError> {
+        self.stored.lock().clone().unpack(self.raw_size())
+    }
+
+    /// Returns the metadata that siblings are likely to have too.
+    pub(super) fn shared(&self) -> Shared {
+        Shared::of(&self.header.view())
+    }
+
+    /// Returns the packed text as it is now.
+    pub(super) fn stored(&self) -> Stored {
+        self.stored.lock().clone()
+    }
+
+    /// Stores another packed form of the same text. Readers that have begun unpack the old one.
+    pub(super) fn replace(&self, stored: Stored) {
+        let counts = stored.with.common.clone();
+        let after = stored.bytes.len();
+        let before = std::mem::replace(&mut *self.stored.lock(), stored);
+        counts.counts.bytes.fetch_add(after, Ordering::Relaxed);
+        counts.counts.bytes.fetch_sub(before.bytes.len(), Ordering::Relaxed);
+    }
+}
+
+impl<K> Drop for Compact<K> {
+    fn drop(&mut self) {
+        let (fixed, raw) = (self.fixed_size(), self.raw_size());
+        let stored = self.stored.get_mut();
+        let counts = &stored.with.common.counts;
+        counts.objects.fetch_sub(1, Ordering::Relaxed);
+        counts.raw_bytes.fetch_sub(raw, Ordering::Relaxed);
+        counts.bytes.fetch_sub(fixed + stored.bytes.len(), Ordering::Relaxed);
+    }
+}
+
+impl<K> fmt::Debug for Compact<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compact")
+            .field("key", &self.key())
+            .field("size", &self.size())
+            .field("raw_size", &self.raw_size())
+            .finish_non_exhaustive()
+    }
+}
+
+/// `uid` returns a short form of the uid, which is good for comparisons only: equal for equal uids.
+/// [`Compact::uid`] returns the uid itself.
+impl<K: 'static> Meta<Compact<K>> for KubeMeta {
+    fn namespace<'a>(&self, object: &'a Compact<K>) -> Option<&'a str> {
+        object.namespace()
+    }
+
+    fn name<'a>(&self, object: &'a Compact<K>) -> Option<&'a str> {
+        object.name()
+    }
+
+    fn version<'a>(&self, object: &'a Compact<K>) -> Option<&'a str> {
+        object.resource_version()
+    }
+
+    fn uid<'a>(&self, object: &'a Compact<K>) -> Option<&'a str> {
+        object.header.view().uid.map(|uid| uid.text)
+    }
+}
+
+impl<K: 'static> Labels<Compact<K>> for KubeMeta {
+    fn label<'a>(&self, object: &'a Compact<K>, key: &str) -> Option<&'a str> {
+        object.header.view().labels().find(|(found, _)| *found == key).map(|(_, value)| value)
+    }
+}

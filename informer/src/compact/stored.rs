@@ -1,0 +1,73 @@
+//! The text of an object as it is stored, and what it is packed with.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::base::Base;
+use super::codec::{self, CodecError, Dictionary, With};
+use super::common::Common;
+
+/// A packed text, or the text itself if it has no shorter form. The owner knows the text's length.
+#[derive(Clone)]
+pub(super) struct Stored {
+    pub(super) bytes: Box<[u8]>,
+    pub(super) with: Arc<Reference>,
+}
+
+/// The material that texts are packed with, and the state of the informer that they belong to.
+/// Each object holds one pointer for both.
+pub(super) struct Reference {
+    pub(super) common: Arc<Common>,
+    pub(super) kind: Kind,
+}
+
+pub(super) enum Kind {
+    Nothing,
+    Dictionary(Dictionary),
+    Base(Base),
+}
+
+impl Reference {
+    pub(super) fn new(common: &Arc<Common>, dictionary: Option<Dictionary>) -> Arc<Self> {
+        let size = dictionary.as_ref().map_or(0, Dictionary::size);
+        common.counts.dictionary_bytes.fetch_add(size, Ordering::Relaxed);
+        let kind = dictionary.map_or(Kind::Nothing, Kind::Dictionary);
+        Arc::new(Self { common: common.clone(), kind })
+    }
+
+    pub(super) fn base(&self) -> Option<&Base> {
+        if let Kind::Base(base) = &self.kind { Some(base) } else { None }
+    }
+
+    fn use_for<R>(&self, work: impl FnOnce(With) -> R) -> Result<R, CodecError> {
+        Ok(match &self.kind {
+            Kind::Nothing => work(With::Nothing),
+            Kind::Dictionary(dictionary) => work(With::Dictionary(dictionary)),
+            Kind::Base(base) => work(With::Base(&base.text()?)),
+        })
+    }
+}
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        if let Kind::Dictionary(dictionary) = &self.kind {
+            self.common.counts.dictionary_bytes.fetch_sub(dictionary.size(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Stored {
+    /// Packs `text`. It is kept as it is if packing does not make it shorter or fails.
+    pub(super) fn pack(text: &[u8], with: &Arc<Reference>) -> Self {
+        let packed = with.use_for(|with| codec::pack(text, with)).ok().flatten();
+        Self { bytes: packed.unwrap_or_else(|| text.into()), with: with.clone() }
+    }
+
+    /// Returns the text, which has `length` bytes.
+    pub(super) fn unpack(&self, length: usize) -> Result<Vec<u8>, CodecError> {
+        if self.bytes.len() == length {
+            return Ok(self.bytes.to_vec());
+        }
+        self.with.use_for(|with| codec::unpack(&self.bytes, with, length)).flatten()
+    }
+}

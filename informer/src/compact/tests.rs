@@ -1,0 +1,395 @@
+use std::fmt::Write;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use deltafifo::{KeyFunc, Labels, Meta};
+use flate2::read::GzDecoder;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DynamicObject, PartialObjectMeta};
+use proptest::prelude::*;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{Compact, CompactStats, Compactor, DecodeFailure, PackError};
+use crate::KubeMeta;
+
+fn list(packed: &[u8]) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct List {
+        items: Vec<Box<RawValue>>,
+    }
+    let mut json = Vec::new();
+    GzDecoder::new(packed).read_to_end(&mut json).unwrap();
+    let list: List = serde_json::from_slice(&json).unwrap();
+    list.items.into_iter().map(|item| item.get().to_owned()).collect()
+}
+
+fn mixed() -> Vec<String> {
+    list(include_bytes!("../../../bench/data/pods-mixed.json.gz"))
+}
+
+fn alike() -> Vec<String> {
+    list(include_bytes!("../../../bench/data/pods.json.gz"))
+}
+
+fn pods() -> Compactor<Pod> {
+    Compactor::builder().build()
+}
+
+/// Returns pod `number` of a workload, with text that has nothing to do with other workloads.
+fn pod(workload: usize, number: usize) -> String {
+    let mut env = String::new();
+    for at in 0..30 {
+        let value = workload.wrapping_mul(0x9E37_79B9).wrapping_add(at).wrapping_mul(0x85EB_CA6B);
+        let _ = write!(env, r#"{{"name":"V{at}","value":"{value:x}"}},"#);
+    }
+    format!(
+        r#"{{"metadata":{{"namespace":"shop","name":"w{workload}-{number}","resourceVersion":"{number}",
+        "uid":"{number:08x}-0000-4000-8000-000000000000","generateName":"w{workload}-","labels":{{"app":"w{workload}"}}}},
+        "spec":{{"containers":[{{"name":"main","env":[{env}{{"name":"LAST"}}]}}]}}}}"#
+    )
+}
+
+/// Checks that `object` has the text and the metadata of `json`.
+fn compare(object: &Compact<Pod>, json: &str) {
+    assert_eq!(object.raw_json().unwrap(), json);
+    assert_eq!(object.raw_size(), json.len());
+    let expected: Pod = serde_json::from_str(json).unwrap();
+    let metadata = &expected.metadata;
+    assert_eq!(object.namespace(), metadata.namespace.as_deref());
+    assert_eq!(object.name(), metadata.name.as_deref());
+    assert_eq!(object.uid().as_deref(), metadata.uid.as_deref());
+    assert_eq!(object.resource_version(), metadata.resource_version.as_deref());
+    assert_eq!(object.generation(), metadata.generation);
+    assert_eq!(object.is_being_deleted(), metadata.deletion_timestamp.is_some());
+    assert_eq!(object.annotations_hash().is_some(), metadata.annotations.is_some());
+    assert_eq!(object.finalizers_hash().is_some(), metadata.finalizers.is_some());
+    let labels = metadata.labels.iter().flatten();
+    assert!(object.labels().eq(labels.map(|(key, value)| (key.as_str(), value.as_str()))));
+    let owners: Vec<_> = object.owner_references().collect();
+    let expected_owners = metadata.owner_references.iter().flatten();
+    assert_eq!(owners.len(), expected_owners.clone().count());
+    for (found, owner) in owners.iter().zip(expected_owners) {
+        assert_eq!(
+            (found.api_version, found.kind, found.name, &*found.uid),
+            (&*owner.api_version, &*owner.kind, &*owner.name, &*owner.uid)
+        );
+        assert_eq!(found.controller, owner.controller == Some(true));
+        assert_eq!(found.block_owner_deletion, owner.block_owner_deletion == Some(true));
+    }
+    assert_eq!(object.decode().unwrap(), expected);
+}
+
+#[test]
+fn real_objects_come_back_whole() {
+    for list in [mixed(), alike()] {
+        let compactor = pods();
+        let pack = |json: &String| compactor.pack(json.as_bytes()).unwrap();
+        let objects: Vec<_> = list.iter().map(pack).collect();
+        compactor.end_list();
+        for object in &objects {
+            compactor.repack(object);
+        }
+        for (object, json) in objects.iter().zip(&list) {
+            compare(object, json);
+        }
+        let stats = compactor.stats();
+        assert_eq!(stats.objects, list.len());
+        assert_eq!(stats.raw_bytes, list.iter().map(String::len).sum::<usize>());
+        let bytes = (stats.bytes + stats.base_bytes) / stats.objects;
+        assert!(bytes * 4 < stats.raw_bytes / stats.objects, "{bytes} bytes for each: {stats:?}");
+    }
+}
+
+#[test]
+fn second_member_makes_the_first_a_difference() {
+    let compactor = pods();
+    let first = compactor.pack(pod(1, 1).as_bytes()).unwrap();
+    let (alone, bases) = (first.size(), compactor.stats().bases);
+    let second = compactor.pack(pod(1, 2).as_bytes()).unwrap();
+    assert_eq!((bases, compactor.stats().bases), (0, 1));
+    assert!(first.size() + 300 < alone, "{} of {alone} bytes", first.size());
+    compare(&first, &pod(1, 1));
+    compare(&second, &pod(1, 2));
+    assert_eq!(compactor.stats().bytes, first.size() + second.size());
+}
+
+#[test]
+fn objects_and_bases_are_freed_with_the_last_handle() {
+    let compactor = pods();
+    let objects: Vec<_> =
+        (0..40).map(|at| compactor.pack(pod(at / 4, at).as_bytes()).unwrap()).collect();
+    assert_eq!(compactor.stats().bases, 10);
+    drop(objects);
+    let stats = compactor.stats();
+    assert_eq!(CompactStats { dictionary_bytes: 0, ..stats }, CompactStats::default());
+}
+
+#[test]
+fn group_that_has_died_out_begins_again() {
+    let compactor = pods();
+    for _ in 0..3 {
+        let objects = [1, 2, 3].map(|at| compactor.pack(pod(1, at).as_bytes()).unwrap());
+        compare(&objects[2], &pod(1, 3));
+        assert_eq!(compactor.stats().bases, 1);
+    }
+}
+
+#[test]
+fn base_that_has_grown_old_is_replaced() {
+    let compactor = pods();
+    // The workload changes, its generated names do not.
+    let changed = |at| pod(2, at).replace("\"generateName\":\"w2-\"", "\"generateName\":\"w1-\"");
+    let old: Vec<_> = (0..8).map(|at| compactor.pack(pod(1, at).as_bytes()).unwrap()).collect();
+    let new: Vec<_> =
+        (100..140).map(|at| compactor.pack(changed(at).as_bytes()).unwrap()).collect();
+    assert_eq!(compactor.stats().bases, 2);
+    let last = new.last().unwrap();
+    assert!(last.size() < new[0].size() / 2, "{} {}", last.size(), new[0].size());
+    compare(last, &changed(139));
+    old.iter().enumerate().for_each(|(at, object)| compare(object, &pod(1, at)));
+    drop(old);
+    for object in &new {
+        compactor.repack(object);
+    }
+    assert_eq!(compactor.stats().bases, 1, "the old base is freed");
+}
+
+#[test]
+fn base_that_few_objects_hold_is_given_up() {
+    let compactor = pods();
+    let mut objects: Vec<_> =
+        (0..100).map(|at| compactor.pack(pod(1, at).as_bytes()).unwrap()).collect();
+    objects.truncate(2);
+    assert_eq!(compactor.stats().bases, 1);
+    for object in &objects {
+        compactor.repack(object);
+    }
+    assert_eq!(compactor.stats().bases, 0);
+    compare(&objects[1], &pod(1, 1));
+}
+
+#[test]
+fn lone_object_is_packed_with_a_similar_one() {
+    let compactor = pods();
+    // Jobs of one CronJob: each has a name of its own, and no group.
+    let job = |at: usize| pod(1, at).replace("\"generateName\":\"w1-\",", "").replace("w1", "job");
+    let job = |at: usize| job(at).replace("\"app\":\"job\"", &format!("\"job-name\":\"j{at}\""));
+    let objects: Vec<_> = (0..20).map(|at| compactor.pack(job(at).as_bytes()).unwrap()).collect();
+    assert_eq!(compactor.stats().bases, 1);
+    objects.iter().enumerate().for_each(|(at, object)| compare(object, &job(at)));
+}
+
+#[test]
+fn dictionary_is_trained_at_the_end_of_a_list_unless_refused() {
+    for train in [true, false] {
+        let compactor = Compactor::<Pod>::builder().train(train).build();
+        let objects: Vec<_> =
+            (0..200).map(|at| compactor.pack(pod(at, at).as_bytes()).unwrap()).collect();
+        let before = compactor.stats();
+        compactor.end_list();
+        let after = compactor.stats();
+        assert_eq!((before.dictionary_bytes, after.dictionary_bytes > 0), (0, train));
+        assert_eq!(after.bytes < before.bytes, train);
+        objects.iter().enumerate().for_each(|(at, object)| compare(object, &pod(at, at)));
+    }
+}
+
+#[test]
+fn one_object_trains_no_dictionary() {
+    let compactor = pods();
+    let object = compactor.pack(pod(1, 1).as_bytes()).unwrap();
+    compactor.end_list();
+    assert_eq!(compactor.stats().dictionary_bytes, 0);
+    compare(&object, &pod(1, 1));
+}
+
+#[test]
+fn bases_that_exceed_the_cache_are_unpacked_again() {
+    let compactor = Compactor::<Pod>::builder().base_cache(2 * pod(1, 1).len()).build();
+    let objects: Vec<_> =
+        (0..60).map(|at| compactor.pack(pod(at % 20, at).as_bytes()).unwrap()).collect();
+    assert!(compactor.stats().unpacked_base_bytes <= 2 * pod(1, 1).len() + 100);
+    objects.iter().enumerate().for_each(|(at, object)| compare(object, &pod(at % 20, at)));
+    assert!(compactor.stats().unpacked_base_bytes <= 2 * pod(1, 1).len() + 100);
+}
+
+#[test]
+fn readers_see_one_text_while_bases_and_dictionaries_change() {
+    let compactor = pods();
+    let objects: Vec<Arc<Compact<Pod>>> =
+        (0..200).map(|at| compactor.pack(pod(at, at).as_bytes()).unwrap()).collect();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for from in 0..2 {
+            let (objects, is_over) = (&objects, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    for (at, object) in objects.iter().enumerate().skip(from * 100) {
+                        assert_eq!(object.raw_json().unwrap(), pod(at, at));
+                    }
+                }
+            });
+        }
+        let siblings: Vec<_> =
+            (0..200).map(|at| compactor.pack(pod(at, 1000).as_bytes()).unwrap()).collect();
+        compactor.end_list();
+        drop(siblings);
+        for object in &objects {
+            compactor.repack(object);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn several_threads_pack_members_of_one_group() {
+    let compactor = pods();
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let compactor = &compactor;
+            scope.spawn(move || {
+                let numbers = (0..50).map(|at| thread * 50 + at);
+                let packed: Vec<_> = numbers
+                    .map(|at| (at, compactor.pack(pod(at % 3, at).as_bytes()).unwrap()))
+                    .collect();
+                for (at, object) in packed {
+                    compare(&object, &pod(at % 3, at));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn text_that_cannot_be_stored_is_refused() {
+    let compactor = Compactor::<Pod>::builder().without(&["status"]).validate(true).build();
+    let refused = |json: &[u8]| compactor.pack(json).unwrap_err();
+    for json in [&b""[..], b"null", b"[1]", b"{", br#"{"a":1}}"#, br#"{"status":tru}"#] {
+        assert!(matches!(refused(json), PackError::Json(_)), "{json:?}");
+    }
+    assert!(matches!(refused(b"{\"metadata\":{\"name\":\"\xff\"}}"), PackError::Utf8(_)));
+    let twice = br#"{"metadata":{"name":"a","name":"b"}}"#;
+    assert!(matches!(refused(twice), PackError::Metadata(_)));
+    let no_pod = br#"{"metadata":{"name":"a"},"spec":7}"#;
+    assert!(matches!(refused(no_pod), PackError::Decode(_)));
+    assert_eq!(compactor.stats(), CompactStats::default());
+}
+
+#[test]
+fn object_of_another_shape_stays_stored_and_its_error_names_the_key() {
+    let json =
+        r#"{"metadata":{"namespace":"shop","name":"a"},"spec":123456789012345678901234567890}"#;
+    let object = pods().pack(json.as_bytes()).unwrap();
+    let error = object.decode().unwrap_err();
+    assert_eq!(error.key(), "shop/a");
+    assert!(matches!(error.failure(), DecodeFailure::Json(_)));
+    assert!(error.to_string().contains("shop/a"));
+    assert_eq!(object.raw_json().unwrap(), json);
+}
+
+#[test]
+fn large_and_deep_objects_are_stored() {
+    let compactor = Compactor::<Value>::builder().build();
+    let mut state = 1u64;
+    let mut noise = String::new();
+    while noise.len() < 10 << 20 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let _ = write!(noise, "{state:x}");
+    }
+    let large = format!(r#"{{"metadata":{{"name":"large"}},"data":"{noise}"}}"#);
+    let large = [&large, &large.replace("large", "other")].map(|json| {
+        let object = compactor.pack(json.as_bytes()).unwrap();
+        assert!(object.raw_json().unwrap() == *json);
+        object
+    });
+    assert_eq!(large[0].decode().unwrap()["metadata"]["name"], "large");
+    let deep = format!(
+        r#"{{"metadata":{{"name":"deep"}},"a":{}1{}}}"#,
+        "[".repeat(9999),
+        "]".repeat(9999)
+    );
+    let deep = compactor.pack(deep.as_bytes()).unwrap();
+    assert!(matches!(deep.decode().unwrap_err().failure(), DecodeFailure::Json(_)));
+}
+
+#[test]
+fn debug_prints_no_data() {
+    let json = r#"{"metadata":{"name":"a","labels":{"b":"hidden"}},"data":{"c":"hidden"}}"#;
+    let object = Compactor::<ConfigMap>::builder().build().pack(json.as_bytes()).unwrap();
+    let debug = format!("{object:?}");
+    assert!(debug.contains("\"a\"") && !debug.contains("hidden"), "{debug}");
+}
+
+#[test]
+fn accessor_of_other_objects_reads_compact_ones() {
+    let compactor = pods();
+    let [one, again, other] = [1, 1, 2].map(|at| compactor.pack(pod(1, at).as_bytes()).unwrap());
+    assert_eq!(KeyFunc::meta_namespace(KubeMeta).key(&*one).unwrap(), "shop/w1-1");
+    assert_eq!(KubeMeta.version(&*one), Some("1"));
+    assert_eq!(KubeMeta.label(&*one, "app"), Some("w1"));
+    assert_eq!(KubeMeta.label(&*one, "ap"), None);
+    assert_eq!(KubeMeta.uid(&*one), KubeMeta.uid(&*again));
+    assert_ne!(KubeMeta.uid(&*one), KubeMeta.uid(&*other));
+}
+
+#[test]
+fn types_are_added_when_an_object_is_decoded() {
+    let json = r#"{"metadata":{"name":"a"},"data":{}}"#;
+    let dynamic = Compactor::<DynamicObject>::builder().types("v1", "ConfigMap").build();
+    let object = dynamic.pack(json.as_bytes()).unwrap();
+    assert_eq!(object.decode().unwrap().types.unwrap().kind, "ConfigMap");
+    assert_eq!(object.raw_json().unwrap(), json);
+    let partial = Compactor::<PartialObjectMeta<ConfigMap>>::builder().build();
+    let object = partial.pack(json.as_bytes()).unwrap();
+    assert_eq!(object.decode().unwrap().metadata.name.as_deref(), Some("a"));
+}
+
+#[test]
+fn hashes_change_with_annotations_and_finalizers() {
+    let compactor = Compactor::<ConfigMap>::builder().build();
+    let hashes = |annotations: &str, finalizers: &str| {
+        let json = format!(
+            r#"{{"metadata":{{"name":"a","annotations":{annotations},"finalizers":{finalizers}}}}}"#
+        );
+        let object = compactor.pack(json.as_bytes()).unwrap();
+        (object.annotations_hash(), object.finalizers_hash())
+    };
+    let (annotations, finalizers) = hashes(r#"{"a":"b"}"#, r#"["x"]"#);
+    assert_eq!(hashes(r#"{"a":"b"}"#, r#"["y"]"#).0, annotations);
+    assert_eq!(hashes(r#"{"a":"c"}"#, r#"["x"]"#).1, finalizers);
+    assert_ne!(hashes(r#"{"a":"c"}"#, r#"["y"]"#), (annotations, finalizers));
+    assert_ne!(hashes(r#"{"a":"c"}"#, "null").0, annotations);
+    assert_eq!(hashes("null", "null"), (None, None));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_objects_come_back_in_any_company(
+        objects in prop::collection::vec((0usize..4, "[ -~]{0,40}", any::<i64>()), 1..20),
+        end_list_after in 0usize..20,
+    ) {
+        let compactor = Compactor::<Value>::builder().base_cache(256).build();
+        let mut packed = Vec::new();
+        for (at, (group, text, number)) in objects.iter().enumerate() {
+            let json = serde_json::json!({
+                "metadata": { "name": format!("o{at}"), "generateName": format!("g{group}") },
+                "data": [text.repeat(1 + group * 7), number],
+            });
+            let object = compactor.pack(json.to_string().as_bytes()).unwrap();
+            packed.push((json, object));
+            if at == end_list_after {
+                compactor.end_list();
+            }
+        }
+        for (_, object) in &packed { compactor.repack(object); }
+        for (json, object) in &packed {
+            prop_assert_eq!(&object.decode().unwrap(), json);
+            prop_assert_eq!(object.raw_json().unwrap(), json.to_string());
+        }
+    }
+}

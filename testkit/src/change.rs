@@ -33,13 +33,13 @@ impl Shared {
         let done = loop {
             let generators = Arc::clone(&self.store.lock().collections[place].generators);
             let (parts, generated) = (generators.parts.len(), generators.find(key));
-            // Released first: with a second reference `hide` would have to copy the map of hidden
-            // objects.
+            // This reference is released before `act` runs. While there is a second reference,
+            // `hide` has to copy the map of hidden objects.
             drop(generators);
             let mut store = self.store.lock();
             let collection = &store.collections[place];
-            // The key may belong to a generator that was added since. In that case the loop starts
-            // again.
+            // The key may belong to a generator that was added while the lock was released. In
+            // that case the search is repeated.
             if collection.generators.parts.len() == parts {
                 let current = collection.current(key, generated);
                 break act(&mut store, current);

@@ -168,7 +168,7 @@ impl ApiServer {
 }
 
 /// Open watches.
-#[allow(clippy::must_use_candidate)] // How many there were is for those who want to check it.
+#[allow(clippy::must_use_candidate, reason = "most tests do not need the number of watches")]
 impl ApiServer {
     /// Returns the number of open watches. A watch counts from its answer until it ends or the
     /// client drops it.

@@ -2,12 +2,12 @@
 
 use kube::core::Status;
 
-/// A test asked the server for something that it cannot do.
+/// The error of a call that the server cannot carry out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server does not serve objects of this kind.
-    #[error("kind {kind:?} of {api_version:?} is not served: register its resource first")]
+    #[error("kind {kind:?} of {api_version:?} is not served; register its resource first")]
     Unregistered {
         /// The kind.
         kind: String,
@@ -18,11 +18,11 @@ pub enum Error {
     #[error("the server refused the call: {0}")]
     Refused(Box<Status>),
     /// The object cannot be serialised as JSON.
-    #[error("the object cannot be serialised as JSON: correct its Serialize")]
+    #[error("the object cannot be serialised as JSON; correct its `Serialize` implementation")]
     Json(#[from] serde_json::Error),
-    /// A generated object could not be found by its name.
+    /// The server could not find a generated object by its name.
     #[error(
-        "generated object {number} cannot be found by its name {name:?}: end the name in {number}, or leave it out"
+        "generated object {number} cannot be found by its name {name:?}; end the name in {number}, or leave it out"
     )]
     Name {
         /// The object's number.

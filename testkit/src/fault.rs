@@ -1,4 +1,4 @@
-//! Faults: what goes wrong, for which requests, and how often.
+//! Faults that a test injects into matching requests, a given number of times.
 
 use std::fmt;
 use std::mem;

@@ -1,8 +1,8 @@
 //! Objects that are produced when they are sent, and so take no memory.
 //!
 //! A [`Generator`] produces objects from their numbers. An object that is written or deleted is
-//! *hidden* in the generator from then on; if it still exists, it is a stored object. The version
-//! since which it is hidden is kept, so that older lists are still complete.
+//! *hidden* in the generator from then on; if it still exists, it is a stored object. The generator
+//! records the version at which it was hidden, so that lists of older versions stay complete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ pub(crate) type GeneratedId = (usize, u64);
 #[derive(Clone, Default)]
 pub(crate) struct Generators {
     pub(crate) parts: Vec<Arc<Generator>>,
-    /// Objects that were written since, with the version of the first write.
+    /// Hidden objects: those that were written or deleted, with the version of the first write.
     hidden: BTreeMap<GeneratedId, u64>,
 }
 

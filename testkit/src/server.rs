@@ -179,7 +179,7 @@ impl fmt::Debug for ApiServer {
 }
 
 impl Shared {
-    /// Wakes the callers of [`wait`](Self::wait), which check their condition repeated.
+    /// Wakes the callers of [`wait`](Self::wait), which then check their condition again.
     pub(crate) fn pulse(&self) {
         self.changed.send_replace(());
     }

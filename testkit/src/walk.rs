@@ -9,7 +9,7 @@ use crate::generated::{GeneratedId, Generators};
 use crate::object::{Key, Object};
 use crate::selector::Filter;
 
-/// A position in that order: stored objects by key, then generated ones by number.
+/// A position in the order of lists: stored objects by key, then generated ones by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
     /// Behind this key, whose object may be deleted. All keys are behind the empty key.
@@ -96,7 +96,8 @@ impl Walk {
     /// Returns the current position, between two objects.
     pub(crate) fn position(&self) -> Position {
         match &self.last {
-            // If the token is for the newest version, more stored objects may follow by then.
+            // A page token may be used at the newest version, in which more stored objects can
+            // follow this one.
             Some(last) if self.next == (0, 0) => Position::Behind(last.key.clone()),
             _ => Position::At(self.next),
         }

@@ -217,7 +217,8 @@ impl Bookmarks {
     }
 }
 
-/// The registration of an open watch until this is dropped, or the server ends the watch.
+/// The registration of an open watch. Dropping it removes the watch from the store, unless the
+/// server has ended the watch already.
 struct Open {
     server: Arc<Shared>,
     place: usize,

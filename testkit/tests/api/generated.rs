@@ -292,7 +292,7 @@ async fn custom_generated_names_must_end_in_the_number() {
     );
     assert_eq!(
         error.unwrap_err().to_string(),
-        "generated object 0 cannot be found by its name \"0-x\": end the name in 0, or leave it out"
+        "generated object 0 cannot be found by its name \"0-x\"; end the name in 0, or leave it out"
     );
     assert!(matches!(server.generate(&Resource::pods(), 5, |_| json!([])), Err(Error::Refused(_))));
     assert_eq!(server.generate(&Resource::pods(), 0, |_| json!([])).unwrap(), server.version());

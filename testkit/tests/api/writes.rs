@@ -404,7 +404,7 @@ async fn errors_of_the_test_side_name_cause_and_remedy() {
     let unknown = server.apply(json!({ "kind": "Gadget", "apiVersion": "v1" })).unwrap_err();
     assert_eq!(
         unknown.to_string(),
-        "kind \"Gadget\" of \"v1\" is not served: register its resource first"
+        "kind \"Gadget\" of \"v1\" is not served; register its resource first"
     );
     assert!(matches!(
         server.apply(json!({ "kind": "Pod", "apiVersion": "v1" })),

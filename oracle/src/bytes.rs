@@ -5,16 +5,18 @@
 use crate::op::COUNT;
 use crate::{Change, Known, Op, PARTS, Place, Setup, Step, TransformKind, Verdict};
 
-/// The length of a list takes three bits.
+/// The length of the longest list: lengths are encoded in three bits.
 const LONGEST: usize = 7;
-/// Added to a step of the relist that is superseded: most steps are of the one that is open.
+/// Marks the byte of a step of the superseded relist. Lower values, and so most bytes, are steps of
+/// the open relist.
 const OLD: u8 = 0xe0;
-/// Added to a step of a scope's relist, with the place of the scope in three more bits.
+/// Marks the byte of a step of a scope's relist. Three more bits hold the position of the scope.
 const SCOPED: u8 = 0x80;
-/// From here on, the second byte of what is about batches is about scopes.
+/// The lowest second byte of an operation on a scope. Lower values, after the same first byte, are
+/// operations on a batch.
 const SCOPES: u8 = 0x80;
 
-/// Flags in the byte of the places that are known at the start, which has two free bits.
+/// Flags in the byte of the positions that are known at the start, which has two free bits.
 const SKIP: u8 = 0x40;
 const NOTIFY: u8 = 0x80;
 const PLACES: u8 = 0x3f;
@@ -32,7 +34,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// Returns the next byte.
-    #[allow(clippy::should_implement_trait, reason = "read one at a time by name, never walked")]
+    #[allow(clippy::should_implement_trait, reason = "bytes are read one by one, not iterated")]
     pub fn next(&mut self) -> Option<u8> {
         let (&first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -101,7 +103,7 @@ impl<'a> Bytes<'a> {
             13 => Op::End(self.next()?, self.verdict()?),
             14 => Op::TakeBatch(self.next()? % 8),
             _ => match self.next()? {
-                of @ SCOPES.. => Op::Scope(part(of >> 3), change(of)),
+                scope @ SCOPES.. => Op::Scope(part(scope >> 3), change(scope)),
                 of if of % 4 == 0 => Op::DropBatch,
                 _ => Op::Next,
             },
@@ -109,7 +111,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Reads the place of a scope.
+/// Reads the position of a scope in `PARTS`.
 fn part(bits: u8) -> u8 {
     bits & 3
 }

@@ -7,7 +7,7 @@ use deltafifo::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas,
 
 /// An object. Its version is its number unless a test sets another one.
 #[derive(Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "what an object's fields are called everywhere")]
+#[allow(missing_docs, reason = "the fields have the names of Kubernetes' metadata")]
 pub struct Obj {
     pub ns: String,
     pub name: String,

@@ -32,13 +32,13 @@ impl Place {
     /// The position of an object without a name.
     pub const NAMELESS: Place = Place(15);
 
-    /// Returns its key, if it has one.
+    /// Returns the key at this position; `None` for an object without a name.
     #[must_use]
     pub fn key(self) -> Option<&'static str> {
         KEYS.get(usize::from(self.0)).copied()
     }
 
-    /// Returns its object, with the number `n`.
+    /// Returns an object with this position's key and the number `n`.
     #[must_use]
     pub fn object(self, n: u64) -> Arc<Obj> {
         self.key().map_or_else(nameless, |key| obj(key, n))
@@ -82,7 +82,7 @@ impl Part {
     }
 }
 
-/// How the queue is built.
+/// The configuration of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "options of a queue, each on or off")]
 pub struct Setup {
@@ -92,7 +92,7 @@ pub struct Setup {
     pub emit_replaced: bool,
     /// The transformer.
     pub transform: TransformKind,
-    /// The keys that are known at the start: a bit for each position.
+    /// The keys that are known at the start, as one bit for each position.
     pub known_places: u8,
     /// Whether a relist skips unchanged objects.
     pub skip_unchanged: bool,
@@ -199,18 +199,18 @@ pub enum Step {
     Abandon,
 }
 
-/// A change of one of the queue's scopes, which is a place in [`PARTS`].
+/// A change of one of the queue's scopes, which is given as a position in [`PARTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Adds the scope.
     Add,
-    /// Removes it.
+    /// Removes the scope.
     Remove,
-    /// Ends the wait for its first list.
+    /// Ends the wait for the scope's first list.
     Waive,
 }
 
-/// One operation. Every object that one makes has a number of its own.
+/// An operation on the queue. Every object that an operation creates has a number of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Offers a new object.
@@ -233,7 +233,7 @@ pub enum Op {
     RelistIn(u8, Step),
     /// A change of a scope.
     Scope(u8, Change),
-    /// Sync for what is known.
+    /// Queues a Sync of every known object.
     Resync,
     /// Offers deltas as a whole. Kinds 0 to 4 are those of [`DeltaType`](deltafifo::DeltaType), 5
     /// is a tombstone.

@@ -317,7 +317,8 @@ impl<'f> Pair<'f> {
         self.put_relist(which, Some((relist, number)));
     }
 
-    /// Begins a relist of the whole queue or of a scope. The one that was there stays, superseded.
+    /// Begins a relist of the whole queue or of a scope. The relist that it supersedes is kept, so
+    /// that later steps can use it.
     fn begin(&mut self, which: usize) {
         let begun = if let Some(part) = which.checked_sub(FIRST_PART) {
             let Some((scope, number)) = &self.scopes[part] else { return };
@@ -393,7 +394,9 @@ impl<'f> Pair<'f> {
             Err(ProcessError::Panicked { key, message }) => {
                 assert!(key == taken.key && verdict == Verdict::Panic, "{message}");
             }
-            Ok(()) | Err(ProcessError::Closed(_)) => panic!("a handler that fails, and {failed:?}"),
+            Ok(()) | Err(ProcessError::Closed(_)) => {
+                panic!("the handler failed, and the pop returned {failed:?}")
+            }
         }
         self.model.end(taken, verdict.puts_back());
     }
@@ -452,17 +455,20 @@ impl<'f> Pair<'f> {
 
     fn compare(&self) {
         let (rig, model) = (self.rig, &self.model);
-        // The marks of a batch are settled together, so the engine may report the sync later while
-        // there is a batch.
+        // The engine settles the marks of a batch together, so it may report the sync later than
+        // the model while a batch is open.
         assert!(
             self.batch.is_some() || rig.fifo.has_synced() || !model.has_synced(),
-            "has_synced, too late"
+            "the engine has not synced although the model has"
         );
-        assert!(model.has_synced() || !rig.fifo.has_synced(), "has_synced, too early");
+        assert!(
+            model.has_synced() || !rig.fifo.has_synced(),
+            "the engine has synced although the model has not"
+        );
         assert_eq!(rig.fifo.is_closed(), model.is_closed());
         assert_eq!(rig.fifo.resource_version(), model.resource_version());
-        // Over a handler that runs there may be deltas whose rules are still to be applied: those
-        // are not compared.
+        // Keys whose handlers run are not compared: the rules for deltas that arrive during a
+        // handler are applied when it ends.
         let is_idle = |key: &str| !model.is_running(key);
         for key in KEYS.into_iter().filter(|key| is_idle(key)) {
             let (pending, modelled) = (rig.fifo.get_by_key(key), model.pending(key));

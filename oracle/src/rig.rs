@@ -2,7 +2,7 @@
 #![allow(
     clippy::missing_panics_doc,
     clippy::must_use_candidate,
-    reason = "what goes wrong here is a test's failure"
+    reason = "a panic here fails the test that uses this module"
 )]
 
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ impl KnownObjects<Obj> for Outside {
     }
 }
 
-/// The place of the known objects.
+/// The kind of known objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The engine's own store.
@@ -94,7 +94,7 @@ pub const KNOWING: [Mode; 2] = [Mode::Fused, Mode::Elsewhere];
 
 /// A queue over one kind of known objects.
 pub struct Rig {
-    /// The place of the known objects.
+    /// The kind of known objects.
     pub mode: Mode,
     /// The queue.
     pub fifo: Arc<Fifo>,

@@ -161,7 +161,7 @@ fn is_true(error: &SelectorError, text: &str) -> bool {
 
 /// An object with labels.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "what an object's fields are called everywhere")]
+#[allow(missing_docs, reason = "the fields have the names of Kubernetes' metadata")]
 pub struct Labelled {
     pub namespace: &'static str,
     pub name: String,

@@ -57,8 +57,8 @@ pub enum Op {
 }
 
 impl From<[u8; 4]> for Op {
-    fn from([what, a, b, c]: [u8; 4]) -> Self {
-        match what % 16 {
+    fn from([code, a, b, c]: [u8; 4]) -> Self {
+        match code % 16 {
             0..=2 => Self::Add(ObjectSpec::read(a, b)),
             3 => Self::Update(ObjectSpec::read(a, b)),
             4 => Self::Delete(KeySpec::read(a, b)),

@@ -1,4 +1,5 @@
-//! Objects of a few keys in two bytes, and lists of them in three.
+//! Objects of a few keys, encoded in two bytes, and lists of them, encoded in three. A *place* is
+//! the number of a key.
 
 use std::sync::{Arc, Weak};
 
@@ -66,7 +67,7 @@ pub struct KeySpec(pub u8, pub KeyForm);
 
 /// The form of a key: an object, the key itself, or a tombstone with or without an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "their names say it")]
+#[allow(missing_docs, reason = "the names of the variants describe them")]
 pub enum KeyForm {
     Object,
     Key,

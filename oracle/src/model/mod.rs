@@ -37,7 +37,7 @@ pub struct Model<T> {
     scopes: Vec<Scope>,
     /// The version of the last relist of the whole queue.
     version: Option<String>,
-    /// `None`: nothing is ever found unchanged.
+    /// The detection of unchanged objects; `None` treats every listed object as changed.
     unchanged: Option<Unchanged<T>>,
     closed: bool,
 }

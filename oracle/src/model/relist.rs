@@ -1,5 +1,6 @@
-//! Relists of the model: one is current, of the whole queue or of each scope. A later begin
-//! supersedes it. Its commit deletes what was neither listed by it nor written while it was open.
+//! Relists of the model. At most one relist of the whole queue, or one of each scope, is current; a
+//! later begin supersedes it. Its commit deletes every key that it did not list and that was not
+//! written while it was open.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ pub struct Unchanged<T> {
     pub version: fn(&T) -> &str,
     /// Whether a relist skips them.
     pub skip: bool,
-    /// Whether every object is listed anew, so that a probe needs all of them and none is left out.
+    /// Whether unchanged objects are delivered as well. A probe then needs every object.
     pub notify: bool,
 }
 
@@ -58,15 +59,16 @@ impl Open {
 }
 
 impl<T> Model<T> {
-    /// Queues what is listed, and a deletion for everything else.
+    /// Queues the listed objects, and a deletion of every other key.
     ///
     /// # Errors
-    /// An object was refused: those before it are queued, and the queue is as populated as before.
+    /// An object was refused. The objects before it stay queued, and the initial population is not
+    /// complete.
     pub fn replace(&mut self, list: Vec<Arc<T>>, version: &str) -> Result<Committed, RelistError> {
         let number = |version: &str| version.parse::<u64>().ok();
         let before = self.version.as_deref().and_then(number);
         let relist = self.begin_replace();
-        // A list at a lower version than the before one comes after a restore of the server.
+        // A list at a lower version than the previous one means that the server was restored.
         self.current(relist)?.ignores_versions =
             before.is_some_and(|before| number(version).is_some_and(|version| version < before));
         for (index, object) in list.into_iter().enumerate() {
@@ -95,7 +97,8 @@ impl<T> Model<T> {
         self.relists
     }
 
-    /// Claims the initial population for a relist or a new scope. Returns whether it belongs to it.
+    /// Claims the initial population for a relist or a new scope. Returns whether that relist or
+    /// scope belongs to the initial population.
     pub(super) fn claim(&mut self) -> bool {
         if self.initial == Initial::Unpopulated {
             self.initial = Initial::Claimed;
@@ -208,7 +211,7 @@ impl<T> Model<T> {
         Ok(self.open.remove(at.ok_or(RelistError::Superseded)?))
     }
 
-    /// Gives a relist up; nothing when it was superseded.
+    /// Abandons a relist. Does nothing if it was superseded.
     pub fn abandon(&mut self, relist: u32) {
         // The first list of a scope is still awaited.
         if !self.take_open(relist).is_ok_and(|open| open.within.is_none()) {
@@ -235,7 +238,8 @@ impl<T> Model<T> {
         if !open.covers(&key) {
             return Err(OfferError::OutOfScope { key, scope: String::new() });
         }
-        // Also when the transformer refuses it: the last good object stays.
+        // The key counts as listed even if the transformer refuses the object. Otherwise the commit
+        // would delete the last object that it accepted.
         open.listed.insert(key.clone());
         let (first, ignores_versions) = (open.first, open.ignores_versions);
         let object = self.transform(&key, object)?;

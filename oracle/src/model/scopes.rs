@@ -14,7 +14,7 @@ pub(super) struct Scope {
     part: Part,
     /// Whether the initial population waits for its first list.
     is_awaited: bool,
-    /// Whether its first list was given up, and has not come.
+    /// Whether the initial population no longer waits for its first list, which is still missing.
     is_waived: bool,
     /// The version of its last list.
     version: Option<String>,
@@ -34,7 +34,7 @@ impl Within {
     }
 }
 
-/// Returns whether two scopes can have a key in common: a predicate with anything.
+/// Returns whether two scopes can have a key in common. A predicate can overlap with any scope.
 fn are_rivals(one: Part, other: Part) -> bool {
     one.predicate.is_some() || other.predicate.is_some()
 }
@@ -43,8 +43,8 @@ impl<T> Model<T> {
     /// Adds a scope and returns its number.
     ///
     /// # Errors
-    /// It has a name or a key in common with another scope, or a relist is open that it could
-    /// overlap with.
+    /// The scope has a name or a key in common with another scope, or an open relist could overlap
+    /// with it.
     pub fn add_scope(&mut self, part: Part) -> Result<u32, ScopeError> {
         let rivals: Vec<_> =
             self.scopes.iter().filter(|scope| are_rivals(part, scope.part)).collect();
@@ -106,7 +106,8 @@ impl<T> Model<T> {
         Ok(Committed { deleted })
     }
 
-    /// Returns the version of the last relist; with scopes the least of theirs, once each has one.
+    /// Returns the version of the last relist. In a queue with scopes this is the lowest version of
+    /// the scopes' last relists, once each scope has one.
     #[must_use]
     pub fn resource_version(&self) -> Option<String> {
         if self.scopes.is_empty() {
@@ -134,7 +135,8 @@ impl<T> Model<T> {
         Some(Within { scope, part, rivals })
     }
 
-    /// Completes the initial population if a scope was the last one that it waited for.
+    /// Completes the initial population if it waits for no scope any more. `was_awaited` says
+    /// whether it waited for the scope that has just been listed, waived or removed.
     fn populate_if(&mut self, was_awaited: bool) {
         let waits = self.scopes.iter().any(|scope| scope.is_awaited);
         if was_awaited && !waits && matches!(self.initial, Initial::Claimed | Initial::Touched) {

@@ -55,14 +55,14 @@ pub enum Op {
 }
 
 impl From<[u8; 4]> for Op {
-    fn from([what, a, b, c]: [u8; 4]) -> Self {
+    fn from([code, a, b, c]: [u8; 4]) -> Self {
         let (key, priority) = (a % COUNT, i32::from(b % 6) - 2);
-        match what {
+        match code {
             255 => return Self::ShutDown,
             254 => return Self::Drain,
             _ => {}
         }
-        match what % 32 {
+        match code % 32 {
             0..=7 => {
                 // Mostly without a delay. A delay of zero occurs as well.
                 let after = [None, None, None, Some(u64::from(c >> 4) % 5)][usize::from(c % 4)];

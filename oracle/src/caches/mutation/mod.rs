@@ -14,7 +14,7 @@ use crate::ManualClock;
 use plain::{Object, Plain, Refusal};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-/// No uid, and those of two objects that had the name one after the other.
+/// No uid, and the uids of two objects that had the same name one after the other.
 const UIDS: [&str; 3] = ["", "1", "2"];
 /// The last three are invalid versions.
 const VERSIONS: [&str; 16] = [
@@ -44,7 +44,7 @@ const TTL: u64 = 5;
 /// The settings of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Whether a write of a key that the store does not have counts.
+    /// Whether the cache returns writes of keys that the store does not have.
     pub include_adds: bool,
     /// Whether writes are kept forever.
     pub for_ever: bool,
@@ -85,7 +85,7 @@ impl From<[u8; 3]> for ObjectSpec {
 
 /// The argument of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "their names say it")]
+#[allow(missing_docs, reason = "the names of the variants describe them")]
 pub enum Last {
     Object,
     Tombstone,
@@ -112,9 +112,9 @@ pub enum Op {
 }
 
 impl From<[u8; 4]> for Op {
-    fn from([what, a, b, c]: [u8; 4]) -> Self {
+    fn from([code, a, b, c]: [u8; 4]) -> Self {
         let spec = ObjectSpec::from([a, b, c]);
-        match what % 16 {
+        match code % 16 {
             0..=3 => Self::Mutation(spec),
             4..=6 => Self::Stored(spec, false),
             7 => Self::Stored(spec, true),

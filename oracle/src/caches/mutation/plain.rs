@@ -37,9 +37,10 @@ pub(super) enum Refusal {
     Version,
 }
 
-/// The knowledge about a name in addition to the store: a write, or the deletion of this object.
+/// An entry of the cache in addition to the store's object of that name: a newer write, or the
+/// deletion of `object`.
 #[derive(Clone)]
-struct Known {
+struct Entry {
     object: Arc<Object>,
     version: u128,
     is_gone: bool,
@@ -52,7 +53,7 @@ pub(super) struct Plain {
     setup: Setup,
     pub(super) stored: BTreeMap<&'static str, Arc<Object>>,
     /// Sorted by the last access.
-    known: Vec<Known>,
+    known: Vec<Entry>,
     pub(super) now: u64,
 }
 
@@ -61,7 +62,7 @@ impl Plain {
         Self { setup, stored: BTreeMap::new(), known: Vec::new(), now: 0 }
     }
 
-    fn is_over(&self, known: &Known) -> bool {
+    fn is_over(&self, known: &Entry) -> bool {
         !self.setup.for_ever && self.now - known.since > TTL
     }
 
@@ -69,8 +70,8 @@ impl Plain {
         self.known.retain(|known| known.object.name != name);
     }
 
-    /// Returns the knowledge about a name, which counts as an access.
-    fn ask(&mut self, name: &str) -> Option<Known> {
+    /// Returns the entry of a name unless it has expired. Counts as an access.
+    fn entry(&mut self, name: &str) -> Option<Entry> {
         let place = self.known.iter().position(|known| known.object.name == name)?;
         let known = self.known.remove(place);
         if self.is_over(&known) {
@@ -80,17 +81,17 @@ impl Plain {
         Some(known)
     }
 
-    fn note(&mut self, object: Arc<Object>, version: u128, is_gone: bool) {
+    fn record(&mut self, object: Arc<Object>, version: u128, is_gone: bool) {
         self.forget(object.name);
         if self.known.len() == self.setup.capacity {
             self.known.remove(0);
         }
-        self.known.push(Known { object, version, is_gone, since: self.now });
+        self.known.push(Entry { object, version, is_gone, since: self.now });
     }
 
     pub(super) fn mutation(&mut self, object: Arc<Object>) -> Result<(), Refusal> {
         let (name, version) = (object.key()?, object.version()?);
-        let counts = match self.ask(name) {
+        let counts = match self.entry(name) {
             None => true,
             // A deletion ends all writes of the deleted object, and those of another object that
             // are not newer.
@@ -100,14 +101,14 @@ impl Plain {
             Some(known) => version >= known.version,
         };
         if counts {
-            self.note(object, version, false);
+            self.record(object, version, false);
         }
         Ok(())
     }
 
     pub(super) fn on_add_or_update(&mut self, object: &Object) -> Result<(), Refusal> {
         let name = object.key()?;
-        if let Some(known) = self.ask(name)
+        if let Some(known) = self.entry(name)
             && object.version()? >= known.version
         {
             self.forget(name);
@@ -118,16 +119,16 @@ impl Plain {
     pub(super) fn on_delete(&mut self, object: Arc<Object>) -> Result<(), Refusal> {
         let (name, version) = (object.key()?, object.version()?);
         if self
-            .ask(name)
+            .entry(name)
             .is_none_or(|known| version >= known.version || object.is_same(&known.object))
         {
-            self.note(object, version, true);
+            self.record(object, version, true);
         }
         Ok(())
     }
 
     pub(super) fn get(&mut self, name: &str) -> Result<Option<Arc<Object>>, Refusal> {
-        match self.ask(name) {
+        match self.entry(name) {
             Some(known) => self.newer(&known),
             None => Ok(self.stored.get(name).cloned()),
         }
@@ -135,7 +136,7 @@ impl Plain {
 
     /// Returns the newer one of the store's object and the known one. Drops the known one if it is
     /// not newer.
-    fn newer(&mut self, known: &Known) -> Result<Option<Arc<Object>>, Refusal> {
+    fn newer(&mut self, known: &Entry) -> Result<Option<Arc<Object>>, Refusal> {
         let written = (!known.is_gone).then(|| known.object.clone());
         let Some(stored) = self.stored.get(known.object.name).cloned() else {
             return Ok(written.filter(|_| self.setup.include_adds));

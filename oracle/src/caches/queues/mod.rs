@@ -28,7 +28,7 @@ pub enum Order {
 
 /// The end of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "their names say it")]
+#[allow(missing_docs, reason = "the names of the variants describe them")]
 pub enum Ending {
     Well,
     Failed,
@@ -62,15 +62,15 @@ pub enum Op {
 }
 
 impl From<[u8; 4]> for Op {
-    fn from([what, a, b, c]: [u8; 4]) -> Self {
+    fn from([code, a, b, c]: [u8; 4]) -> Self {
         let object = || ObjectSpec::read(a, b);
-        match what {
+        match code {
             255 => return Self::Close,
             // Lists are rare, because each replaces everything queued.
             240.. => return Self::Replace(ObjectSpec::list([a, b, c])),
             _ => {}
         }
-        match what % 16 {
+        match code % 16 {
             0..=3 => Self::Add(object()),
             4 => Self::Update(object()),
             5 => Self::AddIfNotPresent(object()),

@@ -1,4 +1,4 @@
-//! Processes of this program, as many at a time as there are cores.
+//! Runs processes of this program, as many at a time as there are cores.
 
 use std::process::Command;
 use std::sync::Mutex;

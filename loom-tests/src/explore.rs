@@ -1,5 +1,5 @@
-//! Models, and their exploration: every schedule of its threads, and every value that a
-//! load may return.
+//! Models and their exploration, which covers every schedule of a model's threads and every value
+//! that a load may return.
 //!
 //! A model that explores nothing would pass. Each model therefore states the least number of
 //! iterations, and the exact set of outcomes. loom's own limits on permutations and time are off,
@@ -29,9 +29,9 @@ pub struct Model {
     /// all models together are to end within some minutes. The comment next to a limit is the
     /// time that the model took on a busy machine with two cores.
     pub bound: Option<usize>,
-    /// The least number of iterations: the last measured number, rounded down. With fewer the
-    /// model no longer explores what it did. A change that removes steps from a path lowers the
-    /// number, and so does a defect that does.
+    /// The least number of iterations: the last measured number, rounded down. A lower number means
+    /// that the model explores less than it did. A change that removes steps from a path lowers the
+    /// number; so does a defect that removes steps.
     pub at_least: usize,
     /// The exact set of outcomes.
     pub outcomes: &'static [&'static str],
@@ -95,7 +95,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let names = &arguments.models;
     let chosen = arguments.mutant.as_deref().map(mutant);
     if chosen == Some(None) {
-        eprintln!("no such mutant: they are listed in core/src/engine/sync/mutants.rs");
+        eprintln!("unknown mutant; core/src/engine/sync/mutants.rs lists the names");
         return ExitCode::from(2);
     }
     mutants::choose(chosen.flatten());

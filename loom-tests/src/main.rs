@@ -29,7 +29,7 @@ use shuttle as checker;
 #[cfg(not(any(deltafifo_loom, deltafifo_shuttle)))]
 fn main() {
     eprintln!(
-        "without --cfg deltafifo_loom or deltafifo_shuttle there is nothing here: run ci/models.sh or ci/shuttle.sh"
+        "loom-tests is empty without --cfg deltafifo_loom or deltafifo_shuttle; run ci/models.sh or ci/shuttle.sh"
     );
     std::process::exit(2);
 }

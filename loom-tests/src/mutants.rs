@@ -31,9 +31,9 @@ pub fn run() -> ExitCode {
         killers.lock().unwrap()[place] = killer;
     });
     let killers = killers.into_inner().unwrap();
-    println!("\nmutant: what is wrong\n    killed by: how");
-    for ((mutant, what), killer) in ALL.iter().zip(&killers) {
-        println!("{mutant:?}: {what}");
+    println!("\nmutant: defect\n    model that fails: reason");
+    for ((mutant, defect), killer) in ALL.iter().zip(&killers) {
+        println!("{mutant:?}: {defect}");
         match killer {
             Some((name, why)) => {
                 println!("    {name}: {}", why.chars().take(LONGEST_REASON).collect::<String>())

@@ -5,7 +5,7 @@
 //! (updated), `-a1` (deleted), `=a1` (replaced), `:a1` (sync), or `-a?` (a deletion whose last
 //! state is unknown). A pop is written as its deltas in brackets.
 
-#![cfg_attr(deltafifo_shuttle, allow(dead_code))] // Most of it is the models'.
+#![cfg_attr(deltafifo_shuttle, allow(dead_code))] // Only the models use most of these functions.
 
 use std::sync::Mutex as StdMutex;
 
@@ -154,12 +154,12 @@ pub fn mutant(name: &str) -> Option<mutants::Mutant> {
 pub struct Log(StdMutex<String>);
 
 impl Log {
-    pub fn add(&self, what: &str) {
+    pub fn add(&self, step: &str) {
         let mut log = self.0.lock().unwrap();
         if !log.is_empty() {
             log.push(' ');
         }
-        log.push_str(what);
+        log.push_str(step);
     }
 
     pub fn text(&self) -> String {

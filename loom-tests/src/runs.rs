@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         return try_mutants(arguments.schedules);
     }
     if arguments.mutant.as_deref().is_some_and(|name| !choose(arguments.subject, name)) {
-        eprintln!("no such mutant");
+        eprintln!("unknown mutant; the help of --mutant names the files that list them");
         return ExitCode::from(2);
     }
     let everything = match arguments.subject {

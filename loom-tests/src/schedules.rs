@@ -4,8 +4,8 @@
 //!
 //! The oracle: each producer owns its keys, so the handlers of a key must have seen what its
 //! producer offered, in order, merged only as client-go does, and the store must end as the last
-//! offer left it. Relists also list some of the producers' keys; what they bring appears between
-//! the producer's offers.
+//! offer left it. Relists also list some of the producers' keys; the changes that they cause appear
+//! between the producer's offers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc as StdArc, Mutex as StdMutex};
@@ -22,14 +22,15 @@ use crate::rig::{
     Access, Exclusive, Fifo, Item, Object, PARITY, VERSIONS, indexed_with, parity, show_all,
 };
 
-/// The keys of the producers, two each, in different shards (relists list the second, too); then
-/// the keys of the relists.
+/// The keys of each producer, two of different shards.
 const OWNED: [[&str; 2]; 3] = [["a", "b"], ["c", "d"], ["e", "f"]];
+/// The producers' keys that relists list as well.
 const SHARED: [&str; 3] = ["b", "d", "f"];
+/// The keys that only relists write.
 const LISTED: [&str; 3] = ["x", "y", "z"];
 const OFFERS: usize = 25;
 const RELISTS: usize = 6;
-const LOOKS: usize = 25;
+const READS: usize = 25;
 
 /// A change of a key, as its producer and the handlers saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +147,7 @@ pub fn everything() {
     fifo.ready().unwrap();
     fifo.close();
     consumers.into_iter().for_each(|consumer| consumer.join().unwrap());
-    // Handle what a consumer put back after the others had ended.
+    // Handle the deltas that a consumer put back after the others had ended.
     while let Some(item) = fifo.try_pop() {
         handled(item, &world);
     }
@@ -167,9 +168,9 @@ pub fn everything() {
     assert_eq!(mutants::slots(fifo), known, "a slot without an object is left");
 }
 
-/// Makes the last relist, after all offers, and returns what must be stored after it. It keeps
-/// the keys that only producers write. Of the shared keys it lists what the producers have left,
-/// and so deletes what only relists have brought.
+/// Runs the last relist, after all offers, and returns the objects that must be stored after it.
+/// The relist keeps the keys that only producers write. Of the shared keys it lists those whose
+/// producer wrote them last, and so deletes those that only a relist has added.
 fn last(world: &World) -> Vec<String> {
     let left = |(key, notes): (&&'static str, &Key)| (*key, notes.offered.last().copied());
     let left: Vec<_> = world
@@ -223,7 +224,8 @@ fn relist(world: &World, relister: usize) {
         // Sometimes use the version that is already known.
         let number =
             if thread_rng().gen_bool(0.7) { number } else { 100 * (1 + relister) + number };
-        // An error means superseded; then the other relist's commit is still to come.
+        // An error means that the relist was superseded. The other thread's relist is still to be
+        // committed then.
         let _ = offer(relist, number);
         world.fifo.resync();
     }
@@ -261,7 +263,7 @@ fn offer(mut relist: Relist<'_, Object, Access>, number: usize) -> Result<(), Re
 
 fn read(world: &World) {
     let (fifo, store) = (&world.fifo, world.fifo.store());
-    for _ in 0..LOOKS {
+    for _ in 0..READS {
         for value in ["even", "odd"] {
             for object in if world.outside.is_none() {
                 store.by_index(PARITY, value).unwrap()

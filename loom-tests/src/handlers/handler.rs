@@ -14,7 +14,7 @@ use super::log::{Log, MayMiss};
 use super::world::{Object, World};
 use super::{INITIAL, join, yield_randomly};
 
-/// How a handler ends.
+/// The end of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// When the informer stops.

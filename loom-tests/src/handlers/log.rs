@@ -30,7 +30,7 @@ impl History {
     }
 }
 
-/// Which states of a key a handler may miss.
+/// The states of a key that a handler may miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MayMiss {
     /// None: it was registered first.
@@ -63,16 +63,16 @@ struct Notes {
     /// The keys notified since a handler resync began.
     resynced: Option<BTreeSet<&'static str>>,
     calls: usize,
-    /// It has removed itself in a call, and takes nothing more.
+    /// Whether the handler has removed itself during a call, and so takes no further notification.
     removes_itself: bool,
     is_closed: bool,
     violation: Option<String>,
 }
 
 impl Notes {
-    fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
+    fn check(&mut self, holds: bool, violation: impl FnOnce() -> String) {
         if !holds && self.violation.is_none() {
-            self.violation = Some(what());
+            self.violation = Some(violation());
         }
     }
 
@@ -118,7 +118,7 @@ impl Log {
         self.0.lock().unwrap()
     }
 
-    /// Records a notification. `has_synced` is what the registration said before it.
+    /// Records a notification. `has_synced` is whether the registration had synced before it.
     pub fn record(&self, notification: &Notification<Object>, has_synced: bool) {
         let mut notes = self.notes();
         // The deletion of an object and the addition of its successor are taken together.
@@ -161,8 +161,8 @@ impl Log {
         self.notes().calls -= 1;
     }
 
-    /// Records that the handler has removed itself: what it has taken is still delivered, but
-    /// nothing else.
+    /// Records that the handler has removed itself. Only the notifications that it has taken
+    /// already may still be delivered.
     pub fn removes_itself(&self) {
         self.notes().removes_itself = true;
     }

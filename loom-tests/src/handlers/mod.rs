@@ -29,11 +29,13 @@ use handler::{Ending, Handler, Registered, register_and_run};
 use log::MayMiss;
 use world::World;
 
-/// The keys of the writers; the keys of the relists; the keys that are there from the beginning
-/// and never change; and the key that is written last.
+/// The keys of each writer.
 const OWNED: [[&str; 2]; 2] = [["a", "b"], ["c", "d"]];
+/// The keys that only relists write.
 const LISTED: [&str; 2] = ["x", "y"];
+/// The keys that exist from the start and never change.
 const INITIAL: [&str; 2] = ["s", "t"];
+/// The key that is written last.
 const LAST: &str = "z";
 const OFFERS: usize = 6;
 const RELISTS: usize = 3;

@@ -1,5 +1,5 @@
 //! The applied version: a marker is not reached before everything offered ahead of it is handled,
-//! whatever way that goes into the queue and out of it; and every waiter is woken.
+//! on every path into the queue and out of it; and every waiter is woken.
 
 use std::future::Future;
 use std::task::{Context, Waker};
@@ -137,8 +137,8 @@ fn tracked(objects: &[Arc<Object>]) -> Arc<Fifo> {
     Arc::new(tracking(objects).build())
 }
 
-/// Checks that nothing is applied until everything left is handled, and that 7 is applied then.
-/// Returns what was left.
+/// Checks that no version is applied until all remaining keys are handled, and that 7 is applied
+/// then. Returns the keys handled here.
 fn applied_with_the_rest(fifo: &Fifo) -> String {
     let log = Log::default();
     assert_eq!(fifo.applied_version(), None, "applied before it was handled");
@@ -232,8 +232,8 @@ fn a_page_on_an_offer() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// A deletion asks a store elsewhere, while it holds the slot as a handler would; a page pushes
-/// on that slot.
+/// A deletion reads an external store, and holds the slot during that as a handler would; a page
+/// pushes on that slot.
 fn a_page_on_a_claim() -> String {
     let (builder, outside) = elsewhere::over(&[Object::new("a", 1)]);
     let fifo = Arc::new(builder.track_applied(true).build());

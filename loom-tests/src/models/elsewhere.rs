@@ -1,5 +1,5 @@
-//! A store elsewhere, which the handlers update. A slot exists only while its key is pending or
-//! being handled, so the store must not be asked about a key while a handler changes it.
+//! An external store, which the handlers update. A slot exists only while its key is pending or
+//! being handled, so the queue must not read a key from the store while a handler changes it.
 
 use std::collections::BTreeMap;
 
@@ -244,13 +244,13 @@ fn resync() -> String {
     beside_a_handler(&fifo, &outside, DeltaFifo::resync)
 }
 
-/// A key that passed the backlog is handled while a relist lists it again. Its old entry becomes
-/// its place, and no slot is left.
+/// A key that passed the backlog is handled while a relist lists it again. Its old entry in the
+/// backlog is used again, and no slot is left at the end.
 fn passed_and_listed() -> String {
     live_and_listed(|fifo| fifo.update(Object::new("a", 2)).unwrap())
 }
 
-/// The live event is a deletion: nothing but the old entry keeps the slot.
+/// The live event is a deletion, so that only the old entry in the backlog keeps the slot alive.
 fn deleted_past_and_listed() -> String {
     live_and_listed(|fifo| fifo.delete(Object::new("a", 1)).unwrap())
 }

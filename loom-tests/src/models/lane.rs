@@ -111,7 +111,7 @@ fn backlog() -> Arc<Fifo> {
     fifo
 }
 
-/// Creates such a queue in which a live event has passed the backlog.
+/// Creates a queue in which a live event of `a` has passed the backlog, where a relist had put `a`.
 fn passed() -> Arc<Fifo> {
     let fifo = backlog();
     fifo.update(Object::new("a", 2)).unwrap();

@@ -210,10 +210,10 @@ fn abandoned() -> String {
 
 /// Reads the key twice right after a begin: an older relist must have finished all its pushes by
 /// then.
-fn begin_and_look(fifo: &Fifo) -> String {
+fn begin_and_read_twice(fifo: &Fifo) -> String {
     let mut relist = fifo.begin_replace();
-    let look = || fifo.get_by_key("a").map_or("nothing".to_owned(), |deltas| show(&deltas, "a"));
-    let (one, other) = (look(), look());
+    let read = || fifo.get_by_key("a").map_or("nothing".to_owned(), |deltas| show(&deltas, "a"));
+    let (one, other) = (read(), read());
     assert_eq!(one, other, "an older relist pushes after a newer one has begun");
     relist.offer(vec![Object::new("a", 2)]).unwrap();
     relist.commit("2").unwrap();
@@ -223,7 +223,7 @@ fn begin_and_look(fifo: &Fifo) -> String {
 fn commit_superseded() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| begin_and_look(fifo));
+    let newer = beside(&fifo, |fifo| begin_and_read_twice(fifo));
     let committed = relist
         .commit("1")
         .map_or("superseded".to_owned(), |committed| format!("{} deleted", committed.deleted));
@@ -236,7 +236,7 @@ fn commit_superseded() -> String {
 fn page_superseded() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let mut relist = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| begin_and_look(fifo));
+    let newer = beside(&fifo, |fifo| begin_and_read_twice(fifo));
     let offered =
         if relist.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
     drop(relist);
@@ -248,7 +248,7 @@ fn page_superseded() -> String {
 fn delete_superseded() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let mut relist = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| begin_and_look(fifo));
+    let newer = beside(&fifo, |fifo| begin_and_read_twice(fifo));
     let deleted = if relist.delete(Object::new("a", 1)).is_ok() { "deleted" } else { "superseded" };
     drop(relist);
     let seen = newer.join().unwrap();

@@ -208,7 +208,7 @@ fn settle_wakes() -> String {
     sleeper.join().unwrap()
 }
 
-/// A Sync that was pushed on a running slot does so, too.
+/// A Sync that was pushed on a running slot wakes a sleeping consumer when the handler ends.
 fn settled_sync_wakes() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 1)).unwrap();

@@ -167,7 +167,7 @@ fn abandoned_beside_an_add() -> String {
     log.text()
 }
 
-/// Whichever of the two populates the queue wakes the waiters.
+/// The add and the abandoned relist race; the one that populates the queue wakes the waiters.
 fn waiting_beside_an_abandoned_one() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();

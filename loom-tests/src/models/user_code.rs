@@ -97,12 +97,12 @@ fn handle_one(fifo: &Fifo) {
 }
 
 /// A waker that calls the queue, which locks each of its shards exclusively.
-struct Looks {
+struct CallingWaker {
     fifo: Weak<Fifo>,
     called: AtomicUsize,
 }
 
-impl Wake for Looks {
+impl Wake for CallingWaker {
     fn wake(self: StdArc<Self>) {
         if let Some(fifo) = self.fifo.upgrade() {
             fifo.list_keys();
@@ -111,9 +111,10 @@ impl Wake for Looks {
     }
 }
 
-fn looks(fifo: &StdArc<Fifo>) -> (StdArc<Looks>, Waker) {
-    let looks = StdArc::new(Looks { fifo: StdArc::downgrade(fifo), called: AtomicUsize::new(0) });
-    (looks.clone(), Waker::from(looks))
+fn calling_waker(fifo: &StdArc<Fifo>) -> (StdArc<CallingWaker>, Waker) {
+    let calling_waker =
+        StdArc::new(CallingWaker { fifo: StdArc::downgrade(fifo), called: AtomicUsize::new(0) });
+    (calling_waker.clone(), Waker::from(calling_waker))
 }
 
 /// Runs every step that wakes a consumer, one after another.
@@ -131,11 +132,11 @@ fn wakers() -> String {
     ];
     let mut woken = 0;
     for step in steps {
-        let (looks, waker) = looks(&fifo);
+        let (calling_waker, waker) = calling_waker(&fifo);
         let mut waiting = pin!(fifo.pop_async());
         assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         step(&fifo);
-        woken += looks.called.load(Ordering::Relaxed);
+        woken += calling_waker.called.load(Ordering::Relaxed);
         handle_one(&fifo);
     }
     format!("{woken} woken")
@@ -146,7 +147,7 @@ fn waker_of_two_threads() -> String {
     let fifo = fifo();
     fifo.update(object(&fifo, 2)).unwrap();
     let item = fifo.try_pop().unwrap();
-    let (looks, waker) = looks(&fifo);
+    let (calling_waker, waker) = calling_waker(&fifo);
     let mut waiting = pin!(fifo.pop_async());
     assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     let producer = {
@@ -155,7 +156,11 @@ fn waker_of_two_threads() -> String {
     };
     drop(item);
     producer.join().unwrap();
-    if looks.called.load(Ordering::Relaxed) > 0 { "woken".to_owned() } else { "pending".to_owned() }
+    if calling_waker.called.load(Ordering::Relaxed) > 0 {
+        "woken".to_owned()
+    } else {
+        "pending".to_owned()
+    }
 }
 
 /// While the copy is made, a handler replaces the known object that the copy holds.

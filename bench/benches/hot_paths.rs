@@ -12,7 +12,7 @@ use criterion::measurement::WallTime;
 use criterion::{
     Bencher, BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
 };
-use deltafifo_bench::data::{Generated, Object, ObjectAccess, Plan, build};
+use deltafifo_bench::data::{Generated, ListPlan, Object, ObjectAccess, build};
 use deltafifo_bench::engines::dashmap::DashMapEngine;
 use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
 use deltafifo_bench::engines::floor::{Floor, InOrder, Partitioned};
@@ -33,7 +33,7 @@ type Mutex = MutexEngine<Object, ObjectAccess>;
 type DashMap = DashMapEngine<Object, ObjectAccess>;
 
 fn objects() -> Vec<Arc<Object>> {
-    build(&Generated { objects: KNOWN }, &Plan::same(KNOWN))
+    build(&Generated { objects: KNOWN }, &ListPlan::same(KNOWN))
 }
 
 /// Measures `rounds` rounds of `work`. The calls of `before` and `after`, and the drop of what

@@ -14,15 +14,15 @@ pub struct Digest {
 impl Digest {
     /// Adds an object.
     pub fn add<T>(&mut self, meta: &impl Meta<T>, object: &T) {
-        self.add_after(Fnv::new(), meta, object);
+        self.add_hash(Fnv::new(), meta, object);
     }
 
     /// Adds an object that an index returned for `value`. The hash includes the value.
-    pub fn add_found<T>(&mut self, value: &str, meta: &impl Meta<T>, object: &T) {
-        self.add_after(Fnv::new().text(value).text("\0"), meta, object);
+    pub fn add_indexed<T>(&mut self, value: &str, meta: &impl Meta<T>, object: &T) {
+        self.add_hash(Fnv::new().text(value).text("\0"), meta, object);
     }
 
-    fn add_after<T>(&mut self, hash: Fnv, meta: &impl Meta<T>, object: &T) {
+    fn add_hash<T>(&mut self, hash: Fnv, meta: &impl Meta<T>, object: &T) {
         let hash = with_key(meta, object, |key| hash.text(key));
         let hash = hash.text("\0").text(meta.version(object).unwrap_or_default());
         self.sum = self.sum.wrapping_add(hash.value());

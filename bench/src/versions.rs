@@ -29,7 +29,7 @@ mod tests {
     use super::locked;
 
     #[test]
-    fn versions_are_those_of_this_package() {
+    fn locked_version_is_that_of_this_package() {
         assert_eq!(locked("deltafifo-bench"), env!("CARGO_PKG_VERSION"));
         assert!(locked("hashbrown").starts_with("0.17."), "{}", locked("hashbrown"));
         assert_eq!(locked("no-such-package"), "of unknown version");

@@ -15,14 +15,14 @@ const PAGE: usize = 4096;
 /// The memory of an engine, in bytes an object. Measured with 50,000 generated objects: the largest
 /// growth in a measurement, and the peak of the process, with one second of stall and of readers.
 /// The backlog of a stall run has no bound and is not touched (deltafifo: 1,266 in that second).
-struct Takes {
+struct Footprint {
     /// From the start of a measurement to its peak.
     growth: usize,
     /// The peak of the whole process: its lists and the engine.
     process: usize,
 }
 
-fn takes(engine: EngineName) -> Takes {
+fn footprint(engine: EngineName) -> Footprint {
     let (growth, process) = match engine {
         // initial: 212
         EngineName::Floor => (220, 2_500),
@@ -46,70 +46,78 @@ fn takes(engine: EngineName) -> Takes {
         EngineName::ClientGoRealFifo => (0, 5_000),
         EngineName::ClientGoInformer => (0, 6_300),
     };
-    Takes { growth, process }
+    Footprint { growth, process }
 }
 
 /// Touches the memory that an engine is about to use for `objects` objects. Call it immediately
 /// before a measurement starts.
 pub fn before_clock(engine: EngineName, objects: usize) {
-    touch(objects * takes(engine).growth, || true);
+    touch(objects * footprint(engine).growth, || true);
 }
 
 /// Touches the memory that a process with `objects` objects is about to use, at most half of the
 /// `free` bytes. Stops early if `go_on` returns false.
-pub fn before_process(engine: EngineName, objects: usize, free: u64, go_on: impl Fn() -> bool) {
+pub fn before_process(
+    engine: EngineName,
+    objects: usize,
+    free: u64,
+    should_continue: impl Fn() -> bool,
+) {
     let half = usize::try_from(free / 2).unwrap_or(usize::MAX);
-    touch((objects * takes(engine).process).min(half), go_on);
+    touch((objects * footprint(engine).process).min(half), should_continue);
 }
 
 /// Touched memory that is released in pieces to a client of an API server. The client uses memory
 /// as slowly as the server sends objects. Released at once, most of the memory would go back to the
 /// host before the client needs it.
 #[cfg(feature = "peers")]
-pub struct Ahead {
-    kept: Vec<MmapMut>,
-    given: u64,
+pub struct ReservedMemory {
+    pieces: Vec<MmapMut>,
+    released: u64,
 }
 
 #[cfg(feature = "peers")]
-impl Ahead {
+impl ReservedMemory {
     const PIECE: usize = 32 << 20;
 
     /// Touches memory for this many objects, at most half of `free` bytes.
     #[must_use]
-    pub fn of(objects: usize, free: u64) -> Self {
+    pub fn reserve(objects: usize, free: u64) -> Self {
         /// The largest use, in bytes an object: kube-rs during a relist.
-        const EACH: usize = 12_000;
+        const OBJECT: usize = 12_000;
         let half = usize::try_from(free / 2).unwrap_or(usize::MAX);
-        let pieces = (objects * EACH).min(half).div_ceil(Self::PIECE);
-        Self { kept: (0..pieces).map_while(|_| touched(Self::PIECE, || true)).collect(), given: 0 }
+        let pieces = (objects * OBJECT).min(half).div_ceil(Self::PIECE);
+        Self {
+            pieces: (0..pieces).map_while(|_| map_touched(Self::PIECE, || true)).collect(),
+            released: 0,
+        }
     }
 
     /// Releases memory until more than `taken` bytes and one piece are released, or none is left.
-    pub fn give(&mut self, taken: u64) {
-        while self.given < taken + Self::PIECE as u64 && self.kept.pop().is_some() {
-            self.given += Self::PIECE as u64;
+    pub fn release(&mut self, used: u64) {
+        while self.released < used + Self::PIECE as u64 && self.pieces.pop().is_some() {
+            self.released += Self::PIECE as u64;
         }
     }
 
     /// Returns whether all memory is released.
     #[must_use]
-    pub fn is_given(&self) -> bool {
-        self.kept.is_empty()
+    pub fn is_released(&self) -> bool {
+        self.pieces.is_empty()
     }
 }
 
 /// Writes to every page of fresh memory, and frees it.
-fn touch(bytes: usize, go_on: impl Fn() -> bool) {
-    drop(touched(bytes, go_on));
+fn touch(bytes: usize, should_continue: impl Fn() -> bool) {
+    drop(map_touched(bytes, should_continue));
 }
 
 /// Returns fresh memory, written to. `None` if there is none; then the measurement is slower.
-fn touched(bytes: usize, go_on: impl Fn() -> bool) -> Option<MmapMut> {
+fn map_touched(bytes: usize, should_continue: impl Fn() -> bool) -> Option<MmapMut> {
     let mut memory = MmapMut::map_anon(bytes).ok()?;
     // Huge pages, as the allocators use them. Without huge pages the advice has no effect.
     let _ = memory.advise(Advice::HugePage);
-    for page in memory.chunks_mut(PAGE).take_while(|_| go_on()) {
+    for page in memory.chunks_mut(PAGE).take_while(|_| should_continue()) {
         page[0] = 1;
     }
     Some(memory)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
 
-use deltafifo_bench::data::{Generated, Object, ObjectAccess, Plan, build, node};
+use deltafifo_bench::data::{Generated, ListPlan, Object, ObjectAccess, build, node};
 use deltafifo_bench::digest::Digest;
 use deltafifo_bench::engines::dashmap::DashMapEngine;
 use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
@@ -17,7 +17,7 @@ use deltafifo_bench::engines::{Counts, IndexEngine, ListEngine, QueueEngine, Sto
 
 const OBJECTS: usize = 1000;
 
-fn list(plan: &Plan) -> Vec<Arc<Object>> {
+fn list(plan: &ListPlan) -> Vec<Arc<Object>> {
     build(&Generated { objects: OBJECTS }, plan)
 }
 
@@ -34,12 +34,12 @@ fn stored(engine: &impl ListEngine<Object>) -> String {
 }
 
 fn lists_are_joined<E: ListEngine<Object>>(engine: &E) {
-    let (same, churn) = (list(&Plan::same(OBJECTS)), list(&Plan::churn(OBJECTS)));
+    let (same, churn) = (list(&ListPlan::same(OBJECTS)), list(&ListPlan::churn(OBJECTS)));
     let skips = E::SKIPS_UNCHANGED;
     for (list, counts) in [
         (same.clone(), Counts { adds: 1000, updates: 0, deletes: 0 }),
         (
-            self::list(&Plan::same(OBJECTS)),
+            self::list(&ListPlan::same(OBJECTS)),
             Counts { adds: 0, updates: if skips { 0 } else { 1000 }, deletes: 0 },
         ),
         (churn.clone(), Counts { adds: 10, updates: if skips { 100 } else { 990 }, deletes: 10 }),
@@ -58,7 +58,7 @@ fn lists_are_joined<E: ListEngine<Object>>(engine: &E) {
 /// Asserts that a get returns the object that was applied last, and nothing for an unknown or
 /// deleted key.
 fn gets_give_what_is_known<E: StoreEngine<Object>>(engine: &E) {
-    let (same, churn) = (list(&Plan::same(OBJECTS)), list(&Plan::churn(OBJECTS)));
+    let (same, churn) = (list(&ListPlan::same(OBJECTS)), list(&ListPlan::churn(OBJECTS)));
     let get = |object| engine.get(&engine.key(object)).map(|found| Object::clone(found.as_ref()));
     assert_eq!(get(&same[0]), None);
     for list in [&same, &churn] {
@@ -74,7 +74,7 @@ fn gets_give_what_is_known<E: StoreEngine<Object>>(engine: &E) {
 /// Asserts that each value of an index has exactly the known objects with that value, after
 /// different lists.
 fn indexes_follow_the_store<E: IndexEngine<Object>>(engine: &E) {
-    let (same, churn) = (list(&Plan::same(OBJECTS)), list(&Plan::churn(OBJECTS)));
+    let (same, churn) = (list(&ListPlan::same(OBJECTS)), list(&ListPlan::churn(OBJECTS)));
     let namespace = |object: &Object| object.metadata.namespace.clone();
     let node = |object: &Object| node(&ObjectAccess, object);
     let all = || same.iter().chain(&churn).map(|object| &**object);
@@ -104,7 +104,7 @@ fn indexes_follow_the_store<E: IndexEngine<Object>>(engine: &E) {
 
 /// Asserts that a relist deletes a pending key that it does not list, after the pending delta.
 fn lists_meet_what_is_pending(engine: &impl QueueEngine<Object>) {
-    let same = list(&Plan::same(OBJECTS));
+    let same = list(&ListPlan::same(OBJECTS));
     engine.replace(same[..500].to_vec(), "1");
     engine.update(same[700].clone());
     engine.replace(same[..400].to_vec(), "2");
@@ -119,13 +119,13 @@ fn lists_meet_what_is_pending(engine: &impl QueueEngine<Object>) {
 
 /// Asserts that a pop takes one key with all its deltas, in the order of the first offers.
 fn pops_take_one_key(engine: &impl QueueEngine<Object>) {
-    let same = list(&Plan::same(OBJECTS));
+    let same = list(&ListPlan::same(OBJECTS));
     for index in [5, 3, 5] {
         engine.update(same[index].clone());
     }
     let pop = || {
         let mut counts = Counts::default();
-        engine.try_pop(|event| counts.note(event)).then_some(counts)
+        engine.try_pop(|event| counts.record(event)).then_some(counts)
     };
     assert_eq!(pop(), Some(Counts { adds: 1, updates: 1, deletes: 0 }));
     assert_eq!(pop(), Some(Counts { adds: 1, updates: 0, deletes: 0 }));
@@ -136,12 +136,12 @@ fn pops_take_one_key(engine: &impl QueueEngine<Object>) {
 /// Asserts that the last update of every object wins, with three producers, each with its own keys,
 /// and three consumers.
 fn events_arrive_in_order(engine: &impl QueueEngine<Object>, burst: usize) {
-    let same = list(&Plan::same(OBJECTS));
+    let same = list(&ListPlan::same(OBJECTS));
     engine.replace(same, "1");
     engine.drain();
     let rounds = 20;
     let indexes: Arc<[usize]> = (0..rounds * OBJECTS).map(|event| event % OBJECTS).collect();
-    let events = list(&Plan::events(indexes.clone()));
+    let events = list(&ListPlan::events(indexes.clone()));
     let mut shares = vec![Vec::new(); 3];
     for (event, index) in events.iter().zip(&*indexes) {
         shares[index % 3].push(event.clone());
@@ -149,7 +149,7 @@ fn events_arrive_in_order(engine: &impl QueueEngine<Object>, burst: usize) {
     thread::scope(|scope| {
         let consumer = || {
             let mut counts = Counts::default();
-            engine.consume(|event| counts.note(event));
+            engine.consume(|event| counts.record(event));
             counts
         };
         let consumers = [(); 3].map(|()| scope.spawn(consumer));

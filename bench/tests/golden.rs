@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use deltafifo_bench::data::{
-    Generated, ObjectAccess, Plan, Source, Zipf, build, splitmix64, uniform_key,
+    Generated, ListPlan, ObjectAccess, Source, Zipf, build, splitmix64, uniform_key,
 };
 use deltafifo_bench::digest::Digest;
 use serde_json::{Value, json};
 
-fn digest(plan: &Plan) -> String {
+fn digest(plan: &ListPlan) -> String {
     let mut digest = Digest::default();
     for object in build(&Generated { objects: 1000 }, plan) {
         digest.add(&ObjectAccess, &*object);
@@ -36,8 +36,8 @@ fn the_golden_file_is_met() {
     let made = json!({
         "splitmix64": Value::from_iter([0, 1, 12345, u64::MAX].map(hash)),
         "objects_of_1000000": [object(0), object(1), object(12345)],
-        "digest_list_a_of_1000": digest(&Plan::same(1000)),
-        "digest_list_c_of_1000": digest(&Plan::churn(1000)),
+        "digest_list_a_of_1000": digest(&ListPlan::same(1000)),
+        "digest_list_c_of_1000": digest(&ListPlan::churn(1000)),
         "uniform_keys_of_1000": uniform,
         "zipf_keys_of_1000": zipf,
     });
@@ -51,7 +51,7 @@ fn the_golden_file_is_met() {
 #[test]
 fn lists_are_fresh_and_in_order() {
     let source = Generated { objects: 101 };
-    let lists = [(); 2].map(|()| build(&source, &Plan::same(101)));
+    let lists = [(); 2].map(|()| build(&source, &ListPlan::same(101)));
     for (index, (one, other)) in lists[0].iter().zip(&lists[1]).enumerate() {
         assert!(!Arc::ptr_eq(one, other));
         assert_eq!(one, other);

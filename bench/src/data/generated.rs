@@ -71,9 +71,12 @@ impl Source for Generated {
         let per_namespace = self.objects.div_ceil(NAMESPACES);
         Object {
             metadata: ObjectMeta {
-                namespace: exact(9, format_args!("team-{:04}", index / per_namespace % NAMESPACES)),
-                name: exact(17, format_args!("web-{index:07}-{}", suffix(index))),
-                uid: exact(
+                namespace: format_exact(
+                    9,
+                    format_args!("team-{:04}", index / per_namespace % NAMESPACES),
+                ),
+                name: format_exact(17, format_args!("web-{index:07}-{}", suffix(index))),
+                uid: format_exact(
                     36,
                     format_args!(
                         "{:08x}-{:04x}-4{:03x}-8{:03x}-{index:012x}",
@@ -94,7 +97,7 @@ impl Source for Generated {
 }
 
 /// Formats into a string of this capacity. A string that grows would have twice the capacity.
-fn exact(length: usize, text: std::fmt::Arguments<'_>) -> String {
+fn format_exact(length: usize, text: std::fmt::Arguments<'_>) -> String {
     let mut made = String::with_capacity(length);
     let _ = made.write_fmt(text); // writing to a String cannot fail
     made

@@ -16,10 +16,10 @@ use super::Source;
 
 /// The limit for the unpacked size, in bytes. Without it, a small packed file could unpack to more
 /// than the memory holds.
-const MOST_BYTES: u64 = if cfg!(any(test, fuzzing)) { 1 << 16 } else { 1 << 30 };
+const MAX_BYTES: u64 = if cfg!(any(test, fuzzing)) { 1 << 16 } else { 1 << 30 };
 
 /// The limit for the number of pods. A pod of a few bytes of text takes a few kilobytes of memory.
-const MOST_PODS: usize = if cfg!(any(test, fuzzing)) { 8 } else { 1 << 20 };
+const MAX_PODS: usize = if cfg!(any(test, fuzzing)) { 8 } else { 1 << 20 };
 
 /// An input file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ pub enum InputError {
         source: serde_json::Error,
     },
     /// The list has more items than the limit, which protects the memory.
-    #[error("input {}: more than {MOST_PODS} items", path.display())]
+    #[error("input {}: more than {MAX_PODS} items", path.display())]
     TooMany {
         /// The file.
         path: PathBuf,
@@ -131,9 +131,9 @@ struct Items {
 
 impl<'de> Deserialize<'de> for Items {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
+        struct ItemsVisitor;
 
-        impl<'de> Visitor<'de> for InOrder {
+        impl<'de> Visitor<'de> for ItemsVisitor {
             type Value = Items;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -148,22 +148,25 @@ impl<'de> Deserialize<'de> for Items {
                         items.nameless = Some(items.pods.len());
                     }
                     items.pods.push(pod);
-                    items.too_many = items.pods.len() > MOST_PODS;
+                    items.too_many = items.pods.len() > MAX_PODS;
                 }
                 while seq.next_element::<IgnoredAny>()?.is_some() {}
                 Ok(items)
             }
         }
 
-        deserializer.deserialize_seq(InOrder)
+        deserializer.deserialize_seq(ItemsVisitor)
     }
 }
 
 /// Reads all of `file`. More than `most` bytes are an error.
-fn bounded(file: impl Read, most: u64) -> io::Result<Vec<u8>> {
+fn read_bounded(file: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut data = Vec::new();
-    if file.take(most + 1).read_to_end(&mut data)? as u64 > most {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("more than {most} bytes")));
+    if file.take(limit + 1).read_to_end(&mut data)? as u64 > limit {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("more than {limit} bytes"),
+        ));
     }
     Ok(data)
 }
@@ -187,12 +190,12 @@ impl Pods {
     /// As for [`read`](Self::read).
     pub fn decode(path: &Path, file: impl Read) -> Result<Self, InputError> {
         let path = path.to_owned();
-        let mut data = match bounded(file, MOST_BYTES) {
+        let mut data = match read_bounded(file, MAX_BYTES) {
             Ok(data) => data,
             Err(source) => return Err(InputError::Unreadable { path, source }),
         };
         if data.starts_with(&[0x1f, 0x8b]) {
-            data = match bounded(GzDecoder::new(data.as_slice()), MOST_BYTES) {
+            data = match read_bounded(GzDecoder::new(data.as_slice()), MAX_BYTES) {
                 Ok(plain) => plain,
                 Err(source) => return Err(InputError::Gzip { path, source }),
             };
@@ -249,31 +252,31 @@ impl Source for Pods {
 mod tests {
     use super::*;
 
-    fn refused(file: impl Read) -> Option<String> {
+    fn rejection(file: impl Read) -> Option<String> {
         Pods::decode(Path::new("there"), file).err().map(|error| error.to_string())
     }
 
     #[test]
-    fn what_has_no_end_is_refused() {
+    fn endless_input_is_rejected() {
         let packed = flate2::read::GzEncoder::new(
             io::repeat(b'[').take(1 << 20),
             flate2::Compression::default(),
         );
-        for message in [refused(io::repeat(b'[')), refused(packed)] {
+        for message in [rejection(io::repeat(b'[')), rejection(packed)] {
             assert!(message.is_some_and(|message| message.contains("more than 65536 bytes")));
         }
     }
 
     #[test]
-    fn few_bytes_do_not_become_many_pods() {
-        for (pods, says) in
+    fn list_with_too_many_pods_is_rejected() {
+        for (pods, reason) in
             [(8, None), (9, Some("more than 8 items")), (100, Some("more than 8 items"))]
         {
             let items = vec![r#"{"metadata":{"name":"a"}}"#; pods].join(",");
             let list = format!(r#"{{"kind":"PodList","apiVersion":"v1","items":[{items}]}}"#);
             assert_eq!(
-                refused(list.as_bytes()).as_deref(),
-                says.map(|says| format!("input there: {says}")).as_deref()
+                rejection(list.as_bytes()).as_deref(),
+                reason.map(|reason| format!("input there: {reason}")).as_deref()
             );
         }
     }

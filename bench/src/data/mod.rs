@@ -24,12 +24,12 @@ pub use generated::{Generated, Object, ObjectAccess, ObjectMeta};
 #[cfg(feature = "pods")]
 pub use input::{InputError, Pods};
 pub use node::node;
-pub use plan::{Plan, added, changed, gone, hot_key};
+pub use plan::{ListPlan, added, changed, hot_key, removed};
 pub use random::{Zipf, splitmix64, uniform_key};
 pub use source::Source;
 
 /// Builds all objects of a plan, in its order. Each core builds one part of the list.
-pub fn build<S: Source>(source: &S, plan: &Plan) -> Vec<Arc<S::Object>> {
+pub fn build<S: Source>(source: &S, plan: &ListPlan) -> Vec<Arc<S::Object>> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let stretch = plan.len().div_ceil(threads).max(1);
     let mut list = Vec::with_capacity(plan.len());
@@ -67,12 +67,12 @@ pub fn write_key<T>(meta: &impl Meta<T>, object: &T, to: &mut String) {
 }
 
 /// Calls `see` with the key of an object, which is written to a buffer of the thread.
-pub fn with_key<T, R>(meta: &impl Meta<T>, object: &T, see: impl FnOnce(&str) -> R) -> R {
+pub fn with_key<T, R>(meta: &impl Meta<T>, object: &T, use_key: impl FnOnce(&str) -> R) -> R {
     thread_local!(static BUFFER: Cell<String> = const { Cell::new(String::new()) });
     let mut key = BUFFER.take();
     key.clear();
     write_key(meta, object, &mut key);
-    let seen = see(&key);
+    let result = use_key(&key);
     BUFFER.set(key);
-    seen
+    result
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 type Version = Option<String>;
 
 /// The plan of a list.
-pub struct Plan {
+pub struct ListPlan {
     len: usize,
     entry: Box<dyn Fn(usize) -> (usize, Version) + Send + Sync>,
 }
@@ -14,7 +14,7 @@ pub struct Plan {
 /// The number of objects that a stall run updates. A prime step spreads them over all objects.
 const HOT_OBJECTS: usize = 1000;
 
-impl Plan {
+impl ListPlan {
     fn new(len: usize, entry: impl Fn(usize) -> (usize, Version) + Send + Sync + 'static) -> Self {
         Self { len, entry: Box::new(entry) }
     }
@@ -29,7 +29,7 @@ impl Plan {
     /// at the end.
     #[must_use]
     pub fn churn(objects: usize) -> Self {
-        let kept = objects - gone(objects);
+        let kept = objects - removed(objects);
         Self::new(kept + added(objects), move |at| {
             if at >= kept {
                 return (objects + at - kept, None);
@@ -78,7 +78,7 @@ impl Plan {
 
 /// Returns how many objects churn deletes.
 #[must_use]
-pub fn gone(objects: usize) -> usize {
+pub fn removed(objects: usize) -> usize {
     (objects + 92) / 100
 }
 
@@ -110,11 +110,11 @@ mod tests {
 
     /// Compares the closed forms with a walk over all objects.
     #[test]
-    fn churn_is_what_its_words_say() {
+    fn churn_has_the_documented_shares() {
         for objects in [1, 3, 4, 7, 8, 99, 100, 107, 108, 1000, 1234] {
             let mut expected: Vec<_> = (0..objects).filter(|index| index % 100 != 7).collect();
             expected.extend(objects..objects + objects / 100);
-            let plan = Plan::churn(objects);
+            let plan = ListPlan::churn(objects);
             let entries: Vec<_> = (0..plan.len()).map(|at| plan.entry(at)).collect();
             assert_eq!(
                 entries.iter().map(|entry| entry.0).collect::<Vec<_>>(),

@@ -111,7 +111,7 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> ListEngine<T> for DeltaFifoEn
                 let mut counts = Counts::default();
                 while let Some(mut batch) = self.fifo.try_pop_batch(BATCH) {
                     while let Some(item) = batch.next() {
-                        apply(item, &mut |event| counts.note(event));
+                        apply(item, &mut |event| counts.record(event));
                     }
                 }
                 counts
@@ -125,9 +125,9 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> ListEngine<T> for DeltaFifoEn
         })
     }
 
-    fn for_each_known(&self, mut see: impl FnMut(&T)) {
+    fn for_each_known(&self, mut visit: impl FnMut(&T)) {
         for object in self.fifo.store().list() {
-            see(&object);
+            visit(&object);
         }
     }
 }

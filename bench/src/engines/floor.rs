@@ -303,7 +303,12 @@ impl<T: Send + Sync, M: Meta<T>, W: Walk> ListEngine<T> for Floor<T, M, W> {
         std::mem::take(&mut self.table.lock().counts)
     }
 
-    fn for_each_known(&self, mut see: impl FnMut(&T)) {
-        self.table.lock().slots.iter().filter_map(|slot| slot.known.as_deref()).for_each(&mut see);
+    fn for_each_known(&self, mut visit: impl FnMut(&T)) {
+        self.table
+            .lock()
+            .slots
+            .iter()
+            .filter_map(|slot| slot.known.as_deref())
+            .for_each(&mut visit);
     }
 }

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::{Counts, ListEngine, StoreEngine};
 
 /// A way in which an event holds its object.
-pub trait Hold: Clone + Send + Sync + 'static {
+pub trait ObjectHolder: Clone + Send + Sync + 'static {
     /// The type of the object.
     type Object: Send + Sync;
 
@@ -40,7 +40,7 @@ impl<T> Clone for Shared<T> {
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Hold for Owned<T> {
+impl<T: Clone + Send + Sync + 'static> ObjectHolder for Owned<T> {
     type Object = T;
 
     fn of(object: &Arc<T>) -> Self {
@@ -52,7 +52,7 @@ impl<T: Clone + Send + Sync + 'static> Hold for Owned<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> Hold for Shared<T> {
+impl<T: Send + Sync + 'static> ObjectHolder for Shared<T> {
     type Object = T;
 
     fn of(object: &Arc<T>) -> Self {
@@ -73,7 +73,7 @@ impl<H: Clone, M> Clone for Entry<H, M> {
     }
 }
 
-impl<H: Hold, M: Meta<H::Object> + Default> Lookup for Entry<H, M> {
+impl<H: ObjectHolder, M: Meta<H::Object> + Default> Lookup for Entry<H, M> {
     type DynamicType = ();
 
     fn kind((): &()) -> Cow<'_, str> {
@@ -119,15 +119,15 @@ impl<H, M> Clone for Events<H, M> {
 }
 
 /// The result of a get.
-struct Found<H, M>(Arc<Entry<H, M>>);
+struct StoredEntry<H, M>(Arc<Entry<H, M>>);
 
-impl<H: Hold, M> AsRef<H::Object> for Found<H, M> {
+impl<H: ObjectHolder, M> AsRef<H::Object> for StoredEntry<H, M> {
     fn as_ref(&self) -> &H::Object {
         self.0.0.object()
     }
 }
 
-impl<H: Hold, M> From<&[Arc<H::Object>]> for Events<H, M> {
+impl<H: ObjectHolder, M> From<&[Arc<H::Object>]> for Events<H, M> {
     fn from(list: &[Arc<H::Object>]) -> Self {
         let objects = list.iter().map(|object| Event::InitApply(Entry(H::of(object), PhantomData)));
         Self([Event::Init].into_iter().chain(objects).chain([Event::InitDone]).collect())
@@ -135,29 +135,29 @@ impl<H: Hold, M> From<&[Arc<H::Object>]> for Events<H, M> {
 }
 
 /// kube-rs' store as an engine.
-pub struct KubeWriterEngine<H: Hold, M: Meta<H::Object> + Default + 'static> {
+pub struct KubeWriterEngine<H: ObjectHolder, M: Meta<H::Object> + Default + 'static> {
     writer: Mutex<Writer<Entry<H, M>>>,
     store: Store<Entry<H, M>>,
     /// The lists. They outlive the work of the engine, as for every other engine.
-    given: Mutex<Vec<Events<H, M>>>,
+    kept_lists: Mutex<Vec<Events<H, M>>>,
 }
 
-impl<H: Hold, M: Meta<H::Object> + Default + 'static> KubeWriterEngine<H, M> {
+impl<H: ObjectHolder, M: Meta<H::Object> + Default + 'static> KubeWriterEngine<H, M> {
     /// Creates an empty engine.
     #[must_use]
     pub fn new() -> Self {
         let writer = Writer::new(());
-        Self { store: writer.as_reader(), writer: Mutex::new(writer), given: Mutex::default() }
+        Self { store: writer.as_reader(), writer: Mutex::new(writer), kept_lists: Mutex::default() }
     }
 }
 
-impl<H: Hold, M: Meta<H::Object> + Default + 'static> Default for KubeWriterEngine<H, M> {
+impl<H: ObjectHolder, M: Meta<H::Object> + Default + 'static> Default for KubeWriterEngine<H, M> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<H: Hold, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object>
+impl<H: ObjectHolder, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object>
     for KubeWriterEngine<H, M>
 {
     const MAKES_DELTAS: bool = false;
@@ -168,21 +168,21 @@ impl<H: Hold, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object>
     fn replace(&self, events: Events<H, M>, _version: &str) {
         let mut writer = self.writer.lock();
         events.0.iter().for_each(|event| writer.apply_watcher_event(event));
-        self.given.lock().push(events);
+        self.kept_lists.lock().push(events);
     }
 
     fn drain(&self) -> Counts {
         Counts::default()
     }
 
-    fn for_each_known(&self, mut see: impl FnMut(&H::Object)) {
+    fn for_each_known(&self, mut visit: impl FnMut(&H::Object)) {
         for entry in self.store.state() {
-            see(entry.0.object());
+            visit(entry.0.object());
         }
     }
 }
 
-impl<H: Hold, M: Meta<H::Object> + Default + 'static> StoreEngine<H::Object>
+impl<H: ObjectHolder, M: Meta<H::Object> + Default + 'static> StoreEngine<H::Object>
     for KubeWriterEngine<H, M>
 {
     type Key = ObjectRef<Entry<H, M>>;
@@ -192,6 +192,6 @@ impl<H: Hold, M: Meta<H::Object> + Default + 'static> StoreEngine<H::Object>
     }
 
     fn get(&self, key: &Self::Key) -> Option<impl AsRef<H::Object>> {
-        self.store.get(key).map(Found)
+        self.store.get(key).map(StoredEntry)
     }
 }

@@ -43,7 +43,7 @@ pub struct Counts {
 
 impl Counts {
     /// Counts an event.
-    pub fn note<T>(&mut self, event: &Event<'_, T>) {
+    pub fn record<T>(&mut self, event: &Event<'_, T>) {
         match event {
             Event::Added(_) => self.adds += 1,
             Event::Updated { .. } => self.updates += 1,
@@ -82,7 +82,7 @@ pub trait ListEngine<T>: Send + Sync {
     fn drain(&self) -> Counts;
 
     /// Calls `see` with every object in the store.
-    fn for_each_known(&self, see: impl FnMut(&T));
+    fn for_each_known(&self, visit: impl FnMut(&T));
 }
 
 /// An engine that any number of threads can read, also while it is written.

@@ -66,13 +66,13 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for MutexEngine<T, M> {
 
     fn drain(&self) -> Counts {
         let mut counts = Counts::default();
-        while self.try_pop(|event| counts.note(event)) {}
+        while self.try_pop(|event| counts.record(event)) {}
         counts
     }
 
-    fn for_each_known(&self, mut see: impl FnMut(&T)) {
+    fn for_each_known(&self, mut visit: impl FnMut(&T)) {
         for object in self.store.list() {
-            see(&object);
+            visit(&object);
         }
     }
 }

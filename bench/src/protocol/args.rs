@@ -24,7 +24,7 @@ pub struct ChildArgs {
 
 impl ChildArgs {
     /// Returns whether a workload is part of the task.
-    pub(crate) fn asks(&self, workload: Workload) -> bool {
+    pub(crate) fn includes(&self, workload: Workload) -> bool {
         self.workloads.contains(&workload)
     }
 }

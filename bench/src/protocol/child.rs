@@ -72,7 +72,7 @@ pub fn run_child(
     mut command: Command,
     args: &ChildArgs,
     interrupt: &Interrupt,
-    mut told: impl FnMut(Line),
+    mut on_line: impl FnMut(Line),
 ) -> Result<String, ChildFailed> {
     let engine = args.engine.name();
     command
@@ -101,7 +101,7 @@ pub fn run_child(
                 source,
             })? {
                 Line::Done(end) => done = Some(end.version),
-                line => told(line),
+                line => on_line(line),
             }
         }
         Ok(())
@@ -116,7 +116,9 @@ pub fn run_child(
         .unwrap_or_default();
     match (read, done) {
         (Ok(()), Some(version)) if status.success() => Ok(version),
-        _ if interrupt.asked() || (was_asked_to_end(status) && interrupt.asked_soon()) => {
+        _ if interrupt.is_requested()
+            || (was_signalled(status) && interrupt.is_requested_soon()) =>
+        {
             Err(ChildFailed::Interrupted)
         }
         (Err(failed), _) => Err(failed),
@@ -132,7 +134,7 @@ const SIGKILL: i32 = 9;
 
 /// Returns whether the child was ended by SIGHUP, SIGINT or SIGTERM. A terminal signals all its
 /// processes at once, so the child may end before this process is notified.
-fn was_asked_to_end(status: ExitStatus) -> bool {
+fn was_signalled(status: ExitStatus) -> bool {
     matches!(status.signal(), Some(1 | 2 | 15))
 }
 

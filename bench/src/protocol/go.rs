@@ -44,7 +44,7 @@ impl GoPeer {
     /// # Errors
     /// [`GoUnusable`].
     pub fn build() -> Result<Self, GoUnusable> {
-        Self::of(".", "client-go-peer")
+        Self::build_package(".", "client-go-peer")
     }
 
     /// Builds the client of an API server, beside this binary.
@@ -52,7 +52,7 @@ impl GoPeer {
     /// # Errors
     /// [`GoUnusable`].
     pub fn build_client() -> Result<Self, GoUnusable> {
-        Self::of("./server", "client-go-client")
+        Self::build_package("./server", "client-go-client")
     }
 
     /// Returns the directory of the peers' source, if it can be built here.
@@ -68,7 +68,7 @@ impl GoPeer {
         source().ok_or(GoUnusable::NoSource)
     }
 
-    fn of(package: &str, name: &str) -> Result<Self, GoUnusable> {
+    fn build_package(package: &str, name: &str) -> Result<Self, GoUnusable> {
         let source = Self::find()?;
         let program = env::current_exe()?.with_file_name(name);
         let built = Command::new("go")
@@ -87,18 +87,18 @@ impl GoPeer {
     }
 
     /// Returns a command that starts the peer with Go's default settings.
-    pub(crate) fn as_it_is(&self) -> Command {
+    pub(crate) fn with_defaults(&self) -> Command {
         Command::new(&self.program)
     }
 
     /// Returns a command that starts the peer with the faster of two settings, and with a limit
     /// that keeps it within the memory of the machine. Variables that are already set take
     /// precedence.
-    pub(crate) fn at_its_best(&self) -> Command {
+    pub(crate) fn with_tuning(&self) -> Command {
         /// Collects when the heap has grown to five times the live data. With Go's default, 100,
         /// lists took a third longer (BENCHMARKS.md).
         const GOGC: &str = "400";
-        let mut command = self.as_it_is();
+        let mut command = self.with_defaults();
         for (name, value) in
             [("GOGC", GOGC.to_owned()), ("GOMEMLIMIT", self.memory_limit.to_string())]
         {

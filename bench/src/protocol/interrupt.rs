@@ -15,10 +15,10 @@ pub struct Interrupt(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    asked: AtomicBool,
+    requested: AtomicBool,
     running: Mutex<Option<Child>>,
     /// Notified when this process is asked to end; waiters hold `running`.
-    told: Condvar,
+    on_request: Condvar,
 }
 
 impl Interrupt {
@@ -31,27 +31,31 @@ impl Interrupt {
         let interrupt = Self::default();
         let caught = interrupt.clone();
         ctrlc::set_handler(move || {
-            caught.0.asked.store(true, Ordering::SeqCst);
+            caught.0.requested.store(true, Ordering::SeqCst);
             // `kill` takes the lock. A waiter that has checked the flag before is waiting by now,
             // and one that takes the lock later sees the flag.
             caught.kill();
-            caught.0.told.notify_all();
+            caught.0.on_request.notify_all();
         })?;
         Ok(interrupt)
     }
 
     /// Returns whether this process was asked to end.
     #[must_use]
-    pub fn asked(&self) -> bool {
-        self.0.asked.load(Ordering::SeqCst)
+    pub fn is_requested(&self) -> bool {
+        self.0.requested.load(Ordering::SeqCst)
     }
 
     /// Returns whether this process was asked to end, and waits up to 500 ms for that. A terminal
     /// signals the child as well, and possibly first.
-    pub(crate) fn asked_soon(&self) -> bool {
+    pub(crate) fn is_requested_soon(&self) -> bool {
         let mut running = self.0.running.lock();
-        self.0.told.wait_while_for(&mut running, |_| !self.asked(), Duration::from_millis(500));
-        self.asked()
+        self.0.on_request.wait_while_for(
+            &mut running,
+            |_| !self.is_requested(),
+            Duration::from_millis(500),
+        );
+        self.is_requested()
     }
 
     /// Starts a child with piped output, unless this process was asked to end.
@@ -61,7 +65,7 @@ impl Interrupt {
     ) -> io::Result<Option<(Option<ChildStdout>, Option<ChildStderr>)>> {
         // Checked under the lock: a later signal finds the child.
         let mut running = self.0.running.lock();
-        if self.asked() {
+        if self.is_requested() {
             return Ok(None);
         }
         let mut child = command.spawn()?;

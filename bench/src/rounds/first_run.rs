@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number_of_objects_falls_only_where_the_estimate_exceeds_the_limit() {
+    fn number_of_objects_is_reduced_only_if_the_estimate_exceeds_the_limit() {
         let seconds = Duration::from_secs;
         let fewer =
             |objects, spent, ahead| fewer(objects, seconds(75), seconds(spent), seconds(ahead));

@@ -1,14 +1,14 @@
 //! The rounds of a run. In each round every engine has a turn in a process of its own, so that a
 //! slow period of the machine affects all of them alike.
 
+mod descriptions;
+mod estimate;
 mod first_run;
-mod guess;
 mod need;
 mod outcome;
 mod plan;
-mod said;
+mod progress;
 mod turn;
-mod turns;
 
 use std::process::Command;
 
@@ -16,14 +16,14 @@ use crate::machine::Machine;
 use crate::protocol::{ChildArgs, ChildFailed, GoPeer, Interrupt, Line, Measured, run_child};
 use crate::report::Missed;
 use crate::warm;
+use descriptions::Descriptions;
 pub use first_run::FIRST_RUN;
 use first_run::fewer;
 pub use need::TooLarge;
 pub use outcome::{Interrupted, Outcome};
 pub use plan::Plan;
-use said::Said;
+use progress::RunProgress;
 use turn::Turn;
-use turns::Turns;
 
 /// The state of the peer in Go.
 #[derive(Debug)]
@@ -40,39 +40,41 @@ pub enum Go {
 #[must_use]
 pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
     let all = Turn::all(plan);
-    let mut turns = Turns::new(&all, plan);
-    let (mut outcome, mut said) = (Outcome::default(), Said::default());
+    let mut progress = RunProgress::new(&all, plan);
+    let (mut outcome, mut descriptions) = (Outcome::default(), Descriptions::default());
     if let Some(first) = all.first().filter(|_| plan.limit.is_some()) {
         // Once: each of these short turns reuses the memory that the one before has freed.
-        turns.say("making memory ready");
-        make_ready(first, interrupt);
+        progress.print("making memory ready");
+        touch_memory(first, interrupt);
     }
     for (done, turn) in all.iter().enumerate() {
         if turn.engine.is_go() && matches!(go, Go::Unbuilt) {
-            go = build(&turns, interrupt, &mut outcome);
+            go = build(&progress, interrupt, &mut outcome);
         }
         if turn.engine.is_go() && matches!(go, Go::Absent) {
-            turns.skip();
+            progress.skip();
             continue;
         }
-        turns.begin(turn, &all[done..]);
-        match take(plan, turn, &go, interrupt, &turns, &mut outcome.measured) {
-            Ok(version) => said.note(turn, version),
+        progress.begin(turn, &all[done..]);
+        match run_turn(plan, turn, &go, interrupt, &progress, &mut outcome.measured) {
+            Ok(version) => descriptions.record(turn, version),
             Err(ChildFailed::Interrupted) => {
                 outcome.interrupted = Some(Interrupted { done, of: all.len() });
-                outcome.not_run =
-                    all[done..].iter().map(|turn| missed(plan, turn, &turn.to_string())).collect();
+                outcome.not_run = all[done..]
+                    .iter()
+                    .map(|turn| missed_turn(plan, turn, &turn.to_string()))
+                    .collect();
                 break;
             }
             Err(why) => {
                 let failed = format!("{turn}: {why}");
-                turns.failed(&failed);
-                outcome.failed.push(missed(plan, turn, &failed));
+                progress.print_failure(&failed);
+                outcome.failed.push(missed_turn(plan, turn, &failed));
             }
         }
-        turns.end(turn);
+        progress.end(turn);
         if let Some(limit) = plan.limit.filter(|_| done == 0)
-            && let (spent, ahead) = (turns.elapsed(), turns.left(&all[1..]))
+            && let (spent, ahead) = (progress.elapsed(), progress.remaining(&all[1..]))
             && let Some(objects) = fewer(turn.objects, limit, spent, ahead)
         {
             let seconds = (spent + ahead).as_secs();
@@ -87,56 +89,56 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
             );
         }
     }
-    outcome.engines = said.descriptions();
+    outcome.engines = descriptions.into_map();
     outcome
 }
 
 /// Builds the peer in Go. If that fails, its turns are skipped.
-fn build(turns: &Turns, interrupt: &Interrupt, outcome: &mut Outcome) -> Go {
-    turns.say(
+fn build(progress: &RunProgress, interrupt: &Interrupt, outcome: &mut Outcome) -> Go {
+    progress.print(
         "building client-go with Go: up to a minute the first time, which the estimate leaves out",
     );
     match GoPeer::build() {
         Ok(peer) => Go::Built(peer),
         // Ctrl-C ends Go, too. The current turn is then the interrupted one.
-        Err(_) if interrupt.asked_soon() => Go::Unbuilt,
+        Err(_) if interrupt.is_requested_soon() => Go::Unbuilt,
         Err(why) => {
-            turns.say(&format!("skipping the engines of client-go: {why}"));
+            progress.print(&format!("skipping the engines of client-go: {why}"));
             outcome.skipped.push(format!("The engines of client-go were left out: {why}."));
             Go::Absent
         }
     }
 }
 
-fn missed(plan: &Plan, turn: &Turn, said: &str) -> Missed {
+fn missed_turn(plan: &Plan, turn: &Turn, message: &str) -> Missed {
     let workloads = turn.workloads(plan).iter().map(ToString::to_string).collect();
-    Missed::new(turn.engine.to_string(), turn.objects, workloads, said)
+    Missed::new(turn.engine.to_string(), turn.objects, workloads, message)
 }
 
-fn take(
+fn run_turn(
     plan: &Plan,
     turn: &Turn,
     go: &Go,
     interrupt: &Interrupt,
-    turns: &Turns,
+    progress: &RunProgress,
     measured: &mut Vec<Measured>,
 ) -> Result<String, ChildFailed> {
     let Turn { engine, objects, memory, .. } = *turn;
     if plan.owned {
-        make_ready(turn, interrupt);
+        touch_memory(turn, interrupt);
     }
     let command = match go {
         // Memory is measured with Go's default settings.
-        Go::Built(go) if engine.is_go() && memory => go.as_it_is(),
-        Go::Built(go) if engine.is_go() => go.at_its_best(),
+        Go::Built(go) if engine.is_go() && memory => go.with_defaults(),
+        Go::Built(go) if engine.is_go() => go.with_tuning(),
         _ => own_child(memory, plan.owned)?,
     };
     let (input, length, owned) = (plan.input.clone(), plan.length, plan.owned);
     let args = ChildArgs { engine, workloads: turn.workloads(plan), objects, input, length, owned };
     run_child(command, &args, interrupt, |line| match line {
-        Line::Progress(at) => turns.at(turn, &at),
+        Line::Progress(at) => progress.update(turn, &at),
         Line::Row(row) => {
-            turns.figure(turn, &row);
+            progress.print_figure(turn, &row);
             measured.push(Measured { engine, objects, row });
         }
         Line::Done(_) | Line::Version(_) => {}
@@ -144,9 +146,9 @@ fn take(
 }
 
 /// Touches the memory of a turn's process.
-fn make_ready(turn: &Turn, interrupt: &Interrupt) {
+fn touch_memory(turn: &Turn, interrupt: &Interrupt) {
     warm::before_process(turn.engine, turn.objects, Machine::available_bytes(), || {
-        !interrupt.asked()
+        !interrupt.is_requested()
     });
 }
 

@@ -80,13 +80,13 @@ impl Need {
         let (lists, others) = (most(true), most(false));
         // The memory of the lists is freed at the end of the process, except in Go, where the
         // collector frees it.
-        let left = match (lists, turn.engine) {
+        let retained = match (lists, turn.engine) {
             (None, _) => 0,
             (_, engine) if engine.is_go() => 0,
             (_, engine) if engine.makes_deltas() => KEY + 3 * object,
             _ => KEY + 6 * object,
         };
-        let key = lists.unwrap_or(0).max(others.map_or(0, |others| left + others));
+        let key = lists.unwrap_or(0).max(others.map_or(0, |others| retained + others));
         let stalls = workloads.contains(&Workload::Stall);
         Self { key, fixed: if stalls { offers(plan) * object } else { 0 } }
     }
@@ -151,7 +151,7 @@ mod tests {
     /// Compares the estimates with measured peaks, in bytes a key with 50,000 objects: an estimate
     /// is not below the peak, and less than half above it.
     #[test]
-    fn the_estimate_is_near_what_was_measured() {
+    fn estimate_is_near_the_measured_peak() {
         let all = Workload::ALL;
         for (engine, workloads, measured) in [
             (EngineName::Mutex, &all[1..2], 4_574),
@@ -175,7 +175,7 @@ mod tests {
 
     /// The run that BENCHMARKS.md recommends, on an otherwise idle machine with 24 GiB.
     #[test]
-    fn the_growth_of_the_documentation_is_taken() {
+    fn documented_growth_run_fits_the_memory() {
         for engine in [
             EngineName::DeltaFifo,
             EngineName::Mutex,
@@ -188,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn the_size_that_is_advised_is_one_that_is_taken() {
+    fn advised_number_of_objects_fits_the_memory() {
         let plan = |objects| plan(EngineName::KubeWriter, &Workload::ALL, objects);
-        let refused = plan(4_000_000).check_memory(24_000_000_000).expect_err("too many");
-        let most = usize::try_from(refused.most).expect("it is below");
+        let error = plan(4_000_000).check_memory(24_000_000_000).expect_err("too many");
+        let most = usize::try_from(error.most).expect("it is below");
         assert!(plan(most).check_memory(24_000_000_000).is_ok());
         assert!(plan(most + 1).check_memory(24_000_000_000).is_err());
-        let message = refused.to_string();
+        let message = error.to_string();
         assert!(
             message.contains("kube-writer") && message.contains(&most.to_string()),
             "{message}"

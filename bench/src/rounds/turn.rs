@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_second_round_takes_the_engines_the_other_way() {
+    fn every_second_round_has_the_opposite_order() {
         let engines = vec![EngineName::Floor, EngineName::Mutex];
         let length = Duration::from_secs(1);
         let workloads = vec![Workload::Relist];

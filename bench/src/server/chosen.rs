@@ -89,7 +89,7 @@ impl Chosen {
     ) -> std::io::Result<Command> {
         let mut command = match &self.go {
             Some(go) if client.program() == Program::Go => {
-                let mut command = if as_it_is { go.as_it_is() } else { go.at_its_best() };
+                let mut command = if as_it_is { go.with_defaults() } else { go.with_tuning() };
                 command.env("KUBE_FEATURE_WatchListClient", client.is_streamed().to_string());
                 command.arg(format!("--protobuf={}", client.is_protobuf()));
                 command.arg(format!("--without={}", client.is_without()));

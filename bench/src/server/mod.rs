@@ -79,7 +79,7 @@ async fn measure(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
                 break;
             }
             taken = turn.take(plan, &objects) => match taken {
-                Ok(taken) => note(&mut outcome, turn, plan, taken),
+                Ok(taken) => record(&mut outcome, turn, plan, taken),
                 Err(why) => {
                     let failed = format!("{turn}: {why}");
                     eprintln!("FAILED: {failed}; going on with the other turns");
@@ -91,7 +91,7 @@ async fn measure(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
     Ok(outcome)
 }
 
-fn note(
+fn record(
     outcome: &mut Outcome<ClientName>,
     turn: &Turn,
     plan: &Plan,

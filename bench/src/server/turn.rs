@@ -16,11 +16,11 @@ use super::process::{Process, Used};
 
 use crate::machine::Machine;
 use crate::protocol::Row;
-use crate::warm::Ahead;
+use crate::warm::ReservedMemory;
 use crate::workloads::peak_of;
 
 /// Interval at which memory is released to a client. The client uses a few megabytes in it.
-const AHEAD: Duration = Duration::from_millis(5);
+const RELEASE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A turn of one client.
 #[derive(Clone, Copy)]
@@ -84,15 +84,15 @@ impl Turn {
         }
         let as_it_is = self.figures == Figures::Peaks;
         let command = plan.chosen.command(self.client, &plan.kubeconfig, plan.objects, as_it_is)?;
-        let mut ahead = Ahead::of(plan.objects, Machine::available_bytes());
+        let mut reserved = ReservedMemory::reserve(plan.objects, Machine::available_bytes());
         let mut process = Process::start(command)?;
         let id = process.id();
         // The task ends with this function.
-        let mut giving = JoinSet::new();
-        giving.spawn(async move {
-            while !ahead.is_given() {
-                ahead.give(peak_of(id));
-                sleep(AHEAD).await;
+        let mut releasing = JoinSet::new();
+        releasing.spawn(async move {
+            while !reserved.is_released() {
+                reserved.release(peak_of(id));
+                sleep(RELEASE_INTERVAL).await;
             }
         });
 

@@ -85,7 +85,7 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
                 row.extra.insert("walk".into(), walk.into());
                 out.line(&Line::Row(row))?;
             }
-            leave(lists);
+            leak(lists);
         }
         #[cfg(feature = "peers")]
         EngineName::KubeWriter => {
@@ -120,13 +120,13 @@ fn run_queue<S: Source, E: QueueEngine<S::Object> + StoreEngine<S::Object>>(
 ) -> Result<(), ChildError> {
     let new = || new(S::Meta::default());
     run_store(args, source, new, Some(E::update), out)?;
-    if args.asks(Workload::Events) {
+    if args.includes(Workload::Events) {
         events::run(args, source, new, out)?;
     }
-    if args.asks(Workload::Stall) {
+    if args.includes(Workload::Stall) {
         stall::run(args, source, new, out)?;
     }
-    if args.asks(Workload::SlowHandler) {
+    if args.includes(Workload::SlowHandler) {
         slow_handler::run(args, source, new, out)?;
     }
     Ok(())
@@ -143,10 +143,10 @@ fn run_store<S: Source, E: StoreEngine<S::Object>>(
     if args.workloads.iter().any(|workload| workload.is_list()) {
         run_lists(args, source, new(), out)?;
     }
-    if args.asks(Workload::Readers) {
+    if args.includes(Workload::Readers) {
         readers::run(args, source, &new(), out)?;
     }
-    if args.asks(Workload::Memory) {
+    if args.includes(Workload::Memory) {
         footprint::run(args, source, new, offer, out)?;
     }
     Ok(())
@@ -160,7 +160,7 @@ fn run_index<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>(
     new: impl Fn(S::Meta) -> E,
     out: &mut Output,
 ) -> Result<(), ChildError> {
-    if args.asks(Workload::Queries) { queries::run(args, source, new, out) } else { Ok(()) }
+    if args.includes(Workload::Queries) { queries::run(args, source, new, out) } else { Ok(()) }
 }
 
 fn run_lists<S: Source, E: ListEngine<S::Object>>(
@@ -173,15 +173,15 @@ fn run_lists<S: Source, E: ListEngine<S::Object>>(
     for row in lists.run::<S, _>(args, &engine, out)? {
         out.line(&Line::Row(row))?;
     }
-    if E::OWNS_LISTS && args.owned && args.asks(Workload::Relist) {
+    if E::OWNS_LISTS && args.owned && args.includes(Workload::Relist) {
         let row = owned::run(args, source, &engine, out)?;
         out.line(&Line::Row(row))?;
     }
-    leave((lists, engine));
+    leak((lists, engine));
     Ok(())
 }
 
 /// Leaks a value. The end of the process frees millions of objects at once.
-fn leave<V>(value: V) {
+fn leak<V>(value: V) {
     std::mem::forget(value);
 }

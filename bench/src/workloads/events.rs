@@ -11,7 +11,7 @@ use serde_json::Map;
 use super::fill::{ChildError, filled};
 use super::memory::MemoryMark;
 use super::outcome::add_outcome;
-use crate::data::{Plan, Source, Zipf, build, uniform_key};
+use crate::data::{ListPlan, Source, Zipf, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Line, Output, Row};
@@ -29,18 +29,18 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
 ) -> Result<(), ChildError> {
     let objects = args.objects;
     out.progress("building objects")?;
-    let filling = build(source, &Plan::same(objects));
+    let filling = build(source, &ListPlan::same(objects));
     for keys in ["uniform", "zipf"] {
         out.progress(&format!("building {keys} events"))?;
         let indexes = draw(keys, objects);
-        let events = build(source, &Plan::events(indexes.clone()));
+        let events = build(source, &ListPlan::events(indexes.clone()));
         for threads in THREADS {
             for burst in [1, BURST] {
                 let variant =
                     format!("{keys}-{threads}x{threads}{}", if burst > 1 { "-burst" } else { "" });
                 out.progress(&format!("events {variant}"))?;
                 let engine = filled(&new, &filling);
-                let shares = partition(&events, &indexes, threads, burst);
+                let shares = split_by_producer(&events, &indexes, threads, burst);
 
                 let memory = MemoryMark::set(args);
                 let (elapsed, counts, pops) = drive(&engine, shares);
@@ -93,7 +93,7 @@ enum Share<T> {
 
 /// Gives every producer the events of its own keys, in order, so that the updates of an object are
 /// never reordered.
-fn partition<T>(
+fn split_by_producer<T>(
     events: &[Arc<T>],
     indexes: &[usize],
     producers: usize,
@@ -124,7 +124,7 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
                 scope.spawn(move || {
                     let mut counts = Counts::default();
                     barrier.wait();
-                    let pops = engine.consume(|event| counts.note(event));
+                    let pops = engine.consume(|event| counts.record(event));
                     (counts, pops)
                 })
             })
@@ -154,12 +154,12 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
         let start = Instant::now();
         barrier.wait();
         for producer in producers {
-            resume(producer.join());
+            unwrap_join(producer.join());
         }
         engine.close();
         let (mut counts, mut pops) = (Counts::default(), 0);
         for consumer in consumers {
-            let (counted, popped) = resume(consumer.join());
+            let (counted, popped) = unwrap_join(consumer.join());
             counts += counted;
             pops += popped;
         }
@@ -167,6 +167,6 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
     })
 }
 
-pub(super) fn resume<R>(joined: thread::Result<R>) -> R {
+pub(super) fn unwrap_join<R>(joined: thread::Result<R>) -> R {
     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

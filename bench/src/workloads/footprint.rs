@@ -20,11 +20,11 @@ use std::thread;
 
 use serde_json::Map;
 
-use super::events::resume;
+use super::events::unwrap_join;
 use super::fill::{ChildError, relist};
 use super::memory::{MemoryMark, resident};
 use super::outcome::{add_counts, add_store};
-use crate::data::{Plan, Source, build};
+use crate::data::{ListPlan, Source, build};
 use crate::engines::{Counts, ListEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Line, Output, Row};
@@ -45,13 +45,13 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
 ) -> Result<(), ChildError> {
     let objects = args.objects;
     out.progress("building lists")?;
-    let built = [build(source, &Plan::same(objects)), build(source, &Plan::same(objects))];
+    let built = [build(source, &ListPlan::same(objects)), build(source, &ListPlan::same(objects))];
     let lists = built.each_ref().map(|list| E::List::from(list));
 
     out.progress("memory idle")?;
     let before = resident();
     let engine = new();
-    let counts = apart(|| relist(&engine, lists[0].clone()));
+    let counts = on_own_thread(|| relist(&engine, lists[0].clone()));
     let idle = resident();
     let mut rows = vec![row(objects, "idle", idle, before, counts)];
 
@@ -60,7 +60,7 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
         let mut growths = Vec::new();
         for pending in PENDING {
             out.progress(&format!("memory pending-{pending}"))?;
-            apart(|| {
+            on_own_thread(|| {
                 for object in (offered..pending).flat_map(|_| &built[1]) {
                     offer(&engine, object.clone());
                 }
@@ -68,7 +68,7 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
             offered = pending;
             growths.push((format!("pending-{pending}"), resident()));
         }
-        let (counts, updates) = (apart(|| engine.drain()), offered * objects);
+        let (counts, updates) = (on_own_thread(|| engine.drain()), offered * objects);
         if counts != (Counts { updates, ..Counts::default() }) {
             return Err(format!("memory: {counts:?} of {updates} updates").into());
         }
@@ -80,7 +80,7 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     out.progress("memory relist-peak")?;
     let list = lists[0].clone();
     let mark = MemoryMark::set(args);
-    let counts = apart(|| relist(&engine, list));
+    let counts = on_own_thread(|| relist(&engine, list));
     let mut peak = row(objects, "relist-peak", mark.peak_over_start(), 0, counts);
     mark.add_to(&mut peak.extra);
     rows.push(peak);
@@ -95,8 +95,8 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
 }
 
 /// Runs a step on a thread of its own.
-fn apart<R: Send>(step: impl FnOnce() -> R + Send) -> R {
-    thread::scope(|scope| resume(scope.spawn(step).join()))
+fn on_own_thread<R: Send>(step: impl FnOnce() -> R + Send) -> R {
+    thread::scope(|scope| unwrap_join(scope.spawn(step).join()))
 }
 
 /// Returns the row of a growth in bytes per key. With few keys the growth may be negative.

@@ -33,7 +33,7 @@ impl Latencies {
         Self(Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds are in order"))
     }
 
-    pub fn note(&mut self, time: Duration) {
+    pub fn record(&mut self, time: Duration) {
         self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LONGEST));
     }
 
@@ -92,10 +92,10 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_what_was_noted() {
+    fn quantiles_are_those_of_the_recorded_times() {
         let (mut all, mut slow) = (Latencies::new(), Latencies::new());
-        (1..=900).for_each(|micros| all.note(Duration::from_micros(micros)));
-        (901..=1000).for_each(|micros| slow.note(Duration::from_micros(micros)));
+        (1..=900).for_each(|micros| all.record(Duration::from_micros(micros)));
+        (901..=1000).for_each(|micros| slow.record(Duration::from_micros(micros)));
         all += &slow;
         assert_eq!(all.len(), 1000);
         for (share, micros) in
@@ -103,14 +103,14 @@ mod tests {
         {
             assert!(near(all.seconds(share), micros), "{share}: {}", all.seconds(share));
         }
-        slow.note(Duration::from_secs(10_000));
+        slow.record(Duration::from_secs(10_000));
         assert!(near(slow.seconds(1.0), 3.6e9), "what is too long counts as the longest");
     }
 
     #[test]
-    fn the_median_carries_the_curve() {
+    fn row_of_the_median_has_the_curve() {
         let mut latencies = Latencies::new();
-        (1..=1000).for_each(|micros| latencies.note(Duration::from_micros(micros)));
+        (1..=1000).for_each(|micros| latencies.record(Duration::from_micros(micros)));
         let rows = latencies.rows(Workload::Stall, "add-", &[P50, MAX], &Map::new());
         let variants: Vec<_> = rows.iter().map(|row| row.variant.as_str()).collect();
         assert_eq!(variants, ["add-p50", "add-max"]);

@@ -10,7 +10,7 @@ use serde_json::Map;
 use super::fill::ChildError;
 use super::memory::MemoryMark;
 use super::outcome::add_outcome;
-use crate::data::{self, Plan, Source, added, changed, gone};
+use crate::data::{self, ListPlan, Source, added, changed, removed};
 use crate::engines::{Counts, ListEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Output, Row};
@@ -28,10 +28,14 @@ impl<T: Send + Sync> Lists<T> {
     ) -> Result<Self, ChildError> {
         let mut lists = Vec::new();
         for workload in [Workload::Initial, Workload::Relist, Workload::Churn] {
-            if workload == Workload::Initial || args.asks(workload) {
+            if workload == Workload::Initial || args.includes(workload) {
                 out.progress(&format!("building the list of {workload}"))?;
                 let churn = workload == Workload::Churn;
-                let plan = if churn { Plan::churn(args.objects) } else { Plan::same(args.objects) };
+                let plan = if churn {
+                    ListPlan::churn(args.objects)
+                } else {
+                    ListPlan::same(args.objects)
+                };
                 lists.push((workload, data::build(source, &plan)));
             }
         }
@@ -52,7 +56,7 @@ impl<T: Send + Sync> Lists<T> {
             let given = E::List::from(list);
 
             let (mut row, counts) = measure(args, engine, given, &version, *workload, "")?;
-            if args.asks(*workload) {
+            if args.includes(*workload) {
                 add_outcome::<S>(counts, engine, &mut row.extra);
                 rows.push(row);
             }
@@ -94,8 +98,8 @@ pub(super) fn expected<T, E: ListEngine<T>>(workload: Workload, objects: usize) 
         Workload::Initial => Counts { adds: objects, ..Counts::default() },
         Workload::Churn => Counts {
             adds: added(objects),
-            updates: if E::SKIPS_UNCHANGED { changed(objects) } else { same - gone(objects) },
-            deletes: gone(objects),
+            updates: if E::SKIPS_UNCHANGED { changed(objects) } else { same - removed(objects) },
+            deletes: removed(objects),
         },
         _ => Counts { updates: same, ..Counts::default() },
     }

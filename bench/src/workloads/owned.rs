@@ -4,7 +4,7 @@
 use super::fill::{ChildError, relist};
 use super::lists::measure;
 use super::outcome::add_outcome;
-use crate::data::{Plan, Source, build};
+use crate::data::{ListPlan, Source, build};
 use crate::engines::ListEngine;
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Output, Row};
@@ -17,8 +17,8 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     out: &mut Output,
 ) -> Result<Row, ChildError> {
     out.progress("relist owned")?;
-    relist(engine, E::List::from(&build(source, &Plan::same(args.objects))));
-    let given = E::List::from(&build(source, &Plan::same(args.objects)));
+    relist(engine, E::List::from(&build(source, &ListPlan::same(args.objects))));
+    let given = E::List::from(&build(source, &ListPlan::same(args.objects)));
     let (mut row, counts) = measure(args, engine, given, "6000001", Workload::Relist, "owned")?;
     add_outcome::<S>(counts, engine, &mut row.extra);
     Ok(row)

@@ -16,7 +16,7 @@ use super::events::ratio;
 use super::fill::{ChildError, filled};
 use super::latency::{Latencies, MAX, P50, P99_9};
 use super::memory::MemoryMark;
-use crate::data::{Plan, Source, build, node, uniform_key};
+use crate::data::{ListPlan, Source, build, node, uniform_key};
 use crate::digest::Digest;
 use crate::engines::{IndexEngine, QueueEngine};
 use crate::names::Workload;
@@ -40,7 +40,7 @@ pub(super) fn run<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>
     out: &mut Output,
 ) -> Result<(), ChildError> {
     out.progress("building objects")?;
-    let list = build(source, &Plan::same(args.objects));
+    let list = build(source, &ListPlan::same(args.objects));
     let engine = filled(|| new(S::Meta::default()), &list);
     let indexes: [Index<E, S::Object, S::Meta>; 2] = [
         Index { variant: "by-index", value: node, find: E::by_node },
@@ -80,13 +80,13 @@ impl<E, T, M: Meta<T> + Default> Index<E, T, M> {
         let (meta, mut values, mut expected) = (M::default(), BTreeSet::new(), Digest::default());
         for object in list {
             let value = (self.value)(&meta, object);
-            expected.add_found(&value, &meta, &**object);
+            expected.add_indexed(&value, &meta, &**object);
             values.insert(value);
         }
         let mut answers = Digest::default();
         for value in &values {
             for object in (self.find)(engine, value) {
-                answers.add_found(value, &meta, &*object);
+                answers.add_indexed(value, &meta, &*object);
             }
         }
         if answers != expected {
@@ -111,7 +111,7 @@ impl<E, T, M: Meta<T> + Default> Index<E, T, M> {
             let value = &values[uniform_key(call, values.len())];
             let began = Instant::now();
             let objects = black_box((self.find)(engine, black_box(value)));
-            took.note(began.elapsed());
+            took.record(began.elapsed());
             found += objects.len();
         }
         (took, found)

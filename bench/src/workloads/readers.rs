@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Map;
 
-use super::events::resume;
+use super::events::unwrap_join;
 use super::fill::{ChildError, relist};
 use super::latency::{Latencies, MAX, P50, P99_9, P99_99};
 use super::lists::expected;
 use super::memory::MemoryMark;
 use super::outcome::add_outcome;
-use crate::data::{Plan, Source, build, uniform_key};
+use crate::data::{ListPlan, Source, build, uniform_key};
 use crate::engines::{Counts, StoreEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Line, Output};
@@ -27,13 +27,13 @@ use crate::protocol::{ChildArgs, Line, Output};
 /// Numbers of reading threads.
 const READERS: [usize; 2] = [1, 4];
 /// The idle store is read for the length divided by this.
-const IDLE_PART: u32 = 4;
+const IDLE_DIVISOR: u32 = 4;
 /// While no get has counted yet, the relists continue for up to this many times the length: on a
 /// busy machine a reader may not be scheduled earlier.
-const PATIENCE: u32 = 100;
+const MAX_EXTENSION: u32 = 100;
 /// Readers stop after this many times the length, even during a relist. If readers pass a waiting
 /// writer, a relist may never end, as in a `DashMap` that four threads read without a pause.
-const ENOUGH: u32 = 8;
+const MAX_READING: u32 = 8;
 
 /// Runs all variants on one engine.
 pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
@@ -44,17 +44,17 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
 ) -> Result<(), ChildError> {
     let objects = args.objects;
     out.progress("building lists")?;
-    let built = build(source, &Plan::same(objects));
+    let built = build(source, &ListPlan::same(objects));
     let keys: Vec<_> =
         (0..objects).map(|draw| engine.key(&built[uniform_key(draw, objects)])).collect();
-    let lists = [E::List::from(&built), E::List::from(&build(source, &Plan::same(objects)))];
+    let lists = [E::List::from(&built), E::List::from(&build(source, &ListPlan::same(objects)))];
     drop(built);
     let mut counts = relist(engine, lists[0].clone());
     for readers in READERS {
         for prefix in ["idle-", ""] {
             let variant = format!("{prefix}{readers}-thread-");
             out.progress(&format!("readers {variant}"))?;
-            let state = State::until(args.length * ENOUGH);
+            let state = State::new(args.length * MAX_READING);
             let memory = MemoryMark::set(args);
             let (told, gets) = thread::scope(|scope| {
                 let reader = |number| {
@@ -65,17 +65,17 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
                 let told = if prefix.is_empty() {
                     keep_relisting(engine, &lists, args.length, &state)
                 } else {
-                    state.counts.store(true, Ordering::Relaxed);
-                    let (start, length) = (Instant::now(), args.length / IDLE_PART);
-                    while state.goes_on(start, length) {
+                    state.counting.store(true, Ordering::Relaxed);
+                    let (start, length) = (Instant::now(), args.length / IDLE_DIVISOR);
+                    while state.continues(start, length) {
                         thread::sleep(length);
                     }
                     Vec::new()
                 };
-                state.over.store(true, Ordering::Relaxed);
+                state.stop.store(true, Ordering::Relaxed);
                 let mut gets = Gets::new();
                 for thread in threads {
-                    gets.add(&resume(thread.join()));
+                    gets.add(&unwrap_join(thread.join()));
                 }
                 (told, gets)
             });
@@ -123,25 +123,26 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
 /// The state that the readers and the main thread share.
 struct State {
     /// Whether gets that start now count.
-    counts: AtomicBool,
+    counting: AtomicBool,
     /// Whether a get has counted.
-    counted: AtomicBool,
-    over: AtomicBool,
+    has_counted: AtomicBool,
+    stop: AtomicBool,
     /// When readers stop by themselves.
-    until: Instant,
+    deadline: Instant,
     /// Whether readers stopped by themselves, during a relist.
     gave_up: AtomicBool,
 }
 
 impl State {
-    fn until(enough: Duration) -> Self {
-        let [counts, counted, over, gave_up] = [const { AtomicBool::new(false) }; 4];
-        Self { counts, counted, over, until: Instant::now() + enough, gave_up }
+    fn new(limit: Duration) -> Self {
+        let [counting, has_counted, stop, gave_up] = [const { AtomicBool::new(false) }; 4];
+        Self { counting, has_counted, stop, deadline: Instant::now() + limit, gave_up }
     }
 
-    fn goes_on(&self, start: Instant, length: Duration) -> bool {
-        let enough = if self.counted.load(Ordering::Relaxed) { length } else { length * PATIENCE };
-        start.elapsed() < enough
+    fn continues(&self, start: Instant, length: Duration) -> bool {
+        let limit =
+            if self.has_counted.load(Ordering::Relaxed) { length } else { length * MAX_EXTENSION };
+        start.elapsed() < limit
     }
 }
 
@@ -167,22 +168,22 @@ fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: 
     let mut gets = Gets::new();
     let mut told = false;
     for key in keys.iter().cycle().skip(first) {
-        if state.over.load(Ordering::Relaxed) {
+        if state.stop.load(Ordering::Relaxed) {
             break;
         }
-        let counts = state.counts.load(Ordering::Relaxed);
+        let counts = state.counting.load(Ordering::Relaxed);
         let began = Instant::now();
         let found = black_box(engine.get(black_box(key)));
         let took = began.elapsed();
         if counts {
-            gets.took.note(took);
+            gets.took.record(took);
             if !told {
-                state.counted.store(true, Ordering::Relaxed);
+                state.has_counted.store(true, Ordering::Relaxed);
                 told = true;
             }
         }
         gets.misses += usize::from(found.is_none());
-        if counts && told && began > state.until {
+        if counts && told && began > state.deadline {
             state.gave_up.store(true, Ordering::Relaxed);
             break;
         }
@@ -200,11 +201,11 @@ fn keep_relisting<T, E: StoreEngine<T>>(
 ) -> Vec<Counts> {
     let start = Instant::now();
     let mut told = Vec::new();
-    while told.is_empty() || state.goes_on(start, length) {
+    while told.is_empty() || state.continues(start, length) {
         let list = lists[(told.len() + 1) % 2].clone();
-        state.counts.store(true, Ordering::Relaxed);
+        state.counting.store(true, Ordering::Relaxed);
         let counts = relist(engine, list);
-        state.counts.store(false, Ordering::Relaxed);
+        state.counting.store(false, Ordering::Relaxed);
         told.push(counts);
     }
     told

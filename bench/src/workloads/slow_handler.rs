@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Map;
 
-use super::events::{ratio, resume};
+use super::events::{ratio, unwrap_join};
 use super::fill::{ChildError, filled};
 use super::latency::{Latencies, MAX, P50, P99, P99_9};
 use super::memory::MemoryMark;
 use super::outcome::add_outcome;
-use crate::data::{Plan, Source, build, uniform_key};
+use crate::data::{ListPlan, Source, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Line, Output, Row};
@@ -33,10 +33,10 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
 ) -> Result<(), ChildError> {
     let objects = args.objects;
     out.progress("building objects")?;
-    let filling = build(source, &Plan::same(objects));
+    let filling = build(source, &ListPlan::same(objects));
     let indexes =
         (0..MOST_EVENTS.min(2 * objects)).map(|event| uniform_key(event, objects)).collect();
-    let events = build(source, &Plan::events(indexes));
+    let events = build(source, &ListPlan::events(indexes));
     for micros in WORK {
         for consumers in CONSUMERS {
             let variant =
@@ -92,7 +92,7 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
                 let mut counts = Counts::default();
                 barrier.wait();
                 engine.consume(|event| {
-                    counts.note(event);
+                    counts.record(event);
                     be_busy(work);
                 });
                 counts
@@ -105,7 +105,7 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
             for event in events {
                 let began = Instant::now();
                 engine.update(event);
-                adds.note(began.elapsed());
+                adds.record(began.elapsed());
             }
             adds
         });
@@ -113,11 +113,11 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
         // while.
         let start = Instant::now();
         barrier.wait();
-        let adds = resume(producer.join());
+        let adds = unwrap_join(producer.join());
         engine.close();
         let mut counts = Counts::default();
         for consumer in consumers {
-            counts += resume(consumer.join());
+            counts += unwrap_join(consumer.join());
         }
         (start.elapsed(), counts, adds)
     })

@@ -21,7 +21,7 @@ use deltafifo_informer::workqueue::WorkQueue;
 use serde_json::Map;
 use tokio::runtime::{Builder, Handle};
 
-use super::events::{ratio, resume};
+use super::events::{ratio, unwrap_join};
 use super::fill::ChildError;
 use super::memory::MemoryMark;
 use crate::data::{Source, with_key};
@@ -64,16 +64,16 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
     new: impl Fn() -> Q,
     out: &mut Output,
 ) -> Result<(), ChildError> {
-    if !args.asks(Workload::WorkQueue) {
+    if !args.includes(Workload::WorkQueue) {
         return Ok(());
     }
     out.progress("building keys")?;
     let meta = S::Meta::default();
     let key = |index| with_key(&meta, &source.make(index, None), |key| Key::from(key));
     let keys: Vec<Key> = (0..args.objects).map(key).collect();
-    let mut all = Taken::default();
+    let mut all = KeyDigest::default();
     for key in &keys {
-        all.note(key);
+        all.record(key);
     }
     // For the task of a queue that has timers. The measured work runs on other threads.
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build()?;
@@ -98,7 +98,7 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
                 );
             }
             extra.insert("taken".into(), taken.keys.into());
-            extra.insert("taken_digest".into(), format!("{:016x}", taken.ends).into());
+            extra.insert("taken_digest".into(), format!("{:016x}", taken.last_bytes).into());
             let rate = ratio(keys.len(), 1) / elapsed.as_secs_f64();
             out.line(&Line::Row(Row {
                 extra,
@@ -111,23 +111,23 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
 
 /// A digest of the taken keys: their number, and the sum of their last bytes, which differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Taken {
+struct KeyDigest {
     keys: usize,
-    ends: u64,
+    last_bytes: u64,
 }
 
-impl Taken {
-    fn note(&mut self, key: &str) {
+impl KeyDigest {
+    fn record(&mut self, key: &str) {
         self.keys += 1;
         let end = key.as_bytes().last_chunk().copied().unwrap_or_default();
-        self.ends = self.ends.wrapping_add(u64::from_le_bytes(end));
+        self.last_bytes = self.last_bytes.wrapping_add(u64::from_le_bytes(end));
     }
 }
 
-impl AddAssign for Taken {
+impl AddAssign for KeyDigest {
     fn add_assign(&mut self, other: Self) {
         self.keys += other.keys;
-        self.ends = self.ends.wrapping_add(other.ends);
+        self.last_bytes = self.last_bytes.wrapping_add(other.last_bytes);
     }
 }
 
@@ -138,7 +138,7 @@ fn drive<Q: WorkEngine>(
     shares: Vec<Vec<Key>>,
     shape: Shape,
     runtime: &Handle,
-) -> (Duration, Taken) {
+) -> (Duration, KeyDigest) {
     let workers = if shape == Shape::Workers { shares.len() } else { 0 };
     let barrier = &Barrier::new(shares.len() + workers + 1);
     thread::scope(|scope| {
@@ -159,7 +159,7 @@ fn drive<Q: WorkEngine>(
                         for key in keys {
                             queue.add(key);
                         }
-                        Taken::default()
+                        KeyDigest::default()
                     }
                 }
             })
@@ -169,13 +169,13 @@ fn drive<Q: WorkEngine>(
         // while.
         let start = Instant::now();
         barrier.wait();
-        let mut taken = Taken::default();
+        let mut taken = KeyDigest::default();
         for adder in adders {
-            taken += resume(adder.join());
+            taken += unwrap_join(adder.join());
         }
         queue.shut_down();
         for worker in workers {
-            taken += resume(worker.join());
+            taken += unwrap_join(worker.join());
         }
         (start.elapsed(), taken)
     })
@@ -183,8 +183,8 @@ fn drive<Q: WorkEngine>(
 
 /// Adds `at_once` keys and takes as many, again and again. A key is always there, because no thread
 /// has taken more keys than it has added.
-async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) -> Taken {
-    let mut taken = Taken::default();
+async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) -> KeyDigest {
+    let mut taken = KeyDigest::default();
     let mut keys = keys.into_iter();
     loop {
         let mut added = 0;
@@ -202,16 +202,16 @@ async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) 
 }
 
 /// Takes keys until the queue is shut down and empty.
-async fn take_all<Q: WorkEngine>(queue: &Q) -> Taken {
-    let mut taken = Taken::default();
+async fn take_all<Q: WorkEngine>(queue: &Q) -> KeyDigest {
+    let mut taken = KeyDigest::default();
     while take(queue, &mut taken).await {}
     taken
 }
 
 /// Takes a key and ends it. Returns false if the queue is shut down and empty.
-async fn take<Q: WorkEngine>(queue: &Q, taken: &mut Taken) -> bool {
+async fn take<Q: WorkEngine>(queue: &Q, taken: &mut KeyDigest) -> bool {
     let Some(work) = queue.get().await else { return false };
-    taken.note(Q::key(&work));
+    taken.record(Q::key(&work));
     queue.done(work);
     true
 }

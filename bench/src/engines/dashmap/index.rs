@@ -22,15 +22,15 @@ impl Index {
 
     /// Moves a key from its old value to its new one. `was` is `None` for a new key, `is` for a
     /// deleted one.
-    pub(super) fn change(&self, key: &Key, was: Option<&str>, is: Option<&str>) {
-        if was == is {
+    pub(super) fn update(&self, key: &Key, old: Option<&str>, new: Option<&str>) {
+        if old == new {
             return;
         }
-        if let Some(was) = was {
-            self.remove(was, key);
+        if let Some(old) = old {
+            self.remove(old, key);
         }
-        if let Some(is) = is {
-            self.insert(is, key);
+        if let Some(new) = new {
+            self.insert(new, key);
         }
     }
 

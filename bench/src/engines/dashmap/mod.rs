@@ -132,15 +132,15 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         let generation = entry.get().generation;
         for (kind, object) in std::mem::take(&mut entry.get_mut().deltas) {
             if kind == DeltaType::Deleted {
-                self.forget(key, &object, handler);
+                self.remove_object(key, &object, handler);
             } else {
-                self.know(key, &object, generation, handler);
+                self.store_object(key, &object, generation, handler);
             }
         }
         entry.remove();
     }
 
-    fn know(
+    fn store_object(
         &self,
         key: &Key,
         object: &Arc<T>,
@@ -164,7 +164,7 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         }
     }
 
-    fn forget(&self, key: &Key, last: &Arc<T>, handler: &mut impl FnMut(&Event<'_, T>)) {
+    fn remove_object(&self, key: &Key, last: &Arc<T>, handler: &mut impl FnMut(&Event<'_, T>)) {
         if let Some((_, known)) = self.store.remove(key) {
             self.reindex(key, Some(&known.object), None);
         }
@@ -172,12 +172,12 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
     }
 
     /// Moves a key in the indexes from the values of the old object to those of the new one.
-    fn reindex(&self, key: &Key, was: Option<&T>, is: Option<&T>) {
+    fn reindex(&self, key: &Key, old: Option<&T>, new: Option<&T>) {
         let namespace = |object| self.meta.namespace(object).unwrap_or_default();
-        self.namespaces.change(key, was.map(namespace), is.map(namespace));
+        self.namespaces.update(key, old.map(namespace), new.map(namespace));
         if let Some(nodes) = &self.nodes {
             let node = |object| node(&self.meta, object);
-            nodes.change(key, was.map(node).as_deref(), is.map(node).as_deref());
+            nodes.update(key, old.map(node).as_deref(), new.map(node).as_deref());
         }
     }
 
@@ -225,7 +225,7 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for DashMapEngine<T, M> {
                 .map(|_| {
                     scope.spawn(|| {
                         let mut counts = Counts::default();
-                        while self.try_pop(|event| counts.note(event)) {}
+                        while self.try_pop(|event| counts.record(event)) {}
                         counts
                     })
                 })
@@ -237,9 +237,9 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for DashMapEngine<T, M> {
         counts
     }
 
-    fn for_each_known(&self, mut see: impl FnMut(&T)) {
+    fn for_each_known(&self, mut visit: impl FnMut(&T)) {
         for known in &self.store {
-            see(&known.object);
+            visit(&known.object);
         }
     }
 }

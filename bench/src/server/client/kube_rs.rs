@@ -43,7 +43,7 @@ async fn follow(events: impl Stream<Item = watcher::Result<Event<ConfigMap>>>, t
     let mut events = pin!(events);
     while let Some(event) = events.next().await {
         match event {
-            Ok(Event::InitApply(map) | Event::Apply(map)) => tally.note(&map),
+            Ok(Event::InitApply(map) | Event::Apply(map)) => tally.record(&map),
             Ok(Event::InitDone) => tally.list_ended(),
             Ok(Event::Init | Event::Delete(_)) => {}
             Err(error) => eprintln!("{error}"),

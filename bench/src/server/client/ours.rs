@@ -42,7 +42,7 @@ impl Ours {
                 if let Notification::Added { new, .. } | Notification::Updated { new, .. } =
                     &notification
                 {
-                    told.note(new);
+                    told.record(new);
                 }
             })?;
         tokio::spawn(async move { running.run().await });

@@ -24,11 +24,11 @@ pub(super) struct Told {
 
 impl Tally {
     /// Counts a call of the handler with this object.
-    pub fn note(&self, map: &ConfigMap) {
+    pub fn record(&self, map: &ConfigMap) {
         // An object whose version is not a number is counted, but never as changed.
         let version =
             map.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
-        self.0.send_if_modified(|told| told.note(version.unwrap_or(0)));
+        self.0.send_if_modified(|told| told.record(version.unwrap_or(0)));
     }
 
     /// Counts a complete list.
@@ -63,7 +63,7 @@ impl Told {
     }
 
     /// Counts a call. Returns whether a waiter must be woken: only by the last awaited change.
-    fn note(&mut self, version: u64) -> bool {
+    fn record(&mut self, version: u64) -> bool {
         self.calls += 1;
         if !self.is_relist {
             self.newest = self.newest.max(version);

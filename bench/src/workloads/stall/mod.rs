@@ -17,13 +17,13 @@ use std::time::Duration;
 use serde_json::Map;
 
 use self::offers::Offers;
-use super::events::resume;
+use super::events::unwrap_join;
 use super::fill::{ChildError, filled};
 use super::latency::{MAX, P50, P99, P99_9, Quantile};
 use super::memory::MemoryMark;
 use super::outcome::add_store;
 use super::pace::exact_wake_ups;
-use crate::data::{Plan, Source, build};
+use crate::data::{ListPlan, Source, build};
 use crate::engines::{Counts, Event, QueueEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Line, Output};
@@ -39,8 +39,8 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
 ) -> Result<(), ChildError> {
     let objects = args.objects;
     out.progress("building lists")?;
-    let lists = [build(source, &Plan::same(objects)), build(source, &Plan::same(objects))];
-    let hot = build(source, &Plan::hot(objects));
+    let lists = [build(source, &ListPlan::same(objects)), build(source, &ListPlan::same(objects))];
+    let hot = build(source, &ListPlan::hot(objects));
     let (first, twin) = (filled(&new, &lists[0]), filled(&new, &hot));
     let (stalled, control) = (Offers::new(source, args), Offers::new(source, args));
     let queues = [(&first, &stalled, &lists[0]), (&twin, &control, &hot)];
@@ -51,9 +51,9 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
             scope.spawn(move || {
                 let mut counts = Counts::default();
                 engine.consume(|event| {
-                    counts.note(event);
+                    counts.record(event);
                     if let Event::Updated { new, .. } = event {
-                        offers.note_handled::<S>(new);
+                        offers.record_handled::<S>(new);
                     }
                 });
                 counts
@@ -80,7 +80,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
             engine.replace(list.clone(), "1");
             engine.close();
         }
-        let counts = consumers.map(|consumer| resume(consumer.join()));
+        let counts = consumers.map(|consumer| unwrap_join(consumer.join()));
         result.map(|()| counts)
     })?;
     listed[0] += objects;

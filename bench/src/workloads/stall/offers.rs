@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::super::fill::ChildError;
 use super::super::latency::Latencies;
 use super::super::pace::wait_until;
-use crate::data::{Plan, Source, build};
+use crate::data::{ListPlan, Source, build};
 use crate::engines::QueueEngine;
 use crate::protocol::ChildArgs;
 
@@ -30,14 +30,14 @@ pub struct Offers<T> {
     made: AtomicUsize,
     handled: AtomicUsize,
     /// The measurements of each update.
-    notes: Vec<Offer>,
+    records: Vec<Offer>,
 }
 
 /// The measurements of an update. The producer and the consumer write their fields once.
 #[derive(Default)]
 struct Offer {
     /// Whether the offer started during a relist.
-    counts: AtomicBool,
+    during_relist: AtomicBool,
     took: AtomicU64,
     /// 0 if it was not handled.
     handled_at: AtomicU64,
@@ -49,12 +49,12 @@ impl<T: Send + Sync> Offers<T> {
             .unwrap_or(usize::MAX)
             .max(1);
         Self {
-            objects: build(source, &Plan::offers(offers, args.objects)),
+            objects: build(source, &ListPlan::offers(offers, args.objects)),
             started: OnceLock::new(),
             replacing: AtomicBool::new(false),
             made: AtomicUsize::new(0),
             handled: AtomicUsize::new(0),
-            notes: (0..offers).map(|_| Offer::default()).collect(),
+            records: (0..offers).map(|_| Offer::default()).collect(),
         }
     }
 
@@ -82,14 +82,14 @@ impl<T: Send + Sync> Offers<T> {
     /// offered by the end are left out; no relist runs then, so they would not count.
     pub fn offer(&self, target: &impl QueueEngine<T>, length: Duration) {
         let (start, length) = (self.clock(), nanoseconds(length));
-        for (sequence, (object, offer)) in self.objects.iter().zip(&self.notes).enumerate() {
+        for (sequence, (object, offer)) in self.objects.iter().zip(&self.records).enumerate() {
             wait_until(start, intended(sequence));
             let object = object.clone();
             let began = self.now();
             if began >= length {
                 return;
             }
-            offer.counts.store(self.replacing.load(Ordering::SeqCst), Ordering::Relaxed);
+            offer.during_relist.store(self.replacing.load(Ordering::SeqCst), Ordering::Relaxed);
             target.update(object);
             offer.took.store(self.now() - began, Ordering::Relaxed);
             self.made.fetch_add(1, Ordering::Relaxed);
@@ -98,12 +98,12 @@ impl<T: Send + Sync> Offers<T> {
 
     /// Records that an update was handled. Only updates of a stall run have a version that starts
     /// with an e; all other versions are numbers.
-    pub fn note_handled<S: Source<Object = T>>(&self, object: &Arc<T>) {
+    pub fn record_handled<S: Source<Object = T>>(&self, object: &Arc<T>) {
         let sequence = S::Meta::default()
             .version(object)
             .and_then(|version| version.strip_prefix('e')?.parse().ok());
         let sequence: Option<usize> = sequence;
-        if let Some(offer) = sequence.and_then(|sequence| self.notes.get(sequence)) {
+        if let Some(offer) = sequence.and_then(|sequence| self.records.get(sequence)) {
             offer.handled_at.store(self.now(), Ordering::Relaxed);
             self.handled.fetch_add(1, Ordering::Relaxed);
         }
@@ -130,8 +130,8 @@ impl<T: Send + Sync> Offers<T> {
     ) -> Result<[(&'static str, Latencies); 2], ChildError> {
         let (now, made) = (self.now(), self.made());
         let (mut adds, mut handled, mut unhandled) = (Latencies::new(), Latencies::new(), 0);
-        for (sequence, offer) in self.notes[..made].iter().enumerate() {
-            if !offer.counts.load(Ordering::Relaxed) {
+        for (sequence, offer) in self.records[..made].iter().enumerate() {
+            if !offer.during_relist.load(Ordering::Relaxed) {
                 continue;
             }
             let at = match offer.handled_at.load(Ordering::Relaxed) {
@@ -142,8 +142,8 @@ impl<T: Send + Sync> Offers<T> {
                 }
                 at => at,
             };
-            adds.note(Duration::from_nanos(offer.took.load(Ordering::Relaxed)));
-            handled.note(Duration::from_nanos(at).saturating_sub(intended(sequence)));
+            adds.record(Duration::from_nanos(offer.took.load(Ordering::Relaxed)));
+            handled.record(Duration::from_nanos(at).saturating_sub(intended(sequence)));
         }
         if adds.len() == 0 {
             let why = "began during a replace, more --seconds or --objects are needed";
@@ -151,7 +151,7 @@ impl<T: Send + Sync> Offers<T> {
         }
         extra.insert("offers".into(), adds.len().into());
         extra.insert("offers_made".into(), made.into());
-        extra.insert("offers_intended".into(), self.notes.len().into());
+        extra.insert("offers_intended".into(), self.records.len().into());
         extra.insert("unhandled".into(), unhandled.into());
         Ok([("add-", adds), ("handled-", handled)])
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use super::guess;
+use super::estimate;
 use super::plan::Plan;
 use super::turn::{Kind, Turn};
 use crate::names::Workload;
@@ -13,75 +13,77 @@ use crate::protocol::{Progress, Row};
 use crate::report::figure;
 
 /// The progress of a run.
-pub(super) struct Turns {
+pub(super) struct RunProgress {
     bar: ProgressBar,
     began: Instant,
     /// The estimated seconds of each kind of turn.
-    guessed: BTreeMap<Kind, f64>,
+    estimates: BTreeMap<Kind, f64>,
     /// The measured time of each kind of turn.
-    took: BTreeMap<Kind, Duration>,
+    measured: BTreeMap<Kind, Duration>,
     /// The estimate at the start of the turn.
-    left: Duration,
-    about: &'static str,
+    remaining: Duration,
+    precision: &'static str,
 }
 
-impl Turns {
+impl RunProgress {
     pub fn new(all: &[Turn], plan: &Plan) -> Self {
         let bar = ProgressBar::new(all.len() as u64);
         let style =
             ProgressStyle::with_template("{elapsed_precise} [{bar:30}] {pos}/{len}{prefix} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
-        let guessed = all.iter().map(|turn| (turn.kind(), guess::seconds(plan, turn))).collect();
+        let estimates =
+            all.iter().map(|turn| (turn.kind(), estimate::seconds(plan, turn))).collect();
         Self {
             bar,
             began: Instant::now(),
-            guessed,
-            took: BTreeMap::new(),
-            left: Duration::ZERO,
-            about: "",
+            estimates,
+            measured: BTreeMap::new(),
+            remaining: Duration::ZERO,
+            precision: "",
         }
     }
 
     /// Shows the start of a turn; `ahead` starts with it.
     pub fn begin(&mut self, turn: &Turn, ahead: &[Turn]) {
         self.began = Instant::now();
-        let (left, known) = left(&self.guessed, &self.took, ahead);
-        (self.left, self.about) = (left, if known { "about" } else { "very roughly" });
-        let left = self.estimate();
+        let (remaining, known) = remaining(&self.estimates, &self.measured, ahead);
+        (self.remaining, self.precision) =
+            (remaining, if known { "about" } else { "very roughly" });
+        let remaining = self.estimate();
         if self.bar.is_hidden() {
-            eprintln!("{turn} ({:.0} s so far{left})", self.bar.elapsed().as_secs_f64());
+            eprintln!("{turn} ({:.0} s so far{remaining})", self.bar.elapsed().as_secs_f64());
         }
-        self.bar.set_prefix(left);
+        self.bar.set_prefix(remaining);
     }
 
     /// Returns the remaining time as text.
     fn estimate(&self) -> String {
         format!(
             ", {} {} left",
-            self.about,
-            HumanDuration(self.left.saturating_sub(self.began.elapsed()))
+            self.precision,
+            HumanDuration(self.remaining.saturating_sub(self.began.elapsed()))
         )
     }
 
-    pub fn at(&self, turn: &Turn, at: &Progress) {
+    pub fn update(&self, turn: &Turn, at: &Progress) {
         self.bar.set_prefix(self.estimate());
         let of = if at.total > 0 { format!(" {}/{}", at.done, at.total) } else { String::new() };
         self.bar.set_message(format!("{turn}: {}{of}", at.what));
     }
 
     /// Prints a failure at once. The report has it, too.
-    pub fn failed(&self, failed: &str) {
-        self.say(&format!("FAILED: {failed}; going on with the other turns"));
+    pub fn print_failure(&self, failed: &str) {
+        self.print(&format!("FAILED: {failed}; going on with the other turns"));
     }
 
     /// Prints the time of a list at once, because the report comes much later.
-    pub fn figure(&self, turn: &Turn, row: &Row) {
+    pub fn print_figure(&self, turn: &Turn, row: &Row) {
         let is_list = Workload::ALL
             .iter()
             .any(|workload| workload.is_list() && workload.name() == row.workload);
         if is_list && row.variant.is_empty() {
-            self.say(&format!(
+            self.print(&format!(
                 "  {} of {}: {}",
                 row.workload,
                 turn.engine,
@@ -90,7 +92,7 @@ impl Turns {
         }
     }
 
-    pub fn say(&self, line: &str) {
+    pub fn print(&self, line: &str) {
         self.bar.suspend(|| eprintln!("{line}"));
     }
 
@@ -99,8 +101,8 @@ impl Turns {
     }
 
     /// Returns the estimate of these turns.
-    pub fn left(&self, ahead: &[Turn]) -> Duration {
-        left(&self.guessed, &self.took, ahead).0
+    pub fn remaining(&self, ahead: &[Turn]) -> Duration {
+        remaining(&self.estimates, &self.measured, ahead).0
     }
 
     /// Counts a turn as done without running it.
@@ -109,7 +111,7 @@ impl Turns {
     }
 
     pub fn end(&mut self, turn: &Turn) {
-        self.took.insert(turn.kind(), self.began.elapsed());
+        self.measured.insert(turn.kind(), self.began.elapsed());
         self.bar.inc(1);
     }
 }
@@ -117,25 +119,25 @@ impl Turns {
 /// Estimates the time of the turns ahead. A turn takes as long as the last turn of its kind. If
 /// there is none, the estimate of the kind is corrected by the ratio of measured to estimated time
 /// of the known kinds. Returns also whether all kinds are known.
-fn left(
-    guessed: &BTreeMap<Kind, f64>,
-    took: &BTreeMap<Kind, Duration>,
+fn remaining(
+    estimates: &BTreeMap<Kind, f64>,
+    measured: &BTreeMap<Kind, Duration>,
     ahead: &[Turn],
 ) -> (Duration, bool) {
-    let guess = |kind: &Kind| guessed.get(kind).copied().unwrap_or(0.0);
-    let known: f64 = took.keys().map(guess).sum();
+    let estimate = |kind: &Kind| estimates.get(kind).copied().unwrap_or(0.0);
+    let known: f64 = measured.keys().map(estimate).sum();
     let pace =
-        if known > 0.0 { took.values().sum::<Duration>().as_secs_f64() / known } else { 1.0 };
+        if known > 0.0 { measured.values().sum::<Duration>().as_secs_f64() / known } else { 1.0 };
     let each = |turn: &Turn| {
         let kind = turn.kind();
-        took.get(&kind).map_or_else(|| pace * guess(&kind), Duration::as_secs_f64)
+        measured.get(&kind).map_or_else(|| pace * estimate(&kind), Duration::as_secs_f64)
     };
     let seconds = ahead.iter().map(each).sum();
-    let left = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-    (left, ahead.iter().all(|turn| took.contains_key(&turn.kind())))
+    let remaining = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    (remaining, ahead.iter().all(|turn| measured.contains_key(&turn.kind())))
 }
 
-impl Drop for Turns {
+impl Drop for RunProgress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
@@ -147,20 +149,20 @@ mod tests {
     use crate::names::EngineName;
 
     #[test]
-    fn a_guess_is_made_at_once_and_gets_better() {
+    fn estimate_exists_from_the_start_and_improves() {
         let turns = [EngineName::Floor, EngineName::Mutex].map(|engine| Turn::of(engine, false));
-        let guessed =
-            turns.iter().zip([1.0, 3.0]).map(|(turn, guess)| (turn.kind(), guess)).collect();
-        let mut took = BTreeMap::new();
-        let seconds = |took: &_, ahead| left(&guessed, took, ahead);
-        assert_eq!(seconds(&took, &turns), (Duration::from_secs(4), false));
-        took.insert(turns[0].kind(), Duration::from_secs(2));
+        let estimates =
+            turns.iter().zip([1.0, 3.0]).map(|(turn, estimate)| (turn.kind(), estimate)).collect();
+        let mut measured = BTreeMap::new();
+        let seconds = |measured: &_, ahead| remaining(&estimates, measured, ahead);
+        assert_eq!(seconds(&measured, &turns), (Duration::from_secs(4), false));
+        measured.insert(turns[0].kind(), Duration::from_secs(2));
         assert_eq!(
-            seconds(&took, &turns[1..]),
+            seconds(&measured, &turns[1..]),
             (Duration::from_secs(6), false),
             "twice as slow as guessed"
         );
-        took.insert(turns[1].kind(), Duration::from_secs(5));
-        assert_eq!(seconds(&took, &turns), (Duration::from_secs(7), true));
+        measured.insert(turns[1].kind(), Duration::from_secs(5));
+        assert_eq!(seconds(&measured, &turns), (Duration::from_secs(7), true));
     }
 }

@@ -7,7 +7,7 @@ use super::turn::Turn;
 /// The description of each engine in the measurements of time, and in those of memory. The peers in
 /// Go have different settings there, and the report shows the settings of each figure.
 #[derive(Default)]
-pub(super) struct Said(BTreeMap<String, Settings>);
+pub(super) struct Descriptions(BTreeMap<String, Settings>);
 
 #[derive(Default)]
 struct Settings {
@@ -15,9 +15,9 @@ struct Settings {
     memory: Option<String>,
 }
 
-impl Said {
+impl Descriptions {
     /// Records the description that a turn's child printed at its end.
-    pub fn note(&mut self, turn: &Turn, version: String) {
+    pub fn record(&mut self, turn: &Turn, version: String) {
         let engine = turn.engine;
         let description =
             if engine.is_go() { format!("{}: {version}", engine.description()) } else { version };
@@ -26,7 +26,7 @@ impl Said {
     }
 
     /// Returns one description for each engine, with both settings if they differ.
-    pub fn descriptions(self) -> BTreeMap<String, String> {
+    pub fn into_map(self) -> BTreeMap<String, String> {
         let described = |(engine, Settings { time, memory })| {
             let description = match (time, memory) {
                 (Some(time), Some(memory)) if time != memory => {
@@ -46,17 +46,17 @@ mod tests {
     use crate::names::EngineName;
 
     #[test]
-    fn the_setting_of_the_times_is_not_that_of_memory() {
-        let mut said = Said::default();
+    fn settings_of_times_and_memory_are_both_described() {
+        let mut descriptions = Descriptions::default();
         for (engine, [time, memory]) in [
             (EngineName::ClientGoDeltaFifo, ["go GOGC=400", "go GOGC=100"]),
             (EngineName::Mutex, ["one and the same", "one and the same"]),
         ] {
-            said.note(&Turn::of(engine, false), time.to_owned());
-            said.note(&Turn::of(engine, true), memory.to_owned());
+            descriptions.record(&Turn::of(engine, false), time.to_owned());
+            descriptions.record(&Turn::of(engine, true), memory.to_owned());
         }
-        said.note(&Turn::of(EngineName::DashMap, true), "no times".to_owned());
-        let of = said.descriptions();
+        descriptions.record(&Turn::of(EngineName::DashMap, true), "no times".to_owned());
+        let of = descriptions.into_map();
         let go = &of["client-go-deltafifo"];
         assert!(
             go.contains("go GOGC=400; where memory was measured:") && go.ends_with("go GOGC=100"),

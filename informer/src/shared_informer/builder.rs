@@ -7,7 +7,7 @@ use deltafifo::locks::Mutex;
 use deltafifo::{BoxError, DeltaFifo, InOrderFifo, Indexer, IndexerBuilder, KeyFunc, Meta};
 use tokio::sync::watch;
 
-use super::distributor::Distributor;
+use super::delivery::Distributor;
 use super::error::{BuildError, InformerError, OnError};
 use super::lifecycle::Phase;
 use super::metrics::Identity;
@@ -162,7 +162,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
             self.source.feeder(target, self.name, self.on_error.clone(), availability.clone());
         let namespaces = feeder.namespaces().cloned();
         let inner = Inner {
-            distributor: Arc::new(Distributor::new(Arc::new(store.clone()), workers)),
+            distributor: Arc::new(Distributor::new(store.clone(), workers)),
             store,
             metrics: Arc::new(identity.metrics(&queue)),
             identity,

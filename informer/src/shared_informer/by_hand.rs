@@ -9,7 +9,9 @@ use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::worker::Queue;
-use super::{AddHandlerError, HandlerOptions, Notification, Registration, SharedInformer, runner};
+use super::{
+    AddHandlerError, HandlerOptions, Notification, Registration, SharedInformer, delivery,
+};
 
 /// The queue that an informer's reflector would feed.
 #[allow(missing_docs)]
@@ -54,7 +56,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         handler: impl FnMut(Notification<K>) -> F + Send + 'static,
     ) -> Result<(Registration<K>, BoxFuture<'static, ()>), AddHandlerError> {
         let registration = self.register(options, false)?;
-        let telling = runner::tell(registration.clone(), handler);
+        let telling = delivery::tell(registration.clone(), handler);
         Ok((registration, Box::pin(telling)))
     }
 }

@@ -2,13 +2,13 @@
 //! `SharedInformer`, `SharedIndexInformer`).
 //!
 //! ```text
-//!   Reflector -> queue -> worker: apply to the store, and tell, while it has the key for itself
-//!                            |            distributor.rs: the list of handlers
-//!                            v            protocol.rs: how changes and walks meet
+//!   Reflector -> queue -> worker: applies to the store and delivers, while it owns the key
+//!                            |            delivery/distributor/: the list of handlers
+//!                            v            delivery/protocol/: how changes and walks meet
 //!                         a feed for each handler: a buffer, and a walk over the store
-//!                            |            buffers/: compress, log   feed.rs: lock, sleep, state
+//!                            |            delivery/buffers/, delivery/feed/: lock, sleep, state
 //!                            v
-//!                         a thread, a task, or who polls a stream     runner.rs
+//!                         a thread, a task, or a polled stream    delivery/runner.rs
 //! ```
 //!
 //! A watcher of kube's may take the place of the reflector ([`SharedInformer::for_stream`],
@@ -42,26 +42,18 @@
 //! not notified of the deletion of an object that it was never notified of. A panic affects
 //! nothing else.
 
-mod buffers;
 mod builder;
 #[cfg(deltafifo_shuttle)]
 pub mod by_hand;
 #[cfg(feature = "runtime")]
 mod controlled;
-mod distributor;
+mod delivery;
 mod error;
 mod factory;
-mod feed;
-mod handler;
 mod lifecycle;
 mod metrics;
 mod namespaces;
-mod notification;
-mod protocol;
-mod registration;
-mod runner;
 mod source;
-mod step;
 #[cfg(feature = "runtime")]
 mod stream;
 mod sync;
@@ -84,23 +76,20 @@ use crate::in_flight::InFlight;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Named;
 use crate::reflector::{Typed, WatchStatus};
-pub use buffers::Buffer;
 pub use builder::SharedInformerBuilder;
-use distributor::Distributor;
+use delivery::Distributor;
+pub use delivery::{
+    Buffer, Cause, EventHandler, HandlerOptions, Notification, Registration, Subscription,
+};
 use error::OnError;
 pub use error::{
     AddHandlerError, BuildError, FactoryError, InformerError, InvalidNamespace, NotSynced, Removed,
     RunError, Stopped,
 };
 pub use factory::{Scope, SharedInformerFactory};
-use feed::Feed;
-pub use handler::{EventHandler, HandlerOptions};
 use lifecycle::Phase;
 use metrics::{Identity, Metrics};
 pub use namespaces::{NamespaceStatus, Namespaces};
-pub use notification::{Cause, Notification};
-pub use registration::Registration;
-pub use runner::Subscription;
 #[cfg(feature = "runtime")]
 pub(crate) use source::Availability;
 use source::{Feeder, Source};
@@ -230,7 +219,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         handler: impl FnMut(Vec<Notification<K>>) + Send + 'static,
     ) -> Result<Registration<K>, AddHandlerError> {
         let registration = self.register(options, false)?;
-        let started = runner::spawn_thread(registration.clone(), most, handler);
+        let started = delivery::spawn_thread(registration.clone(), most, handler);
         started.inspect_err(|_| registration.detach())?;
         Ok(registration)
     }
@@ -247,7 +236,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     ) -> Result<Registration<K>, AddHandlerError> {
         let runtime = Handle::try_current().map_err(|_| AddHandlerError::NoRuntime)?;
         let registration = self.register(options, false)?;
-        runner::spawn_task(&runtime, registration.clone(), handler);
+        delivery::spawn_task(&runtime, registration.clone(), handler);
         Ok(registration)
     }
 
@@ -271,8 +260,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         let Inner { distributor, identity, resync, on_error, .. } = &*self.inner;
         let (metrics, span) =
             (identity.handler_metrics(&options.name), identity.handler_span(&options.name));
-        let (known, desks) = (distributor.known.clone(), distributor.desks.clone());
-        let feed = Feed::new(known, desks, options, *resync, is_stream, on_error.clone());
+        let feed = distributor.feed(options, *resync, is_stream, on_error.clone());
         let feed = Arc::new(feed.visible(metrics, span));
         if !distributor.add(&feed) {
             return Err(AddHandlerError::Stopped);

@@ -11,11 +11,10 @@ use tokio::task::JoinError;
 use tokio::task::coop::consume_budget;
 use tracing::Span;
 
-use super::distributor::{Distributor, InHand};
+use super::delivery::{Cause, Distributor, InHand};
 use super::error::{InformerError, OnError};
 use super::metrics::Metrics;
 use super::namespaces::Namespaces;
-use super::notification::Cause;
 use super::sync::spawn_blocking;
 use crate::in_flight::WorkGuard;
 use crate::metrics::Named;

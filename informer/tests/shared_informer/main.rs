@@ -44,7 +44,7 @@
 //! | **elsewhere** | |
 //! | `TestWaitFor`, `TestSyncResult` (`wait_test.go`) | `factory::wait_for_sync_names_the_unsynced_informers` |
 //! | `TestNameForHandler` | the caller supplies names: `tests/spans`, `metrics` |
-//! | `synctrack_test.go` | `src/shared_informer/protocol/tests.rs`, `late::handler_of_an_informer_without_objects_syncs` |
+//! | `synctrack_test.go` | `src/shared_informer/delivery/protocol/tests.rs`, `late::handler_of_an_informer_without_objects_syncs` |
 //! | `informerwatcher_test.go` | streams: `handlers::every_form_of_handler_gets_equal_notifications`, `relists`, `removal` |
 
 mod abuse;

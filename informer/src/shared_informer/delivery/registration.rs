@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::distributor::Distributor;
-use super::error::Removed;
 use super::feed::Feed;
+use crate::shared_informer::error::Removed;
 use crate::sleep::with_catching_waker;
 
 /// The handle of a handler (client-go `ResourceEventHandlerRegistration`). Cheap to clone.
@@ -17,7 +17,10 @@ pub struct Registration<K: Send + Sync + 'static> {
 }
 
 impl<K: Send + Sync + 'static> Registration<K> {
-    pub(super) fn new(feed: Arc<Feed<K>>, distributor: &Arc<Distributor<K>>) -> Self {
+    pub(in crate::shared_informer) fn new(
+        feed: Arc<Feed<K>>,
+        distributor: &Arc<Distributor<K>>,
+    ) -> Self {
         Self { feed, distributor: Arc::downgrade(distributor) }
     }
 

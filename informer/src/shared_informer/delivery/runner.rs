@@ -16,7 +16,7 @@ use tracing::{Instrument, Span, trace_span};
 use super::feed::{Feed, Told};
 use super::notification::Notification;
 use super::registration::Registration;
-use super::sync::STRIDE;
+use crate::shared_informer::sync::STRIDE;
 
 /// A running handler. Its drop removes the handler, whatever the reason, for example a runtime
 /// that shuts down.
@@ -42,7 +42,7 @@ impl<K: Send + Sync + 'static> Drop for Telling<K> {
 }
 
 /// Spawns a thread that calls `handler` with up to `most` notifications at a time.
-pub(super) fn spawn_thread<K: Send + Sync + 'static>(
+pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
     registration: Registration<K>,
     most: usize,
     mut handler: impl FnMut(Vec<Notification<K>>) + Send + 'static,
@@ -87,7 +87,10 @@ fn notifications<K>(told: &mut Told<K>) -> Vec<Notification<K>> {
 }
 
 /// Spawns a task that calls `handler`.
-pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
+pub(in crate::shared_informer) fn spawn_task<
+    K: Send + Sync + 'static,
+    F: Future<Output = ()> + Send,
+>(
     runtime: &Handle,
     registration: Registration<K>,
     handler: impl FnMut(Notification<K>) -> F + Send + 'static,
@@ -96,7 +99,7 @@ pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send
 }
 
 /// Calls `handler` until the feed ends. If the future is dropped, the feed ends.
-pub(super) fn tell<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
+pub(in crate::shared_informer) fn tell<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
     registration: Registration<K>,
     mut handler: impl FnMut(Notification<K>) -> F + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
@@ -126,10 +129,10 @@ fn call_span(notifications: usize) -> Span {
 }
 
 /// Notifications as a [`Stream`], from
-/// [`SharedInformer::subscribe`](super::SharedInformer::subscribe). A notification counts as
-/// handled when the next one is polled. The stream ends when the handler is removed or the
-/// informer is stopped, but not between the two notifications of an object that was replaced by
-/// another. Dropping the stream removes the handler.
+/// [`SharedInformer::subscribe`](crate::SharedInformer::subscribe). A notification counts as
+/// handled when the next one is polled. The stream ends when the handler is removed or the informer
+/// is stopped, but not between the two notifications of an object that was replaced by another.
+/// Dropping the stream removes the handler.
 pub struct Subscription<K: Send + Sync + 'static> {
     registration: Registration<K>,
     /// The notifications in progress.
@@ -137,7 +140,7 @@ pub struct Subscription<K: Send + Sync + 'static> {
 }
 
 impl<K: Send + Sync + 'static> Subscription<K> {
-    pub(super) fn new(registration: Registration<K>) -> Self {
+    pub(in crate::shared_informer) fn new(registration: Registration<K>) -> Self {
         Self { registration, told: None }
     }
 

@@ -85,7 +85,7 @@ impl Resync {
 /// informer's, and no object is filtered.
 #[must_use]
 pub struct HandlerOptions<K> {
-    pub(super) name: String,
+    pub(in crate::shared_informer) name: String,
     pub(super) buffer: Buffer,
     pub(super) resync: Resync,
     pub(super) matches: Option<Box<Matches<K>>>,

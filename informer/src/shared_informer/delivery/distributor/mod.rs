@@ -5,25 +5,27 @@ mod tests;
 
 use std::time::Duration;
 
-use deltafifo::Change;
+use deltafifo::{Change, IndexReader, Meta};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::feed::{Feed, State};
+use super::handler::HandlerOptions;
 use super::notification::Cause;
 use super::protocol::{Desks, Known};
 use super::step::{Now, Step};
-use super::sync::{Arc, Mutex, mutant};
 use crate::last_state::last_state;
+use crate::shared_informer::error::OnError;
+use crate::shared_informer::sync::{Arc, Mutex, mutant};
 use crate::sleep::with_catching_waker;
 
 /// The handlers of an informer, and the workers' desks.
-pub(super) struct Distributor<K> {
-    pub(super) known: Arc<dyn Known<K>>,
-    pub(super) desks: Arc<Desks>,
+pub(in crate::shared_informer) struct Distributor<K> {
+    known: Arc<dyn Known<K>>,
+    desks: Arc<Desks>,
     list: Mutex<List<K>>,
     /// Notified when a handler with resyncs is added.
-    pub(super) came: Notify,
+    pub(in crate::shared_informer) came: Notify,
 }
 
 /// The list of handlers.
@@ -38,15 +40,30 @@ struct List<K> {
 }
 
 impl<K: Send + Sync + 'static> Distributor<K> {
-    pub(super) fn new(known: Arc<dyn Known<K>>, workers: usize) -> Self {
+    pub(in crate::shared_informer) fn new<M: Meta<K>>(
+        store: IndexReader<K, M>,
+        workers: usize,
+    ) -> Self {
         let list =
             List { feeds: Arc::default(), has_synced: false, is_closed: false, last: Vec::new() };
         Self {
-            known,
+            known: Arc::new(store),
             desks: Arc::new(Desks::new(workers)),
             list: Mutex::new(list),
             came: Notify::new(),
         }
+    }
+
+    /// Creates the feed of a handler, which is not yet [added](Self::add).
+    pub(in crate::shared_informer) fn feed(
+        &self,
+        options: HandlerOptions<K>,
+        resync_of_informer: Option<Duration>,
+        is_stream: bool,
+        on_error: OnError,
+    ) -> Feed<K> {
+        let (known, desks) = (self.known.clone(), self.desks.clone());
+        Feed::new(known, desks, options, resync_of_informer, is_stream, on_error)
     }
 
     fn feeds(&self) -> Arc<Vec<Arc<Feed<K>>>> {
@@ -56,7 +73,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     /// Adds a handler, which receives all changes from here on. Returns false if the list is
     /// closed.
     #[must_use]
-    pub(super) fn add(&self, feed: &Arc<Feed<K>>) -> bool {
+    pub(in crate::shared_informer) fn add(&self, feed: &Arc<Feed<K>>) -> bool {
         let has_synced = {
             let mut list = self.list.lock();
             if mutant!(ClosedTakesHandlers => false; list.is_closed) {
@@ -82,7 +99,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         true
     }
 
-    pub(super) fn remove(&self, feed: &Arc<Feed<K>>) {
+    pub(in crate::shared_informer) fn remove(&self, feed: &Arc<Feed<K>>) {
         let before = {
             let mut list = self.list.lock();
             let before = list.feeds.clone();
@@ -101,7 +118,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     }
 
     /// Records that the first list has been delivered.
-    pub(super) fn informer_has_synced(&self) {
+    pub(in crate::shared_informer) fn informer_has_synced(&self) {
         let feeds = {
             let mut list = self.list.lock();
             list.has_synced = mutant!(SyncIsNotedLate => false; true);
@@ -112,7 +129,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     }
 
     /// Removes all handlers, and refuses later ones. Further calls have no effect.
-    pub(super) fn close(&self) {
+    pub(in crate::shared_informer) fn close(&self) {
         let feeds = {
             let mut list = self.list.lock();
             list.is_closed = true;
@@ -124,7 +141,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     }
 
     /// Waits until no handler's call is running. The list must be closed.
-    pub(super) async fn ended(&self) {
+    pub(in crate::shared_informer) async fn ended(&self) {
         let last = self.list.lock().last.clone();
         for mut state in last {
             // It fails if the feed was dropped, which implies that it had ended.
@@ -133,38 +150,42 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     }
 
     /// Returns whether the list is closed and no handler's call is running.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(in crate::shared_informer) fn has_ended(&self) -> bool {
         let list = self.list.lock();
         list.is_closed && list.last.iter().all(|state| state.borrow().has_ended)
     }
 
     /// Records that worker `number` is about to apply and deliver a change of `key`, or of all
     /// keys.
-    pub(super) fn begin(&self, number: usize, key: Option<Arc<str>>) -> InHand<'_, K> {
+    pub(in crate::shared_informer) fn begin(
+        &self,
+        number: usize,
+        key: Option<Arc<str>>,
+    ) -> InHand<'_, K> {
         self.desks.begin(number, key.as_ref());
         mutant!(DeskIsClearedEarly => { self.desks.end(number); });
         InHand { distributor: self, number, key }
     }
 
     /// Waits for room in the buffers with `Buffer::HoldBack`.
-    pub(super) async fn hold_back(&self) {
+    pub(in crate::shared_informer) async fn hold_back(&self) {
         for feed in self.feeds().iter() {
             feed.hold_back().await;
         }
     }
 
     /// Records the metrics of all handlers.
-    pub(super) fn sample(&self) {
+    pub(in crate::shared_informer) fn sample(&self) {
         self.feeds().iter().for_each(|feed| feed.sample());
     }
 
     /// Starts the resyncs that are due. Returns when the next one is due.
-    pub(super) fn tick(&self, now: Instant) -> Option<Instant> {
+    pub(in crate::shared_informer) fn tick(&self, now: Instant) -> Option<Instant> {
         self.feeds().iter().filter_map(|feed| feed.tick(now)).min()
     }
 
     /// Starts resyncs when they are due. Never returns.
-    pub(super) async fn resync(&self) {
+    pub(in crate::shared_informer) async fn resync(&self) {
         loop {
             let now = Instant::now();
             // A day, if no handler has resyncs.
@@ -178,7 +199,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
 }
 
 /// The keys that a worker has in hand. It must be dropped before another worker can get them.
-pub(super) struct InHand<'d, K: Send + Sync + 'static> {
+pub(in crate::shared_informer) struct InHand<'d, K: Send + Sync + 'static> {
     distributor: &'d Distributor<K>,
     number: usize,
     key: Option<Arc<str>>,
@@ -186,7 +207,7 @@ pub(super) struct InHand<'d, K: Send + Sync + 'static> {
 
 impl<K: Send + Sync + 'static> InHand<'_, K> {
     /// Offers an applied change to all handlers.
-    pub(super) fn tell(
+    pub(in crate::shared_informer) fn tell(
         &self,
         key: &Arc<str>,
         change: &Change<'_, K>,

@@ -10,13 +10,13 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::error::OnError;
 use super::handler::HandlerOptions;
-use super::metrics::HandlerMetrics;
 use super::protocol::{Desks, Intake, Known, Spent};
 use super::step::Step;
-use super::sync::{Arc, Mutex, mutant};
 use crate::metrics::Named;
+use crate::shared_informer::error::OnError;
+use crate::shared_informer::metrics::HandlerMetrics;
+use crate::shared_informer::sync::{Arc, Mutex, mutant};
 use crate::sleep::{wait_until_some, with_catching_waker};
 use crate::time::period;
 use crate::user_code::ignore_panic;
@@ -29,7 +29,7 @@ const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 pub(super) type Matches<K> = dyn Fn(&K) -> bool + Send + Sync;
 
 /// The feed of one handler.
-pub(super) struct Feed<K> {
+pub(in crate::shared_informer) struct Feed<K> {
     known: Arc<dyn Known<K>>,
     desks: Arc<Desks>,
     matches: Option<Box<Matches<K>>>,
@@ -107,7 +107,11 @@ impl<K: Send + Sync + 'static> Feed<K> {
     }
 
     /// Adds metrics and a span.
-    pub(super) fn visible(self, metrics: Named<HandlerMetrics>, span: Span) -> Self {
+    pub(in crate::shared_informer) fn visible(
+        self,
+        metrics: Named<HandlerMetrics>,
+        span: Span,
+    ) -> Self {
         Self { metrics, span, ..self }
     }
 

@@ -1,6 +1,6 @@
 //! The keys that workers have in hand, as walks see them.
 
-use super::super::sync::{Arc, Mutex};
+use crate::shared_informer::sync::{Arc, Mutex};
 
 /// The keys that a worker has in hand.
 enum InHand {

@@ -16,7 +16,7 @@ mod tests;
 use tokio::time::Instant;
 
 use super::step::Step;
-use super::sync::STRIDE;
+use crate::shared_informer::sync::STRIDE;
 pub(super) use compress::Compress;
 pub(super) use log::Log;
 

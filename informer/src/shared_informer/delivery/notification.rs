@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deltafifo::{Change, DeltaObject, DeltaType};
 
-use super::namespaces::Namespaces;
+use crate::shared_informer::namespaces::Namespaces;
 
 /// The cause of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,7 +15,7 @@ pub enum Cause {
     Watch,
     /// A list has shown a change that the watch missed.
     Relist,
-    /// A namespace was removed from the informer's [`Namespaces`](super::Namespaces). The object
+    /// A namespace was removed from the informer's [`Namespaces`](crate::shared_informer::Namespaces). The object
     /// may still exist. If the namespace is added again before the handler's buffer has the
     /// deletion, its cause is [`Relist`](Self::Relist).
     NamespaceRemoved,
@@ -26,7 +26,10 @@ pub enum Cause {
 impl Cause {
     /// A change by a watch counts as such even if the object's first list was not delivered
     /// before.
-    pub(super) fn of<K>(change: &Change<'_, K>, is_in_initial_list: bool) -> Self {
+    pub(in crate::shared_informer) fn of<K>(
+        change: &Change<'_, K>,
+        is_in_initial_list: bool,
+    ) -> Self {
         let listed = if is_in_initial_list { Self::Initial } else { Self::Relist };
         match change {
             Change::Added { kind, .. } | Change::Updated { kind, .. } => match kind {
@@ -47,7 +50,11 @@ impl Cause {
     /// Returns the cause of a deletion in an informer of several namespaces: a deletion without an
     /// event, in a namespace that is not in the set at this time, comes from the removal of the
     /// namespace.
-    pub(super) fn of_deletion(self, namespaces: &Namespaces, key: &str) -> Self {
+    pub(in crate::shared_informer) fn of_deletion(
+        self,
+        namespaces: &Namespaces,
+        key: &str,
+    ) -> Self {
         let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
         let is_unseen = matches!(self, Self::Relist | Self::Initial);
         if is_unseen && !namespaces.contains(namespace) { Self::NamespaceRemoved } else { self }

@@ -53,7 +53,7 @@ use tokio::time::Instant;
 use super::buffers::{Buffer, Compress, Log, Waiting};
 use super::notification::Cause;
 use super::step::{Now, Step};
-use super::sync::{Arc, mutant};
+use crate::shared_informer::sync::{Arc, mutant};
 use crate::user_code::ignore_panic;
 pub(super) use desks::Desks;
 pub(super) use walk::Known;

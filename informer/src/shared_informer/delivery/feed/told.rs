@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::super::notification::Notification;
 use super::super::protocol::{Next, Spent};
-use super::super::sync::mutant;
 use super::{Feed, Later, Matches};
+use crate::shared_informer::sync::mutant;
 use crate::user_code::ignore_panic;
 
 /// One or two notifications of a handler, or none.

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::super::notification::Notification;
-use super::super::sync::STRIDE;
 use super::*;
+use crate::shared_informer::sync::STRIDE;
 
 type Object = (u8, u32);
 

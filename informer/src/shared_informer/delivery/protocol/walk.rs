@@ -2,7 +2,7 @@
 
 use deltafifo::{IndexReader, Meta, WalkPosition, WalkStep};
 
-use super::super::sync::{Arc, STRIDE};
+use crate::shared_informer::sync::{Arc, STRIDE};
 
 /// The store, as a walk reads it.
 pub(in super::super) trait Known<K>: Send + Sync {

@@ -29,12 +29,12 @@ impl Drop for Keeper {
 }
 
 async fn keep<K: Key>(shared: Arc<Shared<K>>) {
-    let mut tell_at = shared.has_metrics().then(|| Instant::now() + PERIOD);
+    let mut record_at = shared.has_metrics().then(|| Instant::now() + PERIOD);
     while !shared.is_shutting_down() {
         let now = Instant::now();
-        if tell_at.is_some_and(|at| at <= now) {
-            shared.tell_of_unfinished(now);
-            tell_at = Some(now + PERIOD);
+        if record_at.is_some_and(|at| at <= now) {
+            shared.record_unfinished(now);
+            record_at = Some(now + PERIOD);
         }
         if shared.queue_due(now) {
             yield_now().await;
@@ -43,7 +43,7 @@ async fn keep<K: Key>(shared: Arc<Shared<K>>) {
         // Registered before the earliest time is read: an add of an earlier time after this leaves
         // a permit, which ends the wait at once.
         let earlier = shared.keeper.notified();
-        match shared.next_due().into_iter().chain(tell_at).min() {
+        match shared.next_due().into_iter().chain(record_at).min() {
             // The loop checks again, whether it was woken or the time has come.
             Some(at) => drop(timeout_at(at, earlier).await),
             None => earlier.await,

@@ -45,7 +45,7 @@ pub(super) enum Phase {
 }
 
 /// The result of taking a key.
-pub(super) enum Next {
+pub(super) enum NextKey {
     Key(Place),
     Empty,
     /// Empty, and only keys that are being processed can be queued again.
@@ -99,17 +99,17 @@ impl Line {
     }
 
     /// Takes the next key, which counts as being processed from now on.
-    pub(super) fn next(&mut self) -> Next {
+    pub(super) fn next(&mut self) -> NextKey {
         let highest = self.levels.last_key_value().and_then(|(_, level)| level.first());
         let (Some(highest), Some(oldest)) = (highest, self.by_age.first()) else {
-            return if self.phase == Phase::Open { Next::Empty } else { Next::ShutDown };
+            return if self.phase == Phase::Open { NextKey::Empty } else { NextKey::ShutDown };
         };
         let node = if self.passed_over + 1 < TURNS { highest } else { oldest };
         self.passed_over = if node == oldest { 0 } else { self.passed_over + 1 };
         self.leave_level(node);
         self.by_age.unlink(&mut self.nodes, node, Node::age);
         self.processing += 1;
-        Next::Key(self.nodes.remove(node).place)
+        NextKey::Key(self.nodes.remove(node).place)
     }
 
     /// Ends a processing. The caller may push the key again under the same lock.

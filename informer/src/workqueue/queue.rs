@@ -13,7 +13,7 @@ use super::item::Item;
 use super::keeper::Keeper;
 use super::line::Phase;
 use super::options::AddOptions;
-use super::shared::{Shared, Taken};
+use super::shared::{NextItem, Shared};
 use crate::sleep::wait_until_some;
 
 /// A queue of keys, each processed by one reconciler at a time (client-go
@@ -99,23 +99,23 @@ impl<K: Key> WorkQueue<K> {
     pub async fn get(&self) -> Option<Item<K>> {
         // A caller that always finds a key never waits, and would starve other tasks.
         consume_budget().await;
-        wait_until_some(&self.shared.ready, || self.look()).await
+        wait_until_some(&self.shared.ready, || self.next_item()).await
     }
 
     /// Returns the result of `get`, or `None` if it must wait.
     #[allow(clippy::option_option)] // Not yet; shut down; a key.
-    fn look(&self) -> Option<Option<Item<K>>> {
+    fn next_item(&self) -> Option<Option<Item<K>>> {
         match self.shared.take() {
-            Taken::Item(item) => Some(Some(item)),
-            Taken::ShutDown => Some(None),
-            Taken::Empty => None,
+            NextItem::Item(item) => Some(Some(item)),
+            NextItem::ShutDown => Some(None),
+            NextItem::Empty => None,
         }
     }
 
     /// Takes the next key if there is one.
     #[must_use = "dropped, the key is done"]
     pub fn try_get(&self) -> Option<Item<K>> {
-        self.look().flatten()
+        self.next_item().flatten()
     }
 
     /// Forgets the failures of a key that was processed successfully or is given up (client-go

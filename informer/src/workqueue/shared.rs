@@ -13,7 +13,7 @@ use super::delays::Delays;
 use super::entry::{Added, Schedule};
 use super::item::{Claim, Item};
 use super::limiter::RateLimiter;
-use super::line::{Line, Next, Phase};
+use super::line::{Line, NextKey, Phase};
 use super::metrics::Metrics;
 use super::options::AddOptions;
 use super::shard::{Place, Shard};
@@ -39,7 +39,7 @@ pub(super) struct Shared<K> {
 }
 
 /// The result of taking a key.
-pub(super) enum Taken<K: Key> {
+pub(super) enum NextItem<K: Key> {
     Item(Item<K>),
     Empty,
     ShutDown,
@@ -103,9 +103,9 @@ impl<K: Key> Shared<K> {
         }
         drop(shard);
         if delay.is_some() {
-            self.tell(Metrics::retried);
+            self.record(Metrics::retried);
         }
-        self.tell_of(added);
+        self.after_add(added);
     }
 
     /// Forgets the failures of a key: its next failure counts as its first, even while it backs
@@ -122,27 +122,27 @@ impl<K: Key> Shared<K> {
     }
 
     /// Takes the next key, if there is one.
-    pub(super) fn take(self: &Arc<Self>) -> Taken<K> {
+    pub(super) fn take(self: &Arc<Self>) -> NextItem<K> {
         let next = self.schedule.line.lock().next();
         let place = match next {
-            Next::Key(place) => place,
-            Next::Empty => return Taken::Empty,
-            Next::ShutDown => return Taken::ShutDown,
+            NextKey::Key(place) => place,
+            NextKey::Empty => return NextItem::Empty,
+            NextKey::ShutDown => return NextItem::ShutDown,
         };
         // Between the locks of the line and of the shard the key still counts as queued. An add in
         // between changes nothing, which is correct: the processing has not begun.
         let claim = Claim::new(Arc::clone(self), place);
         let now = self.stamp();
         let (key, priority, since) = self.shards.lock(place.shard).take(place.slot, now);
-        self.tell(|metrics| metrics.taken(waited(since, now)));
-        Taken::Item(Item::new(claim, key, priority))
+        self.record(|metrics| metrics.taken(waited(since, now)));
+        NextItem::Item(Item::new(claim, key, priority))
     }
 
     /// Ends a processing.
     pub(super) fn end(&self, place: Place) {
         let now = self.stamp();
         let (ended, started, key) = self.shards.lock(place.shard).end(place, &self.schedule);
-        self.tell(|metrics| metrics.done(waited(started, now)));
+        self.record(|metrics| metrics.done(waited(started, now)));
         if ended.queued {
             self.ready.notify_one();
         }
@@ -160,7 +160,7 @@ impl<K: Key> Shared<K> {
         let since = self.stamp();
         for &(delay, place) in &due {
             let added = self.shards.lock(place.shard).due(place, delay, since, &self.schedule);
-            self.tell_of(added);
+            self.after_add(added);
         }
         due.len() == PIECE
     }
@@ -199,7 +199,7 @@ impl<K: Key> Shared<K> {
     }
 
     /// Records how long unfinished keys have been in processing.
-    pub(super) fn tell_of_unfinished(&self, now: Instant) {
+    pub(super) fn record_unfinished(&self, now: Instant) {
         let (mut total, mut longest) = (Duration::ZERO, Duration::ZERO);
         for shard in self.shards.each() {
             for started in shard.started() {
@@ -208,7 +208,7 @@ impl<K: Key> Shared<K> {
                 longest = longest.max(age);
             }
         }
-        self.tell(|metrics| metrics.unfinished(total, longest));
+        self.record(|metrics| metrics.unfinished(total, longest));
     }
 
     /// Returns the current time if there are metrics.
@@ -216,15 +216,15 @@ impl<K: Key> Shared<K> {
         self.has_metrics().then(Instant::now)
     }
 
-    fn tell(&self, of: impl FnOnce(&Metrics)) {
+    fn record(&self, of: impl FnOnce(&Metrics)) {
         if let Some(metrics) = &self.metrics {
             ignore_panic(|| of(metrics));
         }
     }
 
-    fn tell_of(&self, added: Added) {
+    fn after_add(&self, added: Added) {
         if matches!(added, Added::Queued | Added::Again) {
-            self.tell(Metrics::added);
+            self.record(Metrics::added);
         }
         match added {
             Added::Queued => self.ready.notify_one(),

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::delays::Delays;
 use super::entry::{Added, Entry, Schedule};
 use super::limiter::default_controller_rate_limiter;
-use super::line::{Line, Next, Phase};
+use super::line::{Line, NextKey, Phase};
 use super::options::AddOptions;
 use super::shard::{Place, Shard};
 use super::shared::Shared;
@@ -31,8 +31,8 @@ fn place(slot: u32) -> Place {
 
 fn next(line: &mut Line) -> u32 {
     match line.next() {
-        Next::Key(place) => place.slot,
-        Next::Empty | Next::ShutDown => panic!("the line is empty"),
+        NextKey::Key(place) => place.slot,
+        NextKey::Empty | NextKey::ShutDown => panic!("the line is empty"),
     }
 }
 

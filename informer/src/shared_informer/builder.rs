@@ -17,7 +17,7 @@ use super::{Inner, SharedInformer};
 use crate::in_flight::InFlight;
 use crate::reflector::{ReflectorBuilder, Scoped};
 
-/// The number of pending deltas at which the reflector waits.
+/// The number of pending deltas at which the reflector waits for the workers.
 const MOST_PENDING: usize = 100_000;
 
 /// Builds a [`SharedInformer`].
@@ -48,29 +48,29 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
         }
     }
 
-    /// Gives it a name, and with it and its reflector [metrics](crate::metrics).
+    /// Names the informer, which gives it and its reflector [metrics](crate::metrics).
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Uses a queue by key between watch and store, a [`DeltaFifo`]: order per key, and relists
-    /// page by page, in which unchanged objects are not decoded. The default.
+    /// Uses a queue by key between watch and store, a [`DeltaFifo`]: changes are ordered per key.
+    /// Relists are processed page by page, and do not decode unchanged objects. The default.
     pub fn delta(mut self) -> Self {
         self.in_order = false;
         self
     }
 
-    /// Uses a queue in the order of events, an [`InOrderFifo`], as client-go's informers do. With
-    /// [`HoldBack`](super::Buffer::HoldBack) handlers are notified in that order, across keys. A
-    /// relist is one event.
+    /// Uses a queue in the order of events, an [`InOrderFifo`], as client-go's informers do.
+    /// Handlers with [`HoldBack`](super::Buffer::HoldBack) are notified in the order of the events
+    /// of all keys. A relist is one event.
     pub fn in_order(mut self) -> Self {
         self.in_order = true;
         self
     }
 
-    /// Sets how many workers apply and deliver changes, of different keys: 1 by default. With an
-    /// in-order queue there is always one.
+    /// Sets the number of workers, which apply and deliver changes of different keys at the same
+    /// time. The default is 1. With an in-order queue there is always one.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
@@ -100,8 +100,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
 
     /// Sets whether a relist decodes, stores and delivers every object (client-go's behaviour for
     /// handlers without a resync period), and not only those whose version has changed. Off by
-    /// default. Needed only if objects can change without changing their version, or if relists
-    /// serve as an unplanned resync: each relist then costs what the first list did.
+    /// default. It is needed only if objects can change without changing their version, or if
+    /// relists serve as an unplanned resync. Each relist then costs as much as the first list.
     pub fn notify_unchanged(mut self, notify: bool) -> Self {
         self.notify_unchanged = notify;
         self

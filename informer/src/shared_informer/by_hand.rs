@@ -13,7 +13,7 @@ use super::{
     AddHandlerError, HandlerOptions, Notification, Registration, SharedInformer, delivery,
 };
 
-/// The queue that an informer's reflector would feed.
+/// The queue of an informer, which the test feeds instead of a reflector.
 #[allow(missing_docs)]
 pub enum Fed<K, M> {
     Delta(Arc<DeltaFifo<K, M>>),
@@ -41,7 +41,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.inner.tell_of_sync().await;
     }
 
-    /// Does what the resync timer would do `later` from now.
+    /// Starts the resyncs that are due at the time `later` from now, as the resync timer would.
     pub fn resync_in(&self, later: Duration) {
         self.inner.distributor.tick(Instant::now() + later);
     }

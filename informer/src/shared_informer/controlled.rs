@@ -12,9 +12,9 @@ use super::metrics::Identity;
 use super::source::Availability;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Returns what errors call the informer: `pods.v1 in shop (billing)`, where the last is its
-    /// name. Without a resource (over a watcher of kube's) it is called by the type of its
-    /// objects.
+    /// Returns the title of the informer in errors, for example `pods.v1 in shop (billing)`:
+    /// resource, namespace, and name in parentheses. An informer over a kube watcher has no
+    /// resource, so its title begins with the Rust type of its objects.
     pub(crate) fn title(&self) -> String {
         let Identity { name, resource, namespace } = &self.inner.identity;
         let mut title = if resource.is_empty() { type_name::<K>() } else { resource }.to_owned();
@@ -27,13 +27,13 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         title
     }
 
-    /// Returns whether the informer can have its first list.
+    /// Returns a receiver of whether the informer can get its first list.
     pub(crate) fn availability(&self) -> watch::Receiver<Availability> {
         self.inner.availability.subscribe()
     }
 
-    /// Returns a function that says whether the informer was ever run. It does not keep the
-    /// informer: one that its owners drop stops.
+    /// Returns a function that returns whether the informer was ever run. The function does not
+    /// keep the informer from stopping when its last owner drops it.
     pub(crate) fn was_run(&self) -> impl Fn() -> bool + Send + 'static {
         let phase = self.inner.phase.subscribe();
         move || *phase.borrow() != Phase::New

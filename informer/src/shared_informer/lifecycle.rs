@@ -26,12 +26,12 @@ pub(super) enum Phase {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Runs the informer until it is [stopped](Self::stop), and until the work that `stop` waits
-    /// for has ended. A run that is dropped stops the informer, without waiting; use
-    /// [`stop`](Self::stop) to wait.
+    /// Runs the informer until it is [stopped](Self::stop) and the work that `stop` waits for has
+    /// ended. Dropping the future stops the informer, without waiting; use [`stop`](Self::stop) to
+    /// wait.
     ///
     /// # Errors
-    /// [`RunError`]: the informer runs already, or was stopped.
+    /// [`RunError`] if the informer runs already, or was stopped.
     pub async fn run(&self) -> Result<(), RunError> {
         let inner = &self.inner;
         // A guard is only taken while another exists or the informer runs, so once the count has
@@ -67,23 +67,23 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Returns whether the first list is in the store, and on its way to the handlers (client-go
-    /// `HasSynced`). Whether a handler was notified of all of it is for
-    /// [its registration](super::Registration::has_synced).
+    /// Returns whether the first list is in the store and in the handlers' buffers (client-go
+    /// `HasSynced`). Use [`Registration::has_synced`](super::Registration::has_synced) to find out
+    /// whether a handler was notified of all of it.
     ///
-    /// As with client-go this stays true when the informer is stopped: the store holds what was
-    /// known then. Use [`is_stopped`](Self::is_stopped) to find out whether it is still kept up
-    /// to date.
+    /// As in client-go, this stays true when the informer is stopped: the store keeps the objects
+    /// that were known then. Use [`is_stopped`](Self::is_stopped) to find out whether the store is
+    /// still kept up to date.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.inner.queue.has_synced()
     }
 
-    /// Waits until the informer [has synced](Self::has_synced). Does not end while the informer
-    /// does not [run](Self::run).
+    /// Waits until the informer [has synced](Self::has_synced). Waits for ever if nothing
+    /// [runs](Self::run) the informer.
     ///
     /// # Errors
-    /// [`Stopped`]: the informer stopped before.
+    /// [`Stopped`] if the informer stopped before that.
     pub async fn wait_for_sync(&self) -> Result<(), Stopped> {
         self.inner.queue.wait_for_sync().await.map_err(|_closed| Stopped)
     }
@@ -94,9 +94,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.inner.close();
     }
 
-    /// Returns whether the informer was stopped, and nothing goes on any more that
-    /// [`stop`](Self::stop) waits for (client-go `IsStopped`). An informer whose
-    /// [`run`](Self::run) panicked, or was dropped with its runtime, is stopped, too.
+    /// Returns whether the informer was stopped, and all work that [`stop`](Self::stop) waits for
+    /// has ended (client-go `IsStopped`). An informer is also stopped if its [`run`](Self::run)
+    /// panicked, or was dropped with its runtime.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         let Inner { phase, work, feeder, distributor, .. } = &*self.inner;
@@ -106,18 +106,20 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
             && distributor.has_ended()
     }
 
-    /// Returns whether the informer was stopped, though some of what [`stop`](Self::stop) waits
-    /// for may still go on.
+    /// Returns whether the informer was stopped, even if some of the work that
+    /// [`stop`](Self::stop) waits for is still running.
     pub(super) fn is_over(&self) -> bool {
         *self.inner.phase.borrow() == Phase::Over
     }
 
     /// Stops the informer for good, and waits until no handler is called any more. Notifications
-    /// that wait for handlers are dropped. It also waits for a thread that is applying or decoding
-    /// a list. When it returns, no transform, index function or accessor is called any more, and
-    /// the store no longer changes. Do not await it within any of these, or within a handler.
+    /// in the handlers' buffers are dropped. It also waits for a thread that is applying or
+    /// decoding a list. When it returns, no transform, index function or accessor is called any
+    /// more, and the store no longer changes. Do not await it within any of these, or within a
+    /// handler.
     ///
-    /// It waits for [`run`](Self::run) only while that is being polled, so one task may hold both.
+    /// It waits for a poll of [`run`](Self::run) that is in progress, but not for `run` to return,
+    /// so one task may poll both.
     pub async fn stop(&self) {
         self.inner.end().await;
     }
@@ -138,8 +140,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         }
     }
 
-    /// Polls `run` while the informer runs. A call that stops the informer waits for a poll in
-    /// progress; then `run` is dropped.
+    /// Polls `run` while the informer runs, and then drops it. A call that stops the informer
+    /// waits for a poll in progress.
     async fn while_running(&self, run: impl Future<Output = ()> + Unpin) {
         let is_running = || *self.phase.borrow() == Phase::Running;
         let mut run = Some(run);
@@ -158,7 +160,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         .await;
     }
 
-    /// Ends the informer: nothing begins any more. Returns false if it had ended before.
+    /// Ends the informer: no further work begins. Returns false if it had ended before.
     fn close(&self) -> bool {
         self.queue.close();
         self.distributor.close();
@@ -166,7 +168,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         for worker in self.working.lock().drain(..) {
             worker.abort();
         }
-        // Last: afterwards another informer with the same name may record metrics.
+        // After everything else, because another informer with the same name may record metrics
+        // from here on.
         if closes {
             self.metrics.tell(Metrics::ended);
         }

@@ -1,5 +1,5 @@
-//! The metrics and spans of an informer and its handlers, which the table in [`crate::metrics`]
-//! describes.
+//! The metrics and spans of an informer and its handlers. The table in [`crate::metrics`] describes
+//! them.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Identity {
         tracing::info_span!("informer", name, resource, namespace)
     }
 
-    /// Returns the span of a handler, around all that runs for it.
+    /// Returns the span of a handler, in which all of its work runs.
     pub(super) fn handler_span(&self, handler: &str) -> Span {
         let Self { name, resource, namespace } = self;
         // Without a parent, because it stays open as long as the handler exists.

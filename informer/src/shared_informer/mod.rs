@@ -11,36 +11,37 @@
 //!                         a thread, a task, or a polled stream    delivery/runner.rs
 //! ```
 //!
-//! A watcher of kube's may take the place of the reflector ([`SharedInformer::for_stream`],
-//! `source.rs`, `stream.rs`).
+//! A kube watcher may take the place of the reflector ([`SharedInformer::for_stream`], `source.rs`,
+//! `stream.rs`).
 //!
-//! An informer of several [`Namespaces`] has a reflector for each (`namespaces/`), and each writes
-//! to a scope of its own in the one queue.
+//! An informer of several [`Namespaces`] has a reflector for each namespace (`namespaces/`). Each
+//! writes to a scope of its own in the informer's queue.
 //!
 //! * **Order.** A worker delivers a change to all handlers while it owns the key in the queue, so
 //!   the changes of a key reach each handler's buffer in order. Across keys there is an order only
 //!   with an in-order queue and [`Buffer::HoldBack`].
-//! * **One handler, one feed.** A delivery is a push into the handler's buffer, under a lock of
-//!   its own; the thread, task or stream of the handler takes it out again. So a handler that is
-//!   slow, fails or panics does not affect others. The [policy](Buffer) of a buffer says what
-//!   happens when the handler is behind, and bounds the memory.
-//! * **A late handler walks.** It is notified of the stored objects by a walk in steps of 64, each
-//!   taken when its buffer is nearly empty: a million known objects are never copied, and the walk
-//!   is as fast as the handler. Changes of a key that the walk has not reached are left to the
-//!   walk. Every handler begins with a walk, the first ones over an empty store. A resync is a
-//!   walk, too, and so is the new start after a buffer ran over.
-//! * **User code runs with nothing locked**: handlers, filters, accessors, wakers, and destructors
+//! * **Each handler has its own feed.** The worker pushes a change into the handler's buffer, under
+//!   a lock of its own; the thread, task or stream of the handler takes it from there. So a handler
+//!   that is slow, fails or panics does not affect others. The [policy](Buffer) of a buffer defines
+//!   what happens when the handler is too slow, and bounds the memory.
+//! * **A late handler gets the stored objects from a walk** over the store in strides of 64
+//!   objects. The next stride is read when the handler's buffer is nearly empty, so a million known
+//!   objects are never copied at once, and the walk is as fast as the handler. Changes of a key
+//!   that the walk has not reached are not pushed, because the walk will deliver the state after
+//!   them. Every handler begins with a walk, the first ones over an empty store. A resync is also a
+//!   walk, and so is the restart after a buffer overran.
+//! * **User code runs with no lock held**: handlers, filters, accessors, wakers, and destructors
 //!   of objects, which are dropped after the lock of their buffer is released.
 //! * **The runtime is not blocked**: a handler that may block has a thread, a whole list of an
-//!   in-order queue is applied on a thread that may block, and a worker yields like every task.
+//!   in-order queue is applied on a blocking thread, and a worker yields to other tasks.
 //!
-//! The metrics and spans of informers and handlers are listed in [`metrics`](crate::metrics).
+//! [`metrics`](crate::metrics) lists the metrics and spans of informers and handlers.
 //!
-//! Differences from client-go: the changes that wait for a handler are bounded. Each handler has
-//! its own resync period, which need not be a multiple of a common one, and its resync does not
-//! involve the queue or other handlers. An update never goes from one uid to another. A handler is
-//! not notified of the deletion of an object that it was never notified of. A panic affects
-//! nothing else.
+//! Differences from client-go: a handler's buffer is bounded. Each handler has its own resync
+//! period, which need not be a multiple of a common one, and its resync does not involve the queue
+//! or other handlers. The two states of an update always have the same uid. A handler is not
+//! notified of the deletion of an object that it was never notified of. A panic of a handler does
+//! not affect the informer or other handlers.
 
 mod builder;
 #[cfg(deltafifo_shuttle)]
@@ -114,13 +115,14 @@ use worker::Queue;
 /// let script = Scripted::new().list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![map.into()]))]);
 ///
 /// let informer = SharedInformer::<ConfigMap>::builder(script).reflector(|reflector| reflector.watch_list(false)).build()?;
-/// let printing = informer.add_event_handler(|told: Notification<ConfigMap>| println!("{told:?}"))?;
+/// let printing =
+///     informer.add_event_handler(|notification: Notification<ConfigMap>| println!("{notification:?}"))?;
 /// let mut stream = informer.subscribe(HandlerOptions::new())?;
 /// let running = tokio::spawn({ let informer = informer.clone(); async move { informer.run().await } });
 ///
 /// printing.wait_for_sync().await?;
-/// let told = stream.next().await;
-/// assert!(matches!(told, Some(Notification::Added { is_in_initial_list: true, .. })));
+/// let first = stream.next().await;
+/// assert!(matches!(first, Some(Notification::Added { is_in_initial_list: true, .. })));
 /// assert_eq!(informer.lister().namespace("shop").list().len(), 1);
 /// informer.stop().await;
 /// assert!(stream.next().await.is_none());
@@ -141,31 +143,31 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     metrics: Arc<Named<Metrics>>,
     feeder: Feeder<K>,
     workers: usize,
-    /// The set of namespaces, if it is of one.
+    /// The set of namespaces, if the informer is of a set.
     namespaces: Option<Namespaces>,
     notify_unchanged: bool,
     /// The resync period of handlers that do not set their own.
     resync: Option<Duration>,
     on_error: OnError,
     phase: watch::Sender<Phase>,
-    /// The workers of a run.
+    /// The worker tasks of a run.
     working: Mutex<Vec<AbortHandle>>,
-    /// Held by the task that polls a run, and by its workers; the feeder has its own.
+    /// Counts polls of a run, and its workers. The feeder counts its own work.
     work: InFlight,
     #[cfg(feature = "runtime")]
     availability: watch::Sender<Availability>,
 }
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
-    /// Builds an informer of the objects that `source` lists and watches. For types with
-    /// Kubernetes metadata, with keys `namespace/name` or `name`.
+    /// Returns a builder of an informer of the objects that `source` lists and watches. For types
+    /// with Kubernetes metadata. Keys are `namespace/name` or `name`.
     pub fn builder(source: impl ListerWatcher) -> SharedInformerBuilder<K, KubeMeta> {
         Self::with_keys(source, KeyFunc::meta_namespace(KubeMeta))
     }
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Builds an informer with a custom key function and accessor.
+    /// Returns a builder of an informer with a custom key function and accessor.
     pub fn with_keys(
         source: impl ListerWatcher,
         keys: KeyFunc<K, M>,
@@ -176,11 +178,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Adds a handler with default options (client-go `AddEventHandler`), at any time. A late
-    /// handler is first notified of every known object. It gets a thread of its own.
+    /// Adds a handler with default options (client-go `AddEventHandler`). Handlers can be added at
+    /// any time; a late handler is first notified of every known object. It gets a thread of its
+    /// own.
     ///
     /// # Errors
-    /// [`AddHandlerError`]: the informer has stopped, or there is no thread.
+    /// [`AddHandlerError`] if the informer has stopped, or if no thread could be started.
     pub fn add_event_handler(
         &self,
         handler: impl EventHandler<K>,
@@ -206,9 +209,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.add_batch_handler(options, 1, one_by_one)
     }
 
-    /// Adds a handler that receives all waiting notifications at once, about `most` at most, on a
-    /// thread of its own (client-go has no such call). A batch does not wait for changes that a
-    /// filter rejects. If the handler panics, its batch is not redelivered.
+    /// Adds a handler that receives batches of all notifications that are available, about `most`
+    /// at most, on a thread of its own (not in client-go). A batch is not delayed by changes that
+    /// a filter rejects. If the handler panics, its batch is not redelivered.
     ///
     /// # Errors
     /// As for [`add_event_handler`](Self::add_event_handler).
@@ -228,7 +231,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// block.
     ///
     /// # Errors
-    /// [`AddHandlerError`]: the informer has stopped, or there is no tokio runtime here.
+    /// [`AddHandlerError`] if the informer has stopped, or if this is called outside of a tokio
+    /// runtime.
     pub fn add_async_handler<F: Future<Output = ()> + Send>(
         &self,
         options: HandlerOptions<K>,
@@ -240,11 +244,11 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         Ok(registration)
     }
 
-    /// Returns what a handler would be notified of as a stream. It yields nothing before the
+    /// Adds a handler that is a stream of notifications. The stream yields nothing before the
     /// informer [runs](Self::run).
     ///
     /// # Errors
-    /// [`AddHandlerError::Stopped`].
+    /// [`AddHandlerError::Stopped`] if the informer has stopped.
     pub fn subscribe(
         &self,
         options: HandlerOptions<K>,
@@ -283,19 +287,19 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Returns the version up to which everything was offered to the queue (client-go
+    /// Returns the version up to which all changes were offered to the queue (client-go
     /// `LastSyncResourceVersion`).
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         self.inner.feeder.last_version()
     }
 
-    /// Returns whether a watch is open, when an event, a bookmark or the end of a list came last,
-    /// and the last error of lists and watches: for a probe or a status page. For an informer
-    /// [over a stream](Self::for_stream): whether the stream is being read, and the times and
-    /// errors of its events.
+    /// Returns the state of the watch, for a probe or a status page: whether it is open, the time
+    /// of the last event, bookmark or end of a list, and the last error of lists and watches. For
+    /// an informer [over a stream](Self::for_stream): whether the stream is being read, and the
+    /// times and errors of its events.
     ///
-    /// Together with [`has_synced`](Self::has_synced) it says whether the store can be relied on:
+    /// Together with [`has_synced`](Self::has_synced) this shows whether the store is up to date:
     ///
     /// ```
     /// # use std::time::Duration;
@@ -307,8 +311,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// }
     /// ```
     ///
-    /// For an informer of several [`Namespaces`] all watches must be open, the time is that of the
-    /// namespace that was silent longest, and the error that of the one that failed last.
+    /// For an informer of several [`Namespaces`] the watch counts as open if all watches are open.
+    /// The time is that of the namespace that was silent longest, and the error is that of the
+    /// namespace that failed last.
     #[must_use]
     pub fn watch_status(&self) -> WatchStatus {
         self.inner.feeder.watch_status()

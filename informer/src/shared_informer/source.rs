@@ -1,5 +1,5 @@
 //! The sources of an informer's objects: a reflector, a reflector for each of several namespaces,
-//! or a watcher of kube's.
+//! or a kube watcher.
 
 use std::sync::Arc;
 
@@ -15,12 +15,13 @@ use crate::reflector::{Decoding, Reflector, ReflectorBuilder, Scoped, WatchStatu
 
 type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
 
-/// As it was said to a builder.
+/// The source of an informer that is not built yet.
 pub(super) enum Source<K> {
-    /// By a reflector with what is chosen.
+    /// A reflector, and the settings that the user chose for it.
     Lists(Arc<dyn ListerWatcher>, Decoding<K>, Choose<K>),
-    /// By a reflector for each namespace.
+    /// A reflector for each namespace.
     Parts(Plan, Decoding<K>, Choose<K>),
+    /// A stream of the events of a kube watcher.
     #[cfg(feature = "runtime")]
     Stream(Events<K>),
 }
@@ -34,7 +35,7 @@ impl<K: Send + Sync + 'static> Source<K> {
         Self::Parts(plan, decoding, Box::new(|reflector| reflector))
     }
 
-    /// Chooses for the reflector, if there is one.
+    /// Adds settings of the reflector. Does nothing for a stream.
     pub(super) fn choose(
         &mut self,
         choice: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
@@ -49,7 +50,7 @@ impl<K: Send + Sync + 'static> Source<K> {
         }
     }
 
-    /// Resource and namespace, as [`ListerWatcher::scope`] says them.
+    /// Returns resource and namespace, in the form of [`ListerWatcher::scope`].
     pub(super) fn scope(&self) -> (String, String) {
         let (resource, namespace) = match self {
             Self::Lists(source, ..) => source.scope(),
@@ -60,7 +61,7 @@ impl<K: Send + Sync + 'static> Source<K> {
         (resource.to_owned(), namespace.to_owned())
     }
 
-    /// Returns the feeder that brings it into `queue`, for an informer of this name.
+    /// Returns the feeder that offers the objects to `queue`, for an informer with this name.
     pub(super) fn feeder(
         self,
         queue: Arc<dyn Scoped<K>>,
@@ -101,20 +102,20 @@ fn reported(
     }
 }
 
-/// Whether an informer can have its first list.
+/// Whether an informer can get its first list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Availability {
     Unknown,
-    /// The server said that it does not have the resource (404), or does not allow it to be listed
-    /// (403).
+    /// The server answered that it does not have the resource (404), or does not allow it to be
+    /// listed (403).
     Refused,
-    /// The first list has come. Refusals after that concern nobody who waits for it.
+    /// The first list has arrived. A later refusal does not change this.
     #[cfg(feature = "runtime")]
     Listed,
 }
 
 impl Availability {
-    /// Returns whether this changes it.
+    /// Records a refusal. Returns whether that changes the value.
     pub(super) fn refused(&mut self) -> bool {
         let was_unknown = *self == Self::Unknown;
         if was_unknown {
@@ -124,7 +125,7 @@ impl Availability {
     }
 }
 
-/// What brings it.
+/// The part of an informer that offers the objects of its source to its queue.
 pub(super) enum Feeder<K> {
     Reflector(Box<Reflector<K>>),
     Parts(Box<Parts<K>>),
@@ -133,7 +134,7 @@ pub(super) enum Feeder<K> {
 }
 
 impl<K: Send + Sync + 'static> Feeder<K> {
-    /// Feeds the queue until that is closed, or there is no more.
+    /// Feeds the queue until the queue is closed, or the stream has ended.
     pub(super) async fn run(&self) {
         match self {
             Self::Reflector(reflector) => {
@@ -145,7 +146,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         }
     }
 
-    /// Up to which everything was brought.
+    /// Returns the version up to which all changes were offered to the queue.
     pub(super) fn last_version(&self) -> Option<String> {
         match self {
             Self::Reflector(reflector) => reflector.last_sync_resource_version(),
@@ -164,19 +165,19 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         }
     }
 
-    /// Returns the state of each namespace, if the informer is of several.
+    /// Returns the state of each namespace. Empty if the informer is not of several.
     pub(super) fn namespace_status(&self) -> Vec<NamespaceStatus> {
         if let Self::Parts(parts) = self { parts.status() } else { Vec::new() }
     }
 }
 
 impl<K: Send + Sync + 'static> Feeder<K> {
-    /// Returns the set of namespaces, if the informer is of one.
+    /// Returns the set of namespaces, if the informer is of a set.
     pub(super) fn namespaces(&self) -> Option<&Namespaces> {
         if let Self::Parts(parts) = self { Some(parts.namespaces()) } else { None }
     }
 
-    /// Returns whether nothing goes on any more that outlives a dropped run.
+    /// Returns whether all work has ended, including work that a dropped run leaves behind.
     pub(super) fn is_idle(&self) -> bool {
         match self {
             Self::Reflector(reflector) => reflector.work().is_idle(),
@@ -186,7 +187,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         }
     }
 
-    /// Waits until nothing goes on any more that outlives a dropped run.
+    /// Waits until all work has ended, including work that a dropped run leaves behind.
     pub(super) async fn wait_idle(&self) {
         match self {
             Self::Reflector(reflector) => reflector.work().wait_idle().await,

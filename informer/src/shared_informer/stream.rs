@@ -1,4 +1,4 @@
-//! An informer that is fed by a watcher of kube.
+//! An informer that is fed by a kube watcher.
 
 use deltafifo::{KeyFunc, Meta};
 use futures_util::stream::{BoxStream, Stream, StreamExt};
@@ -15,9 +15,9 @@ use crate::reflector::watcher_events::WatcherEvents;
 use crate::reflector::{ReflectorError, Target, WatchStatus};
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
-    /// Creates an informer that is fed by a watcher of kube (kube: `reflector`,
+    /// Returns a builder of an informer that is fed by a kube watcher (kube: `reflector`,
     /// `Controller::for_stream`), for programs that have such a stream, with a backoff or
-    /// modifications of their own. It replaces kube's store, and provides what that does not have:
+    /// modifications of their own. The informer replaces kube's store, and differs from it:
     ///
     /// | | kube's store | here |
     /// | --- | --- | --- |
@@ -48,10 +48,11 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     /// # let client = server.client();
     /// let maps = watcher(Api::<ConfigMap>::all(client), watcher::Config::default()).default_backoff();
     /// let informer = SharedInformer::for_stream(maps).build()?;
-    /// let mut told = informer.subscribe(HandlerOptions::new())?;
+    /// let mut notifications = informer.subscribe(HandlerOptions::new())?;
     /// let running = informer.clone();
     /// tokio::spawn(async move { running.run().await });
-    /// assert!(matches!(told.next().await, Some(Notification::Added { is_in_initial_list: true, .. })));
+    /// let first = notifications.next().await;
+    /// assert!(matches!(first, Some(Notification::Added { is_in_initial_list: true, .. })));
     /// # Ok(())
     /// # }
     /// ```
@@ -63,7 +64,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     }
 }
 
-/// A stream, until it is run.
+/// A stream, until a run takes it.
 type Once<K> = Mutex<Option<BoxStream<'static, watcher::Result<Event<K>>>>>;
 
 /// The stream of a builder.

@@ -81,12 +81,13 @@ pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
     pub(super) store: IndexReader<K, M>,
     pub(super) distributor: Arc<Distributor<K>>,
     pub(super) metrics: Arc<Named<Metrics>>,
-    /// The set of namespaces, if the informer is of one.
+    /// The set of namespaces, if the informer is of a set.
     pub(super) namespaces: Option<Namespaces>,
     pub(super) notify_unchanged: bool,
     pub(super) on_error: OnError,
-    /// The last field: if the task is aborted, the work in progress ends first, including work on
-    /// a blocking thread.
+    /// Counts the worker as work in flight. It is the last field, so that it is dropped after the
+    /// others: if the task is aborted, the work in progress ends first, including work on a
+    /// blocking thread.
     pub(super) _guard: WorkGuard,
 }
 
@@ -142,7 +143,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         self.report(|| item.apply(|change| self.tell(&in_hand, &key, &change, initial)));
         drop(in_hand);
         self.metrics.tell(|metrics| metrics.processed(began));
-        // Last: it drops replaced objects, whose destructors may panic.
+        // The last step, because it drops replaced objects, whose destructors may panic.
         item.done();
     }
 

@@ -10,9 +10,9 @@ use super::buffers::Buffer;
 use super::feed::Matches;
 use super::notification::Notification;
 
-/// Is notified of changes of objects (client-go `ResourceEventHandler`). Each handler has a thread
-/// of its own, so it may block without delaying others. A closure that takes a [`Notification`] is
-/// a handler, too.
+/// An event handler, which is notified of changes of objects (client-go `ResourceEventHandler`).
+/// Each handler has a thread of its own, so it may block without delaying others. A closure that
+/// takes a [`Notification`] is a handler, too.
 ///
 /// A panic is reported, and the next notification follows. The notification that caused it is not
 /// redelivered.
@@ -46,12 +46,13 @@ pub trait EventHandler<K>: Send + 'static {
         let _ = (object, is_in_initial_list);
     }
 
-    /// Receives an object that has changed, or that a resync delivers again.
+    /// Receives an object that has changed, or that a resync delivers unchanged.
     fn on_update(&mut self, old: Arc<K>, new: Arc<K>) {
         let _ = (old, new);
     }
 
-    /// Receives the last state of a deleted object, or a tombstone if it was not seen.
+    /// Receives the last state of a deleted object, or a tombstone if the watch missed the
+    /// deletion.
     fn on_delete(&mut self, last: DeltaObject<K>) {
         let _ = last;
     }
@@ -108,14 +109,14 @@ impl<K> HandlerOptions<K> {
         Self::default()
     }
 
-    /// Names the handler, for spans, and for [metrics](crate::metrics) if its informer has a name,
-    /// too.
+    /// Names the handler in spans. If its informer has a name too, the handler also gets
+    /// [metrics](crate::metrics).
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets the policy for changes that the handler is too slow for.
+    /// Sets the policy of the handler's buffer, for changes that the handler is too slow for.
     pub fn buffer(mut self, buffer: Buffer) -> Self {
         self.buffer = buffer;
         self
@@ -124,7 +125,8 @@ impl<K> HandlerOptions<K> {
     /// Sets a period after which the handler is notified of every stored object, as an update to
     /// itself with [`Cause::Resync`](super::Cause::Resync) (client-go
     /// `AddEventHandlerWithResyncPeriod`). The shortest period is a second; `None` or 0 means
-    /// never. A resync is a walk, as for a late handler, and does not affect other handlers.
+    /// never. A resync walks over the store, as for a late handler, and does not affect other
+    /// handlers.
     pub fn resync(mut self, period: Option<Duration>) -> Self {
         self.resync = period.map_or(Resync::Never, Resync::Every);
         self
@@ -132,9 +134,9 @@ impl<K> HandlerOptions<K> {
 
     /// Sets a filter: the handler is notified only of objects that match (client-go
     /// `FilteringResourceEventHandler`). An object that begins to match is added, and one that
-    /// ceases to match is deleted; `old` is the last state that matched. The filter compares the
-    /// state that the handler was last notified of with the newest one, and not states between. If
-    /// the filter panics, the object does not match, and the panic is reported.
+    /// ceases to match is deleted; `old` is the last state that matched. The filter is applied to
+    /// the state that the handler was last notified of and to the newest one, not to states in
+    /// between. If the filter panics, the object does not match, and the panic is reported.
     pub fn filter(mut self, matches: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         self.matches = Some(Box::new(matches));
         self

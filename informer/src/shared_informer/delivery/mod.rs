@@ -1,6 +1,6 @@
 //! Delivers changes to handlers: the list of handlers, a buffer and a walk for each, and the
 //! threads, tasks and streams that run them. The docs of
-//! [`shared_informer`](crate::shared_informer) draw the way of a change.
+//! [`shared_informer`](crate::shared_informer) show the path of a change in a drawing.
 
 mod buffers;
 mod distributor;

@@ -13,19 +13,20 @@ pub enum Cause {
     Initial,
     /// An event of a watch.
     Watch,
-    /// A list has shown a change that the watch missed.
+    /// A list that shows a change that the watch missed.
     Relist,
-    /// A namespace was removed from the informer's [`Namespaces`](crate::shared_informer::Namespaces). The object
-    /// may still exist. If the namespace is added again before the handler's buffer has the
-    /// deletion, its cause is [`Relist`](Self::Relist).
+    /// The removal of a namespace from the informer's
+    /// [`Namespaces`](crate::shared_informer::Namespaces). The object may still exist. If the
+    /// namespace is added again before the handler's buffer has the deletion, the cause is
+    /// [`Relist`](Self::Relist).
     NamespaceRemoved,
-    /// No change: a resync of the handler, or the new start after its buffer ran over.
+    /// No change: a resync of the handler, or the restart after its buffer overran.
     Resync,
 }
 
 impl Cause {
-    /// A change by a watch counts as such even if the object's first list was not delivered
-    /// before.
+    /// Returns the cause of a change. For an event of a watch it is [`Watch`](Self::Watch) even if
+    /// the list before it was not delivered yet.
     pub(in crate::shared_informer) fn of<K>(
         change: &Change<'_, K>,
         is_in_initial_list: bool,
@@ -37,7 +38,7 @@ impl Cause {
                 DeltaType::Sync => Self::Resync,
                 DeltaType::Added | DeltaType::Updated | DeltaType::Deleted => Self::Watch,
             },
-            // A tombstone without an object is from a watch, and its last state could not be read.
+            // A tombstone without an object is from a watch, and its last state cannot be decoded.
             Change::Deleted { last: DeltaObject::Tombstone(tombstone), .. }
                 if tombstone.obj.is_some() =>
             {
@@ -47,8 +48,8 @@ impl Cause {
         }
     }
 
-    /// Returns the cause of a deletion in an informer of several namespaces: a deletion without an
-    /// event, in a namespace that is not in the set at this time, comes from the removal of the
+    /// Returns the cause of a deletion in an informer of several namespaces. A deletion without a
+    /// watch event, in a namespace that is not in the set now, is caused by the removal of the
     /// namespace.
     pub(in crate::shared_informer) fn of_deletion(
         self,
@@ -61,7 +62,7 @@ impl Cause {
     }
 }
 
-/// One notification of a handler (client-go `addNotification`, `updateNotification`,
+/// A notification for a handler (client-go `addNotification`, `updateNotification`,
 /// `deleteNotification`).
 #[derive(Debug)]
 pub enum Notification<K> {
@@ -75,8 +76,8 @@ pub enum Notification<K> {
         /// The cause.
         cause: Cause,
     },
-    /// An object that has changed, or that a resync delivers again (client-go `OnUpdate`). Both
-    /// states have the same uid.
+    /// An object that has changed, or that a resync delivers unchanged (client-go `OnUpdate`).
+    /// Both states have the same uid.
     Updated {
         /// The state that this handler was last notified of.
         old: Arc<K>,
@@ -88,19 +89,21 @@ pub enum Notification<K> {
     /// An object that was deleted (client-go `OnDelete`).
     Deleted {
         /// The state that this handler was last notified of. It may differ from the last state,
-        /// and is present for every tombstone, too.
+        /// and is present even if `last` is a tombstone without an object.
         old: Arc<K>,
-        /// The last state, or a tombstone if the deletion was not seen, whose object may be stale.
+        /// The last state, or a tombstone if the watch missed the deletion. The object of a
+        /// tombstone may be stale.
         last: DeltaObject<K>,
         /// The cause.
         cause: Cause,
     },
-    /// This handler was too slow, and changes were dropped. Every stored object follows as
-    /// [`Added`](Self::Added). If the handler is too slow for that, too, this notification comes
-    /// again without an end in between, and all objects from the beginning.
+    /// The handler was too slow, and changes were dropped. Every stored object follows as
+    /// [`Added`](Self::Added). If the handler is too slow for these as well, it receives another
+    /// `ResyncBegins` without a [`ResyncEnds`](Self::ResyncEnds) in between, followed by all
+    /// objects from the beginning.
     ResyncBegins,
     /// The end of the stored objects. An object that the handler knows and was not notified of
-    /// since the begin is gone.
+    /// since [`ResyncBegins`](Self::ResyncBegins) no longer exists.
     ResyncEnds,
 }
 

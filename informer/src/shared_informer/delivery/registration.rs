@@ -1,4 +1,4 @@
-//! The handle of a handler.
+//! The registration of a handler.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -9,8 +9,8 @@ use super::feed::Feed;
 use crate::shared_informer::error::Removed;
 use crate::sleep::with_catching_waker;
 
-/// The handle of a handler (client-go `ResourceEventHandlerRegistration`). Cheap to clone.
-/// Dropping it does not remove the handler. It keeps the informer's store alive.
+/// The registration of a handler (client-go `ResourceEventHandlerRegistration`). Cheap to clone.
+/// Dropping it does not remove the handler. It keeps the informer's store in memory.
 pub struct Registration<K: Send + Sync + 'static> {
     feed: Arc<Feed<K>>,
     distributor: Weak<Distributor<K>>,
@@ -36,11 +36,11 @@ impl<K: Send + Sync + 'static> Registration<K> {
         self.feed.state().borrow().has_synced
     }
 
-    /// Waits until the handler [has synced](Self::has_synced). Does not end while the informer
-    /// does not run.
+    /// Waits until the handler [has synced](Self::has_synced). Waits for ever if nothing runs the
+    /// informer.
     ///
     /// # Errors
-    /// [`Removed`]: the handler was removed, or the informer stopped, before that.
+    /// [`Removed`] if the handler was removed, or the informer stopped, before that.
     pub async fn wait_for_sync(&self) -> Result<(), Removed> {
         let mut state = self.feed.state();
         match with_catching_waker(state.wait_for(|state| state.has_synced || state.is_removed))
@@ -52,18 +52,19 @@ impl<K: Send + Sync + 'static> Registration<K> {
     }
 
     /// Removes the handler, and waits until a running call has ended (client-go
-    /// `ShutDownEventHandler`). Waiting notifications are dropped. Does nothing if the handler was
-    /// removed, or the informer has stopped. Do not await it within the handler, which would wait
-    /// for itself; use [`detach`](Self::detach) there.
+    /// `ShutDownEventHandler`). Notifications in its buffer are dropped. Does nothing if the
+    /// handler was removed, or the informer has stopped. Do not await it within the handler, which
+    /// would wait for itself; use [`detach`](Self::detach) there.
     pub async fn remove(&self) {
         self.detach();
         self.ended().await;
     }
 
-    /// Removes the handler, without waiting (client-go `RemoveEventHandler`). It takes no more
-    /// changes; a change that it has taken is still delivered, such as a running call, or a change
-    /// that its filter checks. The replacement of an object by another is two notifications, a
-    /// deletion and an addition, that are taken at once.
+    /// Removes the handler, without waiting (client-go `RemoveEventHandler`). It takes no further
+    /// changes from its buffer. A change that it has taken before is still delivered: a running
+    /// call continues, and a change that the filter is checking may lead to another call. The
+    /// replacement of an object by one with another uid is two notifications, a deletion and an
+    /// addition, that are taken together.
     pub fn detach(&self) {
         self.feed.remove();
         if let Some(distributor) = self.distributor.upgrade() {
@@ -71,25 +72,26 @@ impl<K: Send + Sync + 'static> Registration<K> {
         }
     }
 
-    /// Waits until the handler is removed, or its informer stopped, and no call runs. For a
+    /// Waits until the handler is removed, or its informer has stopped, and no call runs. For a
     /// [`Subscription`](super::Subscription), which has no calls, it waits for the removal only.
     pub async fn ended(&self) {
         self.feed.ended().await;
     }
 
-    /// Returns how many changes wait for the handler, as a gauge.
+    /// Returns how many changes are in the handler's buffer now.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.feed.depth()
     }
 
-    /// Returns the largest number of changes that ever waited for the handler.
+    /// Returns the largest number of changes that were ever in the handler's buffer.
     #[must_use]
     pub fn high_water(&self) -> usize {
         self.feed.high_water()
     }
 
-    /// Returns for how long the oldest waiting change has waited.
+    /// Returns how long the oldest change has been in the handler's buffer, or `None` if the
+    /// buffer is empty.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         self.feed.age()

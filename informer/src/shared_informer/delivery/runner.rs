@@ -1,4 +1,4 @@
-//! Runs a handler: in a thread, in a task, or as a stream that its user polls.
+//! Runs a handler: on a thread, in a task, or as a stream that the user polls.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,8 +18,8 @@ use super::notification::Notification;
 use super::registration::Registration;
 use crate::shared_informer::sync::STRIDE;
 
-/// A running handler. Its drop removes the handler, whatever the reason, for example a runtime
-/// that shuts down.
+/// A running handler. Its drop removes the handler, also if the thread panics or the runtime shuts
+/// down.
 struct Telling<K: Send + Sync + 'static> {
     registration: Registration<K>,
 }
@@ -55,8 +55,8 @@ pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
             let mut rejected = 0;
             while let Some(mut told) = next {
                 let news = notifications(&mut told);
-                // A step that the filter rejects is done at once, so that a walk over a store of
-                // rejected objects does not collect them here.
+                // A step that the filter rejects is marked as done at once, so that a walk over a
+                // store of rejected objects does not collect them here.
                 if news.is_empty() {
                     rejected += usize::from(!batch.is_empty());
                     telling.feed().done(&told);
@@ -76,7 +76,8 @@ pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
                 telling.feed().done(told);
             }
         }
-        // Before the feed ends: the destructor is user code, and stopping must wait for it.
+        // Dropped before the feed ends, because the destructor is user code, and stopping the
+        // informer must wait for it.
         telling.feed().on_error.caught(|| drop(handler));
     };
     thread::Builder::new().name("informer-handler".to_owned()).spawn(tell).map(drop)
@@ -184,7 +185,7 @@ impl<K: Send + Sync + 'static> Drop for Subscription<K> {
     }
 }
 
-/// Runs a future on this thread, which is parked while the future is pending.
+/// Runs a future on this thread, and parks the thread while the future is pending.
 fn block_on<R>(future: impl Future<Output = R>) -> R {
     struct Unpark(Thread);
     impl Wake for Unpark {

@@ -1,4 +1,4 @@
-//! A pending notification of a key, as it waits in a handler's buffer.
+//! A step: a pending change of a key in a handler's buffer.
 
 use std::sync::Arc;
 
@@ -29,23 +29,23 @@ pub(super) enum Now<K> {
 }
 
 impl<K> Step<K> {
-    /// Returns the notifications for a handler whose filter is `cares`. An object that begins to
+    /// Returns the notifications for a handler whose filter is `matches`. An object that begins to
     /// match is added, one that ceases to match is deleted, and an object that the handler does
     /// not know is not deleted. If the uid changed, the object is a different one: the old one is
-    /// deleted with a tombstone, because its deletion was not seen.
+    /// deleted with a tombstone, because the watch missed its deletion.
     pub(super) fn notifications<'a>(
         self,
         uid: impl Fn(&K) -> Option<&str> + 'a,
-        cares: impl Fn(&K) -> bool,
+        matches: impl Fn(&K) -> bool,
     ) -> [Option<Notification<K>>; 2]
     where
         K: 'a,
     {
         let Self { key, told, now, cause, is_in_initial_list, .. } = self;
         let added = |new: Arc<K>| {
-            cares(&new).then_some(Notification::Added { new, is_in_initial_list, cause })
+            matches(&new).then_some(Notification::Added { new, is_in_initial_list, cause })
         };
-        let Some(old) = told.filter(|old| cares(old)) else {
+        let Some(old) = told.filter(|old| matches(old)) else {
             return match now {
                 Now::Gone(_) => [None, None],
                 Now::Stored(new) => [added(new), None],
@@ -53,15 +53,15 @@ impl<K> Step<K> {
         };
         let deleted = |last| Some(Notification::Deleted { old: old.clone(), last, cause });
         let is_same = |object: &K| uid(object) == uid(&old);
-        let unseen =
+        let missed =
             || DeletedFinalStateUnknown { key: (*key).into(), obj: Some(old.clone()) }.into();
         match now {
             Now::Gone(last) if last.object().is_some_and(|last| is_same(last)) => {
                 [deleted(last), None]
             }
-            Now::Gone(_) => [deleted(unseen()), None],
-            Now::Stored(new) if !is_same(&new) => [deleted(unseen()), added(new)],
-            Now::Stored(new) if cares(&new) => {
+            Now::Gone(_) => [deleted(missed()), None],
+            Now::Stored(new) if !is_same(&new) => [deleted(missed()), added(new)],
+            Now::Stored(new) if matches(&new) => {
                 [Some(Notification::Updated { old, new, cause }), None]
             }
             Now::Stored(_) => [deleted(old.clone().into()), None],

@@ -1,4 +1,5 @@
-//! Informers by kind, made once and run together (client-go `SharedInformerFactory`).
+//! A factory of informers, which builds one for each kind and scope, and runs them together
+//! (client-go `SharedInformerFactory`).
 
 mod scope;
 
@@ -30,8 +31,8 @@ type Name = String;
 /// Holds one informer for each kind and [`Scope`], over one client. Cheap to clone.
 ///
 /// Informers that the factory has started run until they are stopped or [removed](Self::remove),
-/// or the factory is [shut down](Self::shutdown), also when it is dropped. A stopped informer is
-/// not handed out again: see [`informer`](Self::informer).
+/// or the factory is [shut down](Self::shutdown). Dropping the factory does not stop them. The
+/// factory never returns a stopped informer: see [`informer`](Self::informer).
 ///
 /// ```
 /// # use std::error::Error;
@@ -60,14 +61,14 @@ pub struct SharedInformerFactory {
     informers: Arc<Mutex<Informers>>,
 }
 
-/// The transform of the metadata of every object.
+/// A function that changes the metadata of every object.
 type Transform = dyn Fn(&mut ObjectMeta) + Send + Sync;
 
 #[derive(Default)]
 struct Informers {
     by_kind: HashMap<Kind, Made, foldhash::fast::RandomState>,
-    /// Informers that were stopped and replaced, or removed, while a handler was being called: a
-    /// shutdown waits for them, too.
+    /// Informers that were stopped and replaced, or removed, while a handler was being called. A
+    /// shutdown waits for them as well.
     leaving: Vec<Arc<dyn Runs>>,
     is_shut_down: bool,
 }
@@ -75,6 +76,7 @@ struct Informers {
 /// The key of an informer: the type of its objects, and the name of kind and scope.
 type Kind = (TypeId, Name);
 
+/// An informer in the map of a factory.
 struct Made {
     /// A [`SharedInformer`] of the kind.
     informer: Box<dyn Any + Send + Sync>,
@@ -88,15 +90,16 @@ impl Made {
         self.task.is_some()
     }
 
-    /// Whether nothing runs it, and it can be run. A task that has ended without a run was
-    /// dropped with its runtime.
+    /// Returns whether no task runs the informer, and it can be run. A task that has ended
+    /// although its informer is not over was dropped with its runtime.
     fn wants_start(&self) -> bool {
         self.task.as_ref().is_none_or(AbortHandle::is_finished) && !self.runs.is_over()
     }
 }
 
 impl Informers {
-    /// Returns the informers that left and have ended since, to be dropped with nothing locked.
+    /// Returns the informers in `leaving` that have ended. The caller drops them with no lock
+    /// held.
     #[must_use]
     fn take_ended(&mut self) -> Vec<Arc<dyn Runs>> {
         self.leaving.extract_if(.., |informer| informer.is_stopped()).collect()
@@ -120,7 +123,7 @@ impl Informers {
         Some(made)
     }
 
-    /// Notes an informer that is not in the map any more, if something of it still goes on.
+    /// Adds an informer that is no longer in the map to `leaving`, unless it has ended.
     fn leave(&mut self, made: &Made) {
         if !made.runs.is_stopped() {
             self.leaving.push(Arc::clone(&made.runs));
@@ -128,7 +131,7 @@ impl Informers {
     }
 }
 
-/// What a factory does with an informer of whatever kind.
+/// An informer of any kind, as the factory uses it.
 trait Runs: Send + Sync {
     fn run(self: Arc<Self>) -> BoxFuture<'static, ()>;
     fn has_synced(&self) -> bool;
@@ -144,7 +147,7 @@ where
 {
     fn run(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            // An error says that it was shut down before.
+            // It fails only if the informer was stopped before.
             let _ = SharedInformer::run(&self).await;
         })
     }
@@ -186,7 +189,7 @@ impl SharedInformerFactory {
     }
 
     /// Sets the resync period of handlers that do not set their own (client-go `defaultResync`); 0
-    /// means never. Applies to informers that are made later.
+    /// means never. Applies to informers that are built later.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
@@ -196,7 +199,7 @@ impl SharedInformerFactory {
     /// Sets a function that changes the metadata of every object of any kind before it is stored
     /// (client-go `WithTransform`), for example to drop managed fields. It must not change name
     /// and namespace. For one kind only, use [`SharedInformerBuilder::transform`], which replaces
-    /// this. Applies to informers that are made later.
+    /// this. Applies to informers that are built later.
     ///
     /// ```
     /// # use deltafifo_informer::shared_informer::SharedInformerFactory;
@@ -215,28 +218,29 @@ impl SharedInformerFactory {
 
     /// Names the informers, and gives them [metrics](crate::metrics) (client-go
     /// `WithInformerName`). If a scope has a query, it is appended to the name, as
-    /// `?labelSelector=app%3Dweb`. Applies to informers that are made later.
+    /// `?labelSelector=app%3Dweb`. Applies to informers that are built later.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Adds to the query of every list and watch (client-go `WithTweakListOptions`). Applies to
-    /// informers that are made later.
+    /// Adds a parameter to the query of every list and watch (client-go `WithTweakListOptions`).
+    /// Applies to informers that are built later.
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.scope = self.scope.query(key, value);
         self
     }
 
-    /// Returns the informer of a kind and scope (client-go `InformerFor`). The first call makes
+    /// Returns the informer of a kind and scope (client-go `InformerFor`). The first call builds
     /// it; the next [`start`](Self::start) runs it.
     ///
     /// If the informer was stopped since, or its run panicked or was dropped with its runtime,
-    /// the call makes a new one, which has no handlers and an empty store, and is run by the next
-    /// `start` (client-go hands out the stopped one, whose store is stale: kubernetes#79610).
-    /// Handles of the stopped one, its listers and controllers stay with it.
+    /// the call builds a new one, which has no handlers and an empty store, and is run by the next
+    /// `start` (client-go returns the stopped one, whose store is stale: kubernetes#79610).
+    /// Existing handles, listers and controllers of the stopped informer are not moved to the new
+    /// one.
     ///
     /// # Errors
     /// As for [`informer_with`](Self::informer_with).
@@ -247,12 +251,14 @@ impl SharedInformerFactory {
         self.informer_with(&(), scope, |builder| builder)
     }
 
-    /// Returns the informer of a kind that is known at run time only. If this call makes it,
-    /// `choose` configures it: indexes, a transform, a queue, an error handler.
+    /// Returns the informer of a kind that may be known at run time only. If this call builds it,
+    /// `choose` configures it: indexes, a transform, a queue, an error handler. If the informer
+    /// exists, `choose` is not called.
     ///
     /// # Errors
-    /// [`FactoryError::ShutDown`]; [`FactoryError::Query`] if a parameter of the scope's and the
-    /// factory's query is refused; [`FactoryError::Build`] if the name of an index is given twice.
+    /// [`FactoryError::ShutDown`] if the factory was shut down; [`FactoryError::Query`] if a
+    /// parameter of the scope's and the factory's query is refused; [`FactoryError::Build`] if the
+    /// name of an index is given twice.
     pub fn informer_with<K>(
         &self,
         types: &K::DynamicType,
@@ -284,7 +290,7 @@ impl SharedInformerFactory {
         }
         if let Some(transform) = self.transform.clone() {
             builder = builder.transform(move |mut object| {
-                // No other thread has it yet.
+                // No other thread has the object yet, so this does not clone it.
                 transform(Arc::make_mut(&mut object).meta_mut());
                 Ok(object)
             });
@@ -292,7 +298,7 @@ impl SharedInformerFactory {
         if !self.name.is_empty() {
             builder = builder.name(informers_name);
         }
-        // With nothing locked: `choose` is user code.
+        // Called with no lock held, because `choose` is user code.
         let informer = choose(builder).build()?;
         let made = Made {
             informer: Box::new(informer.clone()),
@@ -300,7 +306,8 @@ impl SharedInformerFactory {
             task: None,
         };
         let mut informers = self.informers.lock();
-        // Another call may have made it in the meantime: then that one is it.
+        // Another call may have built the informer in the meantime. Both calls must return the same
+        // one.
         if let Some(there) = informers.running(&key)? {
             drop(informers);
             return Ok(there);
@@ -310,14 +317,13 @@ impl SharedInformerFactory {
             informers.leave(stopped);
         }
         let ended = informers.take_ended();
-        // The drop of an informer is user code: not with the factory locked.
+        // Dropping an informer runs user code, so it is done with the factory unlocked.
         drop(informers);
         drop((stopped, ended));
         Ok(informer)
     }
 
-    /// Returns the key of a kind and scope, and the scope with what the factory adds to its
-    /// query.
+    /// Returns the key of a kind and scope, and the scope with the factory's query added.
     fn kind<K: Resource + 'static>(&self, types: &K::DynamicType, scope: &Scope) -> (Kind, Scope) {
         let scope = scope.clone().and(&self.scope);
         ((TypeId::of::<K>(), name::<K>(types, &scope)), scope)
@@ -336,11 +342,11 @@ impl SharedInformerFactory {
     }
 
     /// Runs each informer that does not run yet in a task (client-go `Start`). Informers that are
-    /// made later, also in the place of stopped ones, need another call. Does nothing after a
-    /// [shutdown](Self::shutdown).
+    /// built later, including those that replace stopped ones, need another call. Does nothing
+    /// after a [shutdown](Self::shutdown).
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// If called outside of a tokio runtime.
     pub fn start(&self) {
         let runtime = Handle::current();
         let mut informers = self.informers.lock();
@@ -350,15 +356,15 @@ impl SharedInformerFactory {
     }
 
     /// Removes the informer of a kind and scope, stops it, and waits until none of its handlers
-    /// is called any more. Returns whether there was one (client-go has none).
+    /// is called any more. Returns whether there was one (not in client-go).
     ///
-    /// All users of the informer lose it: its handlers end, controllers over it shut down, and its
-    /// listers no longer change. Its store is freed with its last handle; its gauges become 0. The
-    /// next call of [`informer`](Self::informer) makes a new one.
+    /// This affects all users of the informer: its handlers end, controllers over it shut down, and
+    /// its listers no longer change. Its store is freed with its last handle, and its gauges become
+    /// 0. The next call of [`informer`](Self::informer) builds a new one.
     ///
-    /// Nothing happens before the future is polled. If it is dropped after that the informer is
-    /// removed, and stops without being waited for. As with [`SharedInformer::stop`] do not wait
-    /// for it within a handler.
+    /// Nothing happens before the future is polled. If it is dropped after that, the informer is
+    /// removed and stops, but nothing waits for its end. As with [`SharedInformer::stop`], do not
+    /// await it within a handler.
     ///
     /// ```
     /// # use deltafifo_informer::shared_informer::{Scope, SharedInformerFactory};
@@ -376,18 +382,19 @@ impl SharedInformerFactory {
         let Some(removed) = self.informers.lock().remove(&key) else { return false };
         removed.runs.stop().await;
         drop(removed);
-        // Dropped with nothing locked.
+        // Dropped with no lock held, because dropping an informer runs user code.
         let ended = self.informers.lock().take_ended();
         drop(ended);
         true
     }
 
     /// Waits until every informer that was started has [synced](SharedInformer::has_synced)
-    /// (client-go `WaitForCacheSync`), or until `give_up` ends. Informers that are removed in the
-    /// meantime do not count; those that had synced and were stopped since count as synced.
+    /// (client-go `WaitForCacheSync`), or until `give_up` resolves. Informers that are removed in
+    /// the meantime are ignored. An informer that was stopped after it had synced counts as synced.
     ///
     /// # Errors
-    /// [`NotSynced`] names those that have not synced, or were stopped before they had.
+    /// [`NotSynced`] with the names of the informers that have not synced, including those that
+    /// were stopped before.
     pub async fn wait_for_cache_sync(
         &self,
         give_up: impl Future<Output = ()>,
@@ -400,7 +407,7 @@ impl SharedInformerFactory {
             () = give_up => {}
         }
         let has_not_synced = |(kind, informer): &(Kind, Arc<dyn Runs>)| {
-            // The informer may have been removed, and another one made for its kind.
+            // The informer may have been removed, and another one of its kind may have been built.
             let is_missing = |made: &Made| !made.runs.has_synced();
             let counts = !informer.has_synced()
                 && self.informers.lock().by_kind.get(kind).is_some_and(is_missing);
@@ -411,8 +418,8 @@ impl SharedInformerFactory {
         if names.is_empty() { Ok(()) } else { Err(NotSynced { informers: names }) }
     }
 
-    /// Stops all informers, for good, and waits until none of their handlers is called any more
-    /// (client-go `Shutdown`), nor one of an informer that was removed or replaced.
+    /// Stops all informers for good, and waits until none of their handlers is called any more
+    /// (client-go `Shutdown`), including handlers of informers that were removed or replaced.
     pub async fn shutdown(&self) {
         let leaving = {
             let mut informers = self.informers.lock();

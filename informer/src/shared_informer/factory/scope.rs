@@ -1,4 +1,4 @@
-//! Which objects of a kind.
+//! Scopes of informers: the objects of a kind that an informer has.
 
 use std::collections::BTreeSet;
 
@@ -8,29 +8,31 @@ use kube::Resource;
 use crate::lister_watcher::resource;
 use crate::shared_informer::Namespaces;
 
-/// Which objects of a kind an informer is of. Scopes that select the same by other words are
-/// equal: requirements in another order, repeated, or spelled as `a == b` and `a in (b)`, and
-/// selectors that are empty.
+/// The objects of a kind that an informer has: those of all or some namespaces that match
+/// selectors. Scopes with equivalent selectors are equal: the order of requirements, repeated and
+/// empty requirements make no difference, and `a = b`, `a == b` and `a in (b)` are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scope {
     pub(super) namespace: Option<String>,
     pub(super) namespaces: Option<Namespaces>,
-    /// Of selectors each requirement, in canonical form.
+    /// The parameters of the query. Each requirement of a selector is an entry of its own, in
+    /// canonical form.
     query: BTreeSet<(String, String)>,
 }
 
-/// Parameters of which several values apply together, joined by commas.
+/// The selector parameters. Several values of one apply together, joined by commas.
 const LABELS: &str = "labelSelector";
 const FIELDS: &str = "fieldSelector";
 
 impl Scope {
-    /// Objects of all namespaces.
+    /// Returns the scope of the objects of all namespaces.
     #[must_use]
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Objects of one namespace; of `""`, of all (client-go `NamespaceAll`).
+    /// Returns the scope of the objects of one namespace, or of all namespaces if it is `""`
+    /// (client-go `NamespaceAll`).
     #[must_use]
     pub fn namespace(namespace: impl Into<String>) -> Self {
         Self {
@@ -39,8 +41,8 @@ impl Scope {
         }
     }
 
-    /// Objects of the namespaces of a set, each of which is listed and watched separately: see
-    /// [`Namespaces`]. Scopes are equal only if they are of the same set.
+    /// Returns the scope of the objects of a set of namespaces, each of which is listed and watched
+    /// separately: see [`Namespaces`]. Two such scopes are equal only if they have the same set.
     #[must_use]
     pub fn namespaces(namespaces: &Namespaces) -> Self {
         Self { namespaces: Some(namespaces.clone()), ..Self::default() }
@@ -59,8 +61,8 @@ impl Scope {
     }
 
     /// Adds a parameter to the query of every list and watch (client-go `TweakListOptions`).
-    /// Selectors apply together with those that are there. A factory refuses any other parameter
-    /// with two values, and those that a reflector sets, such as `limit`, with
+    /// Selectors apply together with earlier ones. A factory refuses any other parameter with two
+    /// values, and parameters that a reflector sets, such as `limit`, with
     /// [`FactoryError::Query`](crate::shared_informer::FactoryError::Query).
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
@@ -80,8 +82,8 @@ impl Scope {
         self
     }
 
-    /// Returns the query as it is sent, with one parameter for each selector: of two the API
-    /// server reads the first only.
+    /// Returns the query as it is sent. The requirements of a selector are joined to one parameter,
+    /// because the API server reads only the first of several.
     pub(super) fn parameters(&self) -> Vec<(String, String)> {
         let mut all = Vec::<(String, String)>::new();
         for (key, value) in &self.query {
@@ -94,7 +96,7 @@ impl Scope {
         all
     }
 
-    /// `?labelSelector=app%3Dweb`, or nothing.
+    /// Returns the query as text, for example `?labelSelector=app%3Dweb`. Empty without a query.
     pub(super) fn query_text(&self) -> String {
         let mut text = String::new();
         for (number, (key, value)) in self.parameters().iter().enumerate() {
@@ -107,7 +109,7 @@ impl Scope {
     }
 }
 
-/// What an informer of it is called in errors: `pods.v1`,
+/// Returns the name of the informer of a kind and scope in errors, for example `pods.v1` or
 /// `deployments.v1.apps in shop?labelSelector=app%3Dweb`.
 pub(super) fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> String {
     let mut name = resource::<K>(types);
@@ -120,8 +122,8 @@ pub(super) fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> String
     name
 }
 
-/// Splits a label selector into requirements in canonical form. Text that is no selector stays as
-/// it is, for the API server to refuse.
+/// Splits a label selector into requirements in canonical form. Text that is not a selector is
+/// returned unchanged, and the API server will refuse it.
 fn label_requirements(text: String) -> Vec<String> {
     let Ok(selector) = text.parse::<Selector>() else { return vec![text] };
     let mut depth = 0;
@@ -136,8 +138,8 @@ fn label_requirements(text: String) -> Vec<String> {
         .collect()
 }
 
-/// Does the same for a field selector, in which a backslash escapes the next character, and empty
-/// requirements do not count.
+/// Splits a field selector into requirements in canonical form. A backslash escapes the next
+/// character. Empty requirements are left out.
 fn field_requirements(text: &str) -> Vec<String> {
     let mut is_escaped = false;
     let is_between = |character| {
@@ -151,7 +153,7 @@ fn field_requirements(text: &str) -> Vec<String> {
 /// Writes `a==b` as `a=b`.
 fn field_requirement(text: &str) -> String {
     match text.split_once("==") {
-        // Not the second half of `!==`, nor a value that has the operator itself.
+        // `a!==b` and `a===b` are not this operator, and are left to the API server.
         Some((field, value)) if !field.contains(['=', '!']) && !value.starts_with('=') => {
             format!("{field}={value}")
         }

@@ -23,19 +23,19 @@ use crate::sleep::with_catching_waker;
 pub use parts::NamespaceStatus;
 pub(super) use parts::{Parts, Plan};
 
-/// The number of changes of an informer that one update of a set takes in.
+/// The largest number of notifications of an informer that are handled by one update of a set.
 const MOST_CHANGES: usize = 1_024;
 
-/// The namespaces that an informer lists and watches, each by itself. They may be added and
-/// removed while it runs. For accounts with rights in some namespaces only. Cheap to clone: all
-/// clones are the same set, and any number of informers can use it.
+/// A set of namespaces that an informer lists and watches separately, for accounts with rights in
+/// some namespaces only. Namespaces can be added and removed while the informer runs. Cheap to
+/// clone: all clones are the same set, and any number of informers can use it.
 ///
-/// A namespace that fails (403, 404, 500, silence) does not hold up the others: it is reported with
-/// its name, its known objects stay, and it is tried again with a back-off of its own. If a
+/// A namespace that fails (403, 404, 500, silence) does not delay the others: its error is reported
+/// with its name, its known objects stay, and it is retried with a backoff of its own. If a
 /// namespace is removed from the set, its objects are removed from the store, and handlers are
 /// notified with [`Cause::NamespaceRemoved`](super::Cause::NamespaceRemoved).
 ///
-/// client-go has no such thing (kubernetes/client-go#580, kubernetes/kubernetes#74415).
+/// Not in client-go (kubernetes/client-go#580, kubernetes/kubernetes#74415).
 ///
 /// ```
 /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};
@@ -66,7 +66,7 @@ pub struct Namespaces {
 
 #[derive(Clone, Default)]
 struct Set {
-    /// `None` before a followed stream has yielded its first item.
+    /// `None` until a [followed](Namespaces::follow) stream has yielded its first item.
     names: Option<BTreeSet<Arc<str>>>,
     is_optional: bool,
 }
@@ -75,7 +75,7 @@ impl Namespaces {
     /// Creates a set of these namespaces.
     ///
     /// # Errors
-    /// [`InvalidNamespace`].
+    /// [`InvalidNamespace`] if no namespace can have one of the names.
     pub fn new(
         names: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<Self, InvalidNamespace> {
@@ -91,9 +91,9 @@ impl Namespaces {
         Self { set: Arc::new(watch::Sender::new(set)), id }
     }
 
-    /// Creates a set that takes the names of each item of `names`, as a whole. An informer of it
-    /// syncs only after the first item. The future must be polled; it ends with the stream. A name
-    /// that no namespace can have is logged and ignored.
+    /// Creates a set that follows a stream: each item of `names` replaces all names of the set. An
+    /// informer of the set syncs only after the first item. The returned future must be polled; it
+    /// ends when the stream ends. A name that no namespace can have is logged and ignored.
     ///
     /// ```
     /// # use deltafifo_informer::shared_informer::Namespaces;
@@ -118,13 +118,15 @@ impl Namespaces {
         (namespaces, following)
     }
 
-    /// Creates a set of the names of the objects of `informer`, which the caller runs: an informer
-    /// of namespaces with a label selector, for example. An informer of the set syncs only after
-    /// `informer`. The future must be polled; it ends when `informer` stops.
+    /// Creates a set of the names of the objects of `informer`, for example an informer of
+    /// namespaces with a label selector. The caller must run `informer`. An informer of the set
+    /// syncs only after `informer`. The returned future must be polled; it ends when `informer`
+    /// stops.
     ///
-    /// A namespace that is being deleted stays in the set until it is gone. Its last changes and
-    /// its removal come by two watches: an object that was deleted just before may be reported
-    /// with [`Cause::NamespaceRemoved`](super::Cause::NamespaceRemoved).
+    /// A namespace that is being deleted stays in the set until it no longer exists. Two watches
+    /// report its last changes and its removal, so the deletion of an object shortly before the
+    /// removal may be delivered with
+    /// [`Cause::NamespaceRemoved`](super::Cause::NamespaceRemoved).
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};
@@ -144,7 +146,7 @@ impl Namespaces {
     /// ```
     ///
     /// # Errors
-    /// [`AddHandlerError::Stopped`].
+    /// [`AddHandlerError::Stopped`] if `informer` has stopped.
     pub fn of_informer<K: Send + Sync + 'static, M: Meta<K>>(
         informer: &SharedInformer<K, M>,
     ) -> Result<(Self, impl Future<Output = ()> + Send + use<K, M>), AddHandlerError> {
@@ -166,9 +168,9 @@ impl Namespaces {
         Ok((namespaces, following))
     }
 
-    /// Makes informers of the set sync without the namespaces whose first list fails. By default
-    /// they wait for each namespace that is in the set, or is added, before they have synced. A
-    /// namespace that is added later is not waited for.
+    /// Makes informers of the set sync without the namespaces whose first list fails. By default an
+    /// informer syncs after the first list of every namespace that is in the set, including those
+    /// that are added before it has synced.
     #[must_use]
     pub fn optional(self) -> Self {
         self.set.send_modify(|set| set.is_optional = true);
@@ -178,15 +180,15 @@ impl Namespaces {
     /// Adds a namespace. Returns whether it was not in the set.
     ///
     /// # Errors
-    /// [`InvalidNamespace`].
+    /// [`InvalidNamespace`] if no namespace can have this name.
     pub fn add(&self, name: &str) -> Result<bool, InvalidNamespace> {
         let name = checked(name)?;
         Ok(self.set.send_if_modified(|set| set.names.get_or_insert_default().insert(name)))
     }
 
     /// Removes a namespace. Returns whether it was in the set. Informers stop its list and watch,
-    /// and then remove its objects; for a namespace that is added again before an informer has
-    /// noticed the removal, nothing happens.
+    /// and then remove its objects. If the namespace is added again before an informer has
+    /// noticed the removal, the informer continues with it.
     #[allow(clippy::must_use_candidate)] // As for `HashSet::remove`.
     pub fn remove(&self, name: &str) -> bool {
         self.set.send_if_modified(|set| set.names.as_mut().is_some_and(|names| names.remove(name)))
@@ -204,6 +206,7 @@ impl Namespaces {
         self.set.borrow().names.iter().flatten().map(ToString::to_string).collect()
     }
 
+    /// Replaces all names. Logs and ignores those that no namespace can have.
     fn set(&self, names: &[String]) {
         let names: BTreeSet<_> = names
             .iter()
@@ -259,14 +262,14 @@ impl PartialOrd for Namespaces {
     }
 }
 
-/// By the age of the sets.
+/// Orders sets by the time of their creation.
 impl Ord for Namespaces {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.id.cmp(&other.id)
     }
 }
 
-/// Shows the set as the names of informers have it.
+/// Writes the text that stands for the set in the names of informers, which shows no namespaces.
 impl fmt::Display for Namespaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "namespaces (set {})", self.id)

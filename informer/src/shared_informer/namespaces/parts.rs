@@ -1,7 +1,7 @@
 //! A reflector for each namespace of a set.
 //!
-//! One task polls all of them. Each namespace is a scope of the informer's queue, so relists of
-//! different namespaces do not wait for, supersede or delete anything of each other.
+//! One task polls all of them. Each namespace is a scope of the informer's queue, so a relist of a
+//! namespace does not wait for or supersede that of another, and deletes none of its objects.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -28,11 +28,12 @@ use crate::user_code::said;
 
 type MakeSource = Box<dyn Fn(&str) -> Box<dyn ListerWatcher> + Send + Sync>;
 
-/// The set and the sources of an informer that is not built yet.
+/// The set of namespaces of an informer that is not built yet, and the function that makes their
+/// lister-watchers.
 pub(in crate::shared_informer) struct Plan {
     namespaces: Namespaces,
     source: MakeSource,
-    /// Lists nothing: it has the name of the resource.
+    /// A lister-watcher that is used only for the name of the resource.
     template: Box<dyn ListerWatcher>,
 }
 
@@ -46,7 +47,7 @@ impl Plan {
         self.template.scope().0
     }
 
-    /// Returns the parts, which feed `queue`. `choose` sets the options of their reflectors.
+    /// Returns the reflectors, which feed `queue`. `choose` sets their options.
     pub(in crate::shared_informer) fn into_parts<K>(
         self,
         queue: Arc<dyn Scoped<K>>,
@@ -90,17 +91,20 @@ pub(in crate::shared_informer) struct Parts<K> {
     resync: Option<Resync>,
     on_error: OnError,
     availability: watch::Sender<Availability>,
-    /// A scope without keys, for which the initial population waits until the set is known.
+    /// A scope without keys. While it exists, the initial population is incomplete. It is removed
+    /// once the names of the set are known.
     waits: Mutex<Option<ScopeId>>,
-    /// A part stays here until its objects are removed.
+    /// The namespaces that are listed and watched, or whose objects are being removed.
     by_name: Mutex<BTreeMap<Arc<str>, Arc<Part<K>>>>,
-    /// Removes the objects of a namespace.
+    /// The threads that remove the objects of namespaces.
     threads: Threads,
 }
 
+/// A namespace and its reflector.
 struct Part<K> {
     scope: ScopeId,
-    /// Made by the part's task, since the function that makes the source is user code.
+    /// Built when the part first runs, because the function that makes its lister-watcher is user
+    /// code.
     reflector: OnceLock<Reflector<K>>,
 }
 
@@ -141,28 +145,29 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 self.end_wait().await;
             }
             tokio::select! {
-                // The sender is not dropped: it is a part of the set.
+                // An error would mean that the sender was dropped, but `self` holds it.
                 _changed = with_catching_waker(changes.changed()) => {}
-                // Perhaps it was added again in the meantime.
+                // A namespace was removed. It may have been added again in the meantime, so the
+                // set is read again.
                 Some(()) = running.next() => {}
             }
         }
     }
 
-    /// Adds a namespace, unless it is there already, or is still being removed.
+    /// Adds a namespace. Returns `None` if it exists already, or is still being removed.
     fn add(&self, name: &Arc<str>) -> Option<Arc<Part<K>>> {
         let mut parts = self.by_name.lock();
         if parts.contains_key(name) {
             return None;
         }
-        // Fails only if a scope has the name already, which the map excludes.
+        // It fails only if a scope of this namespace exists, which the check above excludes.
         let scope = self.queue.add_scope(KeyScope::namespace(&**name)).ok()?;
         let part = Arc::new(Part { scope, reflector: OnceLock::new() });
         parts.insert(name.clone(), part.clone());
         Some(part)
     }
 
-    /// Lets the initial population end: from here on it waits for the namespaces only.
+    /// Lets the initial population end once the first lists of the namespaces are complete.
     async fn end_wait(&self) {
         let Some(scope) = self.waits.lock().take() else { return };
         self.remove_scope(scope).await;
@@ -184,14 +189,14 @@ impl<K: Send + Sync + 'static> Parts<K> {
             () = self.reflect(&name, &part) => {}
             _removed = with_catching_waker(set.wait_for(|set| !set.contains(&name))) => {}
         }
-        // A batch that a thread is still taking in would bring objects back.
+        // A batch that a thread is still offering would add objects again.
         part.wait_idle().await;
         self.remove_scope(part.scope.clone()).await;
         self.by_name.lock().remove(&name);
     }
 
-    /// Runs the reflector of a namespace. A panic of the source is reported, and ends this
-    /// attempt only.
+    /// Runs the reflector of a namespace. A panic of its lister-watcher is reported, and the
+    /// reflector is run again after a backoff.
     async fn reflect(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
         let mut backoff = self.options.backoff();
         loop {
@@ -200,7 +205,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 reflector.run().await
             };
             match AssertUnwindSafe(running).catch_unwind().await {
-                // Closed: the informer ends, too.
+                // The queue is closed, so the informer ends as well.
                 Ok(_closed) => return std::future::pending().await,
                 Err(panic) => {
                     let error = ReflectorError::Panicked { message: said(panic) };
@@ -232,7 +237,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let on_error = self.on_error.clone();
         move |error| {
             if namespaces.set.borrow().is_optional {
-                // A streamed list that fails is followed by a plain one.
+                // An error of a watch may be that of a streamed list, which a plain list follows.
+                // After any other error of requests the namespace is not waited for.
                 if !matches!(error, ReflectorError::Watch(_)) && !error.is_of_an_object() {
                     queue.waive_initial(&scope);
                 }
@@ -272,7 +278,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         }
     }
 
-    /// Returns the least version up to which everything was brought.
+    /// Returns the lowest version of all namespaces up to which changes were offered.
     pub(in crate::shared_informer) fn last_version(&self) -> Option<String> {
         let parts = self.by_name.lock();
         let versions = parts.values().map(|part| ResourceVersion::parse(&part.last_version()?));

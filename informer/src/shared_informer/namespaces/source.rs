@@ -1,4 +1,4 @@
-//! Informers of a set of namespaces.
+//! The constructor of an informer of a set of namespaces.
 
 use deltafifo::KeyFunc;
 use kube::Resource;
@@ -12,13 +12,13 @@ use crate::shared_informer::source::Source;
 use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
-    /// Builds an informer of the objects of some namespaces, each of which is listed and watched
-    /// separately: see [`Namespaces`]. `source` makes the lister-watcher of a namespace. It is
-    /// called once with `""`, to ask for the name of the resource, and then for each namespace that
-    /// is added. Keys are `namespace/name`; the objects must lie in namespaces.
+    /// Returns a builder of an informer of the objects of some namespaces, each of which is listed
+    /// and watched separately: see [`Namespaces`]. `source` makes the lister-watcher of a
+    /// namespace. It is called once with `""`, to get the name of the resource, and then for each
+    /// namespace that is added. Keys are `namespace/name`; the kind must be namespaced.
     ///
-    /// The settings of the [reflector](SharedInformerBuilder::reflector) are those of each
-    /// namespace; the bound of the bytes in flight is one for all.
+    /// The settings of the [reflector](SharedInformerBuilder::reflector) apply to each namespace,
+    /// except for the limit of bytes in flight, which all namespaces share.
     ///
     /// ```
     /// # fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {

@@ -1,10 +1,11 @@
-//! The facade of the protocol: its locks are `parking_lot`'s, and shuttle's under
+//! Synchronisation primitives of informers: the locks of `parking_lot`, or of shuttle under
 //! `--cfg deltafifo_shuttle`, for the schedules of `loom-tests/src/handlers`. (tokio's `Notify`
-//! and `watch` stay what they are: all threads of a schedule are one thread of the system, so a
-//! call of theirs is one step.)
+//! and `watch` are not replaced: shuttle runs all threads of a schedule on one system thread, so a
+//! call of them is one step.)
 //!
-//! A [`mutant!`] line stands where a deliberate defect would stand: it is nothing in a build that
-//! ships, and in schedules only what was chosen. Read over them.
+//! A [`mutant!`] line marks the place of a deliberate defect. It expands to nothing in a normal
+//! build, and in a schedule it has an effect only if its mutant was chosen. Skip these lines when
+//! you read the code.
 
 #[cfg(deltafifo_shuttle)]
 pub mod mutants;
@@ -14,7 +15,7 @@ mod imp {
     pub(in super::super) use deltafifo::locks::Mutex;
     pub(in super::super) use tokio::task::spawn_blocking;
 
-    /// Objects of a walk that go into a buffer at a time.
+    /// The number of objects that a walk reads at a time.
     pub(in super::super) const STRIDE: usize = 64;
 
     macro_rules! mutant {
@@ -35,7 +36,8 @@ mod imp {
 
     pub(in super::super) const STRIDE: usize = 1;
 
-    /// `parking_lot::Mutex` without poisoning: a panic under a lock is a failure.
+    /// A mutex with the interface of `parking_lot`, which has no poisoning: a panic under a lock
+    /// fails the schedule.
     pub(in super::super) struct Mutex<T>(Lock<T>);
 
     impl<T> Mutex<T> {
@@ -48,7 +50,7 @@ mod imp {
         }
     }
 
-    /// Here and now: there is nobody else to run it.
+    /// Runs `work` on this thread, because a schedule has no thread pool.
     pub(in super::super) async fn spawn_blocking<R>(
         work: impl FnOnce() -> R,
     ) -> Result<R, JoinError> {

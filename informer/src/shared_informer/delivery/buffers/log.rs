@@ -42,7 +42,7 @@ impl<K: Send + Sync> Waiting<K> for Log<K> {
         self.steps.len() - self.walked
     }
 
-    /// One stride at a time, so that the buffer is bounded.
+    /// Allows one stride at a time, so that the buffer is bounded.
     fn takes_stride(&self) -> bool {
         self.walked == 0
     }
@@ -55,7 +55,8 @@ impl<K: Send + Sync> Waiting<K> for Log<K> {
         self.steps.iter().next().map(|step| step.since)
     }
 
-    /// The steps in the buffer come before a walk's, so they cover nothing.
+    /// Returns false: a step in the buffer is delivered before the walk's step of its key, and may
+    /// have an older state.
     fn covers(&self, _key: &str) -> bool {
         false
     }

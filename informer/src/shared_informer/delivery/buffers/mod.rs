@@ -1,10 +1,11 @@
 //! The buffers of handlers, behind one small trait. A buffer knows no locks, handlers or stores,
 //! and drops no object itself: it returns objects that it does not need, and the caller drops them
-//! with nothing locked.
+//! with no lock held.
 //!
-//! * `compress.rs`: per key one step, from what was told to what is now.
-//! * `log.rs`: every step, for the two policies that bound how many there are.
-//! * `queue.rs`, `steps.rs`: what they are made of, which grows by little at a time.
+//! * `compress.rs`: one step per key, from the state that the handler was last notified of to the
+//!   current one.
+//! * `log.rs`: every step, for the two policies that bound the number of steps.
+//! * `queue.rs`, `steps.rs`: the containers of these two. They grow in small parts.
 
 mod compress;
 mod log;
@@ -22,17 +23,17 @@ pub(super) use log::Log;
 
 /// The policy for changes that a handler is too slow for.
 ///
-/// | | memory | what a slow handler misses | whom it delays |
+/// | | memory | a slow handler misses | a slow handler delays |
 /// | --- | --- | --- | --- |
-/// | `Compress` | one step per key that is stored, or that was deleted since its last notification | states between | nobody |
+/// | `Compress` | one step per key that is stored, or that was deleted since its last notification | states in between | nothing |
 /// | `HoldBack(n)` | `n` changes, and the changes that each worker of the informer holds | nothing | the watch, all handlers |
-/// | `DropAndResync(n)` | `n` changes | changes, deletions too | nobody |
+/// | `DropAndResync(n)` | `n` changes | changes, deletions too | nothing |
 ///
-/// A buffer that compresses keeps the room that it has once needed, some 90 bytes per key, until
-/// its handler is removed.
+/// A buffer that compresses does not shrink: it keeps about 90 bytes for each key of the largest
+/// number that it held, until its handler is removed.
 ///
 /// A worker holds all pending deltas of one key; with an in-order queue it may hold a whole list.
-/// A walk over the store (of a late handler, or a resync) has some 64 more objects in a buffer.
+/// A walk over the store (for a late handler, or a resync) adds about 64 objects to a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Buffer {
     /// Keeps per key only the state that the handler was last notified of, and the newest one.
@@ -47,33 +48,35 @@ pub enum Buffer {
     /// handler is notified of every stored object, between
     /// [`ResyncBegins`](super::Notification::ResyncBegins) and
     /// [`ResyncEnds`](super::Notification::ResyncEnds). It is not notified of objects that
-    /// vanished in between. A handler that stays slower than the changes starts again and again,
-    /// and gets the rest of the stored objects only when there are fewer changes.
+    /// vanished in between. A handler that stays slower than the changes is restarted each time
+    /// its buffer overruns. It reaches the end of the stored objects only when there are fewer
+    /// changes.
     DropAndResync(usize),
 }
 
 /// The changes that wait for one handler; those of a key are in order.
 pub(super) trait Waiting<K>: Send {
-    /// Takes a step, and returns the objects that are not needed any more.
+    /// Adds a step. Returns steps with objects that are no longer needed.
     fn push(&mut self, step: Step<K>) -> [Option<Step<K>>; 2];
 
-    /// Takes out the next step.
+    /// Removes and returns the next step.
     fn pop(&mut self) -> Option<Step<K>>;
 
     fn len(&self) -> usize;
 
-    /// Returns how many steps come from changes.
+    /// Returns how many steps are of changes, and not of a walk.
     fn changes(&self) -> usize;
 
-    /// Returns whether a walk may add some [`STRIDE`] more.
+    /// Returns whether a walk may add up to [`STRIDE`] steps.
     fn takes_stride(&self) -> bool;
 
     /// Returns how many steps are of the initial list.
     fn initial(&self) -> usize;
 
-    /// Returns since when the oldest step has waited.
+    /// Returns when the oldest step was pushed.
     fn oldest(&self) -> Option<Instant>;
 
-    /// Returns whether delivering `key` once more would add nothing to the waiting steps.
+    /// Returns whether the waiting steps already deliver the current state of `key`, so that a
+    /// resync need not add a step.
     fn covers(&self, key: &str) -> bool;
 }

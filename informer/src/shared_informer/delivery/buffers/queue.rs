@@ -1,14 +1,15 @@
-//! A queue that moves little of what is in it when it grows: it grows behind a handler's lock, and
-//! whoever tells the handler has others to tell.
+//! A queue in chunks. When it grows, it allocates a chunk and moves no items: it grows under a
+//! handler's lock, where a long pause would delay the delivery to all handlers.
 
 use std::collections::VecDeque;
 
-/// So many stand together, and are moved together at most.
+/// The size of a chunk, and so the largest number of items that are moved when the queue grows.
 const CHUNK: usize = 256;
 
-/// None of the chunks is empty, but it may be the only one: who keeps up with changes is to
-/// allocate nothing for each.
+/// A first-in, first-out queue.
 pub(super) struct Queue<T> {
+    /// Only a single chunk may be empty. It is kept, so that a handler that keeps up with changes
+    /// causes no allocation for each.
     chunks: VecDeque<VecDeque<T>>,
     len: usize,
 }

@@ -1,6 +1,6 @@
-//! Steps by key, in the order in which keys came in. A key leaves at once, wherever it stands:
-//! nothing is tidied up later, behind a handler's lock, while whoever tells the handler has others
-//! to tell.
+//! Steps by key, in the order in which the keys were pushed. A step is removed completely and in
+//! constant time at any position: deferred cleanup would run under a handler's lock, where a long
+//! pause delays the delivery to all handlers.
 
 use std::hash::BuildHasher;
 use std::ops::{Index, IndexMut};
@@ -11,13 +11,13 @@ use super::super::step::Step;
 use crate::slab::Slab;
 use crate::slab::list::{Links, List};
 
-/// One table of all stood still for up to 0.15 s when it grew at half a million keys (measured);
-/// each of these has a 256th of them.
+/// The number of hash tables, each with 1/256 of the keys. A single table of half a million keys
+/// paused for up to 0.15 s when it grew (measured).
 const TABLES: usize = 1 << u8::BITS;
 
 struct Entry<K> {
     step: Step<K>,
-    /// Of its key, so that none is hashed again when a table grows.
+    /// The hash of the key, stored so that a table that grows does not compute it again.
     hash: u64,
     links: Links,
 }
@@ -28,6 +28,7 @@ impl<K> Entry<K> {
     }
 }
 
+/// The steps of a buffer, at most one per key.
 pub(super) struct Steps<K> {
     tables: Box<[HashTable<u32>]>,
     entries: Slab<Entry<K>>,
@@ -35,7 +36,8 @@ pub(super) struct Steps<K> {
     state: foldhash::fast::RandomState,
 }
 
-/// Which table has a key of this hash: by bits that the table itself does not look at.
+/// Returns the index of the table for a key with this hash. It comes from bits that the tables
+/// themselves do not use.
 fn table(hash: u64) -> usize {
     let [.., byte, _] = hash.to_le_bytes();
     byte.into()
@@ -51,7 +53,7 @@ impl<K> Steps<K> {
         }
     }
 
-    /// The place of a key's step.
+    /// Returns the place of a key's step.
     pub(super) fn find(&self, key: &str) -> Option<u32> {
         let hash = self.state.hash_one(key);
         self.tables[table(hash)].find(hash, |&place| *self.entries[place].step.key == *key).copied()
@@ -75,7 +77,7 @@ impl<K> Steps<K> {
         step
     }
 
-    /// The place of the step that came first.
+    /// Returns the place of the oldest step.
     pub(super) fn first(&self) -> Option<u32> {
         self.order.first()
     }

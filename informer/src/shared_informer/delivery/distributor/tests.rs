@@ -1,11 +1,11 @@
-//! Removed handlers leave nothing behind.
+//! Tests of the list of handlers.
 
 use deltafifo::{Indexer, KeyFunc, NoMeta};
 
 use super::*;
 
 #[test]
-fn removed_handlers_leave_nothing_behind() {
+fn removed_handlers_are_not_kept_in_the_list() {
     let store = Indexer::builder(KeyFunc::custom(NoMeta, |key: &String| Ok(key.clone()))).build();
     let store = store.expect("a store without indexes").reader();
     let distributor = Distributor::new(store, 1);
@@ -14,10 +14,10 @@ fn removed_handlers_leave_nothing_behind() {
         let feed = Arc::new(distributor.feed(HandlerOptions::new(), None, true, on_error));
         assert!(distributor.add(&feed));
         distributor.remove(&feed);
-        assert!(!feed.state().borrow().has_ended, "its call still runs");
+        assert!(!feed.state().borrow().has_ended, "the handler is still running");
         feed.has_ended();
     }
     assert!(distributor.feeds().is_empty());
     let left = distributor.list.lock().last.len();
-    assert!(left <= 1, "{left} of them are kept");
+    assert!(left <= 1, "the states of {left} removed handlers are kept");
 }

@@ -84,6 +84,10 @@ struct Registered {
 }
 
 impl ScopeId {
+    pub(crate) fn new(scope: KeyScope) -> Self {
+        Self(Arc::new(Registered { scope, current: AtomicU32::new(0) }))
+    }
+
     /// Returns the namespace, or the name that was given to [`KeyScope::keys`].
     #[must_use]
     pub fn name(&self) -> &str {
@@ -167,16 +171,17 @@ impl Scopes {
         self.0.is_empty()
     }
 
-    /// Adds a scope. `claim` says whether the initial population is to wait for it.
+    /// Adds a scope, made before the lock was taken: if it is refused, its predicate is dropped by
+    /// the caller, after the release. `claim` says whether the initial population is to wait for
+    /// it.
     pub(crate) fn add(
         &mut self,
-        scope: KeyScope,
+        id: &ScopeId,
         claim: impl FnOnce() -> bool,
-    ) -> Result<ScopeId, ScopeError> {
-        if self.0.iter().any(|entry| entry.id.name() == scope.name()) {
-            return Err(ScopeError::Overlaps { scope: scope.name.into() });
+    ) -> Result<(), ScopeError> {
+        if self.0.iter().any(|entry| entry.id.name() == id.name()) {
+            return Err(ScopeError::Overlaps { scope: id.name().to_owned() });
         }
-        let id = ScopeId(Arc::new(Registered { scope, current: AtomicU32::new(0) }));
         self.0.push(Entry {
             id: id.clone(),
             is_awaited: claim(),
@@ -184,7 +189,7 @@ impl Scopes {
             reached: None,
             version: None,
         });
-        Ok(id)
+        Ok(())
     }
 
     fn find(&mut self, id: &ScopeId) -> Option<&mut Entry> {

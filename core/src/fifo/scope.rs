@@ -56,12 +56,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
         let rivals = |scope: &KeyScope| self.relists.last.lock().scopes.rivals(scope);
         let rivals = check_new(&scope, &self.core.keys, rivals, || self.keys())?;
+        let scope = ScopeId::new(scope);
         let mut last = self.relists.last.lock();
         let is_whole_open = last.scopes.is_empty() && self.relists.open() != 0;
         if is_whole_open || rivals.iter().any(|rival| rival.current() != 0) {
             return Err(ScopeError::RelistOpen { scope: scope.name().to_owned() });
         }
-        last.scopes.add(scope, || self.life.initial.claim())
+        last.scopes.add(&scope, || self.life.initial.claim())?;
+        drop(last);
+        Ok(scope)
     }
 
     /// Returns all keys that are known or pending, copied shard by shard.

@@ -44,7 +44,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     pub fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
         let rivals = |scope: &KeyScope| self.scopes.lock().rivals(scope);
         check_new(&scope, &self.core.keys, rivals, || self.core.known().map(|(key, _)| key))?;
-        self.scopes.lock().add(scope, || self.life.initial.claim())
+        let scope = ScopeId::new(scope);
+        self.scopes.lock().add(&scope, || self.life.initial.claim())?;
+        Ok(scope)
     }
 
     /// Queues a relist of a scope as one event: these are all objects of the scope, as of

@@ -151,17 +151,22 @@ impl<T> Indexes<T> {
 
     /// Adds indexes that are to be built. From then on writers update them.
     pub(super) fn begin(&self, indexers: Indexers<T>) -> Result<Vec<Arc<Index<T>>>, IndexError> {
+        // Made before the lock is taken, so that refused functions are dropped after its release.
+        let new: Vec<_> = indexers
+            .functions
+            .into_iter()
+            .map(|(name, function)| Arc::new(Index::new(name, function)))
+            .collect();
         let changing = self.changing.lock();
         let mut entries = self.load().entries.clone();
-        let before = entries.len();
-        for (name, function) in indexers.functions {
-            if name == NAMESPACE_INDEX || entries.iter().any(|entry| entry.index.name == name) {
-                return Err(IndexError::Conflict(name));
+        for index in &new {
+            let is_taken = entries.iter().any(|entry| entry.index.name == index.name);
+            if is_taken || index.name == NAMESPACE_INDEX {
+                return Err(IndexError::Conflict(index.name.clone()));
             }
-            entries.push(Entry { index: Arc::new(Index::new(name, function)), built: false });
+            entries.push(Entry { index: index.clone(), built: false });
         }
-        let new = entries[before..].iter().map(|entry| entry.index.clone()).collect();
-        if entries.len() > before {
+        if !new.is_empty() {
             // Relaxed: as in `none`.
             self.any.store(true, Ordering::Relaxed);
             self.list.store(Arc::new(List { entries }));
@@ -183,6 +188,8 @@ impl<T> Indexes<T> {
         self.replace(|entry| (!is_among(new, entry)).then(|| entry.clone()));
     }
 
+    /// Replaces the list. The caller has references to the indexes that are left out, so no
+    /// function is dropped under the lock.
     fn replace(&self, with: impl Fn(&Entry<T>) -> Option<Entry<T>>) {
         let changing = self.changing.lock();
         let entries = self.load().entries.iter().filter_map(with).collect();

@@ -8,6 +8,7 @@ mod blocking;
 #[path = "../common/mod.rs"]
 mod common;
 mod drops;
+mod functions;
 mod indexed;
 mod indexers;
 mod lane;

@@ -2,7 +2,8 @@
 //! are copied; a taker that meets a slot being copied waits for these few instructions.
 
 use super::DeltaFifo;
-use super::resolve::resolve;
+use super::resolve::{Resolved, resolve};
+use crate::engine::release::{OneByOne, release};
 use crate::engine::slot::{Pending, Rule, Slot};
 use crate::engine::sync::{Arc, mutant};
 use crate::error::KeyError;
@@ -53,7 +54,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     fn peek_all<R>(&self, show: impl Fn(&str, Deltas<T>) -> Option<R>) -> Vec<R> {
-        let mut found = Vec::new();
+        let mut found = OneByOne(Vec::new());
         for shard in self.core.table.shards() {
             let shard = shard.write();
             let copies: Vec<_> = shard
@@ -65,21 +66,21 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 copies.into_iter().filter_map(|(key, copied)| show(&key, copied.resolve(&key)?)),
             );
         }
-        found
+        found.take()
     }
 }
 
 /// A slot's list, copied under the lock. It is resolved and released after the lock, because a
 /// copy may hold the last reference to an object.
 struct Copied<T> {
-    list: Vec<Pending<T>>,
-    known: Option<Arc<T>>,
+    list: OneByOne<Vec<Pending<T>>>,
+    known: OneByOne<Option<Arc<T>>>,
 }
 
 impl<T> Copied<T> {
     fn of(slot: &Slot<T>) -> Option<Self> {
         let (list, known) = slot.peek()?;
-        Some(Self { list, known })
+        Some(Self { list: OneByOne(list), known: OneByOne(known) })
     }
 
     /// Returns `None` if all deltas mean "the newest state" and there is none. An example is a
@@ -88,15 +89,18 @@ impl<T> Copied<T> {
     /// A delta that was offered over a running handler and has an effect only if nothing else is
     /// pending (a Sync, `add_if_not_present`) is not shown behind other deltas: it will have no
     /// effect, and a Sync would show an object that is older than the one before it.
-    fn resolve(self, key: &str) -> Option<Deltas<T>> {
-        let mut list: Vec<Pending<T>> = Vec::with_capacity(self.list.len());
-        for pending in self.list {
-            if list.is_empty() || !matches!(pending.undecided, Some(Rule::IfIdle | Rule::IfAbsent))
-            {
-                list.push(pending);
-            }
+    fn resolve(mut self, key: &str) -> Option<Deltas<T>> {
+        let (mut shown, mut hidden) = (Vec::with_capacity(self.list.len()), Vec::new());
+        for pending in self.list.take() {
+            let depends = matches!(pending.undecided, Some(Rule::IfIdle | Rule::IfAbsent));
+            if depends && !shown.is_empty() { &mut hidden } else { &mut shown }.push(pending);
         }
-        let deltas = resolve(key, list, || self.known.clone()).deltas;
-        (!deltas.is_empty()).then_some(deltas)
+        let Resolved { deltas, mut folded, .. } = resolve(key, shown, || self.known.clone());
+        for pending in hidden {
+            pending.content.release_into(&mut folded);
+        }
+        let mut deltas = OneByOne(Some(deltas));
+        release(folded);
+        deltas.take().filter(|deltas| !deltas.is_empty())
     }
 }

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use super::DeltaFifo;
 use super::applied::Held;
 use super::resolve::resolve;
+use super::settle::LeftOut;
 use crate::engine::clock::Started;
-use crate::engine::release::release;
+use crate::engine::release::{OneByOne, release};
 use crate::engine::slot::{Content, Pending, QueuedSlot, RunningSlot, TakenDeltas};
 use crate::engine::sync::{Arc, assert_none_held, mutant};
 use crate::error::{Closed, PopError, ProcessError, StoreError, ignore_panic, panic_message};
@@ -177,8 +178,8 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     deferred: DeferredDrops<T>,
 }
 
-/// Replaced objects, which no delta and no slot holds any more. They are released last, so that a
-/// panicking destructor finds the key settled and all changes delivered.
+/// Objects that were replaced or left out, which no delta and no slot holds any more. They are
+/// released last, so that a panicking destructor finds the key settled and all changes delivered.
 struct DeferredDrops<T> {
     /// The object that was replaced last. Most items have only this one.
     replaced: Option<Arc<T>>,
@@ -194,6 +195,12 @@ impl<T> DeferredDrops<T> {
         }
         self.replaced = old;
         self.replaced.as_ref()
+    }
+
+    /// Adds the objects that the end of the handler has left out.
+    #[cold]
+    fn left_out(&mut self, left_out: &mut LeftOut<T>) {
+        self.others.append(&mut left_out.objects);
     }
 
     /// Releases all objects, even if a destructor panics.
@@ -304,7 +311,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         };
         drop(self.held.take());
         drop(self.batch.take());
-        drop(settled);
+        if let Some(mut left_out) = settled.left_out {
+            self.deferred.left_out(&mut left_out);
+        }
     }
 
     fn running(&self) -> &RunningSlot<T> {
@@ -436,14 +445,16 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
                 }
             }
             last => {
+                // A panic of the accessor or of the handler drops it, too.
+                let mut last = OneByOne(Some(last));
                 let (old, error) = self.fifo.core.apply(self.running, None);
                 self.error = error.or(self.error.take());
                 let old = self.deferred.replaced(old);
-                if notify {
-                    (self.handler)(Change::Deleted { last: &last, old });
+                if notify && let Some(last) = &*last {
+                    (self.handler)(Change::Deleted { last, old });
                 }
                 if !self.rest.is_empty() {
-                    self.deferred.others.push(last);
+                    self.deferred.others.extend(last.take());
                 }
             }
         }

@@ -8,11 +8,12 @@
 
 use super::wakeups::Wakeups;
 use super::{DeltaFifo, Known};
-use crate::Meta;
 use crate::engine::ready_queue::Lane;
+use crate::engine::release::OneByOne;
 use crate::engine::slot::{Content, Pending, Rule, RunningSlot};
-use crate::engine::sync::{Arc, mutant};
+use crate::engine::sync::mutant;
 use crate::error::ignore_panic;
+use crate::{DeltaObject, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Settles `running`, and `marks` of the initial population with it.
@@ -51,7 +52,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 .settled(weight, marks + mutant!(LeftOutKeepsItsMark => 0; left_out_marks)),
         };
         self.wake(&wakeups);
-        Settled { is_queued: queued.is_some(), _left_out: left_out }
+        Settled { is_queued: queued.is_some(), left_out }
     }
 
     /// Ends `running`, with `kept` in front of what was pushed over it. Returns how many consumers
@@ -138,7 +139,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 let left_out = left_out.get_or_insert_default();
                 left_out.weight += pending.weight();
                 left_out.marks += usize::from(pending.initial);
-                left_out.pending.push(pending);
+                pending.content.release_into(&mut left_out.objects);
             }
         }
     }
@@ -178,10 +179,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 );
             });
         }
-        left_out.get_or_insert_default().objects.extend(match &mut pending.content {
+        let unused = match &mut pending.content {
             Content::Swept(object) | Content::Again(_, object) => std::mem::replace(object, found),
             Content::Object(..) | Content::Tombstone(_) | Content::Sealed(_) => found,
-        });
+        };
+        left_out.get_or_insert_default().objects.extend(unused.map(DeltaObject::from));
         known
     }
 }
@@ -193,20 +195,19 @@ pub(super) struct Settled<T> {
     pub(super) is_queued: bool,
     /// Boxed, because most settles have none, and room for it would cost each of them some forty
     /// instructions.
-    _left_out: Option<Box<LeftOut<T>>>,
+    pub(super) left_out: Option<Box<LeftOut<T>>>,
 }
 
 /// The counts that the decisions released, and the objects that are not needed any more. Their
-/// destructors may panic, when the key is settled already.
-struct LeftOut<T> {
+/// destructors may panic, so they run when the key is settled already.
+pub(super) struct LeftOut<T> {
     weight: usize,
     marks: usize,
-    pending: Vec<Pending<T>>,
-    objects: Vec<Arc<T>>,
+    pub(super) objects: OneByOne<Vec<DeltaObject<T>>>,
 }
 
 impl<T> Default for LeftOut<T> {
     fn default() -> Self {
-        Self { weight: 0, marks: 0, pending: Vec::new(), objects: Vec::new() }
+        Self { weight: 0, marks: 0, objects: OneByOne::default() }
     }
 }

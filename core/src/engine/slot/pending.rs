@@ -2,7 +2,7 @@
 
 use crate::engine::ledger::{Epoch, Since};
 use crate::engine::sync::Arc;
-use crate::{DeletedFinalStateUnknown, DeltaType, Deltas};
+use crate::{DeletedFinalStateUnknown, DeltaObject, DeltaType, Deltas};
 
 /// When an offer is accepted. On an idle or pending slot the push decides. On a running slot the
 /// answer depends on what the handler leaves, so the delta is marked with its rule and settle
@@ -98,6 +98,20 @@ impl<T> Pending<T> {
         match &self.content {
             Content::Sealed(deltas) => deltas.len(),
             _ => 1,
+        }
+    }
+}
+
+impl<T> Content<T> {
+    /// Adds the objects, which are not needed any more, to `unused`.
+    pub(crate) fn release_into(self, unused: &mut Vec<DeltaObject<T>>) {
+        match self {
+            Content::Object(_, object) => unused.push(object.into()),
+            Content::Tombstone(tombstone) => unused.push(DeltaObject::Tombstone(tombstone)),
+            Content::Swept(object) | Content::Again(_, object) => {
+                unused.extend(object.map(DeltaObject::from));
+            }
+            Content::Sealed(deltas) => unused.extend(deltas.into_iter().map(|delta| delta.object)),
         }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! The inherent methods of each type do more and return more precise errors.
 
+use crate::engine::release::{OneByOne, Rest};
 use crate::engine::sync::Arc;
 use crate::error::{BoxError, KeyError, StoreError};
 use crate::{DeltaFifo, DeltaObject, Indexer, Meta};
@@ -113,14 +114,16 @@ pub trait Store<T>: ReflectorStore<T> {
         let mut refused = Vec::new();
         // The kept objects come first: if a key is also listed with an object, the later object
         // wins.
-        let mut all: Vec<_> = kept.iter().filter_map(|key| self.get_by_key(key)).collect();
-        for object in list {
+        let mut all = OneByOne(Vec::new());
+        let mut list = Rest(list.into_iter());
+        all.extend(kept.iter().filter_map(|key| self.get_by_key(key)));
+        for object in list.0.by_ref() {
             match self.get(&object) {
                 Ok(_) => all.push(object),
                 Err(error) => refused.push(error.into()),
             }
         }
-        self.replace(all, version)?;
+        self.replace(all.take(), version)?;
         Ok(refused)
     }
 }

@@ -77,8 +77,9 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
     /// Starts to watch `object` in its present state. O(1), and the snapshot.
     pub fn add_object(&self, object: Arc<T>) {
         assert_none_held();
-        let snapshot = (self.snapshot)(&object);
-        let pair = Pair { object: OneByOne(Some(object)), snapshot: OneByOne(Some(snapshot)) };
+        let object = OneByOne(Some(object));
+        let snapshot = object.as_deref().map(|object| (self.snapshot)(object));
+        let pair = Pair { object, snapshot: OneByOne(snapshot) };
         self.watched.lock().newer.push(Arc::new(pair));
     }
 

@@ -143,6 +143,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// # Errors
     /// [`KeyError`]: nothing was changed.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), KeyError> {
+        let mut objects = OneByOne(objects);
         let keys =
             objects.iter().map(|object| self.keys.key(object)).collect::<Result<Vec<_>, _>>()?;
         let now = (self.clock)();
@@ -150,7 +151,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         let mut before = OneByOne(HashMap::with_capacity(objects.len()));
         let mut stored = self.stored.lock();
         std::mem::swap(&mut stored.entries, &mut before);
-        for (key, object) in keys.into_iter().zip(objects) {
+        for (key, object) in keys.into_iter().zip(objects.take()) {
             duplicates.extend(stored.put(key, object, now));
         }
         Ok(())
@@ -187,18 +188,24 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// Returns all objects that have not expired, in no particular order, and removes the others.
     /// O(stored).
     pub fn list(&self) -> Vec<Arc<T>> {
-        let entries: Vec<_> = self
-            .stored
-            .lock()
-            .entries
-            .iter()
-            .map(|(key, entry)| (key.clone(), entry.clone()))
-            .collect();
+        let entries: OneByOne<Vec<(String, Entry<T>)>> = OneByOne(
+            self.stored
+                .lock()
+                .entries
+                .iter()
+                .map(|(key, entry)| (key.clone(), entry.clone()))
+                .collect(),
+        );
         let now = (self.clock)();
-        let live = |(key, entry): (String, Entry<T>)| {
-            if self.has_expired(&entry, now) { self.get_by_key(&key) } else { Some(entry.object) }
-        };
-        entries.into_iter().filter_map(live).collect()
+        let mut live = OneByOne(Vec::with_capacity(entries.len()));
+        for (key, entry) in &*entries {
+            if self.has_expired(entry, now) {
+                live.extend(self.get_by_key(key));
+            } else {
+                live.push(entry.object.clone());
+            }
+        }
+        live.take()
     }
 
     /// Returns all keys in no particular order, including those of expired objects that were not

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::key_heap::{Before, HeapEntry, KeyHeap};
-use crate::engine::release::{OneByOne, UserCode};
+use crate::engine::release::{OneByOne, Rest, UserCode};
 use crate::engine::sync::{Arc, Event, IntoNotification, Mutex};
 use crate::engine::wait::wait;
 use crate::error::{Closed, FirstPanic, KeyError, ProcessError, panic_message};
@@ -27,6 +27,9 @@ pub struct KeyedQueue<T, M> {
     state: Mutex<State<T>>,
     events: Events,
 }
+
+/// Objects with their keys.
+type Keyed<T> = OneByOne<Vec<(String, Arc<T>)>>;
 
 struct State<T> {
     heap: KeyHeap<T>,
@@ -124,15 +127,20 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
     pub(super) fn keyed(
         &self,
         objects: impl IntoIterator<Item = Arc<T>>,
-    ) -> Result<Vec<(String, Arc<T>)>, KeyError> {
-        objects.into_iter().map(|object| Ok((self.keys.key(&object)?, object))).collect()
+    ) -> Result<Keyed<T>, KeyError> {
+        let mut rest = Rest(objects.into_iter());
+        let mut keyed = OneByOne(Vec::new());
+        for object in rest.0.by_ref() {
+            keyed.push((self.keys.key(&object)?, object));
+        }
+        Ok(keyed)
     }
 
     /// Queues objects under their keys. Replaces queued objects, or keeps them if `keeps` is
     /// true. `check` may reject the call, depending on whether the queue is closed.
     pub(super) fn put<E>(
         &self,
-        keyed: Vec<(String, Arc<T>)>,
+        mut keyed: Keyed<T>,
         keeps: bool,
         check: impl FnOnce(bool) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -144,7 +152,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         notify.synced = state.has_synced();
         // Every object must be queued, even if the order function panics for one.
         let mut panic = FirstPanic::default();
-        for (key, object) in keyed {
+        for (key, object) in keyed.take() {
             if state.heap.get(&key).is_none() {
                 let arrival = state.next_arrival();
                 state.heap.insert(&key, object, arrival, false);
@@ -184,7 +192,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
     /// written to before it.
     pub(super) fn replace_all<E>(
         &self,
-        keyed: Vec<(String, Arc<T>)>,
+        mut keyed: Keyed<T>,
         check: impl FnOnce(bool) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut dropped = OneByOne(Vec::new());
@@ -196,7 +204,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         // Build the new contents beside the old ones, which are dropped after the lock is
         // released.
         std::mem::swap(&mut state.heap, &mut before);
-        for (key, object) in keyed {
+        for (key, object) in keyed.take() {
             if state.heap.get(&key).is_some() {
                 dropped.extend(state.heap.set(&key, object));
                 continue;

@@ -440,7 +440,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
         }
         let mut changed = Vec::new();
-        for (&number, check) in group.iter().zip(checks) {
+        let mut checks = Rest(checks.into_iter());
+        for (&number, check) in group.iter().zip(checks.0.by_ref()) {
             let entry = &entries[number as usize];
             // If a key is listed twice and the first object is changed, the key is about to be
             // pending.

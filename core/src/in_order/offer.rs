@@ -65,8 +65,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Nothing was queued, and an unpopulated queue stays so. [`RelistError::HasScopes`]:
     /// likewise.
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), RelistError> {
+        let mut list = OneByOne(list);
         self.check_no_scopes()?;
-        self.push_all(self.all_or_none(list, None, version)?);
+        self.push_all(self.all_or_none(list.take(), None, version)?);
         Ok(())
     }
 

@@ -19,14 +19,18 @@ use super::index::Index;
 use super::indexes::Indexers;
 use crate::Meta;
 use crate::engine::buckets::Cursor;
+use crate::engine::release::OneByOne;
 use crate::engine::sync::{Arc, GROUP, mutant};
 use crate::error::IndexError;
 
 /// The objects of one shard, with their keys.
 struct Found<T> {
     keys: String,
-    objects: Vec<(Range<usize>, u64, Arc<T>)>,
+    objects: OneByOne<Vec<FoundObject<T>>>,
 }
+
+/// The place of the key among the keys, its hash, and the object.
+type FoundObject<T> = (Range<usize>, u64, Arc<T>);
 
 impl<T> Found<T> {
     fn push(&mut self, key: &str, hash: u64, object: Arc<T>) {
@@ -60,7 +64,8 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
         let table = &self.core.table;
         let mut cursor = Some(Cursor::default());
         while let Some(from) = cursor {
-            let mut found = Found { keys: String::new(), objects: Vec::with_capacity(GROUP) };
+            let mut found =
+                Found { keys: String::new(), objects: OneByOne(Vec::with_capacity(GROUP)) };
             cursor = table.walk(number, from, GROUP, |slot, hash| {
                 if let Some(object) = slot.notice() {
                     found.push(slot.key(), hash, object);
@@ -76,7 +81,7 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
     /// Adds the objects that were found, or the ones that are known now instead.
     fn put(&self, number: usize, found: &Found<T>) -> Result<Found<T>, IndexError> {
         let mut values = Vec::with_capacity(found.objects.len());
-        for (key, _, object) in &found.objects {
+        for (key, _, object) in &*found.objects {
             let of_object = self.new.iter().map(|index| {
                 index.values_of(object).map_err(|source| IndexError::Build {
                     index: index.name.clone(),
@@ -86,9 +91,9 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
             });
             values.push(of_object.collect::<Result<Vec<_>, _>>()?);
         }
-        let mut again = Found { keys: String::new(), objects: Vec::new() };
+        let mut again = Found { keys: String::new(), objects: OneByOne::default() };
         // Released after the locks, like the objects that were found.
-        let mut seen = Vec::with_capacity(found.objects.len());
+        let mut seen = OneByOne(Vec::with_capacity(found.objects.len()));
         let shard = self.core.table.shards()[number].read();
         let turn = mutant!(BuiltOutOfTurn => None; Some(self.core.indexes.turn.lock()));
         for ((key, hash, object), values) in found.objects.iter().zip(values) {

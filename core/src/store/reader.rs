@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::index::Position;
 use super::{Core, Indexers, Values};
 use crate::engine::buckets::Cursor;
+use crate::engine::release::{OneByOne, Rest, release};
 use crate::engine::slot::Slot;
 use crate::engine::sync::{Arc, GROUP, assert_none_held};
 use crate::error::{BoxError, IndexError, KeyError, WaitError};
@@ -125,14 +126,15 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn for_each(&self, mut visit: impl FnMut(&Arc<T>)) {
-        let mut step = Vec::new();
+        let mut step = OneByOne(Vec::new());
         for number in 0..self.core.table.shards().len() {
             let mut cursor = Some(Cursor::default());
             while let Some(from) = cursor {
                 cursor =
                     self.core.table.walk(number, from, GROUP, |slot, _| step.extend(slot.known()));
                 assert_none_held();
-                step.drain(..).for_each(|object| visit(&object));
+                step.iter().for_each(&mut visit);
+                release(step.drain(..));
             }
         }
     }
@@ -162,7 +164,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         // By key: between two values an object may be replaced, or its slot freed and another made
         // at its address.
         let mut seen = HashSet::new();
-        let mut objects = Vec::new();
+        let mut objects = OneByOne(Vec::new());
         for value in &values {
             let mut found = Vec::new();
             self.core.values(name, |values| {
@@ -172,13 +174,15 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
             })?;
             // With no lock held: an object that is found again may have been replaced in between,
             // and is then released here.
+            let mut found = Rest(found.into_iter());
             objects.extend(
                 found
-                    .into_iter()
+                    .0
+                    .by_ref()
                     .filter_map(|(key, object): (Box<str>, _)| seen.insert(key).then_some(object)),
             );
         }
-        Ok(objects)
+        Ok(objects.take())
     }
 
     /// Returns every stored object with `value` in index `name`. O(answers).
@@ -201,14 +205,15 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         value: &str,
         mut visit: impl FnMut(&Arc<T>),
     ) -> Result<(), IndexError> {
-        let mut step = Vec::new();
+        let mut step = OneByOne(Vec::new());
         let mut position = Some(Position::default());
         while let Some(from) = position {
             position = self
                 .core
                 .values(name, |values| values.walk(value, from, |object| step.push(object)))?;
             assert_none_held();
-            step.drain(..).for_each(|object| visit(&object));
+            step.iter().for_each(&mut visit);
+            release(step.drain(..));
         }
         Ok(())
     }

@@ -2,12 +2,15 @@
 //! panic propagates.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use deltafifo::caches::{CacheMutationDetector, ExpirationCache, Fifo, Heap};
-use deltafifo::{Delta, DeltaFifo, DeltaType, Deltas, InOrderFifo, Indexer, KeyFunc, NoMeta};
+use deltafifo::{
+    Delta, DeltaFifo, DeltaType, Deltas, ExplicitKey, InOrderFifo, Indexer, KeyFunc, KeyScope,
+    NoMeta, ProcessError, Store, Transaction,
+};
 
 /// An object that counts its drop and panics in it.
 struct Bomb {
@@ -197,6 +200,63 @@ fn item_drops_all_its_objects_although_their_destructors_panic() {
 }
 
 #[test]
+fn objects_that_the_end_of_a_handler_leaves_out_are_all_dropped() {
+    // A deletion over a handler that leaves nothing behind has no effect.
+    all_dropped(2, |arsenal| {
+        let fifo = DeltaFifo::builder(keys()).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        let _handled: Result<(), ProcessError<String>> = fifo.process(|_| {
+            fifo.delete(arsenal.bomb("a")).unwrap();
+            Ok(())
+        });
+    });
+    all_dropped(3, |arsenal| {
+        let fifo = DeltaFifo::over(store()).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        let item = fifo.try_pop().unwrap();
+        fifo.delete(arsenal.bomb("a")).unwrap();
+        fifo.delete(arsenal.bomb("a")).unwrap();
+        item.done();
+    });
+    // Here the handler panics as well.
+    all_dropped(2, |arsenal| {
+        let fifo = DeltaFifo::over(store()).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        let _item = fifo.try_pop().unwrap();
+        fifo.delete(arsenal.bomb("a")).unwrap();
+        resume_unwind(Box::new("dropped"));
+    });
+    // Replaced by `apply`, then left out.
+    all_dropped(3, |arsenal| {
+        let fifo = DeltaFifo::over(store()).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        fifo.delete(arsenal.bomb("a")).unwrap();
+        let mut item = fifo.try_pop().unwrap();
+        fifo.delete(arsenal.bomb("a")).unwrap();
+        item.apply(|_| ()).unwrap();
+        item.done();
+    });
+}
+
+#[test]
+fn deleted_object_is_dropped_although_its_handler_and_its_destructor_panic() {
+    all_dropped(2, |arsenal| {
+        let fifo = DeltaFifo::over(store()).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        fifo.try_pop().unwrap().apply(|_| ()).unwrap();
+        fifo.delete(arsenal.bomb("a")).unwrap();
+        let _ = fifo.try_pop().unwrap().apply(|_| resume_unwind(Box::new("dropped")));
+    });
+    all_dropped(2, |arsenal| {
+        let fifo = InOrderFifo::over(store()).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        fifo.try_pop().unwrap().apply(|_, _| ()).unwrap();
+        fifo.delete(arsenal.bomb("a")).unwrap();
+        let _ = fifo.try_pop().unwrap().apply(|_, _| resume_unwind(Box::new("dropped")));
+    });
+}
+
+#[test]
 #[cfg_attr(
     miri,
     ignore = "the error that a call returns leaks if a destructor panics on the way out"
@@ -224,6 +284,129 @@ fn refused_page_drops_every_object_although_their_destructors_panic() {
     });
     all_dropped(3, |arsenal| {
         let _ = InOrderFifo::builder(keyless()).build().replace(arsenal.bombs(), "1");
+    });
+    all_dropped(3, |arsenal| {
+        let fifo = InOrderFifo::over(store()).build();
+        fifo.add_scope(KeyScope::keys("all", |_| true)).unwrap();
+        let _ = fifo.replace(arsenal.bombs(), "1");
+    });
+}
+
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "the error that a call returns leaks if a destructor panics on the way out"
+)]
+fn refused_list_drops_every_object_although_their_destructors_panic() {
+    let no_keys = || KeyFunc::custom(NoMeta, |_: &Bomb| Err("no key".into()));
+    let last_has_none = || {
+        KeyFunc::custom(NoMeta, |bomb: &Bomb| {
+            if bomb.key == "c" { Err("no key".into()) } else { Ok(bomb.key.into()) }
+        })
+    };
+    all_dropped(3, |arsenal| {
+        let store = Indexer::builder(no_keys()).build().unwrap();
+        let _ = store.replace_keeping(arsenal.bombs(), []);
+    });
+    all_dropped(3, |arsenal| {
+        let store = Indexer::builder(no_keys()).build().unwrap();
+        let _ = store.transaction(arsenal.bombs().into_iter().map(Transaction::Add));
+    });
+    all_dropped(3, |arsenal| {
+        let _ = Fifo::new(last_has_none()).replace(arsenal.bombs());
+    });
+    all_dropped(3, |arsenal| {
+        let heap = Heap::new(last_has_none(), |a: &Bomb, b: &Bomb| a.key < b.key);
+        let _ = heap.bulk_add(arsenal.bombs());
+    });
+    all_dropped(3, |arsenal| {
+        let heap = Heap::new(keys(), |a: &Bomb, b: &Bomb| a.key < b.key);
+        heap.close();
+        let _ = heap.replace(arsenal.bombs());
+    });
+    all_dropped(3, |arsenal| {
+        let heap = Heap::new(keys(), |a: &Bomb, b: &Bomb| a.key < b.key);
+        heap.close();
+        let _ = heap.bulk_add(arsenal.bombs());
+    });
+    all_dropped(3, |arsenal| {
+        let cache = ExpirationCache::with_ttl(last_has_none(), Duration::ZERO);
+        let _ = cache.replace(arsenal.bombs());
+    });
+    all_dropped(3, |arsenal| {
+        let cache = ExpirationCache::with_ttl(last_has_none(), Duration::ZERO);
+        let _ = Store::replace_keeping(&cache, arsenal.bombs(), &[], "1");
+    });
+}
+
+/// The accessor is called before each object is stored.
+#[test]
+fn list_is_dropped_whole_although_an_accessor_and_the_destructors_panic() {
+    struct Accessor;
+    impl deltafifo::Meta<Bomb> for Accessor {
+        fn namespace<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+            resume_unwind(Box::new("dropped"));
+        }
+        fn name<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
+            Some(bomb.key)
+        }
+        fn version<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+            None
+        }
+    }
+    let store = || {
+        let keys = KeyFunc::custom(Accessor, |bomb: &Bomb| Ok(bomb.key.to_owned()));
+        Indexer::builder(keys).build().unwrap()
+    };
+    all_dropped(3, |arsenal| {
+        let _ = store().replace(arsenal.bombs());
+    });
+    all_dropped(3, |arsenal| {
+        let _ = store().replace_keeping(arsenal.bombs(), []);
+    });
+}
+
+#[test]
+fn objects_of_a_reader_are_dropped_although_their_destructors_panic() {
+    let filled = |arsenal: &Arsenal| {
+        let store = store();
+        store.replace(arsenal.bombs()).unwrap();
+        store
+    };
+    let empty = |store: &Indexer<Bomb, NoMeta>| {
+        for key in ["a", "b", "c"] {
+            store.delete(ExplicitKey(key)).unwrap();
+        }
+    };
+    // The visitor of the first object deletes all, so the reader has the last references.
+    all_dropped(3, |arsenal| {
+        let store = filled(arsenal);
+        store.for_each(|_| empty(&store));
+    });
+    all_dropped(3, |arsenal| {
+        let store = filled(arsenal);
+        store.for_each_by_index("namespace", "", |_| empty(&store)).unwrap();
+    });
+    all_dropped(3, |arsenal| {
+        let store = filled(arsenal);
+        store.for_each(|_| {
+            empty(&store);
+            resume_unwind(Box::new("dropped"));
+        });
+    });
+    // The policy empties the cache before it finds the first object expired.
+    all_dropped(3, |arsenal| {
+        let emptied = Arc::new(OnceLock::<Weak<ExpirationCache<Bomb, NoMeta>>>::new());
+        let cache = {
+            let emptied = emptied.clone();
+            Arc::new(ExpirationCache::new(keys(), move |_: &Bomb, _| {
+                emptied.get().unwrap().upgrade().unwrap().replace(vec![]).unwrap();
+                true
+            }))
+        };
+        emptied.set(Arc::downgrade(&cache)).unwrap();
+        cache.replace(arsenal.bombs()).unwrap();
+        cache.list();
     });
 }
 

@@ -167,7 +167,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             self.core.check_indexes(key, object)?;
         }
         let mut outcome = Ok(());
-        for (key, object) in keys.iter().zip(objects.take()) {
+        let mut objects = Rest(objects.take().into_iter());
+        for (key, object) in keys.iter().zip(objects.0.by_ref()) {
             outcome = outcome.and(self.put(key, Some(object)));
         }
         let listed: HashSet<&str> = keys.iter().map(String::as_str).collect();
@@ -203,9 +204,10 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         objects: Vec<Arc<T>>,
         kept: impl IntoIterator<Item = &'k str>,
     ) -> Vec<StoreError> {
+        let mut rest = Rest(objects.into_iter());
         let mut listed: HashSet<String> = kept.into_iter().map(str::to_owned).collect();
         let mut refused = Vec::new();
-        for object in objects {
+        for object in rest.0.by_ref() {
             let key = match self.core.keys.key(&object) {
                 Ok(key) => key,
                 Err(error) => {
@@ -248,7 +250,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         changes: impl IntoIterator<Item = Transaction<T>>,
     ) -> Result<(), TransactionError> {
         let (mut total, mut failed) = (0, Vec::new());
-        for (number, change) in changes.into_iter().enumerate() {
+        let mut rest = Rest(changes.into_iter().enumerate());
+        for (number, change) in rest.0.by_ref() {
             let made = match change {
                 Transaction::Add(object) => self.add(object),
                 Transaction::Update(object) => self.update(object),

@@ -161,28 +161,28 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     /// [`get_by_key`](Self::get_by_key).
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, MutationError> {
         let now = (self.clock)();
-        let own: Vec<(String, Arc<Own<T>>)> = {
+        let own: OneByOne<Vec<(String, Arc<Own<T>>)>> = OneByOne({
             let own = self.own.lock();
             own.iter(now)
                 .filter(|(_, own)| own.written.is_some())
                 .map(|(key, own)| (key.to_owned(), own.clone()))
                 .collect()
-        };
-        let mut found = self.store.by_index(name, value)?;
+        });
+        let mut found = OneByOne(self.store.by_index(name, value)?);
         if own.is_empty() {
-            return Ok(found);
+            return Ok(found.take());
         }
         let own_keys: HashSet<&str> = own.iter().map(|(key, _)| key.as_str()).collect();
         let keys = &self.store.core.keys;
         found.retain(|object| !keys.key(object).is_ok_and(|key| own_keys.contains(&*key)));
-        for (key, own) in &own {
+        for (key, own) in &*own {
             if let Some(object) = self.newer(key, self.store.get_by_key(key), own)?
                 && self.has_value(name, value, key, &object)
             {
                 found.push(object);
             }
         }
-        Ok(found)
+        Ok(found.take())
     }
 
     fn has_value(&self, name: &str, value: &str, key: &str, object: &T) -> bool {

@@ -150,6 +150,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::PeekReleasesUnderLock
         | Mutant::UnchangedReleasedUnderLock => &["user_code"],
         Mutant::PlainNotifyInOrder => &["in_order::notified_and_not_polled"],
+        Mutant::TurnEndNotifiesPlainly => &["in_order::notified_before_a_turn_ends"],
         Mutant::IndexReadByShards | Mutant::IndexLeftInOwnShard => &["store::index_of_two_threads"],
         Mutant::RefusedWriteForgetsFound => &["build::function_fails_once"],
         Mutant::DroppedQueueForgets => &["handles"],

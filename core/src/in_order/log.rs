@@ -111,6 +111,7 @@ impl<T> Log<T> {
         drop(head);
         mutant!(TurnEndsInSilence => return);
         if events_left > 0 {
+            mutant!(TurnEndNotifiesPlainly => return self.ready.notify(events_left));
             self.ready.notify(events_left.additional());
         } else if is_closed {
             mutant!(LastTurnTellsNobody => return);

@@ -156,6 +156,24 @@ fn end_of_a_turn_wakes_a_consumer_for_each_remaining_event() {
 }
 
 #[test]
+fn end_of_a_turn_wakes_a_consumer_although_a_notified_one_is_not_polled() {
+    let fifo = bare();
+    let ((busy_waker, busy), (free_waker, free)) = (waker(|| ()), waker(|| ()));
+    let (mut unpolled, mut polled) = (pin!(fifo.pop_async()), pin!(fifo.pop_async()));
+    assert!(unpolled.as_mut().poll(&mut Context::from_waker(&busy_waker)).is_pending());
+    fifo.add(obj("a", 1)).unwrap();
+    let turn = fifo.try_pop().unwrap();
+    fifo.add(obj("b", 1)).unwrap();
+    assert!(polled.as_mut().poll(&mut Context::from_waker(&free_waker)).is_pending());
+    turn.done();
+    assert_eq!((busy.load(Ordering::Relaxed), free.load(Ordering::Relaxed)), (1, 1));
+    let Poll::Ready(Ok(turn)) = polled.as_mut().poll(&mut Context::from_waker(&free_waker)) else {
+        panic!("an event is pending")
+    };
+    assert_eq!(take(turn), "b:A1");
+}
+
+#[test]
 fn dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
     let fifo = bare();
     let ((first_waker, first), (second_waker, second)) = (waker(|| ()), waker(|| ()));

@@ -51,6 +51,13 @@ pub const MODELS: &[Model] = &[
         body: notified_and_not_polled,
     },
     Model {
+        name: "in_order::notified_before_a_turn_ends",
+        bound: None,
+        at_least: 20,
+        outcomes: &["[+b1]"],
+        body: notified_before_a_turn_ends,
+    },
+    Model {
         name: "in_order::two_turns",
         bound: None,
         at_least: 200,
@@ -225,6 +232,19 @@ fn notified_and_not_polled() -> String {
         Poll::Ready(waited) => format!("{slept} {}", end_and_show(waited)),
         Poll::Pending => slept,
     }
+}
+
+/// The end of a turn wakes a consumer although a notified future has not been polled since.
+fn notified_before_a_turn_ends() -> String {
+    let fifo = bare();
+    let mut unpolled = pin!(fifo.pop_async());
+    assert!(unpolled.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    fifo.add(Object::new("a", 1)).unwrap();
+    let turn = fifo.try_pop().unwrap();
+    fifo.add(Object::new("b", 1)).unwrap();
+    let sleeper = beside(&fifo, wait_and_show);
+    turn.done();
+    sleeper.join().unwrap()
 }
 
 /// Each turn sees what the previous one did.

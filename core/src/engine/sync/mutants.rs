@@ -144,6 +144,7 @@ mutants! {
     ResyncWakesUnderLock: "a resync wakes consumers before it releases the shard",
     PeekReleasesUnderLock: "a peeked copy is dropped under the shard's lock",
     UnchangedReleasedUnderLock: "known objects that a relist leaves unchanged are dropped under the shard's lock",
+    TurnEndNotifiesPlainly: "the end of a turn wakes no consumer while a notified one has not run",
     PlainNotifyInOrder: "an event of the in-order queue wakes no consumer while a notified one has not run",
     IndexReadByShards: "a reader of an index value locks one of its shards at a time",
     IndexLeftInOwnShard: "a slot leaves an index value only in its thread's shard",

@@ -53,6 +53,7 @@
 //! A known key costs one 64-byte slot, its share of the table, and its index entries. Pending
 //! deltas are never merged (as in client-go), so a key whose handler is stuck grows by one delta
 //! per offer. See [`DeltaFifoBuilder::high_water`] for a limit.
+#![deny(clippy::disallowed_types)]
 
 #[cfg(feature = "caches")]
 pub mod caches;

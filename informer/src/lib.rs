@@ -27,6 +27,7 @@
 //! | --- | --- | --- | --- |
 //! | 0.1 | 5 | 0.29 | 1.89 |
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(clippy::disallowed_types)]
 
 #[cfg(feature = "compact")]
 pub mod compact;

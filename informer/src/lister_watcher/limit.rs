@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use deltafifo::locks::Mutex;
 use tokio::time::Instant;
 
 use super::{RawObject, TooLarge};

@@ -5,7 +5,7 @@ use std::thread;
 
 use bytes::Bytes;
 use deltafifo::BoxError;
-use parking_lot::{Condvar, Mutex};
+use deltafifo::locks::{Condvar, Mutex};
 use serde::de::DeserializeOwned;
 
 use crate::user_code::caught;

@@ -7,6 +7,7 @@
 //!
 //! An [`UpgradableGuard`] publishes what was read under it, which `parking_lot` 0.12.5 does not
 //! always do.
+#![allow(clippy::disallowed_types)] // These are the types to use instead.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{Ordering, fence};
@@ -101,6 +102,33 @@ impl<T> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         Guard::of(self.0.lock())
+    }
+}
+
+/// `parking_lot::Condvar`, for the guards of a [`Mutex`]. The mutex counts as held during a wait.
+#[derive(Default)]
+pub struct Condvar(parking_lot::Condvar);
+
+impl Condvar {
+    /// Creates a condition variable that no thread waits for.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(parking_lot::Condvar::new())
+    }
+
+    /// Releases the mutex and blocks while `condition` is true of its value, which is checked with
+    /// the mutex locked.
+    pub fn wait_while<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        condition: impl FnMut(&mut T) -> bool,
+    ) {
+        self.0.wait_while(&mut guard.guard, condition);
+    }
+
+    /// Wakes all threads that wait.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
     }
 }
 

@@ -114,8 +114,10 @@ pub type Failure<E> = ProcessError<E>;
 /// by item slow each other down. So if it is leaked (`mem::forget`), the keys not yet taken stay
 /// pending for ever and are handed out to nobody, what it has taken stays in
 /// [`pending_deltas`](DeltaFifo::pending_deltas) (with a high-water mark
-/// [`ready`](DeltaFifo::ready) may then wait for ever), and [`has_synced`](DeltaFifo::has_synced)
-/// stays false if any of its keys belongs to the initial population. Other keys are not affected.
+/// [`ready`](DeltaFifo::ready) may then wait for ever), [`has_synced`](DeltaFifo::has_synced)
+/// stays false if any of its keys belongs to the initial population, and the [applied
+/// version](DeltaFifo::applied_version) never passes the keys not yet taken. Other keys are not
+/// affected.
 #[must_use = "a dropped batch goes back to the queue"]
 pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,

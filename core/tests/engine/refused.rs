@@ -1,8 +1,8 @@
-//! Code that the compiler must refuse inside the crate: `src/slot/refused.rs`.
+//! Code that the compiler must refuse inside the crate: `src/engine/slot/refused.rs`.
 
 use std::process::Command;
 
-/// The number of types in `src/slot/refused.rs`.
+/// The number of types in `src/engine/slot/refused.rs`.
 const TYPES: usize = 10;
 
 /// Builds the crate with the configuration `refused`, and expects `error` once for each type.

@@ -50,7 +50,6 @@
 //!    dangling pointer.
 //! 4. An object leaves a slot with the type that it entered with: the slot and its tokens are
 //!    invariant in `T` ([`Shared`]).
-//!    ([`Shared`]).
 #![allow(unsafe_code)]
 
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]

@@ -1,9 +1,10 @@
 //! One index: the keys that have each value. Each value's set is protected by the lock of its
 //! shard.
 
+use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 
-use super::{Key, Map, RandomState};
+use super::map::{Key, Map};
 
 /// Sets of keys by value. An empty set is removed soon.
 #[derive(Default)]
@@ -20,8 +21,8 @@ impl Index {
         found
     }
 
-    /// Moves a key from its old value to its new one. `was` is `None` for a new key, `is` for a
-    /// deleted one.
+    /// Moves a key from its old value to its new one. `old` is `None` for a new key, and `new` for
+    /// a deleted one.
     pub(super) fn update(&self, key: &Key, old: Option<&str>, new: Option<&str>) {
         if old == new {
             return;

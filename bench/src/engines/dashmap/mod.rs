@@ -13,25 +13,22 @@
 //! initial list.
 
 mod index;
+mod map;
 
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use deltafifo::{DeltaType, Meta};
-use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use self::index::Index;
+use self::map::{Key, Map};
 use super::ready::ReadyQueue;
 use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::data::{node, with_key};
-
-type Key = Arc<str>;
-type Map<V> = DashMap<Key, V, RandomState>;
 
 struct Pending<T> {
     deltas: SmallVec<[(DeltaType, Arc<T>); 1]>,

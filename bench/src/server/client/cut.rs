@@ -44,8 +44,8 @@ enum Phase {
     /// The watches end now. The watch that is held, or is being opened, or the next one, reports
     /// the error.
     Expired,
-    /// The error was reported; later watches are not cut.
-    Told,
+    /// The error was reported. Later watches are not cut.
+    Reported,
 }
 
 impl Cut {
@@ -75,7 +75,7 @@ impl Cut {
         self.0.send_modify(|state| state.is_watching = true);
         // Subscribed first: the state may change as soon as it is read.
         let (this, mut before, mut after) = (self.clone(), self.0.subscribe(), self.0.subscribe());
-        if before.borrow().phase == Phase::Told {
+        if before.borrow().phase == Phase::Reported {
             return UnsyncBoxBody::new(body);
         }
         let cut = async move {
@@ -86,9 +86,9 @@ impl Cut {
             let was_cut = after.borrow().phase != Phase::Open;
             if was_cut {
                 let _ = after
-                    .wait_for(|state| matches!(state.phase, Phase::Expired | Phase::Told))
+                    .wait_for(|state| matches!(state.phase, Phase::Expired | Phase::Reported))
                     .await;
-                this.0.send_modify(|state| state.phase = Phase::Told);
+                this.0.send_modify(|state| state.phase = Phase::Reported);
             }
             was_cut.then(|| Ok(Frame::data(Bytes::from_static(EXPIRED))))
         };

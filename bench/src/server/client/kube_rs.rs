@@ -1,4 +1,4 @@
-//! kube-rs' watcher and reflector. A handler that counts is called with every object.
+//! kube-rs' watcher and reflector, with a handler that counts the objects.
 
 use std::pin::pin;
 
@@ -10,8 +10,8 @@ use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client};
 
 use super::cut::Cut;
-use super::tally::Tally;
-use super::{Counted, Watching};
+use super::tally::{HandlerCounts, Tally};
+use super::watching::Watching;
 
 pub(super) struct KubeRs {
     store: reflector::Store<ConfigMap>,
@@ -53,18 +53,18 @@ async fn follow(events: impl Stream<Item = watcher::Result<Event<ConfigMap>>>, t
 
 impl Watching for KubeRs {
     async fn first_list(&self) -> Result<(), BoxError> {
-        self.tally.until(|told| told.lists > 0).await;
+        self.tally.until(|counts| counts.lists > 0).await;
         Ok(())
     }
 
     async fn relist(&self, cut: &Cut, changed: usize) -> Result<(), BoxError> {
         self.tally.relist(changed);
         cut.expire();
-        self.tally.until(|told| told.lists > 0 && told.has_all_changes()).await;
+        self.tally.until(|counts| counts.lists > 0 && counts.has_all_changes()).await;
         Ok(())
     }
 
-    fn counted(&self) -> Counted {
-        Counted { told: self.tally.told(), stored: self.store.len() }
+    fn counts(&self) -> (HandlerCounts, usize) {
+        (self.tally.counts(), self.store.len())
     }
 }

@@ -14,6 +14,7 @@ mod cut;
 mod kube_rs;
 mod ours;
 mod tally;
+mod watching;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -32,13 +33,15 @@ use crate::versions::locked;
 use cut::Cut;
 use kube_rs::KubeRs;
 use ours::Ours;
-use tally::Told;
+use tally::HandlerCounts;
+use watching::Watching;
 
 /// The counts of a step, and the description of the client.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
     /// Number of calls of the handler with an object.
-    pub told: usize,
+    #[serde(rename = "told")]
+    pub calls: usize,
     /// Number of calls with an object that changed during the cut.
     pub changed: usize,
     /// Number of objects in the store.
@@ -51,27 +54,7 @@ pub(super) const THERE: &str = "there";
 pub(super) const CUT: &str = "cut";
 pub(super) const RELIST: &str = "relist";
 
-/// A running client.
-trait Watching {
-    /// Waits until the handler was notified of all initial objects.
-    async fn first_list(&self) -> Result<(), BoxError>;
-
-    /// Ends the cut, and waits until the relist is complete and the handler was notified of this
-    /// many changes.
-    async fn relist(&self, cut: &Cut, changed: usize) -> Result<(), BoxError>;
-
-    fn counted(&self) -> Counted;
-}
-
-struct Counted {
-    told: Told,
-    stored: usize,
-}
-
-/// Runs a client until the end of the standard input.
-///
-/// # Errors
-/// Any error that ends the client; the parent reports it.
+/// Runs a client until the end of the standard input. The parent reports its error.
 pub fn run(name: ClientName, kubeconfig: &Path, objects: usize) -> Result<(), BoxError> {
     Runtime::new()?.block_on(async {
         let (cut, namespace) = (Cut::default(), namespace(objects));
@@ -80,33 +63,34 @@ pub fn run(name: ClientName, kubeconfig: &Path, objects: usize) -> Result<(), Bo
         match name {
             ClientName::DeltaFifo | ClientName::DeltaFifoList | ClientName::DeltaFifoWithout => {
                 let version = format!("deltafifo-informer {}", locked("deltafifo-informer"));
-                obey(&Ours::start(client, &namespace, name)?, &cut, &version).await
+                follow(&Ours::start(client, &namespace, name)?, &cut, &version).await
             }
-            ClientName::KubeList => obey_kube(&kube(watcher::Config::default()), &cut).await,
+            ClientName::KubeList => follow_kube(&kube(watcher::Config::default()), &cut).await,
             ClientName::KubeListAny => {
-                obey_kube(&kube(watcher::Config::default().any_semantic()), &cut).await
+                follow_kube(&kube(watcher::Config::default().any_semantic()), &cut).await
             }
             ClientName::KubeStreamed | ClientName::KubeWithout => {
-                obey_kube(&kube(watcher::Config::default().streaming_lists()), &cut).await
+                follow_kube(&kube(watcher::Config::default().streaming_lists()), &cut).await
             }
-            _ => Err(format!("{name} is another program's").into()),
+            _ => Err(format!("{name} is a client of another program").into()),
         }
     })
 }
 
-async fn obey_kube(client: &KubeRs, cut: &Cut) -> Result<(), BoxError> {
-    obey(client, cut, &format!("kube-runtime {}", locked("kube-runtime"))).await
+async fn follow_kube(client: &KubeRs, cut: &Cut) -> Result<(), BoxError> {
+    follow(client, cut, &format!("kube-runtime {}", locked("kube-runtime"))).await
 }
 
-async fn obey(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), BoxError> {
+/// Follows the lines of the standard input.
+async fn follow(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), BoxError> {
     let mut input = lines();
     step(&mut input, client.first_list()).await?;
-    there(client, version)?;
+    report(client, version)?;
     while let Some(line) = input.recv().await {
         match line.split_once(' ') {
             Some((RELIST, changed)) => {
                 step(&mut input, client.relist(cut, changed.parse()?)).await?;
-                there(client, version)?;
+                report(client, version)?;
             }
             None if line == CUT => {
                 let hold = async {
@@ -114,9 +98,9 @@ async fn obey(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), Bo
                     Ok(())
                 };
                 step(&mut input, hold).await?;
-                say(CUT)?;
+                print_line(CUT)?;
             }
-            _ => return Err(format!("{line:?} is not a line of the benchmark").into()),
+            _ => return Err(format!("unknown line of the protocol: {line:?}").into()),
         }
     }
     Ok(())
@@ -124,9 +108,9 @@ async fn obey(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), Bo
 
 /// Returns the lines of the standard input.
 fn lines() -> mpsc::UnboundedReceiver<String> {
-    let (tell, lines) = mpsc::unbounded_channel();
+    let (sender, lines) = mpsc::unbounded_channel();
     thread::spawn(move || {
-        io::stdin().lines().map_while(Result::ok).try_for_each(|line| tell.send(line))
+        io::stdin().lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
     });
     lines
 }
@@ -137,21 +121,21 @@ async fn step(
     work: impl Future<Output = Result<(), BoxError>>,
 ) -> Result<(), BoxError> {
     tokio::select! {
-        _ = input.recv() => Err("nobody waits for this client any more".into()),
+        _ = input.recv() => Err("the parent closed the standard input during a step".into()),
         done = work => done,
     }
 }
 
-fn there(client: &impl Watching, version: &str) -> Result<(), BoxError> {
-    say(THERE)?;
-    let Counted { told, stored } = client.counted();
-    let counts =
-        Counts { told: told.calls, changed: told.changed, stored, version: version.to_owned() };
-    Ok(say(&serde_json::to_string(&counts)?)?)
+/// Reports that a step is complete, and its counts.
+fn report(client: &impl Watching, version: &str) -> Result<(), BoxError> {
+    print_line(THERE)?;
+    let (HandlerCounts { calls, changed, .. }, stored) = client.counts();
+    let counts = Counts { calls, changed, stored, version: version.to_owned() };
+    Ok(print_line(&serde_json::to_string(&counts)?)?)
 }
 
 /// Prints a line and flushes the output.
-fn say(line: &str) -> io::Result<()> {
+fn print_line(line: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{line}")?;
     output.flush()

@@ -9,10 +9,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use tokio::time::sleep;
 
-use super::ClientName;
 use super::cut::Cut;
-use super::tally::{Tally, Told};
-use super::{Counted, Watching};
+use super::tally::{HandlerCounts, Tally};
+use super::watching::Watching;
+use crate::server::client_name::ClientName;
 
 pub(super) struct Ours {
     informer: SharedInformer<ConfigMap>,
@@ -36,13 +36,13 @@ impl Ours {
             .on_error(|error| eprintln!("{error}"))
             .build()?;
         let (tally, running) = (Tally::default(), informer.clone());
-        let told = tally.clone();
+        let handler_tally = tally.clone();
         let handler =
             informer.add_event_handler(move |notification: Notification<ConfigMap>| {
                 if let Notification::Added { new, .. } | Notification::Updated { new, .. } =
                     &notification
                 {
-                    told.record(new);
+                    handler_tally.record(new);
                 }
             })?;
         tokio::spawn(async move { running.run().await });
@@ -59,7 +59,7 @@ impl Watching for Ours {
         let before = self.informer.last_sync_resource_version();
         self.tally.relist(changed);
         cut.expire();
-        self.tally.until(Told::has_all_changes).await;
+        self.tally.until(HandlerCounts::has_all_changes).await;
         // The list may continue after the last change, and there is no notification of its end.
         // Polling wakes the process, which costs CPU time, but a pause after the end does not.
         while self.informer.last_sync_resource_version() == before {
@@ -68,7 +68,7 @@ impl Watching for Ours {
         Ok(())
     }
 
-    fn counted(&self) -> Counted {
-        Counted { told: self.tally.told(), stored: self.informer.store().len() }
+    fn counts(&self) -> (HandlerCounts, usize) {
+        (self.tally.counts(), self.informer.store().len())
     }
 }

@@ -5,11 +5,11 @@ use tokio::sync::watch;
 
 /// A counter. Clones share their counts.
 #[derive(Clone, Default)]
-pub(super) struct Tally(watch::Sender<Told>);
+pub(super) struct Tally(watch::Sender<HandlerCounts>);
 
-/// The counts.
+/// The counts of a handler.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Told {
+pub(super) struct HandlerCounts {
     /// Number of calls with an object since the start of the last relist.
     pub calls: usize,
     /// Number of these calls with an object that is newer than all before the relist.
@@ -28,35 +28,36 @@ impl Tally {
         // An object whose version is not a number is counted, but never as changed.
         let version =
             map.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
-        self.0.send_if_modified(|told| told.record(version.unwrap_or(0)));
+        self.0.send_if_modified(|counts| counts.record(version.unwrap_or(0)));
     }
 
     /// Counts a complete list.
     pub fn list_ended(&self) {
-        self.0.send_modify(|told| told.lists += 1);
+        self.0.send_modify(|counts| counts.lists += 1);
     }
 
     /// Starts a relist, in which this many objects have changed.
     pub fn relist(&self, changed: usize) {
-        self.0.send_modify(|told| {
-            *told = Told { calls: 0, lists: 0, is_relist: true, awaited: changed, ..*told }
+        self.0.send_modify(|counts| {
+            let (calls, lists, is_relist, awaited) = (0, 0, true, changed);
+            *counts = HandlerCounts { calls, lists, is_relist, awaited, ..*counts };
         });
     }
 
     /// Waits until `holds` is true. It may depend on `lists` and on `has_all_changes`; other
     /// changes do not wake it.
-    pub async fn until(&self, holds: impl FnMut(&Told) -> bool) {
+    pub async fn until(&self, holds: impl FnMut(&HandlerCounts) -> bool) {
         // Cannot fail: `self` is the sender.
         let _ = self.0.subscribe().wait_for(holds).await;
     }
 
     /// Returns the current counts.
-    pub fn told(&self) -> Told {
+    pub fn counts(&self) -> HandlerCounts {
         *self.0.borrow()
     }
 }
 
-impl Told {
+impl HandlerCounts {
     /// Returns whether the handler was notified of all changes.
     pub fn has_all_changes(&self) -> bool {
         self.changed >= self.awaited

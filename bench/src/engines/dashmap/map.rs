@@ -1,0 +1,10 @@
+//! The concurrent map of this engine, and its keys.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use foldhash::fast::RandomState;
+
+/// A key that the maps of an engine share.
+pub(super) type Key = Arc<str>;
+pub(super) type Map<V> = DashMap<Key, V, RandomState>;

@@ -1,17 +1,21 @@
 //! Compares deltafifo with common designs for the same task, and with the real client-go.
 #![forbid(unsafe_code)]
 
+mod causes;
+mod cli;
 pub mod data;
 pub mod digest;
 pub mod engines;
-pub mod machine;
-pub mod names;
-pub mod peers;
-pub mod protocol;
-pub mod report;
-pub mod rounds;
+mod machine;
+mod names;
+mod protocol;
+mod report;
+mod rounds;
 #[cfg(feature = "peers")]
-pub mod server;
-pub mod versions;
-pub mod warm;
-pub mod workloads;
+mod server;
+mod tool;
+mod versions;
+mod warm;
+mod workloads;
+
+pub use tool::run_tool;

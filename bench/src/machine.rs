@@ -28,7 +28,6 @@ pub struct Machine {
 
 impl Machine {
     /// Returns the properties of this machine. A property that cannot be read is `unknown`, or 0.
-    #[must_use]
     pub fn here() -> Self {
         let unknown = || "unknown".to_owned();
         Self {
@@ -43,7 +42,6 @@ impl Machine {
     }
 
     /// Returns the available memory in bytes; `u64::MAX` if it cannot be read.
-    #[must_use]
     pub fn available_bytes() -> u64 {
         memory("MemAvailable").unwrap_or(u64::MAX)
     }

@@ -4,7 +4,6 @@ const LOCK: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.l
 
 /// Returns the version of a dependency of this package. If the lock file has several versions, the
 /// dependencies of this package decide.
-#[must_use]
 pub fn locked(dependency: &str) -> &'static str {
     let own = package("deltafifo-bench").find_map(|package| {
         let line = package

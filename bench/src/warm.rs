@@ -81,7 +81,6 @@ impl ReservedMemory {
     const PIECE: usize = 32 << 20;
 
     /// Touches memory for this many objects, at most half of `free` bytes.
-    #[must_use]
     pub fn reserve(objects: usize, free: u64) -> Self {
         /// The largest use, in bytes an object: kube-rs during a relist.
         const OBJECT: usize = 12_000;
@@ -101,7 +100,6 @@ impl ReservedMemory {
     }
 
     /// Returns whether all memory is released.
-    #[must_use]
     pub fn is_released(&self) -> bool {
         self.pieces.is_empty()
     }

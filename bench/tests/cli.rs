@@ -2,34 +2,77 @@
 //! cannot be done.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Lines, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::{iter, thread};
 
 use serde_json::Value;
 
-fn relist(arguments: &str) -> Output {
+/// The result of a run of the tool.
+struct Run {
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        Self { status: output.status, stdout, stderr }
+    }
+}
+
+/// Runs the tool with these arguments.
+fn relist(arguments: &str) -> Run {
+    command(arguments).output().expect("the tool starts").into()
+}
+
+/// Runs the tool, which must succeed.
+fn succeed(arguments: &str) -> Run {
+    let run = relist(arguments);
+    assert!(run.status.success(), "{arguments}: {}", run.stderr);
+    run
+}
+
+/// Runs the tool, which must fail with a message that contains this text.
+fn fail(arguments: &str, text: &str) {
+    let run = relist(arguments);
+    assert!(!run.status.success(), "{arguments}: it succeeded");
+    assert!(run.stderr.contains(text), "{arguments}: {}", run.stderr);
+}
+
+fn command(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
-    command.args(arguments.split_whitespace()).output().expect("the tool starts")
+    command.args(arguments.split_whitespace());
+    command
 }
 
 fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
+/// Reads a JSON file that the tool wrote.
+fn read_json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).expect("it was written")).expect("it is JSON")
+}
+
+/// Returns the rows of a report, or of one workload.
+fn rows<'a>(report: &'a Value, workload: Option<&str>) -> Vec<&'a Value> {
+    let rows = report["rows"].as_array().expect("rows");
+    rows.iter().filter(|row| workload.is_none_or(|name| row["workload"] == name)).collect()
+}
+
 #[test]
-fn a_small_run_ends_with_tables_and_json() {
+fn small_run_of_all_workloads_writes_tables_and_json() {
     let json = scratch("relist.json");
     let engines = "deltafifo,deltafifo-skip,mutex,dashmap,floor";
-    let run = relist(&format!(
+    let Run { stdout, .. } = succeed(&format!(
         "--objects 2000 --rounds 2 --seconds 0.2 --workload all --engine {engines} --json {}",
         json.display()
     ));
-    let (stdout, stderr) =
-        (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success(), "{stderr}");
     for word in [
         "mimalloc",
         "relist, 2000 objects",
@@ -49,94 +92,73 @@ fn a_small_run_ends_with_tables_and_json() {
     for word in ["workqueue turns-1,", "workqueue backlog-4,", "workqueue workers-8x8,"] {
         assert_eq!(stdout.contains(word), cfg!(feature = "peers"), "{word:?} in {stdout}");
     }
-    let report: Value =
-        serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
-    let rows = report["rows"].as_array().expect("rows");
-    for (workload, variants) in [("initial", 5), ("relist", 5 + 4), ("churn", 5)] {
-        assert_eq!(
-            rows.iter().filter(|row| row["workload"] == workload).count(),
-            variants,
-            "{workload}"
-        );
+    let report = read_json(&json);
+    for (workload, expected) in [
+        ("initial", 5),
+        ("relist", 5 + 4), // and `owned`, without deltafifo-skip's
+        ("churn", 5),
+        ("events", 4 * 12),
+        ("stall", 4 * 16),
+        ("readers", 4 * 14),
+        ("queries", 3 * 2 * 3), // deltafifo, mutex and dashmap, each with two indexes
+        ("slow-handler", 4 * 30),
+        // deltafifo and mutex, with three shapes and three numbers of threads
+        ("workqueue", if cfg!(feature = "peers") { 2 * 9 } else { 0 }),
+        ("memory", 4 * 5),
+    ] {
+        assert_eq!(rows(&report, Some(workload)).len(), expected, "{workload}");
     }
-    assert_eq!(rows.iter().filter(|row| row["workload"] == "events").count(), 4 * 12);
-    assert_eq!(rows.iter().filter(|row| row["workload"] == "stall").count(), 4 * 16);
-    assert_eq!(rows.iter().filter(|row| row["workload"] == "readers").count(), 4 * 14);
-    let queries: Vec<_> = rows.iter().filter(|row| row["workload"] == "queries").collect();
-    assert_eq!(queries.len(), 3 * 2 * 3, "deltafifo, mutex and dashmap, each with two indexes");
-    assert!(queries.iter().all(|row| row["extra"]["answers"] == 2000), "{queries:?}");
-    assert_eq!(rows.iter().filter(|row| row["workload"] == "slow-handler").count(), 4 * 30);
-    let taken: Vec<_> = rows.iter().filter(|row| row["workload"] == "workqueue").collect();
-    let variants = if cfg!(feature = "peers") { 9 } else { 0 };
-    assert_eq!(
-        taken.len(),
-        2 * variants,
-        "deltafifo and mutex, by three shapes and three numbers of threads"
-    );
-    assert!(taken.iter().all(|row| row["extra"]["taken"] == 2000), "{taken:?}");
-    assert_eq!(rows.iter().filter(|row| row["workload"] == "memory").count(), 4 * 5);
+    for (workload, field) in [("queries", "answers"), ("workqueue", "taken")] {
+        for row in rows(&report, Some(workload)) {
+            assert_eq!(row["extra"][field], 2000, "{row}");
+        }
+    }
+    let rows = rows(&report, None);
     // Every curve reaches the largest sample, whichever percentiles it has.
-    let curves = rows.iter().filter(|row| {
-        row["extra"]["curve"]
-            .as_array()
-            .is_some_and(|curve| curve.last().is_some_and(|last| last[0] == 1.0))
-    });
-    let distributions = 4 * (4 + 4 + 6) + 3 * 2;
-    assert_eq!(
-        curves.count(),
-        distributions,
-        "one for each of stall, readers, slow-handler and queries"
-    );
+    let is_complete = |row: &&&Value| {
+        let curve = row["extra"]["curve"].as_array();
+        curve.and_then(|curve| curve.last()).is_some_and(|last| last[0] == 1.0)
+    };
+    let stall_readers_and_slow_handler = 4 * (4 + 4 + 6);
+    let queries = 3 * 2;
+    let curves = rows.iter().filter(is_complete).count();
+    assert_eq!(curves, stall_readers_and_slow_handler + queries);
     assert!(rows.iter().all(|row| row["min"].as_f64() <= row["median"].as_f64()), "{rows:?}");
     assert!(report["machine"]["cores"].as_u64() > Some(0));
 }
 
-/// Engines without a queue have a store.
 #[cfg(feature = "peers")]
 #[test]
-fn a_store_without_a_queue_does_what_it_can() {
-    let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join("store.json");
-    let run = relist(&format!(
-        "--objects 500 --rounds 1 --seconds 0.1 --workload readers,slow-handler,memory --engine kube-writer,floor --json {}",
+fn store_without_a_queue_runs_the_workloads_of_stores() {
+    let json = scratch("store.json");
+    let run = succeed(&format!(
+        "--objects 500 --rounds 1 --seconds 0.1 --workload readers,slow-handler,memory \
+         --engine kube-writer,floor --json {}",
         json.display()
     ));
-    let stderr = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{stderr}");
-    assert!(stderr.contains("skipping floor"), "{stderr}");
-    let report: Value =
-        serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
-    let rows = report["rows"].as_array().expect("rows");
-    let memory: Vec<_> =
-        rows.iter().filter(|row| row["workload"] == "memory").map(|row| &row["variant"]).collect();
+    assert!(run.stderr.contains("skipping floor"), "{}", run.stderr);
+    let report = read_json(&json);
+    let memory = rows(&report, Some("memory"));
+    let memory: Vec<_> = memory.iter().map(|row| &row["variant"]).collect();
     assert_eq!(memory, ["idle", "relist-peak"]);
-    assert_eq!(rows.iter().filter(|row| row["workload"] == "readers").count(), 14);
-    assert_eq!(rows.len(), 16);
+    assert_eq!(rows(&report, Some("readers")).len(), 14);
+    assert_eq!(rows(&report, None).len(), 16);
 }
 
 /// The first run leaves out the variant `owned`.
 #[test]
 fn child_without_owned_measures_the_plain_relist_only() {
     for (option, variants) in [("", 2), ("--without-owned", 1)] {
-        let run =
-            relist(&format!("--child --engine mutex --workload relist --objects 100 {option}"));
-        let rows = String::from_utf8_lossy(&run.stdout)
-            .lines()
-            .filter(|line| line.starts_with("{\"row\""))
-            .count();
+        let arguments = format!("--child --engine mutex --workload relist --objects 100 {option}");
+        let run = succeed(&arguments);
+        let rows = run.stdout.lines().filter(|line| line.starts_with("{\"row\"")).count();
         assert_eq!(rows, variants, "{option}");
     }
 }
 
-fn is_refused(arguments: &str, about: &str) {
-    let run = relist(arguments);
-    let stderr = String::from_utf8_lossy(&run.stderr);
-    assert!(!run.status.success(), "{arguments}: it ran");
-    assert!(stderr.contains(about), "{arguments}: {stderr}");
-}
-
 #[test]
-fn what_cannot_be_done_is_said() {
-    let cases = [
+fn unusable_arguments_are_rejected_with_a_message_that_names_them() {
+    for (arguments, text) in [
         (
             "--engine abacus",
             "deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex, dashmap, floor",
@@ -151,25 +173,21 @@ fn what_cannot_be_done_is_said() {
         ("--workload all,nap", "nap"),
         ("--engine floor --objects 1000000000000", "pass --objects"),
         ("--seconds 0", "--seconds"),
-        (
-            "--engine floor --objects 10 --json no/such/directory.json --rounds 1",
-            "no/such/directory.json",
-        ),
+        ("--engine floor --objects 10 --json no/such/file.json --rounds 1", "no/such/file.json"),
         ("--child", "--engine"),
         ("--from no-such-file --json no/such.json", "no-such-file"),
         ("--from some.json --rounds 2", "--rounds"),
         ("--server some-file --engine floor", "--engine"),
         ("--client curl", "--server"),
-    ];
-    for (arguments, about) in cases {
-        is_refused(arguments, about);
+    ] {
+        fail(arguments, text);
     }
 }
 
 #[cfg(feature = "peers")]
 #[test]
-fn unusable_files_and_clients_are_refused() {
-    let cases = [
+fn unusable_files_and_clients_are_rejected() {
+    for (arguments, text) in [
         ("--input no-such-file", "no-such-file"),
         ("--server no-such-file", "no-such-file"),
         ("--server some-file --objects 1,2", "one number"),
@@ -178,60 +196,44 @@ fn unusable_files_and_clients_are_refused() {
             "curl, curl-streamed, deltafifo, deltafifo-list, deltafifo-without, kube-list",
         ),
         ("--child --server some-file", "--client"),
-    ];
-    for (arguments, about) in cases {
-        is_refused(arguments, about);
+    ] {
+        fail(arguments, text);
     }
 }
 
 #[cfg(not(feature = "peers"))]
 #[test]
-fn options_that_need_peers_are_refused_in_one_line() {
+fn options_that_need_peers_are_rejected_in_one_line() {
     let command = "cargo run --release --features peers --bin relist -- …";
-    for option in [
-        "--server file",
-        "--input file",
-        "--report directory",
-        "--workload workqueue",
-        "--workload relist,workqueue",
-        "--engine kube-writer",
-        "--engine floor,kube-writer-arc",
+    for (arguments, option) in [
+        ("--server file", "--server"),
+        ("--input file", "--input"),
+        ("--report directory", "--report"),
+        ("--workload workqueue", "--workload workqueue"),
+        ("--workload relist,workqueue", "--workload workqueue"),
+        ("--engine kube-writer", "--engine kube-writer"),
+        ("--engine floor,kube-writer-arc", "--engine kube-writer-arc"),
     ] {
-        let run = relist(option);
-        let stderr = String::from_utf8_lossy(&run.stderr);
-        let (name, value) = option.split_once(' ').expect("an option and its value");
-        let value = value.rsplit(',').next().expect("the last one needs peers");
-        let what = if matches!(name, "--workload" | "--engine") {
-            format!("{name} {value}")
-        } else {
-            name.to_owned()
-        };
-        assert_eq!(stderr, format!("relist: {what} needs the feature `peers`: {command}\n"));
-        assert_eq!(run.status.code(), Some(1), "{option}");
+        let run = relist(arguments);
+        assert_eq!(run.stderr, format!("relist: {option} needs the feature `peers`: {command}\n"));
+        assert_eq!(run.status.code(), Some(1), "{arguments}");
     }
 }
 
 #[cfg(feature = "peers")]
 #[test]
-fn a_report_is_the_same_when_it_is_made_again_from_its_rows() {
+fn report_made_from_its_rows_is_the_same() {
     let (first, again) = (scratch("first"), scratch("again"));
-    let run = relist(&format!(
+    let Run { stdout, .. } = succeed(&format!(
         "--objects 300,500 --rounds 1 --engine deltafifo,floor --workload relist,initial --report {}",
         first.display()
     ));
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let stdout = String::from_utf8_lossy(&run.stdout).into_owned();
-    assert!(
-        stdout.contains("relist, 300 objects") && stdout.contains("initial, 500 objects"),
-        "{stdout}"
-    );
-    let from = relist(&format!(
-        "--from {} --report {}",
-        first.join("rows.json").display(),
-        again.display()
-    ));
-    assert!(from.status.success(), "{}", String::from_utf8_lossy(&from.stderr));
-    assert_eq!(String::from_utf8_lossy(&from.stdout), stdout);
+    for word in ["relist, 300 objects", "initial, 500 objects"] {
+        assert!(stdout.contains(word), "{stdout}");
+    }
+    let rows = first.join("rows.json");
+    let from = succeed(&format!("--from {} --report {}", rows.display(), again.display()));
+    assert_eq!(from.stdout, stdout);
     for file in [
         "index.html",
         "rows.json",
@@ -247,80 +249,75 @@ fn a_report_is_the_same_when_it_is_made_again_from_its_rows() {
 
 #[cfg(feature = "peers")]
 #[test]
-fn where_a_report_cannot_be_written_nothing_is_measured() {
+fn nothing_is_measured_if_the_report_cannot_be_written() {
     let file = scratch("a-file");
     fs::write(&file, "").expect("it can be written");
-    let run = relist(&format!(
-        "--objects 10 --rounds 1 --engine floor --report {}",
-        file.join("report").display()
-    ));
-    let stderr = String::from_utf8_lossy(&run.stderr);
-    assert!(!run.status.success() && stderr.contains("a-file/report"), "{stderr}");
+    let report = file.join("report");
+    let arguments = format!("--objects 10 --rounds 1 --engine floor --report {}", report.display());
+    let Run { status, stderr, .. } = relist(&arguments);
+    assert!(!status.success() && stderr.contains("a-file/report"), "{stderr}");
     assert!(!stderr.contains("round 1/1"), "{stderr}");
+}
+
+/// Starts the tool with piped output, and waits until it prints a line that starts with `line`.
+fn start_until(mut command: Command, line: &str) -> (Child, Lines<BufReader<ChildStderr>>) {
+    let mut tool =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts");
+    let mut stderr = BufReader::new(tool.stderr.take().expect("it is piped")).lines();
+    let begins = |text: &String| text.starts_with(line);
+    stderr.by_ref().map_while(Result::ok).find(begins).expect("the line is printed");
+    (tool, stderr)
+}
+
+/// Sends SIGINT to a process, or to a process group if the id is negative.
+fn interrupt(id: &str) {
+    let sent = Command::new("kill").args(["-INT", "--", id]).status().expect("there is a kill");
+    assert!(sent.success());
 }
 
 /// Once with a signal to the tool alone, as `kill` sends it, and once to its children as well, as a
 /// terminal does.
 #[test]
-fn what_was_measured_before_an_interrupt_is_written() {
-    for of_a_terminal in [false, true] {
+fn interrupted_run_writes_the_rows_that_were_measured() {
+    for signals_children in [false, true] {
         let json = scratch("interrupted.json");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
-        command.args(
-            "--objects 500 --rounds 1000 --engine floor,deltafifo --workload relist".split(' '),
-        );
-        command.arg("--json").arg(&json);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().expect("the tool starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        let mut tool =
+            command("--objects 500 --rounds 1000 --engine floor,deltafifo --workload relist");
+        tool.arg("--json").arg(&json).process_group(0);
         // The second engine starts after the first has ended.
-        let begins = |line: &String| line.starts_with("round 1/1000: deltafifo");
-        stderr.by_ref().map_while(Result::ok).find(begins).expect("a second turn");
-        let to = if of_a_terminal { format!("-{}", child.id()) } else { child.id().to_string() };
-        let sent =
-            Command::new("kill").args(["-INT", "--", &to]).status().expect("there is a kill");
-        assert!(sent.success());
-        let said = stderr.map_while(Result::ok).collect::<Vec<_>>().join("\n");
+        let (mut tool, stderr) = start_until(tool, "round 1/1000: deltafifo");
+        let id = tool.id();
+        interrupt(&if signals_children { format!("-{id}") } else { id.to_string() });
+        let stderr = stderr.map_while(Result::ok).collect::<Vec<_>>().join("\n");
         let mut stdout = String::new();
-        child.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
-        let status = child.wait().expect("it ends");
+        tool.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
+        let status = tool.wait().expect("it ends");
 
-        assert_eq!(status.code(), Some(130), "{said}");
-        assert!(said.contains("interrupted"), "{said}");
-        assert!(stdout.contains("relist, 500 objects"), "{stdout}");
-        let written: Value =
-            serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
-        assert!(
-            written["rows"]
-                .as_array()
-                .is_some_and(|rows| rows.iter().any(|row| row["engine"] == "floor"))
-        );
-        assert_eq!(written["runs"][0]["complete"], false);
-        let not_run = written["runs"][0]["not_run"].as_array().expect("turns");
-        assert!(
-            not_run
-                .iter()
-                .any(|turn| turn["engine"] == "deltafifo" && turn["workloads"][0] == "relist")
-        );
-        assert!(
-            stdout.contains("rounds") && stdout.contains("ended before it was complete"),
-            "{stdout}"
-        );
+        assert_eq!(status.code(), Some(130), "{stderr}");
+        assert!(stderr.contains("interrupted"), "{stderr}");
+        for text in ["relist, 500 objects", "rounds", "ended before it was complete"] {
+            assert!(stdout.contains(text), "{stdout}");
+        }
+        let report = read_json(&json);
+        assert!(rows(&report, None).iter().any(|row| row["engine"] == "floor"), "{report}");
+        let run = &report["runs"][0];
+        assert_eq!(run["complete"], false);
+        let not_run = run["not_run"].as_array().expect("turns");
+        let is_relist =
+            |turn: &Value| turn["engine"] == "deltafifo" && turn["workloads"][0] == "relist";
+        assert!(not_run.iter().any(is_relist), "{run}");
     }
 }
 
 /// The system kills a process like this when memory runs out.
 #[test]
-fn a_child_that_is_killed_costs_its_turn_only() {
+fn killed_child_loses_only_its_turn() {
     let json = scratch("killed.json");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
-    command.args(
-        "--objects 500 --rounds 1 --seconds 60 --engine deltafifo,floor --workload relist,stall"
-            .split(' '),
+    let mut tool = command(
+        "--objects 500 --rounds 1 --seconds 60 --engine deltafifo,floor --workload relist,stall",
     );
-    command.arg("--json").arg(&json);
-    let tool =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts");
+    tool.arg("--json").arg(&json).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let tool = tool.spawn().expect("the tool starts");
     // A child that ends in between was another one.
     let kill = |child: &String| {
         let mut kill = Command::new("kill");
@@ -330,26 +327,22 @@ fn a_child_that_is_killed_costs_its_turn_only() {
         .filter_map(|()| stalling(tool.id()))
         .find(kill)
         .expect("a child");
-    let run = tool.wait_with_output().expect("it ends");
+    let Run { status, stdout, stderr } = tool.wait_with_output().expect("it ends").into();
 
-    let (stdout, stderr) =
-        (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert_eq!(run.status.code(), Some(1), "{stderr}");
-    for said in
+    assert_eq!(status.code(), Some(1), "{stderr}");
+    for text in
         ["FAILED: round 1/1: deltafifo, 500 objects: deltafifo was killed", "turns that failed: 1"]
     {
-        assert!(stderr.contains(said), "{stderr}");
+        assert!(stderr.contains(text), "{stderr}");
     }
     assert!(stdout.contains("A turn failed: round 1/1: deltafifo"), "{stdout}");
-    let written: Value =
-        serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
-    let rows = written["rows"].as_array().expect("rows");
-    let relist = |engine: &str| {
-        rows.iter().any(|row| row["engine"] == engine && row["workload"] == "relist")
-    };
-    assert!(relist("floor"), "the other engine had its turn");
-    assert!(relist("deltafifo"), "what it had told was complete");
-    assert_eq!(written["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
+    let report = read_json(&json);
+    let relists = rows(&report, Some("relist"));
+    // The killed engine had completed its rows of the relist.
+    for engine in ["floor", "deltafifo"] {
+        assert!(relists.iter().any(|row| row["engine"] == engine), "{engine}: {relists:?}");
+    }
+    assert_eq!(report["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
 }
 
 /// Returns the child of the tool if it runs the workload stall. Only there a child has five threads
@@ -364,177 +357,118 @@ fn stalling(tool: u32) -> Option<String> {
 }
 
 #[test]
-fn two_runs_become_one_report() {
+fn two_runs_are_joined_into_one_report() {
     let [few, many, both] = ["few.json", "many.json", "joined.json"].map(scratch);
-    for (objects, json) in [(300, &few), (600, &many)] {
-        let run = relist(&format!(
-            "--objects {objects} --rounds 1 --engine deltafifo,floor --json {}",
-            json.display()
-        ));
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let [few_name, many_name, both_name] = [&few, &many, &both].map(|path| path.display());
+    for (objects, json) in [(300, &few_name), (600, &many_name)] {
+        succeed(&format!("--objects {objects} --rounds 1 --engine deltafifo,floor --json {json}"));
     }
-    let joined = relist(&format!(
-        "--from {} --from {} --json {}",
-        many.display(),
-        few.display(),
-        both.display()
-    ));
-    let stdout = String::from_utf8_lossy(&joined.stdout);
-    assert!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
-    assert!(
-        stdout.contains("relist, 300 objects") && stdout.contains("relist, 600 objects"),
-        "{stdout}"
-    );
+    let Run { stdout, .. } =
+        succeed(&format!("--from {many_name} --from {few_name} --json {both_name}"));
+    for word in ["relist, 300 objects", "relist, 600 objects"] {
+        assert!(stdout.contains(word), "{stdout}");
+    }
     assert!(!stdout.contains("WARNING"), "{stdout}");
 
     // A joined file can be joined again, but not with one of its parts.
-    assert!(relist(&format!("--from {}", both.display())).status.success());
-    let twice = relist(&format!("--from {} {}", both.display(), few.display()));
-    let stderr = String::from_utf8_lossy(&twice.stderr);
-    assert!(
-        !twice.status.success() && stderr.contains("300 objects") && stderr.contains("few.json"),
-        "{stderr}"
-    );
+    succeed(&format!("--from {both_name}"));
+    for text in ["300 objects", "few.json"] {
+        fail(&format!("--from {both_name} {few_name}"), text);
+    }
 
-    let other =
-        fs::read_to_string(&few).expect("it was written").replace("\"cores\": ", "\"cores\": 99");
-    fs::write(&few, other).expect("it can be written");
-    let unlike = relist(&format!("--from {} --from {}", many.display(), few.display()));
-    let stdout = String::from_utf8_lossy(&unlike.stdout);
-    assert!(
-        unlike.status.success() && stdout.contains("not measured alike: the number of cores"),
-        "{stdout}"
-    );
+    let text = fs::read_to_string(&few).expect("it was written");
+    let other_machine = text.replace("\"cores\": ", "\"cores\": 99");
+    fs::write(&few, other_machine).expect("it can be written");
+    let Run { stdout, .. } = succeed(&format!("--from {many_name} --from {few_name}"));
+    assert!(stdout.contains("not measured alike: the number of cores"), "{stdout}");
 }
 
 #[test]
-fn the_files_are_written_whoever_reads_the_terminal() {
+fn files_are_written_if_standard_output_is_closed_or_full() {
     let json = scratch("unread.json");
-    let to = |stdout: &str| {
+    let run_to = |stdout: &str| -> Run {
         let _ = fs::remove_file(&json); // of the previous case
-        let mut command = Command::new("sh");
-        command
-            .arg("-c")
-            .arg(format!("\"$0\" --objects 100 --rounds 1 --engine floor --json \"$1\" {stdout}"));
-        command.arg(env!("CARGO_BIN_EXE_relist")).arg(&json).output().expect("there is a shell")
+        let arguments = "--objects 100 --rounds 1 --engine floor --json";
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("\"$0\" {arguments} \"$1\" {stdout}"));
+        shell.arg(env!("CARGO_BIN_EXE_relist")).arg(&json);
+        shell.output().expect("there is a shell").into()
     };
-    let closed = to("| true");
-    let stderr = String::from_utf8_lossy(&closed.stderr);
-    assert!(
-        json.exists() && !stderr.contains("panicked") && !stderr.contains("Broken pipe"),
-        "{stderr}"
-    );
-    let full = to("> /dev/full");
-    let stderr = String::from_utf8_lossy(&full.stderr);
-    assert!(
-        json.exists() && !full.status.success() && stderr.contains("standard output"),
-        "{stderr}"
-    );
+    let Run { stderr, .. } = run_to("| true");
+    assert!(json.exists() && !stderr.contains("panicked"), "{stderr}");
+    assert!(!stderr.contains("Broken pipe"), "{stderr}");
+    let Run { status, stderr, .. } = run_to("> /dev/full");
+    assert!(json.exists() && !status.success(), "{stderr}");
+    assert!(stderr.contains("standard output"), "{stderr}");
 }
 
 #[test]
-fn an_interrupt_before_there_is_anything_keeps_what_was_there() {
+fn interrupt_before_the_first_row_keeps_earlier_files() {
     let json = scratch("kept.json");
     fs::write(&json, "of an earlier run").expect("it can be written");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
-    command.args(
-        "--objects 500 --rounds 1 --seconds 60 --engine deltafifo --workload stall".split(' '),
-    );
     let mut tool =
-        command.arg("--json").arg(&json).stderr(Stdio::piped()).spawn().expect("the tool starts");
-    let mut stderr = BufReader::new(tool.stderr.take().expect("it is piped")).lines();
-    let begins = |line: &String| line.starts_with("round 1/1: deltafifo");
-    stderr.by_ref().map_while(Result::ok).find(begins).expect("a turn");
-    let sent = Command::new("kill")
-        .args(["-INT", &tool.id().to_string()])
-        .status()
-        .expect("there is a kill");
-    assert!(sent.success());
+        command("--objects 500 --rounds 1 --seconds 60 --engine deltafifo --workload stall");
+    tool.arg("--json").arg(&json);
+    let (mut tool, _stderr) = start_until(tool, "round 1/1: deltafifo");
+    interrupt(&tool.id().to_string());
     assert_eq!(tool.wait().expect("it ends").code(), Some(130));
     assert_eq!(fs::read_to_string(&json).expect("it is there"), "of an earlier run");
 }
 
 #[test]
-fn all_workloads_take_in_the_others_and_the_tool_says_its_version() {
-    let run = relist("--objects 100 --rounds 1 --engine floor --workload all,relist");
-    let stdout = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success() && stdout.contains("churn, 100 objects"), "{stdout}");
-    let version = relist("--version");
-    assert!(String::from_utf8_lossy(&version.stdout).contains(env!("CARGO_PKG_VERSION")));
+fn name_all_includes_every_workload_and_the_tool_prints_its_version() {
+    let run = succeed("--objects 100 --rounds 1 --engine floor --workload all,relist");
+    assert!(run.stdout.contains("churn, 100 objects"), "{}", run.stdout);
+    assert!(succeed("--version").stdout.contains(env!("CARGO_PKG_VERSION")));
 }
 
 /// A single file is checked like several.
 #[test]
-fn what_no_run_has_written_is_refused_with_what_to_do() {
+fn files_that_no_run_has_written_are_rejected_with_advice() {
     let json = scratch("one.json");
-    let run = relist(&format!(
-        "--objects 200 --rounds 1 --engine deltafifo,floor --json {}",
-        json.display()
-    ));
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let arguments = "--objects 200 --rounds 1 --engine deltafifo,floor --json";
+    succeed(&format!("{arguments} {}", json.display()));
     let text = fs::read_to_string(&json).expect("it was written");
-    let whole: Value = serde_json::from_str(&text).expect("it is JSON");
     let changed = |change: &dyn Fn(&mut Value)| {
-        let mut whole = whole.clone();
-        change(&mut whole);
-        whole.to_string()
+        let mut report = read_json(&json);
+        change(&mut report);
+        report.to_string()
     };
-    let twice = changed(&|whole| {
-        let row = whole["rows"][0].clone();
-        whole["rows"].as_array_mut().expect("rows").push(row);
+    let twice = changed(&|report| {
+        let row = report["rows"][0].clone();
+        report["rows"].as_array_mut().expect("rows").push(row);
     });
-    let cases = [
+    let without_format =
+        changed(&|report| drop(report.as_object_mut().expect("an object").remove("format")));
+    let other_format = changed(&|report| report["format"] = 99.into());
+    let other_store = changed(&|report| report["rows"][0]["extra"]["store_digest"] = "x".into());
+    for (name, text, problem, advice) in [
         ("garbage", "what is this".to_owned(), "is not JSON", "rows.json"),
         ("empty", String::new(), "is empty", "measure again"),
         ("cut", text[..text.len() / 2].to_owned(), "is not JSON", "rows.json"),
-        ("list", "[1]".to_owned(), "is no report of relist", "--json"),
-        (
-            "before",
-            changed(&|whole| drop(whole.as_object_mut().expect("an object").remove("format"))),
-            "of before",
-            "measure again",
-        ),
-        (
-            "later",
-            changed(&|whole| whole["format"] = 99.into()),
-            "format 99",
-            "the version that wrote it",
-        ),
+        ("list", "[1]".to_owned(), "is not a report", "--json"),
+        ("before", without_format, "without a format", "measure again"),
+        ("later", other_format, "format 99", "the version that wrote it"),
         ("twice", twice, "twice", "measure again"),
-        (
-            "other",
-            changed(&|whole| whole["rows"][0]["extra"]["store_digest"] = "other".into()),
-            "store_digest",
-            "worth nothing",
-        ),
-    ];
-    for (name, text, what, advice) in cases {
+        ("other", other_store, "store_digest", "not valid"),
+    ] {
         let file = scratch(&format!("from-{name}.json"));
         fs::write(&file, text).expect("it can be written");
-        let run = relist(&format!("--from {}", file.display()));
-        let stderr = String::from_utf8_lossy(&run.stderr);
-        assert!(
-            !run.status.success() && stderr.contains(what) && stderr.contains(advice),
-            "{name}: {stderr}"
-        );
+        for text in [problem, advice] {
+            fail(&format!("--from {}", file.display()), text);
+        }
     }
-    let directory = relist(&format!("--from {}", scratch("").display()));
-    let stderr = String::from_utf8_lossy(&directory.stderr);
-    assert!(!directory.status.success() && stderr.contains("--from takes a file"), "{stderr}");
+    fail(&format!("--from {}", scratch("").display()), "--from takes a file");
 }
 
 #[test]
-fn the_command_is_recorded_without_the_paths_of_the_machine() {
+fn recorded_command_has_no_paths_of_the_machine() {
     let json = scratch("plain.json");
-    let run = relist(&format!("--objects 100 --rounds 1 --engine floor --json={}", json.display()));
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let arguments = "--objects 100 --rounds 1 --engine floor";
+    succeed(&format!("{arguments} --json={}", json.display()));
     let text = fs::read_to_string(&json).expect("it was written");
-    assert!(
-        text.contains("relist --objects 100 --rounds 1 --engine floor --json=plain.json"),
-        "{text}"
-    );
-    assert!(
-        !text.contains(env!("CARGO_TARGET_TMPDIR")) && !text.contains(env!("CARGO_MANIFEST_DIR")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("relist {arguments} --json=plain.json")), "{text}");
+    for path in [env!("CARGO_TARGET_TMPDIR"), env!("CARGO_MANIFEST_DIR")] {
+        assert!(!text.contains(path), "{text}");
+    }
 }

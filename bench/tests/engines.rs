@@ -9,9 +9,9 @@ use deltafifo_bench::data::{Generated, ListPlan, Object, ObjectAccess, build, no
 use deltafifo_bench::digest::Digest;
 use deltafifo_bench::engines::dashmap::DashMapEngine;
 use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
-use deltafifo_bench::engines::floor::{Floor, InOrder, Partitioned};
+use deltafifo_bench::engines::floor::{Floor, Walk};
 #[cfg(feature = "peers")]
-use deltafifo_bench::engines::kube_writer::{KubeWriterEngine, Owned, Shared};
+use deltafifo_bench::engines::kube_writer::{KubeWriterEngine, Owned};
 use deltafifo_bench::engines::mutex_engine::MutexEngine;
 use deltafifo_bench::engines::{Counts, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 
@@ -33,7 +33,7 @@ fn stored(engine: &impl ListEngine<Object>) -> String {
     digest.hex()
 }
 
-fn lists_are_joined<E: ListEngine<Object>>(engine: &E) {
+fn check_lists<E: ListEngine<Object>>(engine: &E) {
     let (same, churn) = (list(&ListPlan::same(OBJECTS)), list(&ListPlan::churn(OBJECTS)));
     let skips = E::SKIPS_UNCHANGED;
     for (list, counts) in [
@@ -57,7 +57,7 @@ fn lists_are_joined<E: ListEngine<Object>>(engine: &E) {
 
 /// Asserts that a get returns the object that was applied last, and nothing for an unknown or
 /// deleted key.
-fn gets_give_what_is_known<E: StoreEngine<Object>>(engine: &E) {
+fn check_gets<E: StoreEngine<Object>>(engine: &E) {
     let (same, churn) = (list(&ListPlan::same(OBJECTS)), list(&ListPlan::churn(OBJECTS)));
     let get = |object| engine.get(&engine.key(object)).map(|found| Object::clone(found.as_ref()));
     assert_eq!(get(&same[0]), None);
@@ -73,7 +73,7 @@ fn gets_give_what_is_known<E: StoreEngine<Object>>(engine: &E) {
 
 /// Asserts that each value of an index has exactly the known objects with that value, after
 /// different lists.
-fn indexes_follow_the_store<E: IndexEngine<Object>>(engine: &E) {
+fn check_indexes<E: IndexEngine<Object>>(engine: &E) {
     let (same, churn) = (list(&ListPlan::same(OBJECTS)), list(&ListPlan::churn(OBJECTS)));
     let namespace = |object: &Object| object.metadata.namespace.clone();
     let node = |object: &Object| node(&ObjectAccess, object);
@@ -103,7 +103,7 @@ fn indexes_follow_the_store<E: IndexEngine<Object>>(engine: &E) {
 }
 
 /// Asserts that a relist deletes a pending key that it does not list, after the pending delta.
-fn lists_meet_what_is_pending(engine: &impl QueueEngine<Object>) {
+fn check_lists_with_pending_keys(engine: &impl QueueEngine<Object>) {
     let same = list(&ListPlan::same(OBJECTS));
     engine.replace(same[..500].to_vec(), "1");
     engine.update(same[700].clone());
@@ -118,7 +118,7 @@ fn lists_meet_what_is_pending(engine: &impl QueueEngine<Object>) {
 }
 
 /// Asserts that a pop takes one key with all its deltas, in the order of the first offers.
-fn pops_take_one_key(engine: &impl QueueEngine<Object>) {
+fn check_single_pops(engine: &impl QueueEngine<Object>) {
     let same = list(&ListPlan::same(OBJECTS));
     for index in [5, 3, 5] {
         engine.update(same[index].clone());
@@ -135,7 +135,7 @@ fn pops_take_one_key(engine: &impl QueueEngine<Object>) {
 
 /// Asserts that the last update of every object wins, with three producers, each with its own keys,
 /// and three consumers.
-fn events_arrive_in_order(engine: &impl QueueEngine<Object>, burst: usize) {
+fn check_order_of_events(engine: &impl QueueEngine<Object>, burst: usize) {
     let same = list(&ListPlan::same(OBJECTS));
     engine.replace(same, "1");
     engine.drain();
@@ -175,61 +175,59 @@ fn events_arrive_in_order(engine: &impl QueueEngine<Object>, burst: usize) {
     );
 }
 
-fn a_queue_does_everything<E: QueueEngine<Object> + StoreEngine<Object>>(
-    new: impl Fn(ObjectAccess) -> E,
-) {
-    gets_give_what_is_known(&new(ObjectAccess));
-    lists_are_joined(&new(ObjectAccess));
-    lists_meet_what_is_pending(&new(ObjectAccess));
-    pops_take_one_key(&new(ObjectAccess));
+fn check_queue<E: QueueEngine<Object> + StoreEngine<Object>>(new: impl Fn(ObjectAccess) -> E) {
+    check_gets(&new(ObjectAccess));
+    check_lists(&new(ObjectAccess));
+    check_lists_with_pending_keys(&new(ObjectAccess));
+    check_single_pops(&new(ObjectAccess));
     for burst in [1, 64] {
-        events_arrive_in_order(&new(ObjectAccess), burst);
+        check_order_of_events(&new(ObjectAccess), burst);
     }
 }
 
 #[test]
 fn floor() {
-    lists_are_joined(&Floor::<_, _, InOrder>::new(ObjectAccess));
-    lists_are_joined(&Floor::<_, _, Partitioned>::new(ObjectAccess));
+    check_lists(&Floor::new(ObjectAccess, Walk::InOrder));
+    check_lists(&Floor::new(ObjectAccess, Walk::Partitioned));
 }
 
 #[cfg(feature = "peers")]
 #[test]
 fn kube_writer() {
-    lists_are_joined(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::new());
-    gets_give_what_is_known(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::new());
-    lists_are_joined(&KubeWriterEngine::<Shared<Object>, ObjectAccess>::new());
-    gets_give_what_is_known(&KubeWriterEngine::<Shared<Object>, ObjectAccess>::new());
+    check_lists(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::default());
+    check_gets(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::default());
+    check_lists(&KubeWriterEngine::<Arc<Object>, ObjectAccess>::default());
+    check_gets(&KubeWriterEngine::<Arc<Object>, ObjectAccess>::default());
 }
 
 #[test]
 fn dashmap() {
-    a_queue_does_everything(DashMapEngine::new);
-    indexes_follow_the_store(&DashMapEngine::with_nodes(ObjectAccess));
+    check_queue(DashMapEngine::new);
+    check_indexes(&DashMapEngine::with_nodes(ObjectAccess));
 }
 
 #[test]
 fn mutex() {
-    a_queue_does_everything(MutexEngine::new);
-    indexes_follow_the_store(&MutexEngine::with_nodes(ObjectAccess));
+    check_queue(MutexEngine::new);
+    check_indexes(&MutexEngine::with_nodes(ObjectAccess));
 }
 
 #[test]
 fn deltafifo() {
-    a_queue_does_everything(DeltaFifoEngine::<_, _, false>::new);
-    indexes_follow_the_store(&DeltaFifoEngine::<_, _, false>::with_nodes(ObjectAccess));
+    check_queue(DeltaFifoEngine::<_, _, false>::new);
+    check_indexes(&DeltaFifoEngine::<_, _, false>::with_nodes(ObjectAccess));
 }
 
 #[test]
-fn deltafifo_that_skips_what_is_unchanged() {
-    lists_are_joined(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess));
-    gets_give_what_is_known(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess));
-    events_arrive_in_order(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess), 64);
+fn deltafifo_that_skips_unchanged_objects() {
+    check_lists(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess));
+    check_gets(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess));
+    check_order_of_events(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess), 64);
 }
 
 #[test]
 fn deltafifo_that_pops_key_by_key() {
     for burst in [1, 64] {
-        events_arrive_in_order(&DeltaFifoEngine::<_, _, false>::single(ObjectAccess), burst);
+        check_order_of_events(&DeltaFifoEngine::<_, _, false>::single(ObjectAccess), burst);
     }
 }

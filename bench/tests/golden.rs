@@ -1,4 +1,5 @@
-//! Tests that the generator creates the same objects as the peer in Go.
+//! Tests of the data: the generator creates the same objects as the peer in Go, and the pods of the
+//! real list can be read.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ fn digest(plan: &ListPlan) -> String {
 }
 
 #[test]
-fn the_golden_file_is_met() {
+fn generated_data_equals_the_golden_file_of_the_peer_in_go() {
     let hash = |state| (format!("{state}"), format!("{:016x}", splitmix64(state)));
     let object = |index: usize| {
         let metadata = Generated { objects: 1_000_000 }.make(index, None).metadata;
@@ -57,4 +58,17 @@ fn lists_are_fresh_and_in_order() {
         assert_eq!(one, other);
         assert_eq!(**one, source.make(index, None));
     }
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn real_list_has_whole_pods_that_repeat() {
+    use deltafifo_bench::data::Pods;
+
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/pods.json.gz");
+    let pods = Pods::read(&path).expect("it is a list of pods");
+    let first = pods.make(0, None);
+    assert!(first.metadata.uid.is_some() && first.spec.is_some(), "{first:?}");
+    let repeated = first.metadata.name.map(|name| name + "-r1");
+    assert_eq!(pods.make(1500, None).metadata.name, repeated, "1500 pods");
 }

@@ -53,7 +53,7 @@ fn stderr(run: &Output) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_client_has_all_objects_and_is_told_of_all_changes() {
+async fn every_client_is_notified_of_all_objects_and_changes() {
     const CLIENTS: [&str; 7] = [
         "deltafifo",
         "deltafifo-list",
@@ -75,13 +75,13 @@ async fn every_client_has_all_objects_and_is_told_of_all_changes() {
     .await;
     assert!(run.status.success(), "{}", stderr(&run));
     let stdout = String::from_utf8_lossy(&run.stdout);
-    for said in [
+    for text in [
         "server list, 620 objects",
         "server relist-cpu, 620 objects",
         "kube-runtime 5.",
         "checked: ",
     ] {
-        assert!(stdout.contains(said), "no {said:?} in {stdout}");
+        assert!(stdout.contains(text), "no {text:?} in {stdout}");
     }
     let report: Value =
         serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
@@ -111,7 +111,7 @@ async fn every_client_has_all_objects_and_is_told_of_all_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_that_should_not_be_there_are_said() {
+async fn unexpected_objects_on_the_server_are_reported() {
     let server = server();
     for number in 0..5 {
         let metadata =
@@ -123,24 +123,24 @@ async fn objects_that_should_not_be_there_are_said() {
     let run =
         relist(&kubeconfig("other.kubeconfig", server).await, "--objects 3 --client deltafifo")
             .await;
-    let said = stderr(&run);
+    let stderr = stderr(&run);
     assert!(
-        !run.status.success() && said.contains("deltafifo-bench-3 has 5 config maps"),
-        "{said}"
+        !run.status.success() && stderr.contains("deltafifo-bench-3 has 5 config maps"),
+        "{stderr}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_allow_it_is_said() {
+async fn refused_request_is_reported() {
     let without_namespaces = ApiServer::builder().resource(Resource::config_maps()).build();
     let run = relist(
         &kubeconfig("refuses.kubeconfig", without_namespaces).await,
         "--objects 3 --client deltafifo",
     )
     .await;
-    let said = stderr(&run);
+    let stderr = stderr(&run);
     assert!(
-        !run.status.success() && said.contains("make the namespace deltafifo-bench-3"),
-        "{said}"
+        !run.status.success() && stderr.contains("create the namespace deltafifo-bench-3"),
+        "{stderr}"
     );
 }

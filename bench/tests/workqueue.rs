@@ -23,7 +23,7 @@ fn name<Q: WorkEngine>(work: Option<&Q::Work>) -> Option<&str> {
     work.map(Q::key)
 }
 
-fn a_key_is_taken_once_however_often_it_is_added<Q: WorkEngine>(queue: &Q) {
+fn check_that_an_added_key_is_taken_once<Q: WorkEngine>(queue: &Q) {
     add(queue, ["a", "b", "a"]);
     queue.shut_down();
     for expected in [Some("a"), Some("b"), None] {
@@ -35,7 +35,7 @@ fn a_key_is_taken_once_however_often_it_is_added<Q: WorkEngine>(queue: &Q) {
     }
 }
 
-fn a_key_that_is_added_while_it_is_processed_comes_again_after_that<Q: WorkEngine>(queue: &Q) {
+fn check_that_a_key_added_during_processing_is_queued_again<Q: WorkEngine>(queue: &Q) {
     add(queue, ["a"]);
     let first = take(queue).expect("a key");
     add(queue, ["a", "b", "a"]);
@@ -50,7 +50,7 @@ fn a_key_that_is_added_while_it_is_processed_comes_again_after_that<Q: WorkEngin
     assert!(take(queue).is_none());
 }
 
-fn after_the_end_what_is_left_is_taken_and_nothing_is_added<Q: WorkEngine>(queue: &Q) {
+fn check_shutdown<Q: WorkEngine>(queue: &Q) {
     add(queue, ["a"]);
     queue.shut_down();
     add(queue, ["b"]);
@@ -62,7 +62,7 @@ fn after_the_end_what_is_left_is_taken_and_nothing_is_added<Q: WorkEngine>(queue
 
 /// Asserts that every key, and the shutdown, wakes waiting threads, and that each key is taken
 /// once.
-fn those_who_wait_share_what_comes<Q: WorkEngine>(queue: &Q) {
+fn check_waiting_workers<Q: WorkEngine>(queue: &Q) {
     const KEYS: usize = 2000;
     let (runtime, taken) = (Handle::current(), AtomicUsize::new(0));
     let seen = thread::scope(|scope| {
@@ -96,22 +96,22 @@ fn those_who_wait_share_what_comes<Q: WorkEngine>(queue: &Q) {
     assert_eq!((seen.len(), different.len()), (KEYS, KEYS));
 }
 
-fn a_queue_does_everything<Q: WorkEngine>(new: impl Fn() -> Q) {
+fn check_queue<Q: WorkEngine>(new: impl Fn() -> Q) {
     let runtime =
         Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("a runtime");
     let _entered = runtime.enter();
-    a_key_is_taken_once_however_often_it_is_added(&new());
-    a_key_that_is_added_while_it_is_processed_comes_again_after_that(&new());
-    after_the_end_what_is_left_is_taken_and_nothing_is_added(&new());
-    those_who_wait_share_what_comes(&new());
+    check_that_an_added_key_is_taken_once(&new());
+    check_that_a_key_added_during_processing_is_queued_again(&new());
+    check_shutdown(&new());
+    check_waiting_workers(&new());
 }
 
 #[test]
 fn mutex() {
-    a_queue_does_everything(MutexWorkQueue::new);
+    check_queue(MutexWorkQueue::new);
 }
 
 #[test]
 fn deltafifo() {
-    a_queue_does_everything(|| WorkQueue::builder().build().expect("there is a runtime"));
+    check_queue(|| WorkQueue::builder().build().expect("there is a runtime"));
 }

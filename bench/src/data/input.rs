@@ -21,79 +21,36 @@ const MAX_BYTES: u64 = if cfg!(any(test, fuzzing)) { 1 << 16 } else { 1 << 30 };
 /// The limit for the number of pods. A pod of a few bytes of text takes a few kilobytes of memory.
 const MAX_PODS: usize = if cfg!(any(test, fuzzing)) { 8 } else { 1 << 20 };
 
-/// An input file that cannot be used.
+/// The error of an input file that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum InputError {
-    /// The file cannot be read.
-    #[error("input {}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// The file starts as gzip, and is truncated or damaged.
-    #[error("input {}: truncated or damaged gzip: {source}", path.display())]
-    Gzip {
-        /// The file.
-        path: PathBuf,
-        /// The error of the decoder.
-        source: io::Error,
-    },
-    /// The file is not the JSON of a list.
-    #[error("input {}: truncated or not JSON of a List: {source}", path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// The error of the decoder.
-        source: serde_json::Error,
-    },
-    /// The JSON is not a list.
-    #[error("input {}: not a List: its kind is {kind:?}", path.display())]
-    NotAList {
-        /// The file.
-        path: PathBuf,
-        /// The kind in the file.
-        kind: String,
-    },
-    /// The list is not a list of pods.
-    #[error("input {}: a {kind} of {api_version:?}: only a PodList of \"v1\" can be used", path.display())]
-    OtherKind {
-        /// The file.
-        path: PathBuf,
-        /// The kind of the list.
-        kind: String,
-        /// The API version of the list.
-        api_version: String,
-    },
-    /// The items of the list are not pods.
-    #[error("input {}: items are not pods: {source}", path.display())]
-    Items {
-        /// The file.
-        path: PathBuf,
-        /// The error of the decoder.
-        source: serde_json::Error,
-    },
-    /// The list has more items than the limit, which protects the memory.
-    #[error("input {}: more than {MAX_PODS} items", path.display())]
-    TooMany {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The list is empty.
-    #[error("input {}: the list is empty", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A pod has no name, and so no key.
-    #[error("input {}: item {index} is not a pod with a name", path.display())]
-    Nameless {
-        /// The file.
-        path: PathBuf,
-        /// The index of the pod in the list, from 0.
-        index: usize,
-    },
+#[error("cannot use the input {}", path.display())]
+pub struct InputError {
+    path: PathBuf,
+    source: Problem,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    #[error("unreadable")]
+    Unreadable(#[source] io::Error),
+    #[error("truncated or damaged gzip")]
+    Gzip(#[source] io::Error),
+    #[error("truncated or not JSON of a List")]
+    Json(#[source] serde_json::Error),
+    #[error("not a List: its kind is {0:?}")]
+    NotAList(String),
+    #[error("a {kind} of {api_version:?}: only a PodList of \"v1\" can be used")]
+    OtherKind { kind: String, api_version: String },
+    #[error("items are not pods")]
+    Items(#[source] serde_json::Error),
+    /// The limit protects the memory.
+    #[error("more than {MAX_PODS} items")]
+    TooMany,
+    #[error("the list is empty")]
+    Empty,
+    /// A pod without a name has no key.
+    #[error("item {0} is not a pod with a name")]
+    Nameless(usize),
 }
 
 /// A source that repeats the pods of a list under new names. Every object is a deep copy of a pod.
@@ -159,16 +116,36 @@ impl<'de> Deserialize<'de> for Items {
     }
 }
 
-/// Reads all of `file`. More than `most` bytes are an error.
+/// Reads all of `file`. More than `limit` bytes are an error.
 fn read_bounded(file: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut data = Vec::new();
     if file.take(limit + 1).read_to_end(&mut data)? as u64 > limit {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            format!("more than {limit} bytes"),
-        ));
+        return Err(io::Error::other(format!("more than {limit} bytes")));
     }
     Ok(data)
+}
+
+fn decode(file: impl Read) -> Result<Pods, Problem> {
+    let mut data = read_bounded(file, MAX_BYTES).map_err(Problem::Unreadable)?;
+    if data.starts_with(&[0x1f, 0x8b]) {
+        data = read_bounded(GzDecoder::new(&*data), MAX_BYTES).map_err(Problem::Gzip)?;
+    }
+    // The kind is checked first, so that a list of another kind is reported as that, and not as a
+    // list of invalid pods.
+    let Head { kind, api_version, .. } = serde_json::from_slice(&data).map_err(Problem::Json)?;
+    if !kind.ends_with("List") {
+        return Err(Problem::NotAList(kind));
+    }
+    if kind != "PodList" || api_version != "v1" {
+        return Err(Problem::OtherKind { kind, api_version });
+    }
+    let Body { items } = serde_json::from_slice(&data).map_err(Problem::Items)?;
+    match items {
+        Items { nameless: Some(index), .. } => Err(Problem::Nameless(index)),
+        Items { too_many: true, .. } => Err(Problem::TooMany),
+        Items { pods, .. } if pods.is_empty() => Err(Problem::Empty),
+        Items { pods, .. } => Ok(Pods { items: pods }),
+    }
 }
 
 impl Pods {
@@ -178,10 +155,8 @@ impl Pods {
     /// [`InputError`] if the file is missing or truncated, is not a list, is a list of another
     /// kind, or is empty.
     pub fn read(path: &Path) -> Result<Self, InputError> {
-        match File::open(path) {
-            Ok(file) => Self::decode(path, file),
-            Err(source) => Err(InputError::Unreadable { path: path.to_owned(), source }),
-        }
+        let file = File::open(path).map_err(Problem::Unreadable);
+        file.and_then(decode).map_err(|source| InputError { path: path.to_owned(), source })
     }
 
     /// Decodes a LIST response; `path` is its name in errors.
@@ -189,43 +164,7 @@ impl Pods {
     /// # Errors
     /// As for [`read`](Self::read).
     pub fn decode(path: &Path, file: impl Read) -> Result<Self, InputError> {
-        let path = path.to_owned();
-        let mut data = match read_bounded(file, MAX_BYTES) {
-            Ok(data) => data,
-            Err(source) => return Err(InputError::Unreadable { path, source }),
-        };
-        if data.starts_with(&[0x1f, 0x8b]) {
-            data = match read_bounded(GzDecoder::new(data.as_slice()), MAX_BYTES) {
-                Ok(plain) => plain,
-                Err(source) => return Err(InputError::Gzip { path, source }),
-            };
-        }
-        // The kind is checked first, so that a list of another kind is reported as that, and not as
-        // a list of invalid pods.
-        let head: Head = match serde_json::from_slice(&data) {
-            Ok(head) => head,
-            Err(source) => return Err(InputError::Json { path, source }),
-        };
-        if !head.kind.ends_with("List") {
-            return Err(InputError::NotAList { path, kind: head.kind });
-        }
-        if head.kind != "PodList" || head.api_version != "v1" {
-            return Err(InputError::OtherKind {
-                path,
-                kind: head.kind,
-                api_version: head.api_version,
-            });
-        }
-        let Body { items } = match serde_json::from_slice(&data) {
-            Ok(body) => body,
-            Err(source) => return Err(InputError::Items { path, source }),
-        };
-        match items {
-            Items { nameless: Some(index), .. } => Err(InputError::Nameless { path, index }),
-            Items { too_many: true, .. } => Err(InputError::TooMany { path }),
-            Items { pods, .. } if pods.is_empty() => Err(InputError::Empty { path }),
-            Items { pods, .. } => Ok(Self { items: pods }),
-        }
+        decode(file).map_err(|source| InputError { path: path.to_owned(), source })
     }
 }
 
@@ -250,19 +189,50 @@ impl Source for Pods {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use deltafifo::Meta;
+    use flate2::Compression;
+    use flate2::read::GzEncoder;
 
+    use super::*;
+    use crate::causes::with_causes;
+
+    const TWO_PODS: &[u8] =
+        br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[
+        {"metadata":{"name":"a","namespace":"x","resourceVersion":"3"}},
+        {"metadata":{"name":"b","namespace":"x","resourceVersion":"4"}}]}"#;
+
+    fn zipped(plain: impl Read) -> Vec<u8> {
+        let mut data = Vec::new();
+        GzEncoder::new(plain, Compression::default()).read_to_end(&mut data).expect("it is packed");
+        data
+    }
+
+    /// Returns the error of an input.
     fn rejection(file: impl Read) -> Option<String> {
-        Pods::decode(Path::new("there"), file).err().map(|error| error.to_string())
+        Pods::decode(Path::new("file"), file).err().map(|error| with_causes(&error))
     }
 
     #[test]
+    fn pods_repeat_under_new_names() {
+        for content in [TWO_PODS.to_vec(), zipped(TWO_PODS)] {
+            let pods = Pods::decode(Path::new("file"), &*content).expect("it is a list of pods");
+            let made = (0..5).map(|index| {
+                let pod = pods.make(index, (index == 4).then(|| "2000004".to_owned()));
+                let [namespace, name, version] =
+                    [KubeMeta.namespace(&pod), KubeMeta.name(&pod), KubeMeta.version(&pod)]
+                        .map(Option::unwrap_or_default);
+                format!("{namespace}/{name}@{version}")
+            });
+            let expected = ["x/a@3", "x/b@4", "x/a-r1@3", "x/b-r1@4", "x/a-r2@2000004"];
+            assert_eq!(made.collect::<Vec<_>>(), expected);
+        }
+    }
+
+    /// A build for the fuzzer has smaller limits.
+    #[test]
     fn endless_input_is_rejected() {
-        let packed = flate2::read::GzEncoder::new(
-            io::repeat(b'[').take(1 << 20),
-            flate2::Compression::default(),
-        );
-        for message in [rejection(io::repeat(b'[')), rejection(packed)] {
+        let packed = zipped(io::repeat(b'[').take(1 << 20));
+        for message in [rejection(io::repeat(b'[')), rejection(&*packed)] {
             assert!(message.is_some_and(|message| message.contains("more than 65536 bytes")));
         }
     }
@@ -274,10 +244,29 @@ mod tests {
         {
             let items = vec![r#"{"metadata":{"name":"a"}}"#; pods].join(",");
             let list = format!(r#"{{"kind":"PodList","apiVersion":"v1","items":[{items}]}}"#);
-            assert_eq!(
-                rejection(list.as_bytes()).as_deref(),
-                reason.map(|reason| format!("input there: {reason}")).as_deref()
-            );
+            let expected = reason.map(|reason| format!("cannot use the input file: {reason}"));
+            assert_eq!(rejection(list.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn unusable_input_is_rejected_with_its_reason() {
+        let packed = zipped(TWO_PODS);
+        let cases: [(&[u8], &str); 10] = [
+            (b"", "truncated"),
+            (&TWO_PODS[..100], "truncated"),
+            (&packed[..packed.len() / 2], "truncated"),
+            (br#"{"kind":"Pod","apiVersion":"v1"}"#, "not a List"),
+            (b"{}", "not a List"),
+            (br#"{"kind":"NodeList","apiVersion":"v1","items":[{}]}"#, "NodeList"),
+            (br#"{"kind":"PodList","apiVersion":"v1","items":[]}"#, "empty"),
+            (br#"{"kind":"PodList","apiVersion":"v1"}"#, "empty"),
+            (br#"{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{}}]}"#, "item 0"),
+            (br#"{"kind":"PodList","apiVersion":"v1","items":{"a":1}}"#, "not pods"),
+        ];
+        for (index, (content, reason)) in cases.into_iter().enumerate() {
+            let message = rejection(content).expect("it is rejected");
+            assert!(message.contains(reason), "case {index}: {message}");
         }
     }
 }

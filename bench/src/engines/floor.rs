@@ -11,7 +11,6 @@
 //! partitioned by hash bits, the order of the slots. The tool reports the faster way.
 
 use std::hash::BuildHasher;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use deltafifo::Meta;
@@ -29,30 +28,19 @@ const GROUP: usize = 32;
 const PARTITION_BITS: u32 = 8;
 
 /// The way in which a floor walks its lists.
-pub trait Walk: Send + Sync + 'static {
-    /// Whether the list is partitioned by hash bits.
-    const PARTITIONED: bool;
-}
-
-/// Walks a list in its own order.
-pub struct InOrder;
-
-/// Walks a list partition by partition.
-pub struct Partitioned;
-
-impl Walk for InOrder {
-    const PARTITIONED: bool = false;
-}
-
-impl Walk for Partitioned {
-    const PARTITIONED: bool = true;
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Walk {
+    /// Walks a list in its own order.
+    InOrder,
+    /// Walks a list partition by partition.
+    Partitioned,
 }
 
 /// The floor as an engine. The mutex is locked once for each list.
-pub struct Floor<T, M, W> {
+pub struct Floor<T, M> {
     meta: M,
     table: Mutex<Table<T>>,
-    walk: PhantomData<W>,
+    walk: Walk,
 }
 
 /// A table with open addressing and linear probing, at most three quarters full. A deleted slot
@@ -271,14 +259,14 @@ fn touch<'a>(texts: impl Iterator<Item = Option<&'a str>>) {
     std::hint::black_box(texts.map(first).fold(0, u8::wrapping_add));
 }
 
-impl<T, M: Meta<T>, W: Walk> Floor<T, M, W> {
+impl<T, M: Meta<T>> Floor<T, M> {
     /// Creates an empty engine.
-    pub fn new(meta: M) -> Self {
-        Self { meta, table: Mutex::new(Table::new()), walk: PhantomData }
+    pub fn new(meta: M, walk: Walk) -> Self {
+        Self { meta, table: Mutex::new(Table::new()), walk }
     }
 }
 
-impl<T: Send + Sync, M: Meta<T>, W: Walk> ListEngine<T> for Floor<T, M, W> {
+impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for Floor<T, M> {
     type List = Vec<Arc<T>>;
 
     fn replace(&self, list: Vec<Arc<T>>, _version: &str) {
@@ -287,7 +275,7 @@ impl<T: Send + Sync, M: Meta<T>, W: Walk> ListEngine<T> for Floor<T, M, W> {
         table.reserve(keys);
         table.generation += 1;
         table.stamped = 0;
-        if W::PARTITIONED {
+        if self.walk == Walk::Partitioned {
             for part in table.partition(&self.meta, list) {
                 table.join(&self.meta, part);
             }
@@ -303,12 +291,8 @@ impl<T: Send + Sync, M: Meta<T>, W: Walk> ListEngine<T> for Floor<T, M, W> {
         std::mem::take(&mut self.table.lock().counts)
     }
 
-    fn for_each_known(&self, mut visit: impl FnMut(&T)) {
-        self.table
-            .lock()
-            .slots
-            .iter()
-            .filter_map(|slot| slot.known.as_deref())
-            .for_each(&mut visit);
+    fn for_each_known(&self, visit: impl FnMut(&T)) {
+        let table = self.table.lock();
+        table.slots.iter().filter_map(|slot| slot.known.as_deref()).for_each(visit);
     }
 }

@@ -2,7 +2,7 @@
 //! has no deltas, handler, index, or deletions that were missed, so it counts nothing.
 //!
 //! `apply_watcher_event` clones every object of an event. For an object by value ([`Owned`]) this
-//! is a deep clone. The best case is an object behind an `Arc` ([`Shared`]).
+//! is a deep clone. The best case is an object behind an `Arc`.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -31,15 +31,6 @@ pub trait ObjectHolder: Clone + Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Owned<T>(T);
 
-/// Holds an object behind an `Arc`.
-pub struct Shared<T>(Arc<T>);
-
-impl<T> Clone for Shared<T> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
 impl<T: Clone + Send + Sync + 'static> ObjectHolder for Owned<T> {
     type Object = T;
 
@@ -52,26 +43,21 @@ impl<T: Clone + Send + Sync + 'static> ObjectHolder for Owned<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> ObjectHolder for Shared<T> {
+impl<T: Send + Sync + 'static> ObjectHolder for Arc<T> {
     type Object = T;
 
     fn of(object: &Arc<T>) -> Self {
-        Self(object.clone())
+        object.clone()
     }
 
     fn object(&self) -> &T {
-        &self.0
+        self
     }
 }
 
 /// An entry of the store: an object, and the type that reads its metadata.
+#[derive(Clone)]
 pub struct Entry<H, M>(H, PhantomData<M>);
-
-impl<H: Clone, M> Clone for Entry<H, M> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone(), PhantomData)
-    }
-}
 
 impl<H: ObjectHolder, M: Meta<H::Object> + Default> Lookup for Entry<H, M> {
     type DynamicType = ();
@@ -110,13 +96,8 @@ impl<H: ObjectHolder, M: Meta<H::Object> + Default> Lookup for Entry<H, M> {
 }
 
 /// The events with which a watcher delivers a list.
+#[derive(Clone)]
 pub struct Events<H, M>(Arc<[Event<Entry<H, M>>]>);
-
-impl<H, M> Clone for Events<H, M> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
 
 /// The result of a get.
 struct StoredEntry<H, M>(Arc<Entry<H, M>>);
@@ -135,29 +116,23 @@ impl<H: ObjectHolder, M> From<&[Arc<H::Object>]> for Events<H, M> {
 }
 
 /// kube-rs' store as an engine.
-pub struct KubeWriterEngine<H: ObjectHolder, M: Meta<H::Object> + Default + 'static> {
+pub struct KubeWriterEngine<H: ObjectHolder, M: Meta<H::Object> + Copy + Default + 'static> {
     writer: Mutex<Writer<Entry<H, M>>>,
     store: Store<Entry<H, M>>,
     /// The lists. They outlive the work of the engine, as for every other engine.
     kept_lists: Mutex<Vec<Events<H, M>>>,
 }
 
-impl<H: ObjectHolder, M: Meta<H::Object> + Default + 'static> KubeWriterEngine<H, M> {
-    /// Creates an empty engine.
-    #[must_use]
-    pub fn new() -> Self {
+impl<H: ObjectHolder, M: Meta<H::Object> + Copy + Default + 'static> Default
+    for KubeWriterEngine<H, M>
+{
+    fn default() -> Self {
         let writer = Writer::new(());
         Self { store: writer.as_reader(), writer: Mutex::new(writer), kept_lists: Mutex::default() }
     }
 }
 
-impl<H: ObjectHolder, M: Meta<H::Object> + Default + 'static> Default for KubeWriterEngine<H, M> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<H: ObjectHolder, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object>
+impl<H: ObjectHolder, M: Meta<H::Object> + Copy + Default + 'static> ListEngine<H::Object>
     for KubeWriterEngine<H, M>
 {
     const MAKES_DELTAS: bool = false;
@@ -182,7 +157,7 @@ impl<H: ObjectHolder, M: Meta<H::Object> + Default + 'static> ListEngine<H::Obje
     }
 }
 
-impl<H: ObjectHolder, M: Meta<H::Object> + Default + 'static> StoreEngine<H::Object>
+impl<H: ObjectHolder, M: Meta<H::Object> + Copy + Default + 'static> StoreEngine<H::Object>
     for KubeWriterEngine<H, M>
 {
     type Key = ObjectRef<Entry<H, M>>;

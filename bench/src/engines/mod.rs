@@ -42,6 +42,12 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Returns the counts of a handler that was notified of this many updates.
+    #[must_use]
+    pub fn of_updates(updates: usize) -> Self {
+        Self { updates, ..Self::default() }
+    }
+
     /// Counts an event.
     pub fn record<T>(&mut self, event: &Event<'_, T>) {
         match event {
@@ -81,7 +87,7 @@ pub trait ListEngine<T>: Send + Sync {
     /// the engine wants. Returns when the last one has ended.
     fn drain(&self) -> Counts;
 
-    /// Calls `see` with every object in the store.
+    /// Calls `visit` with every object in the store.
     fn for_each_known(&self, visit: impl FnMut(&T));
 }
 

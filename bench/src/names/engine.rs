@@ -1,93 +1,52 @@
 //! The engines by name, in whichever language they are written.
 
-use std::fmt;
-
 use super::Workload;
 use crate::versions::locked;
 
-/// An engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineName {
-    /// This project.
-    DeltaFifo,
-    /// This project, unchanged objects skipped.
-    DeltaFifoSkip,
-    /// This project, on one thread.
-    DeltaFifoOneThread,
-    /// This project, with a lane for live events.
-    DeltaFifoLane,
-    /// This project, popped key by key.
-    DeltaFifoSingle,
-    /// The classic design.
-    Mutex,
-    /// `DashMap` with a lock-free queue.
-    DashMap,
-    /// The steps of a relist on plain data: the limit.
-    Floor,
-    /// kube-rs' store, with its usual objects.
-    KubeWriter,
-    /// kube-rs' store, with objects behind an `Arc`.
-    KubeWriterArc,
-    /// client-go's classic queue.
-    ClientGoDeltaFifo,
-    /// client-go's current queue.
-    ClientGoRealFifo,
-    /// client-go's informer.
-    ClientGoInformer,
+super::named! {
+    /// An engine.
+    EngineName {
+        /// This project.
+        DeltaFifo = "deltafifo",
+        /// This project, unchanged objects skipped.
+        DeltaFifoSkip = "deltafifo-skip",
+        /// This project, on one thread.
+        DeltaFifoOneThread = "deltafifo-1-thread",
+        /// This project, with a lane for live events.
+        DeltaFifoLane = "deltafifo-lane",
+        /// This project, popped key by key.
+        DeltaFifoSingle = "deltafifo-single",
+        /// The classic design.
+        Mutex = "mutex",
+        /// `DashMap` with a lock-free queue.
+        DashMap = "dashmap",
+        /// The steps of a relist on plain data: the limit.
+        Floor = "floor",
+        /// kube-rs' store, with its usual objects.
+        KubeWriter = "kube-writer",
+        /// kube-rs' store, with objects behind an `Arc`.
+        KubeWriterArc = "kube-writer-arc",
+        /// client-go's classic queue.
+        ClientGoDeltaFifo = "client-go-deltafifo",
+        /// client-go's current queue.
+        ClientGoRealFifo = "client-go-realfifo",
+        /// client-go's informer.
+        ClientGoInformer = "client-go-informer",
+    }
 }
 
 impl EngineName {
-    /// All engines, in the order of the tables.
-    pub const ALL: [Self; 13] = [
-        Self::DeltaFifo,
-        Self::DeltaFifoSkip,
-        Self::DeltaFifoOneThread,
-        Self::DeltaFifoLane,
-        Self::DeltaFifoSingle,
-        Self::Mutex,
-        Self::DashMap,
-        Self::Floor,
-        Self::KubeWriter,
-        Self::KubeWriterArc,
-        Self::ClientGoDeltaFifo,
-        Self::ClientGoRealFifo,
-        Self::ClientGoInformer,
-    ];
-
-    /// Returns the name on the command line and in every table.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::DeltaFifo => "deltafifo",
-            Self::DeltaFifoSkip => "deltafifo-skip",
-            Self::DeltaFifoOneThread => "deltafifo-1-thread",
-            Self::DeltaFifoLane => "deltafifo-lane",
-            Self::DeltaFifoSingle => "deltafifo-single",
-            Self::Mutex => "mutex",
-            Self::DashMap => "dashmap",
-            Self::Floor => "floor",
-            Self::KubeWriter => "kube-writer",
-            Self::KubeWriterArc => "kube-writer-arc",
-            Self::ClientGoDeltaFifo => "client-go-deltafifo",
-            Self::ClientGoRealFifo => "client-go-realfifo",
-            Self::ClientGoInformer => "client-go-informer",
-        }
-    }
-
     /// Returns whether this binary can measure the engine.
-    #[must_use]
     pub fn is_built(self) -> bool {
         cfg!(feature = "peers") || !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
     }
 
     /// Returns whether the engine is written in Go.
-    #[must_use]
     pub fn is_go(self) -> bool {
         matches!(self, Self::ClientGoDeltaFifo | Self::ClientGoRealFifo | Self::ClientGoInformer)
     }
 
     /// Returns whether the engine notifies a handler. kube-rs' store has no deltas.
-    #[must_use]
     pub fn makes_deltas(self) -> bool {
         !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
     }
@@ -96,15 +55,12 @@ impl EngineName {
     /// is a variant. The floor and kube-rs' store have no queue and no index. The floor cannot be
     /// read while it is written. An informer's relists are paced by its own pauses. Engines of one
     /// family have the same store and the same work queue.
-    #[must_use]
     pub fn can(self, workload: Workload) -> bool {
         match workload {
-            Workload::Queries => {
-                matches!(
-                    self,
-                    Self::DeltaFifo | Self::Mutex | Self::DashMap | Self::ClientGoDeltaFifo
-                )
-            }
+            Workload::Queries => matches!(
+                self,
+                Self::DeltaFifo | Self::Mutex | Self::DashMap | Self::ClientGoDeltaFifo
+            ),
             Workload::WorkQueue => {
                 matches!(self, Self::DeltaFifo | Self::Mutex | Self::ClientGoDeltaFifo)
             }
@@ -123,56 +79,45 @@ impl EngineName {
 
     /// Returns a description with the versions of the engine's parts. The process of a client-go
     /// engine reports its versions itself.
-    #[must_use]
     pub fn description(self) -> String {
+        let [ours, foldhash, kube] = ["deltafifo", "foldhash", "kube-runtime"].map(locked);
+        let variant_of_ours =
+            |difference: &str| format!("deltafifo {ours}: the same, {difference}");
         match self {
-            Self::DeltaFifo => format!(
-                "deltafifo {}: queue fused with its store; work queue of deltafifo-informer {}",
-                locked("deltafifo"),
-                locked("deltafifo-informer")
-            ),
-            Self::DeltaFifoSkip => {
-                format!("deltafifo {}: the same, unchanged objects skipped", locked("deltafifo"))
-            }
-            Self::DeltaFifoOneThread => {
-                format!("deltafifo {}: the same on one thread", locked("deltafifo"))
-            }
-            Self::DeltaFifoLane => {
+            Self::DeltaFifo => {
+                let informer = locked("deltafifo-informer");
                 format!(
-                    "deltafifo {}: the same, live events pass the backlog of relists",
-                    locked("deltafifo")
+                    "deltafifo {ours}: queue fused with its store; \
+                     work queue of deltafifo-informer {informer}"
                 )
             }
-            Self::DeltaFifoSingle => {
-                format!("deltafifo {}: the same, popped key by key", locked("deltafifo"))
-            }
-            Self::Mutex => format!(
-                "the classic design in Rust: parking_lot {}, hashbrown {}, foldhash {}",
-                locked("parking_lot"),
-                locked("hashbrown"),
-                locked("foldhash")
-            ),
-            Self::DashMap => format!(
-                "dashmap {} of deltas and as store, SegQueue of crossbeam {}, foldhash {}",
-                locked("dashmap"),
-                locked("crossbeam"),
-                locked("foldhash")
-            ),
-            Self::Floor => {
+            Self::DeltaFifoSkip => variant_of_ours("unchanged objects skipped"),
+            Self::DeltaFifoOneThread => variant_of_ours("on one thread"),
+            Self::DeltaFifoLane => variant_of_ours("live events pass the backlog of relists"),
+            Self::DeltaFifoSingle => variant_of_ours("popped key by key"),
+            Self::Mutex => {
+                let [parking_lot, hashbrown] = ["parking_lot", "hashbrown"].map(locked);
                 format!(
-                    "the steps of a relist on plain data, one thread, foldhash {}: the limit",
-                    locked("foldhash")
+                    "the classic design in Rust: \
+                     parking_lot {parking_lot}, hashbrown {hashbrown}, foldhash {foldhash}"
                 )
             }
+            Self::DashMap => {
+                let [dashmap, crossbeam] = ["dashmap", "crossbeam"].map(locked);
+                format!(
+                    "dashmap {dashmap} of deltas and as store, SegQueue of crossbeam {crossbeam}, \
+                     foldhash {foldhash}"
+                )
+            }
+            Self::Floor => format!(
+                "the steps of a relist on plain data, one thread, foldhash {foldhash}: the limit"
+            ),
             Self::KubeWriter => format!(
-                "kube-runtime {}: reflector Writer, each object cloned as it does; a store only, it makes no deltas",
-                locked("kube-runtime")
+                "kube-runtime {kube}: reflector Writer, which clones each object; a store only, \
+                 without deltas"
             ),
             Self::KubeWriterArc => {
-                format!(
-                    "kube-runtime {}: the same, objects behind an Arc: its best case",
-                    locked("kube-runtime")
-                )
+                format!("kube-runtime {kube}: the same, objects behind an Arc: its best case")
             }
             Self::ClientGoDeltaFifo => "client-go's DeltaFIFO, indexer and work queue".to_owned(),
             Self::ClientGoRealFifo => {
@@ -180,11 +125,5 @@ impl EngineName {
             }
             Self::ClientGoInformer => "client-go's shared informer with its defaults".to_owned(),
         }
-    }
-}
-
-impl fmt::Display for EngineName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }

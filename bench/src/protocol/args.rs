@@ -6,15 +6,17 @@ use std::time::Duration;
 use crate::names::{EngineName, Workload};
 
 /// The task of a child process.
-#[derive(Clone, Debug)]
 pub struct ChildArgs {
-    /// The engine.
     pub engine: EngineName,
-    /// The workloads.
-    pub workloads: Vec<Workload>,
-    /// The number of objects.
     pub objects: usize,
-    /// A list response to build the objects from; without it they are generated.
+    pub settings: Settings,
+}
+
+/// The settings that all children of a run share, except for the workloads.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub workloads: Vec<Workload>,
+    /// A list response to build the objects from. Without it they are generated.
     pub input: Option<PathBuf>,
     /// How long a stall run offers, and how long readers read.
     pub length: Duration,
@@ -24,7 +26,7 @@ pub struct ChildArgs {
 
 impl ChildArgs {
     /// Returns whether a workload is part of the task.
-    pub(crate) fn includes(&self, workload: Workload) -> bool {
-        self.workloads.contains(&workload)
+    pub fn includes(&self, workload: Workload) -> bool {
+        self.settings.workloads.contains(&workload)
     }
 }

@@ -1,85 +1,47 @@
 //! Runs a child process and reads its output.
 
-use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
-use super::{Interrupt, Line};
-use crate::protocol::ChildArgs;
+use super::{ChildArgs, Interrupt, Line};
+use crate::names::EngineName;
 
-/// A child process did not complete its task.
+/// The reason why a child process did not complete its task.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildFailed {
-    /// The child did not start.
-    #[error("{} does not start: {source}", program.display())]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// The error of the system.
-        source: std::io::Error,
-    },
-    /// The child printed a line that is not part of the protocol.
-    #[error("{engine} said {line:?}, which is not a line of the protocol: {source}")]
-    Protocol {
-        /// The engine of the child.
-        engine: &'static str,
-        /// The line.
-        line: String,
-        /// The error of the decoder.
-        source: serde_json::Error,
-    },
-    /// The output of the child could not be read.
-    #[error("{engine} cannot be read: {source}")]
-    Read {
-        /// The engine of the child.
-        engine: &'static str,
-        /// The error of the system.
-        source: std::io::Error,
-    },
-    /// The child exited with an error.
+    #[error("cannot start {}", program.display())]
+    Start { program: PathBuf, source: io::Error },
+    #[error("{engine} printed {line:?}, which is not a line of the protocol")]
+    Protocol { engine: EngineName, line: String, source: serde_json::Error },
+    #[error("cannot read the output of {engine}")]
+    Read { engine: EngineName, source: io::Error },
     #[error("{engine} failed ({status}): {message}")]
-    Ended {
-        /// The engine of the child.
-        engine: &'static str,
-        /// Its exit status.
-        status: String,
-        /// Its standard error.
-        message: String,
-    },
-    /// The child was killed.
+    Ended { engine: EngineName, status: ExitStatus, message: String },
     #[error(
-        "{engine} was killed, as the system does where memory runs out: pass fewer --objects, or leave the engine out"
+        "{engine} was killed, as the system does if memory runs out: \
+         pass fewer --objects, or leave the engine out"
     )]
-    Killed {
-        /// The engine of the child.
-        engine: &'static str,
-    },
+    Killed { engine: EngineName },
     /// This process was asked to end.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Runs a child process to its end, and returns its description of the engine. Calls `told` with
+/// Runs a child process to its end, and returns its description of the engine. Calls `on_line` with
 /// each line of progress and each row, as they arrive. `command` starts this binary, or the peer in
-/// Go; both take the same arguments.
-///
-/// # Errors
-/// [`ChildFailed`]. The rows that arrived before the error are complete.
+/// Go; both take the same arguments. Rows that arrive before an error are complete.
 pub fn run_child(
     mut command: Command,
     args: &ChildArgs,
     interrupt: &Interrupt,
     mut on_line: impl FnMut(Line),
 ) -> Result<String, ChildFailed> {
-    let engine = args.engine.name();
-    command
-        .args(arguments(args))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    let engine = args.engine;
+    add_arguments(&mut command, args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = interrupt.start(&mut command);
     let started = started
         .map_err(|source| ChildFailed::Start { program: command.get_program().into(), source })?;
@@ -95,13 +57,10 @@ pub fn run_child(
         let Some(stdout) = stdout else { return Ok(()) };
         for line in BufReader::new(stdout).lines() {
             let line = line.map_err(|source| ChildFailed::Read { engine, source })?;
-            match serde_json::from_str(&line).map_err(|source| ChildFailed::Protocol {
-                engine,
-                line,
-                source,
-            })? {
-                Line::Done(end) => done = Some(end.version),
-                line => on_line(line),
+            match serde_json::from_str(&line) {
+                Ok(Line::Done(end)) => done = Some(end.version),
+                Ok(line) => on_line(line),
+                Err(source) => return Err(ChildFailed::Protocol { engine, line, source }),
             }
         }
         Ok(())
@@ -125,7 +84,7 @@ pub fn run_child(
         _ if status.signal() == Some(SIGKILL) => Err(ChildFailed::Killed { engine }),
         _ => {
             let message = message.join().unwrap_or_default();
-            Err(ChildFailed::Ended { engine, status: status.to_string(), message })
+            Err(ChildFailed::Ended { engine, status, message })
         }
     }
 }
@@ -138,20 +97,13 @@ fn was_signalled(status: ExitStatus) -> bool {
     matches!(status.signal(), Some(1 | 2 | 15))
 }
 
-fn arguments(args: &ChildArgs) -> Vec<OsString> {
-    let workloads: Vec<_> = args.workloads.iter().map(|workload| workload.name()).collect();
-    let mut arguments: Vec<OsString> = vec![
-        "--engine".into(),
-        args.engine.name().into(),
-        "--workload".into(),
-        workloads.join(",").into(),
-        "--objects".into(),
-        args.objects.to_string().into(),
-        "--seconds".into(),
-        args.length.as_secs_f64().to_string().into(),
-    ];
-    if let Some(input) = &args.input {
-        arguments.extend(["--input".into(), input.into()]);
+fn add_arguments(command: &mut Command, args: &ChildArgs) {
+    let settings = &args.settings;
+    let workloads: Vec<_> = settings.workloads.iter().map(|workload| workload.name()).collect();
+    command.args(["--engine", args.engine.name(), "--workload", &workloads.join(",")]);
+    command.args(["--objects", &args.objects.to_string()]);
+    command.args(["--seconds", &settings.length.as_secs_f64().to_string()]);
+    if let Some(input) = &settings.input {
+        command.arg("--input").arg(input);
     }
-    arguments
 }

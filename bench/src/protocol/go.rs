@@ -21,18 +21,13 @@ pub struct GoPeer {
 /// The peer in Go cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum GoUnusable {
-    /// Go is not installed.
     #[error("`go` is not installed")]
     NoGo,
-    /// The source of the peer was not found.
-    #[error(
-        "the peer's source, bench/{SOURCE}, is not where this was built nor below the working directory"
-    )]
+    #[error("bench/{SOURCE} is neither where this was built nor below the working directory")]
     NoSource,
     /// Go did not start, or the path of this program is not known.
-    #[error("go build does not start: {0}")]
+    #[error("cannot start go build")]
     Start(#[from] io::Error),
-    /// The peer does not compile.
     #[error("go build of bench/{SOURCE} failed: {0}")]
     Build(String),
 }
@@ -40,25 +35,17 @@ pub enum GoUnusable {
 impl GoPeer {
     /// Builds the engines, beside this binary. Go compiles only what has changed, so a second build
     /// is fast.
-    ///
-    /// # Errors
-    /// [`GoUnusable`].
     pub fn build() -> Result<Self, GoUnusable> {
         Self::build_package(".", "client-go-peer")
     }
 
     /// Builds the client of an API server, beside this binary.
-    ///
-    /// # Errors
-    /// [`GoUnusable`].
+    #[cfg(feature = "peers")]
     pub fn build_client() -> Result<Self, GoUnusable> {
         Self::build_package("./server", "client-go-client")
     }
 
     /// Returns the directory of the peers' source, if it can be built here.
-    ///
-    /// # Errors
-    /// [`GoUnusable::NoGo`], [`GoUnusable::NoSource`].
     pub fn find() -> Result<PathBuf, GoUnusable> {
         let found =
             Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -71,30 +58,25 @@ impl GoPeer {
     fn build_package(package: &str, name: &str) -> Result<Self, GoUnusable> {
         let source = Self::find()?;
         let program = env::current_exe()?.with_file_name(name);
-        let built = Command::new("go")
-            .arg("build")
-            .arg("-o")
-            .arg(&program)
-            .arg(package)
-            .current_dir(source)
-            .output()?;
+        let mut go = Command::new("go");
+        go.args(["build", "-o"]).arg(&program).arg(package).current_dir(source);
+        let built = go.output()?;
         if !built.status.success() {
-            return Err(GoUnusable::Build(
-                String::from_utf8_lossy(&built.stderr).trim().to_owned(),
-            ));
+            let message = String::from_utf8_lossy(&built.stderr).trim().to_owned();
+            return Err(GoUnusable::Build(message));
         }
         Ok(Self { program, memory_limit: Machine::available_bytes() / 4 * 3 })
     }
 
     /// Returns a command that starts the peer with Go's default settings.
-    pub(crate) fn with_defaults(&self) -> Command {
+    pub fn with_defaults(&self) -> Command {
         Command::new(&self.program)
     }
 
     /// Returns a command that starts the peer with the faster of two settings, and with a limit
     /// that keeps it within the memory of the machine. Variables that are already set take
     /// precedence.
-    pub(crate) fn with_tuning(&self) -> Command {
+    pub fn with_tuning(&self) -> Command {
         /// Collects when the heap has grown to five times the live data. With Go's default, 100,
         /// lists took a third longer (BENCHMARKS.md).
         const GOGC: &str = "400";

@@ -24,9 +24,6 @@ struct State {
 impl Interrupt {
     /// Installs the signal handler: from now on a signal does not end this process. Can be called
     /// once in a process.
-    ///
-    /// # Errors
-    /// If a handler is already installed, or the system does not allow one.
     pub fn catch() -> Result<Self, ctrlc::Error> {
         let interrupt = Self::default();
         let caught = interrupt.clone();
@@ -41,14 +38,13 @@ impl Interrupt {
     }
 
     /// Returns whether this process was asked to end.
-    #[must_use]
     pub fn is_requested(&self) -> bool {
         self.0.requested.load(Ordering::SeqCst)
     }
 
     /// Returns whether this process was asked to end, and waits up to 500 ms for that. A terminal
     /// signals the child as well, and possibly first.
-    pub(crate) fn is_requested_soon(&self) -> bool {
+    pub fn is_requested_soon(&self) -> bool {
         let mut running = self.0.running.lock();
         self.0.on_request.wait_while_for(
             &mut running,

@@ -1,11 +1,11 @@
 //! The lines that a child process prints.
 
-use std::io::{self, Write};
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::names::{EngineName, Workload};
+#[cfg(test)]
+use crate::names::EngineName;
+use crate::names::Workload;
 
 /// A line of the protocol.
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,16 +34,14 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// A figure; `extra` has everything else that is known about its run.
+/// A figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// The workload.
     pub workload: String,
     /// The figure's name within the workload; empty if the workload has one figure.
     pub variant: String,
     /// The unit: `s`, `1/s` or `B`.
     pub unit: String,
-    /// The figure.
     pub value: f64,
     /// Counts, digests, memory and other values.
     pub extra: Map<String, Value>,
@@ -51,7 +49,6 @@ pub struct Row {
 
 impl Row {
     /// Creates a row with an empty `extra`.
-    #[must_use]
     pub fn new(workload: Workload, variant: &str, unit: &str, value: f64) -> Self {
         let (workload, variant, unit) = (workload.to_string(), variant.to_owned(), unit.to_owned());
         Self { workload, variant, unit, value, extra: Map::new() }
@@ -60,13 +57,18 @@ impl Row {
 
 /// A row with its engine and number of objects.
 #[derive(Clone, Debug)]
-pub struct Measured<E = EngineName> {
-    /// The engine, or the client of a server.
-    pub engine: E,
-    /// The number of objects.
+pub struct Measured {
+    /// The name of the engine, or of the client of a server.
+    pub engine: String,
     pub objects: usize,
-    /// The figure.
     pub row: Row,
+}
+
+#[cfg(test)]
+impl Measured {
+    pub fn new(engine: EngineName, objects: usize, row: Row) -> Self {
+        Self { engine: engine.to_string(), objects, row }
+    }
 }
 
 /// The last line of a child.
@@ -74,36 +76,4 @@ pub struct Measured<E = EngineName> {
 pub struct Done {
     /// The engine, with the versions of its parts.
     pub version: String,
-}
-
-/// The standard output of a child.
-pub struct Output {
-    to: io::Stdout,
-}
-
-impl Output {
-    /// Creates the output. Nothing else may print to standard output.
-    #[must_use]
-    #[expect(clippy::new_without_default, reason = "there is one standard output")]
-    pub fn new() -> Self {
-        Self { to: io::stdout() }
-    }
-
-    /// Prints a line.
-    ///
-    /// # Errors
-    /// If the reader is gone.
-    pub fn line(&mut self, line: &Line) -> io::Result<()> {
-        let text = serde_json::to_string(line)?;
-        writeln!(self.to, "{text}")?;
-        self.to.flush()
-    }
-
-    /// Prints the current activity.
-    ///
-    /// # Errors
-    /// If the reader is gone.
-    pub fn progress(&mut self, what: &str) -> io::Result<()> {
-        self.line(&Line::Progress(Progress { what: what.to_owned(), done: 0, total: 0 }))
-    }
 }

@@ -7,9 +7,10 @@ mod child;
 mod go;
 mod interrupt;
 mod lines;
+pub mod output;
 
-pub use args::ChildArgs;
+pub use args::{ChildArgs, Settings};
 pub use child::{ChildFailed, run_child};
-pub use go::{GoPeer, GoUnusable};
+pub use go::GoPeer;
 pub use interrupt::Interrupt;
-pub use lines::{Done, Line, Measured, Output, Progress, Row};
+pub use lines::{Done, Line, Measured, Progress, Row};

@@ -53,10 +53,8 @@ mod tests {
 
     #[test]
     fn every_figure_in_which_another_engine_is_ahead_is_there() {
-        let row = |engine, workload, unit: &str, value| Measured {
-            engine,
-            objects: 1000,
-            row: Row::new(workload, "", unit, value),
+        let row = |engine, workload, unit: &str, value| {
+            Measured::new(engine, 1000, Row::new(workload, "", unit, value))
         };
         let rows = [
             row(EngineName::DeltaFifo, Workload::Relist, "s", 2.0),

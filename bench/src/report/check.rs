@@ -1,8 +1,9 @@
 //! The check that no engine is faster by doing less: all engines must end with the same store and
 //! the same counts, and return the same look-ups and keys.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::Summary;
 use crate::names::{EngineName, Workload};
 use crate::protocol::Measured;
 
@@ -14,114 +15,90 @@ const ANSWERS: &[&str] = &["answers", "answers_digest"];
 /// The digest of the keys that a work queue returned.
 const TAKEN: &[&str] = &["taken", "taken_digest"];
 
-/// The reason why the figures of a run are not valid.
-#[derive(Debug, thiserror::Error)]
-pub enum Disagreement {
-    /// The results of two engines differ.
-    #[error(
-        "{workload} {variant}: {field} is {one} in {one_engine}, but {other} in {other_engine}: the figures of this run are worth nothing"
-    )]
-    Different {
-        /// The workload.
-        workload: String,
-        /// The variant.
-        variant: String,
-        /// The field that differs.
-        field: &'static str,
-        /// The first engine.
-        one_engine: EngineName,
-        /// Its value.
-        one: Value,
-        /// The other engine.
-        other_engine: EngineName,
-        /// Its value.
-        other: Value,
-    },
-    /// A row lacks a field, so that it cannot be compared.
-    #[error(
-        "{workload} {variant}: {engine} does not say its {field}: the figures of this run are worth nothing"
-    )]
-    Missing {
-        /// The workload.
-        workload: String,
-        /// The variant.
-        variant: String,
-        /// The engine.
-        engine: EngineName,
-        /// The missing field.
-        field: &'static str,
-    },
+/// A row of a run, or of a report, that is checked.
+#[derive(Clone, Copy)]
+pub(super) struct Checked<'a> {
+    engine: EngineName,
+    workload: Workload,
+    variant: &'a str,
+    objects: usize,
+    extra: &'a Map<String, Value>,
+}
+
+impl<'a> Checked<'a> {
+    /// Returns the row of a run. A client of a server is not checked: each turn has checked that it
+    /// had all objects.
+    pub fn measured(Measured { engine, objects, row }: &'a Measured) -> Option<Self> {
+        Self::new(engine, &row.workload, &row.variant, *objects, &row.extra)
+    }
+
+    /// Returns the row of a report, if this version has its engine and workload.
+    pub fn summary(row: &'a Summary) -> Option<Self> {
+        Self::new(&row.engine, &row.workload, &row.variant, row.objects, &row.extra)
+    }
+
+    fn new(
+        engine: &str,
+        workload: &str,
+        variant: &'a str,
+        objects: usize,
+        extra: &'a Map<String, Value>,
+    ) -> Option<Self> {
+        let (engine, workload) = (EngineName::named(engine)?, Workload::named(workload)?);
+        Some(Self { engine, workload, variant, objects, extra })
+    }
+
+    /// Returns the fields that the row must have, with the same value for every engine.
+    fn fields(self) -> impl Iterator<Item = &'static str> {
+        let fields: &[&[&str]] = match self.workload {
+            Workload::Queries => &[ANSWERS],
+            Workload::WorkQueue => &[TAKEN],
+            // The numbers of relists and offers of a stall run depend on the engine. The engine's
+            // process has checked that all of them were handled.
+            Workload::Stall => &[STORE],
+            _ if !self.engine.makes_deltas() => &[STORE],
+            _ => &[STORE, COUNTS],
+        };
+        // A skipped object is no update. The engine's process has checked the number of updates.
+        let skips = self.engine == EngineName::DeltaFifoSkip;
+        let fields = fields.iter().copied().flatten().copied();
+        fields.filter(move |field| !(skips && *field == "updates"))
+    }
+
+    /// Returns what determines the result of the run. For events it is the keys, and not the
+    /// threads or bursts: the same events have the same result.
+    fn determinants(self) -> (Workload, usize, &'a str) {
+        let keys = self.variant.split('-').next().filter(|_| self.workload == Workload::Events);
+        (self.workload, self.objects, keys.unwrap_or(self.variant))
+    }
 }
 
 /// Compares every row with the first row of the same workload, variant and number of objects.
-///
-/// # Errors
-/// The first [`Disagreement`].
-pub fn check(rows: &[Measured]) -> Result<(), Box<Disagreement>> {
-    for (at, measured) in rows.iter().enumerate() {
-        let Measured { engine, row, .. } = measured;
-        for field in fields(measured) {
-            let (workload, variant) = (row.workload.clone(), row.variant.clone());
-            let Some(other) = row.extra.get(field) else {
-                return Err(Box::new(Disagreement::Missing {
-                    workload,
-                    variant,
-                    engine: *engine,
-                    field,
-                }));
+/// Returns a description of the first difference.
+pub(super) fn difference<'a>(rows: impl Iterator<Item = Checked<'a>>) -> Option<String> {
+    const INVALID: &str = "the figures of this run are not valid";
+    let mut earlier: Vec<Checked<'_>> = Vec::new();
+    for row in rows {
+        let Checked { engine, workload, variant, extra, .. } = row;
+        for field in row.fields() {
+            let Some(value) = extra.get(field) else {
+                return Some(format!("{workload} {variant}: {engine} has no {field}: {INVALID}"));
             };
-            let first = rows[..at].iter().find(|earlier| {
-                end(earlier) == end(measured) && fields(earlier).any(|f| f == field)
-            });
-            // The first row has the field: it was checked in an earlier iteration.
-            let Some((first, one)) =
-                first.and_then(|first| Some((first, first.row.extra.get(field)?)))
-            else {
-                continue;
+            let is_comparable = |other: &&Checked<'_>| {
+                other.determinants() == row.determinants() && other.fields().any(|f| f == field)
             };
-            if one != other {
-                return Err(Box::new(Disagreement::Different {
-                    workload,
-                    variant,
-                    field,
-                    one_engine: first.engine,
-                    one: one.clone(),
-                    other_engine: *engine,
-                    other: other.clone(),
-                }));
+            if let Some(first) = earlier.iter().find(is_comparable)
+                && let Some(other) = first.extra.get(field).filter(|other| *other != value)
+            {
+                let first = first.engine;
+                return Some(format!(
+                    "{workload} {variant}: {field} is {other} in {first}, but {value} in {engine}: {INVALID}"
+                ));
             }
         }
+        earlier.push(row);
     }
-    Ok(())
-}
-
-/// Returns the fields that a row must have, and that must have the same value for every engine.
-fn fields(measured: &Measured) -> impl Iterator<Item = &'static str> {
-    let Measured { engine, row, .. } = measured;
-    let is = |workload: Workload| row.workload == workload.name();
-    let said: &[&[&str]] = if is(Workload::Queries) {
-        &[ANSWERS]
-    } else if is(Workload::WorkQueue) {
-        &[TAKEN]
-    } else if is(Workload::Stall) || !engine.makes_deltas() {
-        // The numbers of relists and offers of a stall run depend on the engine. The engine's
-        // process has checked that all of them were handled.
-        &[STORE]
-    } else {
-        &[STORE, COUNTS]
-    };
-    // A skipped object is no update. The engine's process has checked the number of updates.
-    let skips = *engine == EngineName::DeltaFifoSkip;
-    said.iter().copied().flatten().copied().filter(move |field| !(skips && *field == "updates"))
-}
-
-/// Returns what determines the result of a run. For events it is the keys, and not the threads or
-/// bursts: the same events have the same result.
-fn end(measured: &Measured) -> (&str, usize, &str) {
-    let Measured { objects, row, .. } = measured;
-    let variant = row.variant.as_str();
-    let keys = variant.split('-').next().filter(|_| row.workload == Workload::Events.name());
-    (&row.workload, *objects, keys.unwrap_or(variant))
+    None
 }
 
 #[cfg(test)]
@@ -151,7 +128,11 @@ mod tests {
         for field in ["store_digest", "answers_digest", "taken_digest"] {
             row.extra.insert(field.into(), digest.into());
         }
-        Measured { engine, objects: 10, row }
+        Measured::new(engine, 10, row)
+    }
+
+    fn agree(rows: &[Measured]) -> bool {
+        difference(rows.iter().filter_map(Checked::measured)).is_none()
     }
 
     fn relist(engine: EngineName, updates: u64, digest: &str) -> Measured {
@@ -161,54 +142,53 @@ mod tests {
     #[test]
     fn engines_that_differ_are_found() {
         let mutex = relist(EngineName::Mutex, 5, "a");
-        assert!(check(&[mutex.clone(), relist(EngineName::DashMap, 5, "a")]).is_ok());
-        assert!(check(&[mutex.clone(), relist(EngineName::DeltaFifoSkip, 0, "a")]).is_ok());
-        assert!(check(&[relist(EngineName::DeltaFifoSkip, 0, "a"), mutex.clone()]).is_ok());
+        assert!(agree(&[mutex.clone(), relist(EngineName::DashMap, 5, "a")]));
+        assert!(agree(&[mutex.clone(), relist(EngineName::DeltaFifoSkip, 0, "a")]));
+        assert!(agree(&[relist(EngineName::DeltaFifoSkip, 0, "a"), mutex.clone()]));
         for other in
             [relist(EngineName::DashMap, 4, "a"), relist(EngineName::DeltaFifoSkip, 0, "b")]
         {
-            let message = check(&[mutex.clone(), other]).unwrap_err().to_string();
+            let rows = [mutex.clone(), other];
+            let message = difference(rows.iter().filter_map(Checked::measured));
+            let message = message.expect("the rows differ");
             assert!(message.contains("relist") && message.contains("mutex"), "{message}");
         }
-        assert!(check(&[mutex.clone(), relist(EngineName::KubeWriter, 0, "a")]).is_ok());
-        assert!(check(&[mutex.clone(), relist(EngineName::KubeWriter, 0, "b")]).is_err());
+        assert!(agree(&[mutex.clone(), relist(EngineName::KubeWriter, 0, "a")]));
+        assert!(!agree(&[mutex.clone(), relist(EngineName::KubeWriter, 0, "b")]));
         let more = Measured { objects: 20, ..relist(EngineName::DashMap, 5, "b") };
-        assert!(check(&[mutex, more]).is_ok());
+        assert!(agree(&[mutex, more]));
     }
 
     #[test]
-    fn events_of_the_same_keys_end_alike_and_other_variants_on_their_own() {
+    fn events_of_the_same_keys_are_compared_across_variants() {
         let two = |workload, one: &str, other: &str| {
-            check(&[
+            agree(&[
                 row(EngineName::Mutex, workload, one, 5, "a"),
                 row(EngineName::DashMap, workload, other, 5, "b"),
             ])
         };
-        assert!(two(Workload::Events, "zipf-1x1", "zipf-2x2-burst").is_err());
-        assert!(two(Workload::Events, "zipf-1x1", "uniform-1x1").is_ok());
-        assert!(two(Workload::Readers, "idle-1-thread-p50", "idle-4-thread-p50").is_ok());
+        assert!(!two(Workload::Events, "zipf-1x1", "zipf-2x2-burst"));
+        assert!(two(Workload::Events, "zipf-1x1", "uniform-1x1"));
+        assert!(two(Workload::Readers, "idle-1-thread-p50", "idle-4-thread-p50"));
         for workload in [Workload::Readers, Workload::Queries, Workload::WorkQueue] {
-            assert!(two(workload, "one-p50", "one-p50").is_err(), "{workload}");
+            assert!(!two(workload, "one-p50", "one-p50"), "{workload}");
         }
     }
 
     #[test]
-    fn a_row_that_does_not_say_how_it_ended_is_found() {
-        for workload in Workload::ALL {
-            let said: &[&[&str]] = match workload {
+    fn row_without_a_compared_field_is_found() {
+        for workload in Workload::ALL.iter().copied() {
+            let compared: &[&[&str]] = match workload {
                 Workload::Stall => &[STORE],
                 Workload::Queries => &[ANSWERS],
                 Workload::WorkQueue => &[TAKEN],
                 _ => &[STORE, COUNTS],
             };
             for field in [STORE, COUNTS, ANSWERS, TAKEN].concat() {
-                let mut silent = row(EngineName::Mutex, workload, "", 5, "a");
-                silent.row.extra.remove(field);
-                assert_eq!(
-                    check(&[silent]).is_err(),
-                    said.concat().contains(&field),
-                    "{workload}: {field}"
-                );
+                let mut incomplete = row(EngineName::Mutex, workload, "", 5, "a");
+                incomplete.row.extra.remove(field);
+                let is_compared = compared.concat().contains(&field);
+                assert_eq!(agree(&[incomplete]), !is_compared, "{workload}: {field}");
             }
         }
     }

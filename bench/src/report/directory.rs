@@ -13,9 +13,6 @@ pub struct Directory(PathBuf);
 impl Directory {
     /// Creates the directory, and checks that a page can be written there. An existing page is kept
     /// until the new one is complete.
-    ///
-    /// # Errors
-    /// [`Unwritable::Path`].
     pub fn make(path: &Path) -> Result<Self, Unwritable> {
         fs::create_dir_all(path).map_err(file::at(path))?;
         file::check(&path.join("index.html"))?;
@@ -23,9 +20,6 @@ impl Directory {
     }
 
     /// Writes `index.html`, an SVG for every plot, and `rows.json`.
-    ///
-    /// # Errors
-    /// [`Unwritable`].
     pub fn write(&self, report: &Report) -> Result<(), Unwritable> {
         let sections =
             plots::sections(report).map_err(|error| Unwritable::Draw(error.to_string()))?;

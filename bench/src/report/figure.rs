@@ -1,7 +1,7 @@
 //! Figures as text.
 
 /// Returns a value with its unit, with about three digits.
-pub(crate) fn figure(value: f64, unit: &str) -> String {
+pub fn figure(value: f64, unit: &str) -> String {
     match unit {
         "1/s" => format!("{:.3} M/s", value / 1e6),
         "s" if value >= 0.1 => format!("{value:.3} s"),

@@ -10,20 +10,13 @@ use tempfile::{Builder, NamedTempFile};
 /// A part of a report that cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Unwritable {
-    /// The file or directory cannot be created.
-    #[error("{} cannot be written: {source}", path.display())]
-    Path {
-        /// The path.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
+    #[error("cannot write {}", path.display())]
+    Path { path: PathBuf, source: io::Error },
     /// Standard output is closed or full. The files are written by then.
-    #[error("standard output cannot be written: {0}")]
-    Terminal(io::Error),
-    /// A plot cannot be drawn.
+    #[error("cannot write to standard output")]
+    Terminal(#[source] io::Error),
     #[cfg(feature = "peers")]
-    #[error("a plot of the report cannot be drawn: {0}")]
+    #[error("cannot draw a plot of the report: {0}")]
     Draw(String),
 }
 

@@ -4,7 +4,7 @@ use super::summary::Summary;
 use crate::names::EngineName;
 
 /// Returns each value once, in the order of first occurrence.
-pub(super) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
     for value in values {
         if !seen.contains(&value) {

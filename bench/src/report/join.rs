@@ -7,60 +7,35 @@ use super::plain::plain;
 use super::{Report, Summary};
 use crate::machine::Machine;
 
-/// A row that occurs more than once.
+/// The error of a row that occurs more than once.
 #[derive(Debug, thiserror::Error)]
-pub enum NotOne {
-    /// The row is in two files.
+pub enum Repeated {
     #[error(
-        "{row} of {engine} with {objects} objects is in {one} and again in {other}, and two medians are not one: leave one \
-         of the files out, or measure one of them again without it"
+        "{row} is in {first} and in {second}, and two medians cannot be joined: \
+         leave one of the files out, or measure one of them again without it"
     )]
-    Twice {
-        /// The row.
-        row: String,
-        /// Its engine.
-        engine: String,
-        /// Its number of objects.
-        objects: usize,
-        /// The first file.
-        one: String,
-        /// The other file.
-        other: String,
-    },
-    /// The row is twice in one file.
-    #[error(
-        "{row} of {engine} with {objects} objects is in {file} twice, which relist never writes: take the file as it was \
-         written, or measure again"
-    )]
-    Within {
-        /// The row.
-        row: String,
-        /// Its engine.
-        engine: String,
-        /// Its number of objects.
-        objects: usize,
-        /// The file.
-        file: String,
-    },
+    AcrossFiles { row: String, first: String, second: String },
+    #[error("{row} is twice in {file}, which relist never writes: measure again")]
+    WithinFile { row: String, file: String },
 }
 
 /// Joins reports, given with the names of their files. The result notes their differences, and has
 /// the machine of the first. Without files the result is `None`.
-///
-/// # Errors
-/// [`NotOne`].
-pub fn join(files: Vec<(String, Report)>) -> Result<Option<Report>, NotOne> {
+pub fn join(files: Vec<(String, Report)>) -> Result<Option<Report>, Repeated> {
     let mut files = files.into_iter();
     let Some((first, file)) = files.next() else { return Ok(None) };
     let mut owners = Vec::new();
     let mut joined = Report { rows: Vec::new(), ..file.clone() };
     take_rows(&mut joined, &mut owners, &first, file)?;
     for (name, report) in files {
-        let (one, other) = (what(&joined), what(&report));
+        let (one, other) = (properties(&joined), properties(&report));
         let unlike = one.iter().zip(&other).filter(|(one, other)| one != other);
-        joined.differences.extend(unlike.map(|((what, one), (_, other))| {
-            let [first, name] = [&first, &name].map(|name| plain(name));
-            format!("The files were not measured alike: {what} is {one} in {first}, but {other} in {name}.")
+        let [first_name, other_name] = [&first, &name].map(|name| plain(name));
+        joined.differences.extend(unlike.map(|((property, one), (_, other))| {
+            format!(
+                "The files were not measured alike: {property} is {one} in {first_name}, \
+                 but {other} in {other_name}."
+            )
         }));
         joined.differences.extend(report.differences.iter().cloned());
         add_engines(&mut joined.machine, &report.machine, &plain(&name));
@@ -78,16 +53,16 @@ fn take_rows(
     owners: &mut Vec<String>,
     file: &str,
     report: Report,
-) -> Result<(), NotOne> {
+) -> Result<(), Repeated> {
     for row in report.rows {
         if let Some(at) = joined.rows.iter().position(|known| figure(known) == figure(&row)) {
-            let (title, engine, objects, file) =
-                (row.title(), row.engine, row.objects, file.to_owned());
-            let one = owners[at].clone();
-            return Err(if one == file {
-                NotOne::Within { row: title, engine, objects, file }
+            let (title, engine, objects) = (row.title(), &row.engine, row.objects);
+            let row = format!("{title} of {engine} with {objects} objects");
+            let (first, second) = (owners[at].clone(), file.to_owned());
+            return Err(if first == second {
+                Repeated::WithinFile { row, file: first }
             } else {
-                NotOne::Twice { row: title, engine, objects, one, other: file }
+                Repeated::AcrossFiles { row, first, second }
             });
         }
         joined.rows.push(row);
@@ -112,7 +87,9 @@ fn mixed(joined: &Report, owners: &[String]) -> Option<String> {
     );
     (!mixed.is_empty()).then(|| {
         let mixed = mixed.join(", ");
-        format!("Engines of different files stand in one table: their ratios are not of one run ({mixed}).")
+        format!(
+            "A table has engines of different files: their ratios are not of one run ({mixed})."
+        )
     })
 }
 
@@ -122,7 +99,7 @@ fn figure(row: &Summary) -> (&str, &str, &str, usize) {
 }
 
 /// Returns the properties that should be equal in all files.
-fn what(report: &Report) -> [(&'static str, String); 6] {
+fn properties(report: &Report) -> [(&'static str, String); 6] {
     let machine = &report.machine;
     [
         ("the processor", machine.cpu.clone()),

@@ -12,7 +12,6 @@ const FULL: &str =
     "cargo run --release --features peers --bin relist -- --workload all --report target/report";
 
 /// Returns the end of the first run's output.
-#[must_use]
 pub fn meaning(report: &Report) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -77,10 +76,8 @@ mod tests {
     use crate::report::Run;
 
     fn of(figures: &[(EngineName, f64)]) -> String {
-        let measured = |&(engine, value): &(EngineName, f64)| Measured {
-            engine,
-            objects: 1000,
-            row: Row::new(Workload::Relist, "", "s", value),
+        let measured = |&(engine, value): &(EngineName, f64)| {
+            Measured::new(engine, 1000, Row::new(Workload::Relist, "", "s", value))
         };
         let rows: Vec<_> = figures.iter().map(measured).collect();
         meaning(&Report::of(Run::begins(1), Machine::here(), Summary::of(&rows, 1)))

@@ -12,7 +12,6 @@ mod groups;
 mod join;
 mod losses;
 mod meaning;
-mod missed;
 mod outputs;
 #[cfg(feature = "peers")]
 mod page;
@@ -26,21 +25,18 @@ mod sanity;
 mod sound;
 mod summary;
 mod table;
-mod verdict;
 mod whole;
 
-pub use check::{Disagreement, check};
-#[cfg(feature = "peers")]
-pub use directory::Directory;
-pub(crate) use figure::figure;
+#[cfg(all(test, feature = "peers"))]
+mod tests;
+
+pub use figure::figure;
 pub use file::Unwritable;
-pub use join::{NotOne, join};
+pub use groups::distinct;
+pub use join::join;
 pub use meaning::meaning;
-pub use missed::Missed;
 pub use outputs::Outputs;
-pub use run::Run;
-pub use sound::Unsound;
+pub use run::{Missed, Run, Verdict};
 pub use summary::Summary;
-pub use table::print;
-pub use verdict::Verdict;
-pub use whole::{Report, Unreadable};
+use table::print;
+pub use whole::Report;

@@ -19,9 +19,6 @@ pub struct Outputs {
 impl Outputs {
     /// Checks that the JSON file can be written, before anything is measured. An existing file is
     /// kept until the new one is complete.
-    ///
-    /// # Errors
-    /// [`Unwritable`].
     pub fn open(json: Option<&Path>) -> Result<Self, Unwritable> {
         json.map_or(Ok(()), file::check)?;
         Ok(Self {
@@ -32,9 +29,6 @@ impl Outputs {
     }
 
     /// Adds the directory of a report, and checks that it can be written.
-    ///
-    /// # Errors
-    /// [`Unwritable`].
     #[cfg(feature = "peers")]
     pub fn with_report(self, report: Option<&Path>) -> Result<Self, Unwritable> {
         Ok(Self { report: report.map(Directory::make).transpose()?, ..self })
@@ -42,9 +36,6 @@ impl Outputs {
 
     /// Writes everything, with a closing text for the terminal. A standard output without a reader
     /// is not an error.
-    ///
-    /// # Errors
-    /// [`Unwritable`].
     pub fn write(&self, report: &Report, closing: &str) -> Result<(), Unwritable> {
         if let Some(json) = &self.json {
             file::write(json, &report.json())?;

@@ -111,7 +111,7 @@ mod tests {
             row.extra =
                 serde_json::from_value(json!({ "offers_made": made, "offers_intended": 50 }))
                     .expect("a map");
-            Measured { engine: EngineName::Mutex, objects: 10, row }
+            Measured::new(EngineName::Mutex, 10, row)
         };
         let rows = Summary::of(&[round(50), round(9), round(40)], 4);
         let said = "ONLY 3 of 4 rounds, only 40 of 50 offers made, another round: only 9 of 50 offers made";

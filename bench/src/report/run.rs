@@ -1,4 +1,5 @@
-//! The circumstances of a run.
+//! The circumstances of a run: with which it can be repeated, what it left out, and whether its
+//! figures are valid.
 
 use std::env;
 use std::path::Path;
@@ -6,11 +7,12 @@ use std::path::Path;
 use jiff::{Timestamp, Unit};
 use serde::{Deserialize, Serialize};
 
+use super::check::{Checked, difference};
 use super::commit::commit;
 use super::plain::plain;
-use super::{Missed, Verdict};
+use crate::protocol::Measured;
 
-/// The circumstances of a run, with which it can be repeated.
+/// The circumstances of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// The time of the start, in UTC.
@@ -19,7 +21,6 @@ pub struct Run {
     pub command: String,
     /// The commit of the source.
     pub commit: String,
-    /// The number of rounds.
     pub rounds: usize,
     /// Whether everything was measured.
     pub complete: bool,
@@ -27,8 +28,8 @@ pub struct Run {
     #[serde(default)]
     pub failed: Vec<Missed>,
     /// The turns that did not start or end because the run was interrupted.
-    #[serde(default)]
-    pub not_run: Vec<Missed>,
+    #[serde(default, rename = "not_run")]
+    pub unfinished: Vec<Missed>,
     /// Engines that were left out, with the reason.
     #[serde(default)]
     pub skipped: Vec<String>,
@@ -37,9 +38,59 @@ pub struct Run {
     pub verdict: Verdict,
 }
 
+/// A turn that did not end. The rows that its process had printed are in the report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Missed {
+    pub engine: String,
+    pub objects: usize,
+    pub workloads: Vec<String>,
+    /// The turn, and the reason of the failure; only the turn if the run was interrupted before it
+    /// ended.
+    #[serde(rename = "said")]
+    pub message: String,
+}
+
+impl Missed {
+    /// Creates the entry of a turn. Paths of this machine are removed from the message.
+    pub fn new(engine: String, objects: usize, workloads: Vec<String>, message: &str) -> Self {
+        Self { engine, objects, workloads, message: plain(message) }
+    }
+}
+
+/// Whether all engines did the same work.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Not known, as before the end of the run.
+    #[default]
+    Unknown,
+    /// All engines had the same stores, counts, look-ups and keys.
+    Agree,
+    /// Two engines differ; has the message.
+    Disagree(String),
+}
+
+impl Verdict {
+    /// Checks all rows of a run, even if it was interrupted.
+    pub fn of(rows: &[Measured]) -> Self {
+        difference(rows.iter().filter_map(Checked::measured)).map_or(Self::Agree, Self::Disagree)
+    }
+
+    pub(super) fn sentence(&self) -> String {
+        match self {
+            Self::Unknown => {
+                "the file does not say whether all engines did the same work".to_owned()
+            }
+            Self::Agree => {
+                "checked: all engines ended with the same stores, counts and answers".to_owned()
+            }
+            Self::Disagree(difference) => format!("NOT VALID: {difference}"),
+        }
+    }
+}
+
 impl Run {
     /// Starts the description of a run, with the current time.
-    #[must_use]
     pub fn begins(rounds: usize) -> Self {
         let now = Timestamp::now();
         let arguments =
@@ -53,7 +104,7 @@ impl Run {
             rounds,
             complete: true,
             failed: Vec::new(),
-            not_run: Vec::new(),
+            unfinished: Vec::new(),
             skipped: Vec::new(),
             verdict: Verdict::Unknown,
         }

@@ -105,10 +105,8 @@ mod tests {
 
     #[test]
     fn the_base_is_judged_at_every_number_of_objects() {
-        let relist = |engine, objects, value| Measured {
-            engine,
-            objects,
-            row: Row::new(Workload::Relist, "", "s", value),
+        let relist = |engine, objects, value| {
+            Measured::new(engine, objects, Row::new(Workload::Relist, "", "s", value))
         };
         let rows = [
             relist(EngineName::Mutex, 20, 2.0),
@@ -129,10 +127,8 @@ mod tests {
 
     #[test]
     fn a_reader_that_is_held_up_in_any_round_is_said() {
-        let get = |engine, objects, variant: &str, value| Measured {
-            engine,
-            objects,
-            row: Row::new(Workload::Readers, variant, "s", value),
+        let get = |engine, objects, variant: &str, value| {
+            Measured::new(engine, objects, Row::new(Workload::Readers, variant, "s", value))
         };
         let said = |rows: &[Measured]| sanity(&Summary::of(rows, 1)).join("\n");
         let ours = EngineName::DeltaFifo;

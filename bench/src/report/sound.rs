@@ -1,20 +1,15 @@
 //! Whether the figures of a report are valid, and its warnings.
 
-use super::check::check;
-use super::summary::Summary;
-use super::verdict::Verdict;
+use super::check::{Checked, difference};
+use super::run::Verdict;
 use super::whole::Report;
-use crate::names::{EngineName, Workload};
-use crate::protocol::{Measured, Row};
 
 /// The reason why the figures of a report are not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum Unsound {
-    /// The results of the engines differ.
     #[error("{0}")]
     Disagree(String),
-    /// Some turns failed.
-    #[error("turns that failed: {0}; their figures are missing, or of fewer rounds, see above")]
+    #[error("turns that failed: {0}; their figures above are missing, or of fewer rounds")]
     Failed(usize),
 }
 
@@ -28,13 +23,14 @@ impl Report {
                 warnings.push(run.verdict.sentence());
             }
             warnings.extend(run.skipped.iter().cloned());
-            warnings
-                .extend(run.failed.iter().map(|failed| format!("A turn failed: {}", failed.said)));
+            warnings.extend(
+                run.failed.iter().map(|failed| format!("A turn failed: {}", failed.message)),
+            );
             if !run.complete {
-                let (date, not_run) = (&run.date, run.not_run.len());
+                let (date, unfinished) = (&run.date, run.unfinished.len());
                 warnings.push(format!(
-                    "The run of {date} was ended before it was complete, {not_run} turns before its end: some figures have \
-                     fewer rounds than others, or are missing."
+                    "The run of {date} was ended before it was complete, {unfinished} turns before \
+                     its end: some figures have fewer rounds than others, or are missing."
                 ));
             }
         }
@@ -42,9 +38,6 @@ impl Report {
     }
 
     /// Checks that the figures are valid.
-    ///
-    /// # Errors
-    /// [`Unsound`].
     pub fn sound(&self) -> Result<(), Unsound> {
         let in_a_run = self.runs.iter().find_map(|run| match &run.verdict {
             Verdict::Disagree(disagreement) => Some(disagreement.clone()),
@@ -60,23 +53,7 @@ impl Report {
 
     /// Returns the difference between the results of the rows, whichever files they are from.
     pub(super) fn disagreement(&self) -> Option<String> {
-        let disagreement = check(&measured(&self.rows)).err()?;
-        Some(format!("The rows do not belong together, or are of different data: {disagreement}"))
+        let difference = difference(self.rows.iter().filter_map(Checked::summary))?;
+        Some(format!("The rows do not belong together, or are of different data: {difference}"))
     }
-}
-
-/// Converts the medians to rows of a run, for the engines and workloads of this version. Clients of
-/// a server are left out: each turn has checked that they had all objects.
-fn measured(rows: &[Summary]) -> Vec<Measured> {
-    let measured = |row: &Summary| {
-        Workload::ALL.into_iter().find(|workload| workload.name() == row.workload)?;
-        let engine = EngineName::ALL.into_iter().find(|engine| engine.name() == row.engine)?;
-        let Summary { workload, variant, objects, unit, median, extra, .. } = row.clone();
-        Some(Measured {
-            engine,
-            objects,
-            row: Row { workload, variant, unit, value: median, extra },
-        })
-    };
-    rows.iter().filter_map(measured).collect()
 }

@@ -1,7 +1,5 @@
 //! Minimum, median and maximum of the rows of all rounds.
 
-use std::fmt::Display;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -49,9 +47,8 @@ fn is_zero(count: &usize) -> bool {
 
 impl Summary {
     /// Summarizes the rows of this many rounds, in the order in which the figures first occur.
-    #[must_use]
-    pub fn of<E: Display + PartialEq>(rows: &[Measured<E>], rounds: usize) -> Vec<Self> {
-        let mut groups: Vec<Vec<&Measured<E>>> = Vec::new();
+    pub fn of(rows: &[Measured], rounds: usize) -> Vec<Self> {
+        let mut groups: Vec<Vec<&Measured>> = Vec::new();
         for measured in rows {
             match groups.iter_mut().find(|group| kind(group[0]) == kind(measured)) {
                 Some(group) => group.push(measured),
@@ -63,7 +60,7 @@ impl Summary {
 
     /// Summarizes the rows of one figure. Of an even number of rounds it takes the worse of the two
     /// in the middle, so that every figure is one that was measured.
-    fn of_group<E: Display>(group: &[&Measured<E>], rounds: usize) -> Option<Self> {
+    fn of_group(group: &[&Measured], rounds: usize) -> Option<Self> {
         let of_rounds: Vec<f64> =
             group.iter().map(|measured| percentile::figure(&measured.row)).collect();
         let mut sorted: Vec<(f64, &Row)> =
@@ -81,7 +78,7 @@ impl Summary {
         Some(Self {
             workload: shown.workload.clone(),
             variant: shown.variant.clone(),
-            engine: group.first()?.engine.to_string(),
+            engine: group.first()?.engine.clone(),
             objects: group.first()?.objects,
             unit: shown.unit.clone(),
             min: sorted.first()?.0,
@@ -103,7 +100,6 @@ impl Summary {
     }
 
     /// Returns the growth of the memory from the start of the run to its peak, in bytes.
-    #[must_use]
     pub fn peak_over_start(&self) -> Option<u64> {
         let bytes = |name| self.extra.get(name).and_then(Value::as_u64);
         Some(bytes("peak_bytes")?.saturating_sub(bytes("start_bytes")?))
@@ -111,7 +107,6 @@ impl Summary {
 
     /// Returns how many times as fast `base` is. `None` if the ratio is not finite, as for a time
     /// of zero.
-    #[must_use]
     pub fn times_slower_than(&self, base: &Self) -> Option<f64> {
         let ratio =
             if self.unit == RATE { base.median / self.median } else { self.median / base.median };
@@ -123,7 +118,7 @@ impl Summary {
 const RATE: &str = "1/s";
 
 /// Returns what the rows of one figure have in common.
-fn kind<E>(of: &Measured<E>) -> (&E, usize, &str, &str) {
+fn kind(of: &Measured) -> (&str, usize, &str, &str) {
     (&of.engine, of.objects, &of.row.workload, &of.row.variant)
 }
 
@@ -133,7 +128,7 @@ mod tests {
     use crate::names::{EngineName, Workload};
 
     fn measured(engine: EngineName, objects: usize, value: f64) -> Measured {
-        Measured { engine, objects, row: Row::new(Workload::Relist, "", "s", value) }
+        Measured::new(engine, objects, Row::new(Workload::Relist, "", "s", value))
     }
 
     #[test]

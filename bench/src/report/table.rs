@@ -12,7 +12,6 @@ use super::{Report, Summary};
 pub(super) const MISSING: &str = "NOT MEASURED: a turn failed, or the run was ended before it";
 
 /// Returns the whole report as text. A figure that an engine does not have is a `-`.
-#[must_use]
 pub fn print(report: &Report) -> String {
     let mut text = String::new();
     let machine = &report.machine;

@@ -32,47 +32,39 @@ pub struct Report {
     pub rows: Vec<Summary>,
 }
 
-/// A file that is not a report of this version.
+/// The advice for a file that is not a report.
+const ADVICE: &str = "--from takes a file that --json wrote, or a report's rows.json";
+
+/// The error of a file that is not a report of this version. The message continues the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// The file is missing or cannot be read.
-    #[error("cannot be read: {0}: --from takes a file that --json wrote, or a report's rows.json")]
+    #[error("cannot be read: {ADVICE}")]
     File(#[from] io::Error),
-    /// The file is empty.
-    #[error(
-        "is empty, as a disk that is full leaves it: measure again with --json, or name another file"
-    )]
+    /// A full disk leaves empty files.
+    #[error("is empty: measure again with --json, or name another file")]
     Empty,
-    /// The file is not JSON.
-    #[error("is not JSON ({0}): --from takes a file that --json wrote, or a report's rows.json")]
-    Garbage(serde_json::Error),
-    /// The file was written by another version.
+    #[error("is not JSON: {ADVICE}")]
+    Garbage(#[source] serde_json::Error),
     #[error(
-        "was written by another version of relist (format {found}, this one reads {FORMAT}): measure again, or draw it with \
-         the version that wrote it"
+        "was written by another version of relist ({found}, this one reads format {FORMAT}): \
+         measure again, or use the version that wrote it"
     )]
     Version {
         /// The version in the file, or a text if there is none.
         found: String,
     },
     /// The JSON is not a report, or was changed.
-    #[error(
-        "is no report of relist, or was changed by hand ({0}): --from takes a file that --json wrote as it is"
-    )]
-    Changed(serde_json::Error),
+    #[error("is not a report of relist, or was edited: {ADVICE}")]
+    Changed(#[source] serde_json::Error),
 }
 
 impl Report {
     /// Creates the report of one run.
-    #[must_use]
     pub fn of(run: Run, machine: Machine, rows: Vec<Summary>) -> Self {
         Self { format: FORMAT, runs: vec![run], machine, differences: Vec::new(), rows }
     }
 
     /// Reads a report that `--json` wrote.
-    ///
-    /// # Errors
-    /// [`Unreadable`].
     pub fn read(path: &Path) -> Result<Self, Unreadable> {
         let bytes = fs::read(path)?;
         if bytes.trim_ascii().is_empty() {
@@ -82,15 +74,16 @@ impl Report {
         let format = whole.get("format");
         // Reports had rows before they had a version.
         if whole.get("rows").is_some() && format.and_then(Value::as_u64) != Some(FORMAT) {
-            let found =
-                format.map_or_else(|| "of before there were any".to_owned(), Value::to_string);
+            let found = match format {
+                Some(format) => format!("format {format}"),
+                None => "without a format".to_owned(),
+            };
             return Err(Unreadable::Version { found });
         }
         serde_json::from_value(whole).map_err(Unreadable::Changed)
     }
 
     /// Returns the report as JSON.
-    #[must_use]
     pub fn json(&self) -> String {
         // Serialization cannot fail: all keys are strings.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
@@ -99,9 +92,8 @@ impl Report {
     }
 
     /// Returns the engines in the order of their measurement, those without a figure last.
-    #[must_use]
     pub fn engines(&self) -> Vec<&str> {
-        let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.not_run));
+        let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.unfinished));
         let measured = self.rows.iter().map(|row| row.engine.as_str());
         distinct(measured.chain(missed.map(|missed| missed.engine.as_str())))
     }
@@ -109,7 +101,7 @@ impl Report {
     /// Returns the engines that should have a row in a group and have none.
     pub(super) fn missing(&self, group: &[&Summary]) -> Vec<&str> {
         let Some(first) = group.first() else { return Vec::new() };
-        let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.not_run));
+        let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.unfinished));
         let here = missed.filter(|missed| {
             missed.objects == first.objects && missed.workloads.contains(&first.workload)
         });

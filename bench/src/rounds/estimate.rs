@@ -27,13 +27,13 @@ fn list(engine: EngineName) -> f64 {
 /// Returns the seconds of a turn.
 #[expect(clippy::cast_precision_loss, reason = "a guess has one digit")]
 pub(super) fn seconds(plan: &Plan, turn: &Turn) -> f64 {
-    let length = plan.length.as_secs_f64();
-    let object = if plan.input.is_some() { POD } else { 1.0 };
+    let length = plan.settings.length.as_secs_f64();
+    let object = if plan.settings.input.is_some() { POD } else { 1.0 };
     let of = |workload: Workload| {
         // Seconds in any case, and microseconds for each object: in Rust, and in Go.
         let (fixed, [rust, go]) = match workload {
             Workload::Initial | Workload::Relist | Workload::Churn => {
-                let owned = if plan.owned { OWNED } else { 0.0 };
+                let owned = if plan.settings.owned { OWNED } else { 0.0 };
                 (0.1, [list(turn.engine) + owned; 2])
             }
             Workload::Events => (0.1, [70.0, 200.0]),

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::plan::Plan;
-use crate::names::{EngineName, Workload};
+use crate::names::EngineName;
+use crate::protocol::Settings;
 
 /// The engines of the run without options. The floor is the first and fastest, and the times of the
 /// others are estimated from its turn.
-pub const FIRST_RUN: [EngineName; 7] = [
+pub const FIRST_RUN: &[EngineName] = &[
     EngineName::Floor,
     EngineName::DeltaFifo,
     EngineName::DeltaFifoOneThread,
@@ -24,19 +25,10 @@ const LIMIT: Duration = Duration::from_secs(75);
 const FEWEST: usize = 10_000;
 
 impl Plan {
-    /// Returns the plan of the run without options.
-    #[must_use]
-    pub fn first_run(engines: Vec<EngineName>, objects: usize, length: Duration) -> Self {
-        Self {
-            engines,
-            workloads: vec![Workload::Initial, Workload::Relist],
-            objects: vec![objects],
-            input: None,
-            rounds: 1,
-            length,
-            owned: false,
-            limit: Some(LIMIT),
-        }
+    /// Limits the time of the run without options, which leaves out the variant `owned`.
+    pub fn first_run(self) -> Self {
+        let settings = Settings { owned: false, ..self.settings };
+        Self { settings, limit: Some(LIMIT), ..self }
     }
 }
 

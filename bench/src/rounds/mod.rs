@@ -12,14 +12,16 @@ mod turn;
 
 use std::process::Command;
 
+use crate::causes::with_causes;
 use crate::machine::Machine;
-use crate::protocol::{ChildArgs, ChildFailed, GoPeer, Interrupt, Line, Measured, run_child};
+use crate::protocol::{
+    ChildArgs, ChildFailed, GoPeer, Interrupt, Line, Measured, Settings, run_child,
+};
 use crate::report::Missed;
 use crate::warm;
 use descriptions::Descriptions;
 pub use first_run::FIRST_RUN;
 use first_run::fewer;
-pub use need::TooLarge;
 pub use outcome::{Interrupted, Outcome};
 pub use plan::Plan;
 use progress::RunProgress;
@@ -37,7 +39,6 @@ pub enum Go {
 }
 
 /// Runs all child processes. A child that fails loses its turn; the others run.
-#[must_use]
 pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
     let all = Turn::all(plan);
     let mut progress = RunProgress::new(&all, plan);
@@ -60,14 +61,12 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
             Ok(version) => descriptions.record(turn, version),
             Err(ChildFailed::Interrupted) => {
                 outcome.interrupted = Some(Interrupted { done, of: all.len() });
-                outcome.not_run = all[done..]
-                    .iter()
-                    .map(|turn| missed_turn(plan, turn, &turn.to_string()))
-                    .collect();
+                let missed = |turn: &Turn| missed_turn(plan, turn, &turn.to_string());
+                outcome.unfinished = all[done..].iter().map(missed).collect();
                 break;
             }
             Err(why) => {
-                let failed = format!("{turn}: {why}");
+                let failed = format!("{turn}: {}", with_causes(&why));
                 progress.print_failure(&failed);
                 outcome.failed.push(missed_turn(plan, turn, &failed));
             }
@@ -82,11 +81,8 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
                 "{} objects would take about {seconds} s here: measuring {objects} instead",
                 turn.objects
             );
-            return run(
-                &Plan { objects: vec![objects], limit: None, ..plan.clone() },
-                go,
-                interrupt,
-            );
+            let smaller = Plan { objects: vec![objects], limit: None, ..plan.clone() };
+            return run(&smaller, go, interrupt);
         }
     }
     outcome.engines = descriptions.into_map();
@@ -103,6 +99,7 @@ fn build(progress: &RunProgress, interrupt: &Interrupt, outcome: &mut Outcome) -
         // Ctrl-C ends Go, too. The current turn is then the interrupted one.
         Err(_) if interrupt.is_requested_soon() => Go::Unbuilt,
         Err(why) => {
+            let why = with_causes(&why);
             progress.print(&format!("skipping the engines of client-go: {why}"));
             outcome.skipped.push(format!("The engines of client-go were left out: {why}."));
             Go::Absent
@@ -124,22 +121,22 @@ fn run_turn(
     measured: &mut Vec<Measured>,
 ) -> Result<String, ChildFailed> {
     let Turn { engine, objects, memory, .. } = *turn;
-    if plan.owned {
+    let settings = Settings { workloads: turn.workloads(plan), ..plan.settings.clone() };
+    if settings.owned {
         touch_memory(turn, interrupt);
     }
     let command = match go {
         // Memory is measured with Go's default settings.
         Go::Built(go) if engine.is_go() && memory => go.with_defaults(),
         Go::Built(go) if engine.is_go() => go.with_tuning(),
-        _ => own_child(memory, plan.owned)?,
+        _ => own_child(memory, settings.owned)?,
     };
-    let (input, length, owned) = (plan.input.clone(), plan.length, plan.owned);
-    let args = ChildArgs { engine, workloads: turn.workloads(plan), objects, input, length, owned };
+    let args = ChildArgs { engine, objects, settings };
     run_child(command, &args, interrupt, |line| match line {
         Line::Progress(at) => progress.update(turn, &at),
         Line::Row(row) => {
             progress.print_figure(turn, &row);
-            measured.push(Measured { engine, objects, row });
+            measured.push(Measured { engine: engine.to_string(), objects, row });
         }
         Line::Done(_) | Line::Version(_) => {}
     })

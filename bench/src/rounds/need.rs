@@ -26,8 +26,8 @@ const OFFERS_A_SECOND: f64 = 20_000.0;
 /// A run needs more memory than there is.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{engine} needs about {needed} MB with {objects} objects, of which {free} MB are free: pass --objects {most} or fewer, or \
-     leave it out with --engine, or some of its workloads with --workload"
+    "not enough memory: {engine} needs about {needed} MB for {objects} objects, and {free} MB are free; \
+     pass --objects {most} or fewer, or leave out engines with --engine or workloads with --workload"
 )]
 pub struct TooLarge {
     engine: EngineName,
@@ -39,9 +39,6 @@ pub struct TooLarge {
 
 impl Plan {
     /// Compares the memory that the plan needs with the `free` bytes.
-    ///
-    /// # Errors
-    /// [`TooLarge`], with the turn that needs most.
     pub fn check_memory(&self, free: u64) -> Result<(), TooLarge> {
         let needs = Turn::all(self).into_iter().map(|turn| (turn, Need::of(self, &turn)));
         let Some((turn, need)) = needs.max_by_key(|(turn, need)| need.bytes(turn.objects)) else {
@@ -65,7 +62,7 @@ struct Need {
 
 impl Need {
     fn of(plan: &Plan, turn: &Turn) -> Self {
-        let object = match (&plan.input, turn.engine.is_go()) {
+        let object = match (&plan.settings.input, turn.engine.is_go()) {
             (None, _) => GENERATED,
             (Some(_), false) => POD,
             (Some(_), true) => POD_IN_GO,
@@ -74,7 +71,9 @@ impl Need {
         let most = |list| {
             let alive = workloads.iter().filter(|workload| workload.is_list() == list);
             alive
-                .map(|workload| KEY + object * alive_at_once(*workload, turn.engine, plan.owned))
+                .map(|workload| {
+                    KEY + object * alive_at_once(*workload, turn.engine, plan.settings.owned)
+                })
                 .max()
         };
         let (lists, others) = (most(true), most(false));
@@ -124,28 +123,15 @@ fn alive_at_once(workload: Workload, engine: EngineName, owned: bool) -> u64 {
     reason = "an hour has few enough"
 )]
 fn offers(plan: &Plan) -> u64 {
-    (plan.length.as_secs_f64() * OFFERS_A_SECOND) as u64
+    (plan.settings.length.as_secs_f64() * OFFERS_A_SECOND) as u64
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn plan(engine: EngineName, workloads: &[Workload], objects: usize) -> Plan {
-        let (engines, workloads, objects) = (vec![engine], workloads.to_vec(), vec![objects]);
-        let length = Duration::from_secs(2);
-        Plan {
-            engines,
-            workloads,
-            objects,
-            input: None,
-            rounds: 1,
-            length,
-            owned: true,
-            limit: None,
-        }
+        Plan::of(&[engine], workloads, objects)
     }
 
     /// Compares the estimates with measured peaks, in bytes a key with 50,000 objects: an estimate
@@ -189,7 +175,7 @@ mod tests {
 
     #[test]
     fn advised_number_of_objects_fits_the_memory() {
-        let plan = |objects| plan(EngineName::KubeWriter, &Workload::ALL, objects);
+        let plan = |objects| plan(EngineName::KubeWriter, Workload::ALL, objects);
         let error = plan(4_000_000).check_memory(24_000_000_000).expect_err("too many");
         let most = usize::try_from(error.most).expect("it is below");
         assert!(plan(most).check_memory(24_000_000_000).is_ok());

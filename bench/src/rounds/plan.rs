@@ -1,28 +1,33 @@
 //! The plan of a run.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::names::{EngineName, Workload};
+use crate::names::EngineName;
+#[cfg(test)]
+use crate::names::Workload;
+use crate::protocol::Settings;
 
 /// The plan of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The engines, in order.
     pub engines: Vec<EngineName>,
-    /// The workloads.
-    pub workloads: Vec<Workload>,
     /// The numbers of objects.
     pub objects: Vec<usize>,
-    /// A list response to build the objects from; without it they are generated.
-    pub input: Option<PathBuf>,
-    /// The number of rounds.
     pub rounds: usize,
-    /// How long a stall run offers, and how long readers read.
-    pub length: Duration,
-    /// Whether a relist is also measured with lists that only the engine holds.
-    pub owned: bool,
+    pub settings: Settings,
     /// The longest time that the run should take. If the estimate after the first turn exceeds it,
     /// the run starts again with fewer objects.
     pub limit: Option<Duration>,
+}
+
+#[cfg(test)]
+impl Plan {
+    /// Returns a plan of three rounds.
+    pub fn of(engines: &[EngineName], workloads: &[Workload], objects: usize) -> Self {
+        let (workloads, length) = (workloads.to_vec(), Duration::from_secs(2));
+        let settings = Settings { workloads, input: None, length, owned: true };
+        let (engines, objects) = (engines.to_vec(), vec![objects]);
+        Self { engines, objects, rounds: 3, settings, limit: None }
+    }
 }

@@ -74,21 +74,14 @@ impl RunProgress {
 
     /// Prints a failure at once. The report has it, too.
     pub fn print_failure(&self, failed: &str) {
-        self.print(&format!("FAILED: {failed}; going on with the other turns"));
+        self.print(&format!("FAILED: {failed}; continuing with the other turns"));
     }
 
     /// Prints the time of a list at once, because the report comes much later.
     pub fn print_figure(&self, turn: &Turn, row: &Row) {
-        let is_list = Workload::ALL
-            .iter()
-            .any(|workload| workload.is_list() && workload.name() == row.workload);
-        if is_list && row.variant.is_empty() {
-            self.print(&format!(
-                "  {} of {}: {}",
-                row.workload,
-                turn.engine,
-                figure(row.value, &row.unit)
-            ));
+        if Workload::named(&row.workload).is_some_and(Workload::is_list) && row.variant.is_empty() {
+            let figure = figure(row.value, &row.unit);
+            self.print(&format!("  {} of {}: {figure}", row.workload, turn.engine));
         }
     }
 

@@ -6,7 +6,7 @@ use super::plan::Plan;
 use crate::names::{EngineName, Workload};
 
 /// The properties of a turn that are the same in every round.
-pub(super) type Kind = (&'static str, usize, bool);
+pub(super) type Kind = (EngineName, usize, bool);
 
 /// A turn: the run of one child process.
 #[derive(Clone, Copy)]
@@ -31,14 +31,15 @@ impl Turn {
                     engines.reverse();
                 }
                 for engine in engines {
-                    let turn =
-                        |memory| Self { round, rounds: plan.rounds, objects, engine, memory };
-                    all.extend(
-                        [false, true]
-                            .map(turn)
-                            .into_iter()
-                            .filter(|turn| !turn.workloads(plan).is_empty()),
-                    );
+                    let turns = [false, true].map(|memory| Self {
+                        round,
+                        rounds: plan.rounds,
+                        objects,
+                        engine,
+                        memory,
+                    });
+                    let has_work = |turn: &Self| !turn.workloads(plan).is_empty();
+                    all.extend(turns.into_iter().filter(has_work));
                 }
             }
         }
@@ -55,13 +56,13 @@ impl Turn {
         let mine = |workload: &Workload| {
             self.engine.can(*workload) && self.memory == (*workload == Workload::Memory)
         };
-        plan.workloads.iter().copied().filter(mine).collect()
+        plan.settings.workloads.iter().copied().filter(mine).collect()
     }
 
     /// Returns the properties that are the same in every round. Turns of one kind take about the
     /// same time.
     pub fn kind(&self) -> Kind {
-        (self.engine.name(), self.objects, self.memory)
+        (self.engine, self.objects, self.memory)
     }
 }
 
@@ -75,17 +76,11 @@ impl fmt::Display for Turn {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn every_second_round_has_the_opposite_order() {
-        let engines = vec![EngineName::Floor, EngineName::Mutex];
-        let length = Duration::from_secs(1);
-        let workloads = vec![Workload::Relist];
-        let (objects, input, owned, limit) = (vec![10], None, true, None);
-        let plan = Plan { engines, workloads, objects, input, rounds: 3, length, owned, limit };
+        let plan = Plan::of(&[EngineName::Floor, EngineName::Mutex], &[Workload::Relist], 10);
         let order: Vec<_> = Turn::all(&plan).iter().map(|turn| turn.engine.name()).collect();
         assert_eq!(order, ["floor", "mutex", "mutex", "floor", "floor", "mutex"]);
     }

@@ -7,7 +7,7 @@ use kube::config::Kubeconfig;
 use serde_json::Value;
 
 use super::error::TurnFailed;
-use super::process::{Process, Used};
+use super::process::{Process, Usage};
 
 /// The queries of a reflector's first list and first watch.
 const LIST: &str = "limit=500&resourceVersion=0";
@@ -30,19 +30,19 @@ pub(super) struct Curl {
 /// curl cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CurlUnusable {
-    #[error("`curl --version` does not run: {0}")]
+    #[error("cannot run `curl --version`")]
     Start(#[from] io::Error),
     #[error("the kubeconfig's current context has no cluster with a server")]
     NoServer,
-    #[error("it cannot be told the kubeconfig's {0}: it takes a token, and certificates in files")]
+    #[error("the kubeconfig has {0}; curl can use a token, and certificates in files")]
     Field(&'static str),
 }
 
 impl Curl {
     pub fn of(kubeconfig: &Kubeconfig) -> Result<Self, CurlUnusable> {
-        let said = Command::new("curl").arg("--version").output()?;
-        let said = String::from_utf8_lossy(&said.stdout);
-        let version = said.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+        let output = Command::new("curl").arg("--version").output()?;
+        let output = String::from_utf8_lossy(&output.stdout);
+        let version = output.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
         // A kubeconfig that cannot be written as JSON is treated as one without a server.
         let (url, settings) = settings(&serde_json::to_value(kubeconfig).unwrap_or_default())?;
         Ok(Self { url, settings, version })
@@ -52,47 +52,47 @@ impl Curl {
     pub async fn read(
         &self,
         namespace: &str,
-        is_streamed: bool,
-    ) -> Result<(Used, usize), TurnFailed> {
+        streamed: bool,
+    ) -> Result<(Usage, usize), TurnFailed> {
         let mut command = tokio::process::Command::new("curl");
         // HTTP/1.1, as kube's client.
         command.args(["--silent", "--show-error", "--fail", "--http1.1", "--config", "-"]);
-        if is_streamed {
+        if streamed {
             command.args(["--no-buffer", "--header", "Accept-Encoding: identity"]);
         } else {
             command.args(["--output", "/dev/null", "--write-out", "%{size_download}"]);
         }
         let mut process = Process::start(command)?;
-        let query = if is_streamed { WATCH } else { LIST };
+        let query = if streamed { WATCH } else { LIST };
         let url = format!("{}/api/v1/namespaces/{namespace}/configmaps?{query}", self.url);
-        process.tell(&format!("url = {}\n{}", quoted(&url), self.settings)).await?;
+        process.write_line(&format!("url = {}\n{}", quoted(&url), self.settings)).await?;
         process.end_input();
-        if is_streamed { streamed(process).await } else { listed(process).await }
+        if streamed { read_streamed(process).await } else { read_list(process).await }
     }
 }
 
-async fn listed(mut process: Process) -> Result<(Used, usize), TurnFailed> {
-    let bytes = process.line("done").await?;
-    let used = process.used()?;
+async fn read_list(mut process: Process) -> Result<(Usage, usize), TurnFailed> {
+    let bytes = process.line("the list").await?;
+    let usage = process.usage()?;
     if process.status().await?.success() {
         let bytes = bytes.parse().map_err(|_| TurnFailed::Answer(bytes))?;
-        return Ok((used, bytes));
+        return Ok((usage, bytes));
     }
-    Err(process.ended("done").await)
+    Err(process.ended("the list").await)
 }
 
-async fn streamed(mut process: Process) -> Result<(Used, usize), TurnFailed> {
+async fn read_streamed(mut process: Process) -> Result<(Usage, usize), TurnFailed> {
     let (mut bytes, mut buffer, mut tail) = (0, vec![0; 64 << 10], Vec::new());
     loop {
-        let read = process.read(&mut buffer, "done").await?;
+        let read = process.read(&mut buffer, "the list").await?;
         if read == 0 {
-            return Err(process.ended("done").await);
+            return Err(process.ended("the list").await);
         }
         bytes += read;
         tail.extend_from_slice(&buffer[read.saturating_sub(TAIL)..read]);
         tail.drain(..tail.len().saturating_sub(TAIL));
         if tail.windows(END.len()).any(|part| part == END) {
-            return Ok((process.used()?, bytes));
+            return Ok((process.usage()?, bytes));
         }
     }
 }
@@ -114,13 +114,14 @@ fn settings(kubeconfig: &Value) -> Result<(String, String), CurlUnusable> {
     let context = named(&kubeconfig["contexts"], &kubeconfig["current-context"], "context");
     let cluster = named(&kubeconfig["clusters"], &context["cluster"], "cluster");
     let user = named(&kubeconfig["users"], &context["user"], "user");
-    let said = |field: &str| {
-        [cluster, user].into_iter().find_map(|part| part.get(field).filter(|said| !said.is_null()))
+    let get = |field: &str| {
+        let parts = [cluster, user].into_iter();
+        parts.filter_map(|part| part.get(field)).find(|value| !value.is_null())
     };
-    if let Some(field) = UNKNOWN.into_iter().find(|field| said(field).is_some()) {
+    if let Some(field) = UNKNOWN.into_iter().find(|field| get(field).is_some()) {
         return Err(CurlUnusable::Field(field));
     }
-    let text = |field: &str| said(field).and_then(Value::as_str);
+    let text = |field: &str| get(field).and_then(Value::as_str);
     let url = text("server").ok_or(CurlUnusable::NoServer)?.trim_end_matches('/').to_owned();
     let mut lines = vec![header("Accept: application/json")];
     lines.extend(text("token").map(|token| header(&format!("Authorization: Bearer {token}"))));
@@ -129,7 +130,7 @@ fn settings(kubeconfig: &Value) -> Result<(String, String), CurlUnusable> {
     {
         lines.extend(text(field).map(|file| format!("{option} = {}", quoted(file))));
     }
-    if said("insecure-skip-tls-verify").and_then(Value::as_bool) == Some(true) {
+    if get("insecure-skip-tls-verify").and_then(Value::as_bool) == Some(true) {
         lines.push("insecure".to_owned());
     }
     Ok((url, lines.join("\n")))
@@ -166,23 +167,23 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfig_says_how_the_server_is_reached() {
+    fn settings_are_those_of_the_current_context() {
         let cluster = json!({ "server": "https://127.0.0.1:6443/", "certificate-authority": "/ca \"1\".crt" });
         let user = json!({ "token": "t", "client-certificate": null });
-        let (url, said) = settings(&kubeconfig(&cluster, &user)).expect("curl can be told");
+        let (url, lines) = settings(&kubeconfig(&cluster, &user)).expect("curl can use it");
         assert_eq!(url, "https://127.0.0.1:6443");
-        let lines: Vec<_> = said.lines().collect();
+        let lines: Vec<_> = lines.lines().collect();
         assert_eq!(
             &lines[1..],
             ["header = \"Authorization: Bearer t\"", r#"cacert = "/ca \"1\".crt""#]
         );
         let insecure = json!({ "server": "https://a", "insecure-skip-tls-verify": true });
-        let (_, said) = settings(&kubeconfig(&insecure, &json!({}))).expect("curl can be told");
-        assert!(said.ends_with("\ninsecure"), "{said}");
+        let (_, lines) = settings(&kubeconfig(&insecure, &json!({}))).expect("curl can use it");
+        assert!(lines.ends_with("\ninsecure"), "{lines}");
     }
 
     #[test]
-    fn what_curl_cannot_be_told_is_said() {
+    fn kubeconfig_that_curl_cannot_use_is_rejected_with_its_field() {
         let server = json!({ "server": "https://a" });
         for field in ["certificate-authority-data", "proxy-url"] {
             let mut cluster = server.clone();

@@ -1,90 +1,66 @@
 //! The errors of a run and of a turn.
 
+use std::error::Error;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kube::config::KubeconfigError;
+/// The error of a client for the server: of its configuration, or of a request.
+type ClientError = Box<dyn Error + Send + Sync>;
 
 /// An error because of which nothing can be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The kubeconfig has no server.
-    #[error("--server {}: {source}: it takes a kubeconfig with a current context", path.display())]
-    Kubeconfig {
-        /// The kubeconfig.
-        path: PathBuf,
-        /// The error of kube's client.
-        source: Box<KubeconfigError>,
-    },
-    /// A client for the server cannot be created.
-    #[error("--server {}: there is no client for it: {source}", path.display())]
-    Client {
-        /// The kubeconfig.
-        path: PathBuf,
-        /// The error of kube's client.
-        source: Box<kube::Error>,
-    },
-    /// The server is not reachable, or rejects a request.
+    #[error("--server {}: not a kubeconfig with a current context", path.display())]
+    Kubeconfig { path: PathBuf, source: ClientError },
+    #[error("--server {}: cannot create a client", path.display())]
+    Client { path: PathBuf, source: ClientError },
+    #[error("cannot {request}; the server must run, and the user of the kubeconfig be allowed to")]
+    Refused { request: String, source: ClientError },
     #[error(
-        "it was not possible to {what}: {source}: the user of the kubeconfig must be allowed to, and the server be there"
+        "the namespace {namespace} has {found} config maps and not {objects}: \
+         delete the namespace, or pass another number of --objects"
     )]
-    Refused {
-        /// The purpose of the request.
-        what: String,
-        /// The error of the request.
-        source: Box<kube::Error>,
-    },
-    /// The namespace has more or fewer config maps than the run needs.
-    #[error(
-        "the namespace {namespace} has {there} config maps, and it is for {objects}: delete the namespace, or pass another \
-         number of --objects"
-    )]
-    Number {
-        /// The namespace.
-        namespace: String,
-        /// The expected number.
-        objects: usize,
-        /// The actual number.
-        there: usize,
-    },
+    Number { namespace: String, objects: usize, found: usize },
     /// The program of a named client cannot be run.
-    #[error("{program} cannot be run: {why}")]
-    Program {
-        /// The program.
-        program: &'static str,
-        /// The reason.
-        why: String,
-    },
-    /// No client can be run.
-    #[error("there is no client to run: --help says which there are")]
+    #[error("cannot run {program}: {why}")]
+    Program { program: &'static str, why: String },
+    #[error("there is no client to run: --help lists the clients")]
     NoClients,
     /// The system provides no threads or no signals.
-    #[error("it does not start: {0}")]
+    #[error("cannot start")]
     Start(#[from] io::Error),
+}
+
+impl ServerError {
+    pub fn kubeconfig<E: Into<ClientError>>(path: &Path) -> impl FnOnce(E) -> Self {
+        move |source| Self::Kubeconfig { path: path.to_owned(), source: source.into() }
+    }
 }
 
 /// An error because of which a turn has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TurnFailed {
-    #[error("{program} does not start: {source}")]
+    #[error("cannot start {program}")]
     Start { program: String, source: io::Error },
-    #[error("it cannot be talked to: {0}")]
+    #[error("cannot read or write a pipe of the client")]
     Pipe(#[from] io::Error),
-    #[error("it cannot be talked to")]
+    #[error("a pipe of the client is closed")]
     Pipes,
-    #[error("it ended before it was {until}: {said}")]
-    Ended { until: &'static str, said: String },
-    #[error("it was not {until} after {limit:?}: {said}")]
-    Late { until: &'static str, limit: Duration, said: String },
-    #[error("it said {0:?}, which is not the answer")]
+    #[error("the client ended before {step}: {message}")]
+    Ended { step: &'static str, message: String },
+    #[error("the client did not complete {step} in {limit:?}: {message}")]
+    Late { step: &'static str, limit: Duration, message: String },
+    #[error("the client printed {0:?}, which is not the expected answer")]
     Answer(String),
-    #[error("its handler was called {told} times and its store has {stored}, of {there} objects")]
-    Objects { told: usize, stored: usize, there: usize },
-    #[error("its handler was told of {told} changes, and there were {changed}")]
-    Changes { told: usize, changed: usize },
-    #[error("what it used cannot be found out: {0}")]
+    #[error(
+        "the handler was called {calls} times, and the store has {stored} of {objects} objects"
+    )]
+    Objects { calls: usize, stored: usize, objects: usize },
+    #[error("the handler was notified of {notified} of {changed} changes")]
+    Changes { notified: usize, changed: usize },
+    #[error("cannot read the CPU time of the client")]
     Usage(#[from] nix::Error),
-    #[error("the objects were not changed: {0}")]
+    #[error("cannot change the objects")]
     Change(#[source] Box<kube::Error>),
 }

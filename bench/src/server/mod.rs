@@ -16,7 +16,6 @@
 //! | `relist-cpu` | CPU seconds from the end of a cut until the handler was notified of every change and the list is complete |
 //! | `relist-peak` | peak of the resident memory up to then, in bytes an object |
 
-mod chosen;
 mod client;
 mod client_name;
 mod config;
@@ -33,36 +32,30 @@ use kube::Client;
 use tokio::runtime::Runtime;
 use tokio::signal;
 
-pub use chosen::Chosen;
 pub use client::run as run_client;
 pub use client_name::ClientName;
 use config::config;
 pub use error::ServerError;
 use objects::Objects;
-pub use plan::Plan;
 use plan::WORKLOAD;
-use turn::{Taken, Turn};
+pub use plan::{Chosen, Plan};
+use turn::{Turn, TurnResult};
 
+use crate::causes::with_causes;
 use crate::protocol::Measured;
 use crate::report::Missed;
 use crate::rounds::{Interrupted, Outcome};
 
 /// Creates the missing objects, and runs all clients. A client that fails loses its turn; the
 /// others run. Ctrl-C ends the run, and keeps what was measured.
-///
-/// # Errors
-/// [`ServerError`] if nothing can be measured.
-pub fn run(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
+pub fn run(plan: &Plan) -> Result<Outcome, ServerError> {
     Runtime::new()?.block_on(measure(plan))
 }
 
-async fn measure(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
+async fn measure(plan: &Plan) -> Result<Outcome, ServerError> {
     let path = &plan.kubeconfig;
-    let config = config(path)
-        .await
-        .map_err(|source| ServerError::Kubeconfig { path: path.clone(), source: source.into() });
-    let client = Client::try_from(config?);
-    let client = client
+    let config = config(path).await.map_err(ServerError::kubeconfig(path))?;
+    let client = Client::try_from(config)
         .map_err(|source| ServerError::Client { path: path.clone(), source: source.into() })?;
     let objects = Objects::fill(client, plan.objects).await?;
     let all = Turn::all(&plan.chosen.clients, plan.rounds);
@@ -72,17 +65,18 @@ async fn measure(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
         eprintln!("{turn}");
         tokio::select! {
             biased;
-            asked = &mut interrupt => {
-                asked?;
+            signal = &mut interrupt => {
+                signal?;
                 outcome.interrupted = Some(Interrupted { done, of: all.len() });
-                outcome.not_run = all[done..].iter().map(|turn| missed(turn, plan, &turn.to_string())).collect();
+                let missed = |turn: &Turn| missed(turn, plan, &turn.to_string());
+                outcome.unfinished = all[done..].iter().map(missed).collect();
                 break;
             }
-            taken = turn.take(plan, &objects) => match taken {
-                Ok(taken) => record(&mut outcome, turn, plan, taken),
+            result = turn.run(plan, &objects) => match result {
+                Ok(result) => record(&mut outcome, turn, plan, result),
                 Err(why) => {
-                    let failed = format!("{turn}: {why}");
-                    eprintln!("FAILED: {failed}; going on with the other turns");
+                    let failed = format!("{turn}: {}", with_causes(&why));
+                    eprintln!("FAILED: {failed}; continuing with the other turns");
                     outcome.failed.push(missed(turn, plan, &failed));
                 }
             }
@@ -92,20 +86,21 @@ async fn measure(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
 }
 
 fn record(
-    outcome: &mut Outcome<ClientName>,
+    outcome: &mut Outcome,
     turn: &Turn,
     plan: &Plan,
-    Taken { rows, version }: Taken,
+    TurnResult { rows, version }: TurnResult,
 ) {
-    let (engine, objects) = (turn.client, plan.objects);
-    outcome.measured.extend(rows.into_iter().map(|row| Measured { engine, objects, row }));
-    let said = outcome.engines.entry(engine.to_string()).or_insert_with(|| engine.description());
+    let (engine, objects) = (turn.client.to_string(), plan.objects);
+    let measured = rows.into_iter().map(|row| Measured { engine: engine.clone(), objects, row });
+    outcome.measured.extend(measured);
+    let description = outcome.engines.entry(engine).or_insert_with(|| turn.client.description());
     // The peers in Go have two settings.
-    if !said.contains(&version) {
-        *said = format!("{said}; {version}");
+    if !description.contains(&version) {
+        *description = format!("{description}; {version}");
     }
 }
 
-fn missed(turn: &Turn, plan: &Plan, said: &str) -> Missed {
-    Missed::new(turn.client.to_string(), plan.objects, vec![WORKLOAD.to_owned()], said)
+fn missed(turn: &Turn, plan: &Plan, message: &str) -> Missed {
+    Missed::new(turn.client.to_string(), plan.objects, vec![WORKLOAD.to_owned()], message)
 }

@@ -17,7 +17,7 @@ const AT_ONCE: usize = 16;
 /// One object in this many is changed.
 const CHANGES: usize = 100;
 /// Number of created objects after which the progress is printed.
-const SAID_EACH: usize = 10_000;
+const PROGRESS_INTERVAL: usize = 10_000;
 /// The key of the data that a change replaces, by a text of the same length.
 const TURN: &str = "turn";
 
@@ -30,33 +30,34 @@ pub(super) fn namespace(objects: usize) -> String {
 pub(super) struct Objects {
     maps: Api<ConfigMap>,
     namespace: String,
-    number: usize,
+    wanted: usize,
     /// Number of config maps in the namespace. A cluster may have one of its own in every
     /// namespace.
-    there: usize,
+    number: usize,
 }
 
 impl Objects {
     /// Creates the missing objects.
     pub async fn fill(client: Client, objects: usize) -> Result<Self, ServerError> {
         let namespace = namespace(objects);
-        let refused = |what: &str| {
-            let what = format!("{what} the namespace {namespace}");
-            move |source| ServerError::Refused { what, source: Box::new(source) }
+        let refused = |request: &str| {
+            let request = format!("{request} the namespace {namespace}");
+            move |source: Error| ServerError::Refused { request, source: source.into() }
         };
         let metadata = ObjectMeta { name: Some(namespace.clone()), ..ObjectMeta::default() };
-        let made = Namespace { metadata, ..Namespace::default() };
+        let new = Namespace { metadata, ..Namespace::default() };
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        there(namespaces.create(&PostParams::default(), &made).await).map_err(refused("make"))?;
+        let created = namespaces.create(&PostParams::default(), &new).await;
+        ignore_existing(created).map_err(refused("create"))?;
         let maps = Api::namespaced(client, &namespace);
-        let mut filled = Self { maps, namespace: namespace.clone(), number: objects, there: 0 };
-        filled.there = filled.count().await.map_err(refused("count config maps in"))?;
-        if filled.there < objects {
-            filled.make().await.map_err(refused("make config maps in"))?;
-            filled.there = filled.count().await.map_err(refused("count config maps in"))?;
+        let mut filled = Self { maps, namespace: namespace.clone(), wanted: objects, number: 0 };
+        filled.number = filled.count().await.map_err(refused("count config maps in"))?;
+        if filled.number < objects {
+            filled.create().await.map_err(refused("create config maps in"))?;
+            filled.number = filled.count().await.map_err(refused("count config maps in"))?;
         }
-        if !(objects..=objects + 1).contains(&filled.there) {
-            return Err(ServerError::Number { namespace, objects, there: filled.there });
+        if !(objects..=objects + 1).contains(&filled.number) {
+            return Err(ServerError::Number { namespace, objects, found: filled.number });
         }
         Ok(filled)
     }
@@ -66,8 +67,8 @@ impl Objects {
     }
 
     /// Returns the number of config maps in the namespace.
-    pub fn there(&self) -> usize {
-        self.there
+    pub fn number(&self) -> usize {
+        self.number
     }
 
     /// Changes one object in a hundred, always the same ones, the last object among them. Returns
@@ -75,7 +76,7 @@ impl Objects {
     pub async fn change(&self) -> Result<usize, Error> {
         let turn = format!("{:016}", Timestamp::now().as_microsecond());
         let patch = &Patch::Merge(json!({ "data": { TURN: turn } }));
-        let changed: Vec<_> = (0..self.number).rev().step_by(CHANGES).map(name).collect();
+        let changed: Vec<_> = (0..self.wanted).rev().step_by(CHANGES).map(name).collect();
         let number = changed.len();
         let change = |name: String| async move {
             self.maps.patch(&name, &PatchParams::default(), patch).await.map(drop)
@@ -91,22 +92,22 @@ impl Objects {
         Ok(first.items.len() + further.unwrap_or(0))
     }
 
-    async fn make(&self) -> Result<(), Error> {
-        let make = |number: usize| async move {
-            if number.is_multiple_of(SAID_EACH) {
-                eprintln!("making config maps: {number} of {}", self.number);
+    async fn create(&self) -> Result<(), Error> {
+        let create = |number: usize| async move {
+            if number.is_multiple_of(PROGRESS_INTERVAL) {
+                eprintln!("creating config maps: {number} of {}", self.wanted);
             }
-            there(self.maps.create(&PostParams::default(), &config_map(number)).await)
+            ignore_existing(self.maps.create(&PostParams::default(), &config_map(number)).await)
         };
-        stream::iter(0..self.number).map(Ok).try_for_each_concurrent(AT_ONCE, make).await
+        stream::iter(0..self.wanted).map(Ok).try_for_each_concurrent(AT_ONCE, create).await
     }
 }
 
 /// Ignores the error that an object exists already.
-fn there<K>(made: Result<K, Error>) -> Result<(), Error> {
-    match made {
+fn ignore_existing<K>(created: Result<K, Error>) -> Result<(), Error> {
+    match created {
         Err(Error::Api(status)) if status.code == 409 => Ok(()),
-        made => made.map(drop),
+        created => created.map(drop),
     }
 }
 

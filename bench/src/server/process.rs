@@ -22,7 +22,7 @@ pub(super) struct Process {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    said: JoinHandle<String>,
+    last_error: JoinHandle<String>,
     began: Instant,
     id: u32,
     clock: ClockId,
@@ -30,7 +30,7 @@ pub(super) struct Process {
 
 /// The resources that a process has used since its start.
 #[derive(Clone, Copy)]
-pub(super) struct Used {
+pub(super) struct Usage {
     pub wall: Duration,
     /// CPU time on all cores, including the kernel's.
     pub cpu: Duration,
@@ -53,29 +53,22 @@ impl Process {
         let clock = clock_getcpuclockid(Pid::from_raw(id.cast_signed()))?;
         // Read concurrently: a process that fills the pipe of its standard error would block for
         // ever.
-        let said = tokio::spawn(async move {
-            let mut said = Vec::new();
+        let last_error = tokio::spawn(async move {
+            let mut text = Vec::new();
             // The text before an error is still useful.
-            let _ = errors.read_to_end(&mut said).await;
-            let said = String::from_utf8_lossy(&said);
-            said.trim().lines().next_back().unwrap_or("it did not say why").to_owned()
+            let _ = errors.read_to_end(&mut text).await;
+            let text = String::from_utf8_lossy(&text);
+            text.trim().lines().next_back().unwrap_or("without a message").to_owned()
         });
-        Ok(Self {
-            input: child.stdin.take(),
-            child,
-            output: BufReader::new(output),
-            said,
-            began,
-            id,
-            clock,
-        })
+        let (input, output) = (child.stdin.take(), BufReader::new(output));
+        Ok(Self { child, input, output, last_error, began, id, clock })
     }
 
     /// Returns the current usage. Valid also after the end of the process, until its status is
     /// read.
-    pub fn used(&self) -> Result<Used, TurnFailed> {
+    pub fn usage(&self) -> Result<Usage, TurnFailed> {
         let wall = self.began.elapsed();
-        Ok(Used { wall, cpu: clock_gettime(self.clock)?.into(), peak: peak_of(self.id) })
+        Ok(Usage { wall, cpu: clock_gettime(self.clock)?.into(), peak: peak_of(self.id) })
     }
 
     pub fn id(&self) -> u32 {
@@ -83,7 +76,7 @@ impl Process {
     }
 
     /// Writes a line to the process.
-    pub async fn tell(&mut self, line: &str) -> Result<(), TurnFailed> {
+    pub async fn write_line(&mut self, line: &str) -> Result<(), TurnFailed> {
         let input = self.input.as_mut().ok_or(TurnFailed::Pipes)?;
         Ok(input.write_all(format!("{line}\n").as_bytes()).await?)
     }
@@ -93,28 +86,24 @@ impl Process {
         self.input = None;
     }
 
-    /// Reads the next line of the process. `until` describes in errors what the line reports.
-    pub async fn line(&mut self, until: &'static str) -> Result<String, TurnFailed> {
+    /// Reads the next line of the process, which ends a step. `step` is its name in errors.
+    pub async fn line(&mut self, step: &'static str) -> Result<String, TurnFailed> {
         let mut line = String::new();
         match timeout(LIMIT, self.output.read_line(&mut line)).await {
-            Ok(Ok(0)) => Err(self.ended(until).await),
+            Ok(Ok(0)) => Err(self.ended(step).await),
             Ok(read) => {
                 read?;
                 Ok(line.trim_end().to_owned())
             }
-            Err(_) => Err(self.late(until).await),
+            Err(_) => Err(self.late(step).await),
         }
     }
 
     /// Reads some output; 0 bytes at its end.
-    pub async fn read(
-        &mut self,
-        into: &mut [u8],
-        until: &'static str,
-    ) -> Result<usize, TurnFailed> {
-        match timeout(LIMIT, self.output.read(into)).await {
+    pub async fn read(&mut self, to: &mut [u8], step: &'static str) -> Result<usize, TurnFailed> {
+        match timeout(LIMIT, self.output.read(to)).await {
             Ok(read) => Ok(read?),
-            Err(_) => Err(self.late(until).await),
+            Err(_) => Err(self.late(step).await),
         }
     }
 
@@ -124,18 +113,18 @@ impl Process {
     }
 
     /// Returns the error of a process that ended too early.
-    pub async fn ended(&mut self, until: &'static str) -> TurnFailed {
-        TurnFailed::Ended { until, said: self.said().await }
+    pub async fn ended(&mut self, step: &'static str) -> TurnFailed {
+        TurnFailed::Ended { step, message: self.last_error().await }
     }
 
-    async fn late(&mut self, until: &'static str) -> TurnFailed {
+    async fn late(&mut self, step: &'static str) -> TurnFailed {
         // The process may have ended already.
         let _ = self.child.start_kill();
-        TurnFailed::Late { until, limit: LIMIT, said: self.said().await }
+        TurnFailed::Late { step, limit: LIMIT, message: self.last_error().await }
     }
 
     /// Returns the last line of the standard error.
-    async fn said(&mut self) -> String {
-        (&mut self.said).await.unwrap_or_default()
+    async fn last_error(&mut self) -> String {
+        (&mut self.last_error).await.unwrap_or_default()
     }
 }

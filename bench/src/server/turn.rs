@@ -12,8 +12,7 @@ use super::client_name::{ClientName, Program};
 use super::error::TurnFailed;
 use super::objects::Objects;
 use super::plan::{Plan, WORKLOAD};
-use super::process::{Process, Used};
-
+use super::process::{Process, Usage};
 use crate::machine::Machine;
 use crate::protocol::Row;
 use crate::warm::ReservedMemory;
@@ -41,7 +40,7 @@ enum Figures {
 }
 
 /// The result of a turn.
-pub(super) struct Taken {
+pub(super) struct TurnResult {
     pub rows: Vec<Row>,
     /// The client's description of itself.
     pub version: String,
@@ -73,17 +72,15 @@ impl Turn {
     }
 
     /// Measures the client.
-    pub async fn take(&self, plan: &Plan, objects: &Objects) -> Result<Taken, TurnFailed> {
+    pub async fn run(&self, plan: &Plan, objects: &Objects) -> Result<TurnResult, TurnFailed> {
         if let Some(curl) = plan.chosen.curl().filter(|_| self.client.program() == Program::Curl) {
-            let (used, bytes) = curl.read(objects.namespace(), self.client.is_streamed()).await?;
-            let extra = map(&[("bytes", bytes)]);
-            return Ok(Taken {
-                rows: times("list", used.wall, used.cpu, &extra).into(),
-                version: curl.version.clone(),
-            });
+            let (usage, bytes) = curl.read(objects.namespace(), self.client.is_streamed()).await?;
+            let rows = times("list", usage.wall, usage.cpu, &map(&[("bytes", bytes)])).into();
+            return Ok(TurnResult { rows, version: curl.version.clone() });
         }
-        let as_it_is = self.figures == Figures::Peaks;
-        let command = plan.chosen.command(self.client, &plan.kubeconfig, plan.objects, as_it_is)?;
+        let has_defaults = self.figures == Figures::Peaks;
+        let command =
+            plan.chosen.command(self.client, &plan.kubeconfig, plan.objects, has_defaults)?;
         let mut reserved = ReservedMemory::reserve(plan.objects, Machine::available_bytes());
         let mut process = Process::start(command)?;
         let id = process.id();
@@ -96,48 +93,41 @@ impl Turn {
             }
         });
 
-        let (listed, counts) = there(&mut process, "there with its first list").await?;
-        if (counts.told, counts.stored) != (objects.there(), objects.there()) {
-            return Err(TurnFailed::Objects {
-                told: counts.told,
-                stored: counts.stored,
-                there: objects.there(),
-            });
+        let (listed, counts) = completed(&mut process, "its first list").await?;
+        let (calls, stored, objects_there) = (counts.calls, counts.stored, objects.number());
+        if (calls, stored) != (objects_there, objects_there) {
+            return Err(TurnFailed::Objects { calls, stored, objects: objects_there });
         }
-        let first = map(&[("told", counts.told), ("store_len", counts.stored)]);
+        let first = map(&[("told", calls), ("store_len", stored)]);
 
-        process.tell(CUT).await?;
-        let said = process.line("cut off").await?;
-        if said != CUT {
-            return Err(TurnFailed::Answer(said));
+        process.write_line(CUT).await?;
+        let answer = process.line("the cut").await?;
+        if answer != CUT {
+            return Err(TurnFailed::Answer(answer));
         }
         let changed = objects.change().await.map_err(|error| TurnFailed::Change(error.into()))?;
-        let before = process.used()?;
-        process.tell(&format!("{RELIST} {changed}")).await?;
-        let (relisted, counts) = there(&mut process, "there with its relist").await?;
+        let before = process.usage()?;
+        process.write_line(&format!("{RELIST} {changed}")).await?;
+        let (relisted, counts) = completed(&mut process, "its relist").await?;
         if counts.changed != changed {
-            return Err(TurnFailed::Changes { told: counts.changed, changed });
+            return Err(TurnFailed::Changes { notified: counts.changed, changed });
         }
-        let again =
-            map(&[("told", counts.told), ("changed", changed), ("store_len", counts.stored)]);
+        let second =
+            map(&[("told", counts.calls), ("changed", changed), ("store_len", counts.stored)]);
 
         let mut rows = Vec::new();
         if self.figures != Figures::Peaks {
             rows.extend(times("list", listed.wall, listed.cpu, &first));
             // There is no row of its time, which consists of the client's pauses before it requests
             // the list.
-            rows.push(row(
-                "relist-cpu",
-                "s",
-                relisted.cpu.saturating_sub(before.cpu).as_secs_f64(),
-                &again,
-            ));
+            let cpu = relisted.cpu.saturating_sub(before.cpu).as_secs_f64();
+            rows.push(row("relist-cpu", "s", cpu, &second));
         }
         if self.figures != Figures::Times {
             rows.push(peak("list-peak", listed, objects, &first));
-            rows.push(peak("relist-peak", relisted, objects, &again));
+            rows.push(peak("relist-peak", relisted, objects, &second));
         }
-        Ok(Taken { rows, version: counts.version })
+        Ok(TurnResult { rows, version: counts.version })
     }
 }
 
@@ -150,14 +140,17 @@ impl fmt::Display for Turn {
 
 /// Waits until the client has notified its handler of everything. Returns the usage at that moment,
 /// and the counts, which the client collects afterwards.
-async fn there(process: &mut Process, until: &'static str) -> Result<(Used, Counts), TurnFailed> {
-    let said = process.line(until).await?;
-    let used = process.used()?;
-    if said != THERE {
-        return Err(TurnFailed::Answer(said));
+async fn completed(
+    process: &mut Process,
+    step: &'static str,
+) -> Result<(Usage, Counts), TurnFailed> {
+    let answer = process.line(step).await?;
+    let usage = process.usage()?;
+    if answer != THERE {
+        return Err(TurnFailed::Answer(answer));
     }
-    let counts = process.line(until).await?;
-    Ok((used, serde_json::from_str(&counts).map_err(|_| TurnFailed::Answer(counts))?))
+    let counts = process.line(step).await?;
+    Ok((usage, serde_json::from_str(&counts).map_err(|_| TurnFailed::Answer(counts))?))
 }
 
 type Extra = Map<String, serde_json::Value>;
@@ -178,13 +171,13 @@ fn times(variant: &str, wall: Duration, cpu: Duration, extra: &Extra) -> [Row; 2
 
 /// Returns the row of the process's peak, in bytes an object.
 #[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^53")]
-fn peak(variant: &str, used: Used, objects: &Objects, extra: &Extra) -> Row {
+fn peak(variant: &str, usage: Usage, objects: &Objects, extra: &Extra) -> Row {
     let mut extra = extra.clone();
     extra.extend([
         ("start_bytes".to_owned(), json!(0)),
-        ("peak_bytes".to_owned(), json!(used.peak)),
+        ("peak_bytes".to_owned(), json!(usage.peak)),
     ]);
-    row(variant, "B", used.peak as f64 / objects.there() as f64, &extra)
+    row(variant, "B", usage.peak as f64 / objects.number() as f64, &extra)
 }
 
 #[cfg(test)]
@@ -192,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_second_round_goes_the_other_way_and_go_has_two_turns() {
+    fn every_second_round_is_reversed_and_go_has_two_turns() {
         let order: Vec<_> = Turn::all(&[ClientName::Curl, ClientName::ClientGoList], 2)
             .iter()
             .map(ToString::to_string)

@@ -1,133 +1,98 @@
 //! The child process: it runs the requested workloads on one engine, and prints the rows to
 //! standard output.
 
+#[cfg(feature = "peers")]
+use std::sync::Arc;
+
 use super::fill::ChildError;
 use super::footprint::{self, Offer};
-use super::lists::Lists;
+use super::lists::{Lists, run_owned};
 #[cfg(feature = "peers")]
 use super::workqueue;
-use super::{events, owned, queries, readers, slow_handler, stall};
+use super::{events, queries, readers, slow_handler, stall};
 #[cfg(feature = "peers")]
 use crate::data::Pods;
 use crate::data::{Generated, Source};
 use crate::engines::dashmap::DashMapEngine;
 use crate::engines::deltafifo::DeltaFifoEngine;
-use crate::engines::floor::{Floor, InOrder, Partitioned};
+use crate::engines::floor::{Floor, Walk};
 #[cfg(feature = "peers")]
-use crate::engines::kube_writer::{KubeWriterEngine, Owned, Shared};
+use crate::engines::kube_writer::{KubeWriterEngine, Owned};
 use crate::engines::mutex_engine::MutexEngine;
 #[cfg(feature = "peers")]
 use crate::engines::mutex_workqueue::MutexWorkQueue;
 use crate::engines::{IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::names::{EngineName, Workload};
-use crate::protocol::{ChildArgs, Done, Line, Output};
+use crate::protocol::{ChildArgs, Done, Line, Row, output};
 
 /// Runs a child process to its end.
-///
-/// # Errors
-/// If the input cannot be used, an engine counts wrongly, or the reader of the output is gone.
 pub fn run(args: &ChildArgs) -> Result<(), ChildError> {
     #[cfg(feature = "peers")]
-    if let Some(path) = &args.input {
+    if let Some(path) = &args.settings.input {
         return run_on(args, &Pods::read(path)?);
     }
     run_on(args, &Generated { objects: args.objects })
 }
 
 fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
-    let meta = S::Meta::default();
-    let mut out = Output::new();
     match args.engine {
         EngineName::DeltaFifo => {
-            run_queue(args, source, DeltaFifoEngine::<_, _, false>::new, &mut out)?;
-            run_index(args, source, DeltaFifoEngine::<_, _, false>::with_nodes, &mut out)?;
+            run_queue(args, source, DeltaFifoEngine::<_, _, false>::new)?;
+            run_index(args, source, DeltaFifoEngine::<_, _, false>::with_nodes)?;
             #[cfg(feature = "peers")]
-            workqueue::run(args, source, workqueue::ours, &mut out)?;
+            workqueue::run(args, source, workqueue::ours)?;
         }
         EngineName::DeltaFifoSkip => {
-            run_queue(args, source, DeltaFifoEngine::<_, _, true>::new, &mut out)?;
+            run_queue(args, source, DeltaFifoEngine::<_, _, true>::new)?;
         }
         EngineName::DeltaFifoOneThread => {
-            run_queue(args, source, DeltaFifoEngine::<_, _, false>::one_thread, &mut out)?;
+            run_queue(args, source, DeltaFifoEngine::<_, _, false>::one_thread)?;
         }
         EngineName::DeltaFifoLane => {
-            run_queue(args, source, DeltaFifoEngine::<_, _, false>::with_lane, &mut out)?;
+            run_queue(args, source, DeltaFifoEngine::<_, _, false>::with_lane)?;
         }
         EngineName::DeltaFifoSingle => {
-            run_queue(args, source, DeltaFifoEngine::<_, _, false>::single, &mut out)?;
+            run_queue(args, source, DeltaFifoEngine::<_, _, false>::single)?;
         }
         EngineName::Mutex => {
-            run_queue(args, source, MutexEngine::new, &mut out)?;
-            run_index(args, source, MutexEngine::with_nodes, &mut out)?;
+            run_queue(args, source, MutexEngine::new)?;
+            run_index(args, source, MutexEngine::with_nodes)?;
             #[cfg(feature = "peers")]
-            workqueue::run(args, source, MutexWorkQueue::new, &mut out)?;
+            workqueue::run(args, source, MutexWorkQueue::new)?;
         }
         EngineName::DashMap => {
-            run_queue(args, source, DashMapEngine::new, &mut out)?;
-            run_index(args, source, DashMapEngine::with_nodes, &mut out)?;
+            run_queue(args, source, DashMapEngine::new)?;
+            run_index(args, source, DashMapEngine::with_nodes)?;
         }
-        EngineName::Floor => {
-            let lists = Lists::build(args, source, &mut out)?;
-            let in_order = Floor::<_, _, InOrder>::new(meta);
-            let partitioned = Floor::<_, _, Partitioned>::new(meta);
-            let rows = lists.run::<S, _>(args, &in_order, &mut out)?;
-            drop(in_order);
-            for (row, other) in
-                rows.into_iter().zip(lists.run::<S, _>(args, &partitioned, &mut out)?)
-            {
-                // The whole row is taken, so that its memory and its results are those of the
-                // faster walk.
-                let (mut row, walk) = if other.value < row.value {
-                    (other, "partitioned")
-                } else {
-                    (row, "in order")
-                };
-                row.extra.insert("walk".into(), walk.into());
-                out.line(&Line::Row(row))?;
-            }
-            leak(lists);
-        }
+        EngineName::Floor => run_floor(args, source)?,
         #[cfg(feature = "peers")]
         EngineName::KubeWriter => {
-            run_store(
-                args,
-                source,
-                KubeWriterEngine::<Owned<S::Object>, S::Meta>::new,
-                None,
-                &mut out,
-            )?;
+            run_store(args, source, KubeWriterEngine::<Owned<_>, S::Meta>::default, None)?;
         }
         #[cfg(feature = "peers")]
         EngineName::KubeWriterArc => {
-            run_store(
-                args,
-                source,
-                KubeWriterEngine::<Shared<S::Object>, S::Meta>::new,
-                None,
-                &mut out,
-            )?;
+            run_store(args, source, KubeWriterEngine::<Arc<_>, S::Meta>::default, None)?;
         }
-        go => return Err(format!("{go} is not an engine of this process").into()),
+        other => return Err(format!("{other} is not an engine of this process").into()),
     }
-    Ok(out.line(&Line::Done(Done { version: args.engine.description() }))?)
+    Ok(output::line(&Line::Done(Done { version: args.engine.description() }))?)
 }
 
 fn run_queue<S: Source, E: QueueEngine<S::Object> + StoreEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn(S::Meta) -> E,
-    out: &mut Output,
 ) -> Result<(), ChildError> {
     let new = || new(S::Meta::default());
-    run_store(args, source, new, Some(E::update), out)?;
+    run_store(args, source, new, Some(E::update))?;
     if args.includes(Workload::Events) {
-        events::run(args, source, new, out)?;
+        events::run(args, source, new)?;
     }
     if args.includes(Workload::Stall) {
-        stall::run(args, source, new, out)?;
+        stall::run(args, source, new)?;
     }
     if args.includes(Workload::SlowHandler) {
-        slow_handler::run(args, source, new, out)?;
+        slow_handler::run(args, source, new)?;
     }
     Ok(())
 }
@@ -138,16 +103,15 @@ fn run_store<S: Source, E: StoreEngine<S::Object>>(
     source: &S,
     new: impl Fn() -> E,
     offer: Option<Offer<E, S::Object>>,
-    out: &mut Output,
 ) -> Result<(), ChildError> {
-    if args.workloads.iter().any(|workload| workload.is_list()) {
-        run_lists(args, source, new(), out)?;
+    if args.settings.workloads.iter().any(|workload| workload.is_list()) {
+        run_lists(args, source, new())?;
     }
     if args.includes(Workload::Readers) {
-        readers::run(args, source, &new(), out)?;
+        readers::run(args, source, &new())?;
     }
     if args.includes(Workload::Memory) {
-        footprint::run(args, source, new, offer, out)?;
+        footprint::run(args, source, new, offer)?;
     }
     Ok(())
 }
@@ -158,26 +122,41 @@ fn run_index<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn(S::Meta) -> E,
-    out: &mut Output,
 ) -> Result<(), ChildError> {
-    if args.includes(Workload::Queries) { queries::run(args, source, new, out) } else { Ok(()) }
+    if args.includes(Workload::Queries) { queries::run(args, source, new) } else { Ok(()) }
 }
 
 fn run_lists<S: Source, E: ListEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     engine: E,
-    out: &mut Output,
 ) -> Result<(), ChildError> {
-    let lists = Lists::build(args, source, out)?;
-    for row in lists.run::<S, _>(args, &engine, out)? {
-        out.line(&Line::Row(row))?;
-    }
-    if E::OWNS_LISTS && args.owned && args.includes(Workload::Relist) {
-        let row = owned::run(args, source, &engine, out)?;
-        out.line(&Line::Row(row))?;
+    let lists = Lists::build(args, source)?;
+    output::rows(lists.run::<S, _>(args, &engine)?)?;
+    if E::OWNS_LISTS && args.settings.owned && args.includes(Workload::Relist) {
+        output::rows([run_owned(args, source, &engine)?])?;
     }
     leak((lists, engine));
+    Ok(())
+}
+
+/// Runs both walks of the floor, and prints the rows of the faster one.
+fn run_floor<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
+    let lists = Lists::build(args, source)?;
+    let run = |walk| lists.run::<S, _>(args, &Floor::new(S::Meta::default(), walk));
+    let (in_order, partitioned) = (run(Walk::InOrder)?, run(Walk::Partitioned)?);
+    let faster = |(in_order, partitioned): (Row, Row)| {
+        // The whole row is taken, so that its memory and its results are those of the faster walk.
+        let (mut row, walk) = if partitioned.value < in_order.value {
+            (partitioned, "partitioned")
+        } else {
+            (in_order, "in order")
+        };
+        row.extra.insert("walk".into(), walk.into());
+        row
+    };
+    output::rows(in_order.into_iter().zip(partitioned).map(faster))?;
+    leak(lists);
     Ok(())
 }
 

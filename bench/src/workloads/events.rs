@@ -6,15 +6,13 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Map;
-
 use super::fill::{ChildError, filled};
 use super::memory::MemoryMark;
-use super::outcome::add_outcome;
+use super::outcome::{add_outcome, expect};
 use crate::data::{ListPlan, Source, Zipf, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
-use crate::protocol::{ChildArgs, Line, Output, Row};
+use crate::protocol::{ChildArgs, Row, output};
 
 /// Number of producers, and of consumers.
 const THREADS: [usize; 3] = [1, 2, 4];
@@ -25,44 +23,35 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn() -> E,
-    out: &mut Output,
 ) -> Result<(), ChildError> {
     let objects = args.objects;
-    out.progress("building objects")?;
+    output::progress("building objects")?;
     let filling = build(source, &ListPlan::same(objects));
     for keys in ["uniform", "zipf"] {
-        out.progress(&format!("building {keys} events"))?;
+        output::progress(format!("building {keys} events"))?;
         let indexes = draw(keys, objects);
         let events = build(source, &ListPlan::events(indexes.clone()));
         for threads in THREADS {
             for burst in [1, BURST] {
                 let variant =
                     format!("{keys}-{threads}x{threads}{}", if burst > 1 { "-burst" } else { "" });
-                out.progress(&format!("events {variant}"))?;
+                output::progress(format!("events {variant}"))?;
                 let engine = filled(&new, &filling);
                 let shares = split_by_producer(&events, &indexes, threads, burst);
 
                 let memory = MemoryMark::set(args);
                 let (elapsed, counts, pops) = drive(&engine, shares);
 
-                let mut extra = Map::new();
-                memory.add_to(&mut extra);
-                if counts != (Counts { updates: events.len(), ..Counts::default() }) {
-                    return Err(format!(
-                        "events {variant}: {counts:?} of {} updates",
-                        events.len()
-                    )
-                    .into());
-                }
+                let mut extra = memory.fields();
+                let expected = Counts::of_updates(events.len());
+                expect(format_args!("events {variant}"), counts, expected)?;
                 add_outcome::<S>(counts, &engine, &mut extra);
                 extra.insert("events".into(), events.len().into());
                 extra.insert("consumers".into(), threads.into());
                 extra.insert("deltas_per_pop".into(), ratio(events.len(), pops).into());
                 let rate = ratio(events.len(), 1) / elapsed.as_secs_f64();
-                out.line(&Line::Row(Row {
-                    extra,
-                    ..Row::new(Workload::Events, &variant, "1/s", rate)
-                }))?;
+                let row = Row::new(Workload::Events, &variant, "1/s", rate);
+                output::rows([Row { extra, ..row }])?;
             }
         }
     }

@@ -23,11 +23,11 @@ use serde_json::Map;
 use super::events::unwrap_join;
 use super::fill::{ChildError, relist};
 use super::memory::{MemoryMark, resident};
-use super::outcome::{add_counts, add_store};
+use super::outcome::{add_counts, add_store, expect};
 use crate::data::{ListPlan, Source, build};
 use crate::engines::{Counts, ListEngine};
 use crate::names::Workload;
-use crate::protocol::{ChildArgs, Line, Output, Row};
+use crate::protocol::{ChildArgs, Row, output};
 
 /// Numbers of pending updates for every key.
 const PENDING: [usize; 3] = [1, 2, 8];
@@ -41,14 +41,13 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     source: &S,
     new: impl Fn() -> E,
     offer: Option<Offer<E, S::Object>>,
-    out: &mut Output,
 ) -> Result<(), ChildError> {
     let objects = args.objects;
-    out.progress("building lists")?;
+    output::progress("building lists")?;
     let built = [build(source, &ListPlan::same(objects)), build(source, &ListPlan::same(objects))];
     let lists = built.each_ref().map(|list| E::List::from(list));
 
-    out.progress("memory idle")?;
+    output::progress("memory idle")?;
     let before = resident();
     let engine = new();
     let counts = on_own_thread(|| relist(&engine, lists[0].clone()));
@@ -59,7 +58,7 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
         let mut offered = 0;
         let mut growths = Vec::new();
         for pending in PENDING {
-            out.progress(&format!("memory pending-{pending}"))?;
+            output::progress(format!("memory pending-{pending}"))?;
             on_own_thread(|| {
                 for object in (offered..pending).flat_map(|_| &built[1]) {
                     offer(&engine, object.clone());
@@ -69,29 +68,26 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
             growths.push((format!("pending-{pending}"), resident()));
         }
         let (counts, updates) = (on_own_thread(|| engine.drain()), offered * objects);
-        if counts != (Counts { updates, ..Counts::default() }) {
-            return Err(format!("memory: {counts:?} of {updates} updates").into());
-        }
+        expect("memory", counts, Counts::of_updates(updates))?;
         rows.extend(
             growths.iter().map(|(variant, bytes)| row(objects, variant, *bytes, idle, counts)),
         );
     }
 
-    out.progress("memory relist-peak")?;
+    output::progress("memory relist-peak")?;
     let list = lists[0].clone();
     let mark = MemoryMark::set(args);
     let counts = on_own_thread(|| relist(&engine, list));
     let mut peak = row(objects, "relist-peak", mark.peak_over_start(), 0, counts);
-    mark.add_to(&mut peak.extra);
+    peak.extra.extend(mark.fields());
     rows.push(peak);
 
     let mut store = Map::new();
     add_store::<S>(&engine, &mut store);
-    for mut row in rows {
+    for row in &mut rows {
         row.extra.extend(store.clone());
-        out.line(&Line::Row(row))?;
     }
-    Ok(())
+    Ok(output::rows(rows)?)
 }
 
 /// Runs a step on a thread of its own.

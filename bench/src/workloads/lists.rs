@@ -5,15 +5,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::Map;
-
-use super::fill::ChildError;
+use super::fill::{ChildError, relist};
 use super::memory::MemoryMark;
-use super::outcome::add_outcome;
-use crate::data::{self, ListPlan, Source, added, changed, removed};
+use super::outcome::{add_outcome, expect};
+use crate::data::{ListPlan, Source, added, build, changed, removed};
 use crate::engines::{Counts, ListEngine};
 use crate::names::Workload;
-use crate::protocol::{ChildArgs, Output, Row};
+use crate::protocol::{ChildArgs, Row, output};
 
 /// The lists of a child's workloads. They live to the end of the process, so that no measurement
 /// includes the freeing of a list.
@@ -21,22 +19,14 @@ pub(super) struct Lists<T>(Vec<(Workload, Vec<Arc<T>>)>);
 
 impl<T: Send + Sync> Lists<T> {
     /// Builds the lists of the requested workloads, and the initial list in any case.
-    pub fn build<S: Source<Object = T>>(
-        args: &ChildArgs,
-        source: &S,
-        out: &mut Output,
-    ) -> Result<Self, ChildError> {
+    pub fn build<S: Source<Object = T>>(args: &ChildArgs, source: &S) -> Result<Self, ChildError> {
         let mut lists = Vec::new();
         for workload in [Workload::Initial, Workload::Relist, Workload::Churn] {
             if workload == Workload::Initial || args.includes(workload) {
-                out.progress(&format!("building the list of {workload}"))?;
-                let churn = workload == Workload::Churn;
-                let plan = if churn {
-                    ListPlan::churn(args.objects)
-                } else {
-                    ListPlan::same(args.objects)
-                };
-                lists.push((workload, data::build(source, &plan)));
+                output::progress(format!("building the list of {workload}"))?;
+                let is_churn = workload == Workload::Churn;
+                let plan = if is_churn { ListPlan::churn } else { ListPlan::same };
+                lists.push((workload, build(source, &plan(args.objects))));
             }
         }
         Ok(Self(lists))
@@ -47,11 +37,10 @@ impl<T: Send + Sync> Lists<T> {
         &self,
         args: &ChildArgs,
         engine: &E,
-        out: &mut Output,
     ) -> Result<Vec<Row>, ChildError> {
         let mut rows = Vec::new();
         for (at, (workload, list)) in self.0.iter().enumerate() {
-            out.progress(workload.name())?;
+            output::progress(workload.name())?;
             let version = (5_000_000 + at).to_string();
             let given = E::List::from(list);
 
@@ -65,9 +54,24 @@ impl<T: Send + Sync> Lists<T> {
     }
 }
 
+/// Gives the engine a list that only it holds, and measures a relist with another one: handling the
+/// new objects frees the old ones.
+pub(super) fn run_owned<S: Source, E: ListEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    engine: &E,
+) -> Result<Row, ChildError> {
+    output::progress("relist owned")?;
+    relist(engine, E::List::from(&build(source, &ListPlan::same(args.objects))));
+    let given = E::List::from(&build(source, &ListPlan::same(args.objects)));
+    let (mut row, counts) = measure(args, engine, given, "6000001", Workload::Relist, "owned")?;
+    add_outcome::<S>(counts, engine, &mut row.extra);
+    Ok(row)
+}
+
 /// Measures how long an engine takes for a list and its drain. Returns the row, and the counts of
 /// the handler, which must be the expected ones.
-pub(super) fn measure<T, E: ListEngine<T>>(
+fn measure<T, E: ListEngine<T>>(
     args: &ChildArgs,
     engine: &E,
     given: E::List,
@@ -81,12 +85,9 @@ pub(super) fn measure<T, E: ListEngine<T>>(
     let counts = engine.drain();
     let elapsed = start.elapsed();
 
-    let mut extra = Map::new();
-    memory.add_to(&mut extra);
+    let extra = memory.fields();
     let expected = expected::<T, E>(workload, args.objects);
-    if counts != expected {
-        return Err(format!("{workload} {variant}: {counts:?}, expected {expected:?}").into());
-    }
+    expect(format_args!("{workload} {variant}"), counts, expected)?;
     Ok((Row { extra, ..Row::new(workload, variant, "s", elapsed.as_secs_f64()) }, counts))
 }
 
@@ -101,6 +102,6 @@ pub(super) fn expected<T, E: ListEngine<T>>(workload: Workload, objects: usize) 
             updates: if E::SKIPS_UNCHANGED { changed(objects) } else { same - removed(objects) },
             deletes: removed(objects),
         },
-        _ => Counts { updates: same, ..Counts::default() },
+        _ => Counts::of_updates(same),
     }
 }

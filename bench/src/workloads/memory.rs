@@ -17,34 +17,29 @@ pub struct MemoryMark {
 impl MemoryMark {
     /// Touches the memory that the engine will use, and resets the peak. Call it immediately before
     /// the measurement starts.
-    pub(super) fn set(args: &ChildArgs) -> Self {
+    pub fn set(args: &ChildArgs) -> Self {
         warm::before_clock(args.engine, args.objects);
-        Self::start()
-    }
-
-    /// Resets the peak.
-    #[must_use]
-    pub fn start() -> Self {
         // Writing 5 resets the peak to the current resident memory. Some sandboxes do not allow it.
         let resettable = fs::write("/proc/self/clear_refs", "5").is_ok();
         Self { start: resident(), resettable }
     }
 
     /// Returns the growth of the resident memory from the start to the peak, in bytes.
-    #[must_use]
     pub fn peak_over_start(self) -> u64 {
         peak().saturating_sub(self.start)
     }
 
-    /// Inserts the start and the peak into `extra`. Call it immediately after the measurement,
-    /// because everything that follows uses memory, too.
-    pub fn add_to(self, extra: &mut Map<String, Value>) {
+    /// Returns the start and the peak as fields of a row. Call it immediately after the
+    /// measurement, because everything that follows uses memory, too.
+    pub fn fields(self) -> Map<String, Value> {
+        let mut extra = Map::new();
         extra.insert("start_bytes".into(), self.start.into());
         extra.insert("peak_bytes".into(), peak().into());
         if !self.resettable {
             let note = "peak of the whole process: the high-water mark cannot be reset here";
             extra.insert("peak_note".into(), note.into());
         }
+        extra
     }
 }
 
@@ -53,16 +48,9 @@ pub fn resident() -> u64 {
     status_bytes("self", "VmRSS:")
 }
 
-/// Returns the resident memory that belongs to no file, in bytes.
-#[must_use]
-pub fn anonymous() -> u64 {
-    status_bytes("self", "RssAnon:")
-}
-
 /// Returns the peak of the resident memory since the start of the process, or since a mark reset
 /// it, in bytes.
-#[must_use]
-pub fn peak() -> u64 {
+fn peak() -> u64 {
     status_bytes("self", "VmHWM:")
 }
 

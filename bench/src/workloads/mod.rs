@@ -8,7 +8,6 @@ mod latency;
 mod lists;
 mod memory;
 mod outcome;
-mod owned;
 mod pace;
 mod queries;
 mod readers;
@@ -20,4 +19,3 @@ mod workqueue;
 pub use child::run;
 #[cfg(feature = "peers")]
 pub(crate) use memory::peak_of;
-pub use memory::{MemoryMark, anonymous, peak};

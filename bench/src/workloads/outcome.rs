@@ -1,11 +1,26 @@
 //! The result of a run, which `report/check.rs` compares between engines: the counts of the
 //! handler, and the content of the store. Collected outside the measured time.
 
+use std::fmt::Display;
+
 use serde_json::{Map, Value};
 
+use super::fill::ChildError;
 use crate::data::Source;
 use crate::digest::Digest;
 use crate::engines::{Counts, ListEngine};
+
+/// Fails if the counts of the handler are not the expected ones.
+pub(super) fn expect(
+    what: impl Display,
+    counts: Counts,
+    expected: Counts,
+) -> Result<(), ChildError> {
+    if counts == expected {
+        return Ok(());
+    }
+    Err(format!("{what}: the handler counted {counts:?}, expected {expected:?}").into())
+}
 
 /// Inserts counts and store into `extra`.
 pub(super) fn add_outcome<S: Source>(

@@ -20,7 +20,7 @@ use crate::data::{ListPlan, Source, build, node, uniform_key};
 use crate::digest::Digest;
 use crate::engines::{IndexEngine, QueueEngine};
 use crate::names::Workload;
-use crate::protocol::{ChildArgs, Line, Output};
+use crate::protocol::{ChildArgs, output};
 
 /// Number of look-ups in each index.
 const CALLS: usize = 10_000;
@@ -37,9 +37,8 @@ pub(super) fn run<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>
     args: &ChildArgs,
     source: &S,
     new: impl Fn(S::Meta) -> E,
-    out: &mut Output,
 ) -> Result<(), ChildError> {
-    out.progress("building objects")?;
+    output::progress("building objects")?;
     let list = build(source, &ListPlan::same(args.objects));
     let engine = filled(|| new(S::Meta::default()), &list);
     let indexes: [Index<E, S::Object, S::Meta>; 2] = [
@@ -47,20 +46,15 @@ pub(super) fn run<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>
         Index { variant: "namespace", value: namespace, find: E::by_namespace },
     ];
     for index in indexes {
-        out.progress(&format!("queries {}", index.variant))?;
+        output::progress(format!("queries {}", index.variant))?;
         let (values, mut extra) = index.check(&engine, &list)?;
         let memory = MemoryMark::set(args);
         let (took, found) = index.measure(&engine, &values);
-        memory.add_to(&mut extra);
+        extra.extend(memory.fields());
         extra.insert("calls".into(), CALLS.into());
         extra.insert("objects_per_call".into(), ratio(found, CALLS).into());
-        let rows = took.rows(
-            Workload::Queries,
-            &format!("{}-", index.variant),
-            &[P50, P99_9, MAX],
-            &extra,
-        );
-        rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
+        let prefix = format!("{}-", index.variant);
+        output::rows(took.rows(Workload::Queries, &prefix, &[P50, P99_9, MAX], &extra))?;
     }
     Ok(())
 }
@@ -90,11 +84,8 @@ impl<E, T, M: Meta<T> + Default> Index<E, T, M> {
             }
         }
         if answers != expected {
-            return Err(format!(
-                "queries {}: found {answers:?}, the list has {expected:?}",
-                self.variant
-            )
-            .into());
+            let index = self.variant;
+            return Err(format!("queries {index}: {answers:?}, expected {expected:?}").into());
         }
         let extra = Map::from_iter([
             ("values".into(), values.len().into()),

@@ -11,18 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Map;
-
 use super::events::unwrap_join;
 use super::fill::{ChildError, relist};
 use super::latency::{Latencies, MAX, P50, P99_9, P99_99};
 use super::lists::expected;
 use super::memory::MemoryMark;
-use super::outcome::add_outcome;
+use super::outcome::{add_outcome, expect};
 use crate::data::{ListPlan, Source, build, uniform_key};
 use crate::engines::{Counts, StoreEngine};
 use crate::names::Workload;
-use crate::protocol::{ChildArgs, Line, Output};
+use crate::protocol::{ChildArgs, output};
 
 /// Numbers of reading threads.
 const READERS: [usize; 2] = [1, 4];
@@ -40,10 +38,9 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     engine: &E,
-    out: &mut Output,
 ) -> Result<(), ChildError> {
     let objects = args.objects;
-    out.progress("building lists")?;
+    output::progress("building lists")?;
     let built = build(source, &ListPlan::same(objects));
     let keys: Vec<_> =
         (0..objects).map(|draw| engine.key(&built[uniform_key(draw, objects)])).collect();
@@ -53,20 +50,20 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
     for readers in READERS {
         for prefix in ["idle-", ""] {
             let variant = format!("{prefix}{readers}-thread-");
-            out.progress(&format!("readers {variant}"))?;
-            let state = State::new(args.length * MAX_READING);
+            output::progress(format!("readers {variant}"))?;
+            let state = State::new(args.settings.length * MAX_READING);
             let memory = MemoryMark::set(args);
-            let (told, gets) = thread::scope(|scope| {
+            let (relists, gets) = thread::scope(|scope| {
                 let reader = |number| {
                     let (keys, state) = (&keys, &state);
                     scope.spawn(move || read(engine, keys, number * objects / readers, state))
                 };
                 let threads: Vec<_> = (0..readers).map(reader).collect();
-                let told = if prefix.is_empty() {
-                    keep_relisting(engine, &lists, args.length, &state)
+                let relists = if prefix.is_empty() {
+                    keep_relisting(engine, &lists, args.settings.length, &state)
                 } else {
                     state.counting.store(true, Ordering::Relaxed);
-                    let (start, length) = (Instant::now(), args.length / IDLE_DIVISOR);
+                    let (start, length) = (Instant::now(), args.settings.length / IDLE_DIVISOR);
                     while state.continues(start, length) {
                         thread::sleep(length);
                     }
@@ -77,36 +74,29 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
                 for thread in threads {
                     gets.add(&unwrap_join(thread.join()));
                 }
-                (told, gets)
+                (relists, gets)
             });
+            let mut extra = memory.fields();
             if gets.misses > 0 {
-                return Err(format!(
-                    "readers {variant}: {} gets missed a key that is always known",
-                    gets.misses
-                )
-                .into());
+                let misses = gets.misses;
+                return Err(format!("readers {variant}: {misses} gets missed a known key").into());
             }
             let expected = expected::<S::Object, E>(Workload::Relist, objects);
-            if let Some(told) = told.iter().find(|told| **told != expected) {
-                return Err(format!(
-                    "readers {variant}: {told:?} of a relist, expected {expected:?}"
-                )
-                .into());
+            for relist in &relists {
+                expect(format_args!("readers {variant}"), *relist, expected)?;
             }
             if gets.took.len() == 0 {
                 return Err(
-                    "readers: no get began in time, more --seconds or --objects are needed".into(),
+                    "readers: no get began in time: pass more --seconds or --objects".into()
                 );
             }
-            let mut extra = Map::new();
-            memory.add_to(&mut extra);
             extra.insert("gets".into(), gets.took.len().into());
-            extra.insert("replaces".into(), told.len().into());
+            extra.insert("replaces".into(), relists.len().into());
             if state.gave_up.load(Ordering::Relaxed) {
                 extra.insert("relist_starved".into(), true.into());
             }
             // The number of relists depends on the engine; the counts of the last one do not.
-            counts = told.last().copied().unwrap_or(counts);
+            counts = relists.last().copied().unwrap_or(counts);
             add_outcome::<S>(counts, engine, &mut extra);
             extra.insert("misses".into(), gets.misses.into());
             // With more threads than cores, the longest get belongs to a thread that was not
@@ -114,7 +104,7 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
             let quantiles =
                 if readers == 1 { &[P50, P99_9, P99_99, MAX][..] } else { &[P50, P99_9, P99_99] };
             let rows = gets.took.rows(Workload::Readers, &variant, quantiles, &extra);
-            rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
+            output::rows(rows)?;
         }
     }
     Ok(())
@@ -166,7 +156,7 @@ impl Gets {
 /// Gets all keys again and again, starting with `first`.
 fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: &State) -> Gets {
     let mut gets = Gets::new();
-    let mut told = false;
+    let mut has_reported = false;
     for key in keys.iter().cycle().skip(first) {
         if state.stop.load(Ordering::Relaxed) {
             break;
@@ -177,13 +167,13 @@ fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: 
         let took = began.elapsed();
         if counts {
             gets.took.record(took);
-            if !told {
+            if !has_reported {
                 state.has_counted.store(true, Ordering::Relaxed);
-                told = true;
+                has_reported = true;
             }
         }
         gets.misses += usize::from(found.is_none());
-        if counts && told && began > state.deadline {
+        if counts && has_reported && began > state.deadline {
             state.gave_up.store(true, Ordering::Relaxed);
             break;
         }
@@ -200,13 +190,13 @@ fn keep_relisting<T, E: StoreEngine<T>>(
     state: &State,
 ) -> Vec<Counts> {
     let start = Instant::now();
-    let mut told = Vec::new();
-    while told.is_empty() || state.continues(start, length) {
-        let list = lists[(told.len() + 1) % 2].clone();
+    let mut relists = Vec::new();
+    while relists.is_empty() || state.continues(start, length) {
+        let list = lists[(relists.len() + 1) % 2].clone();
         state.counting.store(true, Ordering::Relaxed);
         let counts = relist(engine, list);
         state.counting.store(false, Ordering::Relaxed);
-        told.push(counts);
+        relists.push(counts);
     }
-    told
+    relists
 }

@@ -6,17 +6,15 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Map;
-
 use super::events::{ratio, unwrap_join};
 use super::fill::{ChildError, filled};
 use super::latency::{Latencies, MAX, P50, P99, P99_9};
 use super::memory::MemoryMark;
-use super::outcome::add_outcome;
+use super::outcome::{add_outcome, expect};
 use crate::data::{ListPlan, Source, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
-use crate::protocol::{ChildArgs, Line, Output, Row};
+use crate::protocol::{ChildArgs, Row, output};
 
 /// Time of the handler, in microseconds.
 const WORK: [u64; 3] = [0, 1, 10];
@@ -29,10 +27,9 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn() -> E,
-    out: &mut Output,
 ) -> Result<(), ChildError> {
     let objects = args.objects;
-    out.progress("building objects")?;
+    output::progress("building objects")?;
     let filling = build(source, &ListPlan::same(objects));
     let indexes =
         (0..MOST_EVENTS.min(2 * objects)).map(|event| uniform_key(event, objects)).collect();
@@ -41,7 +38,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
         for consumers in CONSUMERS {
             let variant =
                 format!("{micros}us-{consumers}-consumer{}-", if consumers > 1 { "s" } else { "" });
-            out.progress(&format!("slow-handler {variant}"))?;
+            output::progress(format!("slow-handler {variant}"))?;
             let engine = filled(&new, &filling);
             let offered = events.clone();
 
@@ -49,30 +46,18 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
             let (elapsed, counts, adds) =
                 drive(&engine, offered, consumers, Duration::from_micros(micros));
 
-            let mut extra = Map::new();
-            memory.add_to(&mut extra);
-            if counts != (Counts { updates: events.len(), ..Counts::default() }) {
-                return Err(format!(
-                    "slow-handler {variant}: {counts:?} of {} updates",
-                    events.len()
-                )
-                .into());
-            }
+            let mut extra = memory.fields();
+            let expected = Counts::of_updates(events.len());
+            expect(format_args!("slow-handler {variant}"), counts, expected)?;
             add_outcome::<S>(counts, &engine, &mut extra);
             extra.insert("events".into(), events.len().into());
             extra.insert("consumers".into(), consumers.into());
-            let mut rows = adds.rows(
-                Workload::SlowHandler,
-                &format!("{variant}add-"),
-                &[P50, P99, P99_9, MAX],
-                &extra,
-            );
+            let quantiles = [P50, P99, P99_9, MAX];
+            let (add, handled) = (format!("{variant}add-"), format!("{variant}rate"));
+            let mut rows = adds.rows(Workload::SlowHandler, &add, &quantiles, &extra);
             let rate = ratio(events.len(), 1) / elapsed.as_secs_f64();
-            rows.push(Row {
-                extra,
-                ..Row::new(Workload::SlowHandler, &format!("{variant}rate"), "1/s", rate)
-            });
-            rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
+            rows.push(Row { extra, ..Row::new(Workload::SlowHandler, &handled, "1/s", rate) });
+            output::rows(rows)?;
         }
     }
     Ok(())

@@ -18,7 +18,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use deltafifo_informer::workqueue::WorkQueue;
-use serde_json::Map;
 use tokio::runtime::{Builder, Handle};
 
 use super::events::{ratio, unwrap_join};
@@ -27,7 +26,7 @@ use super::memory::MemoryMark;
 use crate::data::{Source, with_key};
 use crate::engines::workqueue::{Key, WorkEngine};
 use crate::names::Workload;
-use crate::protocol::{ChildArgs, Line, Output, Row};
+use crate::protocol::{ChildArgs, Row, output};
 
 /// Number of threads that add, and in `workers` also of those that take.
 const THREADS: [usize; 3] = [1, 4, 8];
@@ -62,12 +61,11 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn() -> Q,
-    out: &mut Output,
 ) -> Result<(), ChildError> {
     if !args.includes(Workload::WorkQueue) {
         return Ok(());
     }
-    out.progress("building keys")?;
+    output::progress("building keys")?;
     let meta = S::Meta::default();
     let key = |index| with_key(&meta, &source.make(index, None), |key| Key::from(key));
     let keys: Vec<Key> = (0..args.objects).map(key).collect();
@@ -81,7 +79,7 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
     for shape in Shape::ALL {
         for threads in THREADS {
             let variant = shape.variant(threads);
-            out.progress(&format!("workqueue {variant}"))?;
+            output::progress(format!("workqueue {variant}"))?;
             let queue = new();
             let shares = (0..threads)
                 .map(|thread| keys.iter().skip(thread).step_by(threads).cloned().collect());
@@ -90,20 +88,15 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
             let memory = MemoryMark::set(args);
             let (elapsed, taken) = drive(&queue, shares, shape, runtime.handle());
 
-            let mut extra = Map::new();
-            memory.add_to(&mut extra);
+            let mut extra = memory.fields();
             if taken != all {
-                return Err(
-                    format!("workqueue {variant}: {taken:?} was taken, {all:?} was added").into()
-                );
+                return Err(format!("workqueue {variant}: {taken:?}, expected {all:?}").into());
             }
             extra.insert("taken".into(), taken.keys.into());
             extra.insert("taken_digest".into(), format!("{:016x}", taken.last_bytes).into());
             let rate = ratio(keys.len(), 1) / elapsed.as_secs_f64();
-            out.line(&Line::Row(Row {
-                extra,
-                ..Row::new(Workload::WorkQueue, &variant, "1/s", rate)
-            }))?;
+            let row = Row::new(Workload::WorkQueue, &variant, "1/s", rate);
+            output::rows([Row { extra, ..row }])?;
         }
     }
     Ok(())

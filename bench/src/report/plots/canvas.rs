@@ -7,7 +7,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::look::{Ink, Look, Mark, TEXT};
+use super::style::{Ink, Mark, Style, TEXT};
 
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// The result of drawing. Drawing into a string cannot fail, but the backends of plotters may.
@@ -64,15 +64,15 @@ pub fn stroke(area: &Area, places: Vec<(i32, i32)>, ink: Ink, width: u32) -> Dra
 }
 
 /// Draws the mark of an engine.
-pub fn mark(area: &Area, (x, y): (i32, i32), look: Look) -> Drawn {
-    let ink = look.ink;
-    let size = if look.strong { 6 } else { 5 };
+pub fn mark(area: &Area, (x, y): (i32, i32), style: Style) -> Drawn {
+    let ink = style.ink;
+    let size = if style.strong { 6 } else { 5 };
     let shape = |corners: &[(i32, i32)]| -> Vec<_> {
         corners.iter().map(|(dx, dy)| (x + dx * size / 4, y + dy * size / 4)).collect()
     };
     let filled =
         |corners: &[(i32, i32)]| area.draw(&Polygon::new(shape(corners), ink.file.filled()));
-    match look.mark {
+    match style.mark {
         Mark::Disc => area.draw(&Circle::new((x, y), size, ink.file.filled())),
         Mark::Ring => area.draw(&Circle::new((x, y), size, ink.file.stroke_width(2))),
         Mark::Square => filled(&[(-4, -4), (4, -4), (4, 4), (-4, 4)]),

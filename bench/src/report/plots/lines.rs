@@ -4,8 +4,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::canvas::{self, Area, Drawn, TITLE_HEIGHT, WIDTH};
-use super::look::{GRID, TEXT, look};
 use super::scale::{Scale, label};
+use super::style::{GRID, TEXT, style};
 
 const PLOT: i32 = 240;
 const LABELS: i32 = 62;
@@ -81,17 +81,22 @@ pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Draw
             .draw()?;
         let place = |point: &Point, value: f64| chart.backend_coord(&(point.x, value));
         let (strong, others): (Vec<_>, Vec<_>) =
-            lines.iter().partition(|line| look(line.engine).strong);
+            lines.iter().partition(|line| style(line.engine).strong);
         for line in others.into_iter().chain(strong) {
-            let look = look(line.engine);
+            let style = style(line.engine);
             let through = line.points.iter().map(|point| place(point, point.y)).collect();
-            canvas::stroke(area, through, look.ink, if look.strong { 4 } else { 2 })?;
+            canvas::stroke(area, through, style.ink, if style.strong { 4 } else { 2 })?;
             for point in line.all() {
                 if let Some((low, high)) = point.spread {
-                    canvas::stroke(area, vec![place(point, low), place(point, high)], look.ink, 1)?;
+                    canvas::stroke(
+                        area,
+                        vec![place(point, low), place(point, high)],
+                        style.ink,
+                        1,
+                    )?;
                 }
                 if point.marked {
-                    canvas::mark(area, place(point, point.y), look)?;
+                    canvas::mark(area, place(point, point.y), style)?;
                 }
             }
         }
@@ -102,21 +107,21 @@ pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Draw
 fn legend(area: &Area, top: i32, lines: &[Line], in_a_row: usize) -> Drawn {
     for (pair, row) in lines.chunks(in_a_row).zip(0..) {
         for (line, x) in pair.iter().zip([12, 12 + WIDTH / 2]) {
-            let (look, y) = (look(line.engine), top + row * LEGEND_ROW + LEGEND_ROW / 2);
+            let (style, y) = (style(line.engine), top + row * LEGEND_ROW + LEGEND_ROW / 2);
             canvas::stroke(
                 area,
                 vec![(x, y), (x + 36, y)],
-                look.ink,
-                if look.strong { 4 } else { 2 },
+                style.ink,
+                if style.strong { 4 } else { 2 },
             )?;
-            canvas::mark(area, (x + 18, y), look)?;
+            canvas::mark(area, (x + 18, y), style)?;
             canvas::write(
                 area,
                 line.engine.to_owned(),
                 (x + 44, y),
                 HPos::Left,
                 TEXT,
-                look.strong,
+                style.strong,
             )?;
             canvas::write(area, line.note.clone(), (x + NOTE, y), HPos::Left, TEXT, false)?;
         }

@@ -5,13 +5,13 @@ mod curves;
 mod figures;
 mod growth;
 mod lines;
-mod look;
 mod names;
 mod ranges;
 mod scale;
+mod style;
 
 pub(super) use canvas::Drawn;
-pub(super) use look::style_sheet;
+pub(super) use style::style_sheet;
 
 use names::Names;
 

@@ -8,8 +8,8 @@ use super::super::Summary;
 use super::super::figure::{figure, times};
 use super::super::groups::base;
 use super::canvas::{self, Drawn, TITLE_HEIGHT, WIDTH};
-use super::look::{GRID, TEXT, look};
 use super::scale::{Scale, label};
+use super::style::{GRID, TEXT, style};
 
 const ROW: i32 = 24;
 const NAMES: i32 = 138;
@@ -39,30 +39,30 @@ pub fn draw(title: &str, rows: &[&Summary], scale: &Scale) -> Drawn<String> {
         for (row, line) in rows.iter().zip(0..) {
             let y = TITLE_HEIGHT + line * ROW + ROW / 2;
             let x = |value| chart.backend_coord(&(value, 0.0)).0;
-            let look = look(&row.engine);
+            let style = style(&row.engine);
             let half = ROW / 2;
-            if look.strong {
+            if style.strong {
                 let band = [(0, y - half), (WIDTH, y + half)];
-                area.draw(&Rectangle::new(band, look.ink.file.mix(0.14).filled()))?;
+                area.draw(&Rectangle::new(band, style.ink.file.mix(0.14).filled()))?;
             }
             let (low, middle, high) = (x(row.min), x(row.median), x(row.max));
             if !scale.is_logarithmic() {
                 let bar = [(x(0.0), y - half / 2), (middle, y + half / 2)];
-                area.draw(&Rectangle::new(bar, look.ink.file.mix(0.35).filled()))?;
+                area.draw(&Rectangle::new(bar, style.ink.file.mix(0.35).filled()))?;
             }
-            let width = if look.strong { 3 } else { 2 };
-            canvas::stroke(area, vec![(low, y), (high, y)], look.ink, width)?;
+            let width = if style.strong { 3 } else { 2 };
+            canvas::stroke(area, vec![(low, y), (high, y)], style.ink, width)?;
             for end in [low, high] {
-                canvas::stroke(area, vec![(end, y - 4), (end, y + 4)], look.ink, width)?;
+                canvas::stroke(area, vec![(end, y - 4), (end, y + 4)], style.ink, width)?;
             }
-            canvas::mark(area, (middle, y), look)?;
+            canvas::mark(area, (middle, y), style)?;
             canvas::write(
                 area,
                 row.engine.clone(),
                 (NAMES - 12, y),
                 HPos::Right,
                 TEXT,
-                look.strong,
+                style.strong,
             )?;
             let value = (WIDTH - 56, y);
             canvas::write(
@@ -71,7 +71,7 @@ pub fn draw(title: &str, rows: &[&Summary], scale: &Scale) -> Drawn<String> {
                 value,
                 HPos::Right,
                 TEXT,
-                look.strong,
+                style.strong,
             )?;
             let ratio = base
                 .filter(|base| base.engine != row.engine)

@@ -14,19 +14,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::Map;
-
 use self::offers::Offers;
 use super::events::unwrap_join;
 use super::fill::{ChildError, filled};
 use super::latency::{MAX, P50, P99, P99_9, Quantile};
 use super::memory::MemoryMark;
-use super::outcome::add_store;
+use super::outcome::{add_store, expect};
 use super::pace::exact_wake_ups;
 use crate::data::{ListPlan, Source, build};
 use crate::engines::{Counts, Event, QueueEngine};
 use crate::names::Workload;
-use crate::protocol::{ChildArgs, Line, Output};
+use crate::protocol::{ChildArgs, output};
 
 const QUANTILES: [Quantile; 4] = [P50, P99, P99_9, MAX];
 
@@ -35,10 +33,9 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn() -> E,
-    out: &mut Output,
 ) -> Result<(), ChildError> {
     let objects = args.objects;
-    out.progress("building lists")?;
+    output::progress("building lists")?;
     let lists = [build(source, &ListPlan::same(objects)), build(source, &ListPlan::same(objects))];
     let hot = build(source, &ListPlan::hot(objects));
     let (first, twin) = (filled(&new, &lists[0]), filled(&new, &hot));
@@ -61,18 +58,18 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
         });
         let mut phases = || -> Result<(), ChildError> {
             for (prefix, (target, offers, _)) in ["", "control-"].into_iter().zip(queues) {
-                out.progress(&format!("stall {prefix}"))?;
+                output::progress(format!("stall {prefix}"))?;
                 let memory = MemoryMark::set(args);
-                let replaces = offer_during_replaces(&first, &lists, target, offers, args.length);
+                let length = args.settings.length;
+                let replaces = offer_during_replaces(&first, &lists, target, offers, length);
                 offers.wait();
-                let mut extra = Map::new();
-                memory.add_to(&mut extra);
+                let mut extra = memory.fields();
                 extra.insert("replaces".into(), replaces.into());
                 listed[0] += replaces * objects;
                 let figures = offers.figures(&mut extra)?;
                 measured.push((prefix, figures, extra));
             }
-            Ok(out.progress("stall, the last lists")?)
+            Ok(output::progress("stall, the last lists")?)
         };
         let result = phases();
         // After an error, too: the scope ends only when the consumers do.
@@ -87,17 +84,16 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
 
     for (at, (prefix, figures, mut extra)) in measured.into_iter().enumerate() {
         let (engine, offers, _) = queues[at];
-        let expected = Counts { updates: listed[at] + offers.made(), ..Counts::default() };
         // With skipped objects the count depends on the offers, which determine the objects that a
         // relist finds unchanged.
-        if !E::SKIPS_UNCHANGED && counts[at] != expected {
-            return Err(format!("stall {prefix}: {:?}, expected {expected:?}", counts[at]).into());
+        if !E::SKIPS_UNCHANGED {
+            let expected = Counts::of_updates(listed[at] + offers.made());
+            expect(format_args!("stall {prefix}"), counts[at], expected)?;
         }
         add_store::<S>(engine, &mut extra);
-        for (what, latencies) in figures {
-            let rows =
-                latencies.rows(Workload::Stall, &format!("{prefix}{what}"), &QUANTILES, &extra);
-            rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
+        for (figure, latencies) in figures {
+            let variant = format!("{prefix}{figure}");
+            output::rows(latencies.rows(Workload::Stall, &variant, &QUANTILES, &extra))?;
         }
     }
     Ok(())

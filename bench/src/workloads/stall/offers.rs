@@ -45,7 +45,7 @@ struct Offer {
 
 impl<T: Send + Sync> Offers<T> {
     pub fn new<S: Source<Object = T>>(source: &S, args: &ChildArgs) -> Self {
-        let offers = usize::try_from(args.length.as_nanos() / OFFER_EVERY.as_nanos())
+        let offers = usize::try_from(args.settings.length.as_nanos() / OFFER_EVERY.as_nanos())
             .unwrap_or(usize::MAX)
             .max(1);
         Self {
@@ -146,8 +146,8 @@ impl<T: Send + Sync> Offers<T> {
             handled.record(Duration::from_nanos(at).saturating_sub(intended(sequence)));
         }
         if adds.len() == 0 {
-            let why = "began during a replace, more --seconds or --objects are needed";
-            return Err(format!("stall: none of {made} offers {why}").into());
+            let advice = "pass more --seconds or --objects";
+            return Err(format!("stall: none of {made} offers began in a relist: {advice}").into());
         }
         extra.insert("offers".into(), adds.len().into());
         extra.insert("offers_made".into(), made.into());

@@ -5,15 +5,22 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, value_parser};
-use deltafifo_bench::names::{EngineName, Workload};
-use deltafifo_bench::peers::NeedsPeers;
+
+use crate::names::{EngineName, Workload};
+use crate::report::distinct;
 #[cfg(feature = "peers")]
-use deltafifo_bench::server::ClientName;
+use crate::server::ClientName;
 
 /// A placeholder: without the feature, `--client` is rejected.
 #[cfg(not(feature = "peers"))]
 type ClientName = String;
+
+/// The error for an option whose code is not in this binary.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} needs the feature `peers`: cargo run --release --features peers --bin relist -- …")]
+pub struct NeedsPeers(String);
 
 /// Measures relists of a million objects on deltafifo, on the classic designs and on the real
 /// client-go.
@@ -31,16 +38,13 @@ pub struct Cli {
     /// Default: generated objects (needs peers)
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Workloads, separated by commas: initial, relist, churn, events, stall, readers, queries,
-    /// slow-handler, workqueue (needs peers), memory, or all. Default: initial,relist
-    #[arg(long, value_name = "A,B", value_parser = workloads_named)]
-    workload: Option<Named<Workload>>,
-    /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread, deltafifo-lane,
-    /// deltafifo-single, mutex, dashmap, floor, kube-writer (needs peers), kube-writer-arc (needs
-    /// peers), client-go-deltafifo, client-go-realfifo, client-go-informer. Default: all that can
-    /// be run here
-    #[arg(long, value_name = "A,B", value_parser = engines_named)]
-    engine: Option<Named<EngineName>>,
+    /// Workloads, separated by commas; workqueue needs peers. Default: initial,relist
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = workload())]
+    workload: Vec<Option<Workload>>,
+    /// Engines, separated by commas; kube-writer and kube-writer-arc need peers. Default: all that
+    /// can be run here
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = engine())]
+    engine: Vec<EngineName>,
     /// Number of rounds. Default: 3, or 5 with --server, or 1 without any option
     #[arg(long, value_name = "R", value_parser = value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
@@ -96,27 +100,24 @@ impl Cli {
     fn needs_no_peers(self) -> Result<Self, NeedsPeers> {
         let paths =
             [("--input", &self.input), ("--server", &self.server), ("--report", &self.report)];
-        let option = paths
-            .into_iter()
-            .find(|(_, given)| given.is_some())
-            .map(|(option, _)| option.to_owned());
-        let workload =
-            self.workload.iter().flat_map(|named| &named.0).find(|workload| !workload.is_built());
-        let engine =
-            self.engine.iter().flat_map(|named| &named.0).find(|engine| !engine.is_built());
-        let needs = option
+        let path = paths.into_iter().find(|(_, given)| given.is_some());
+        let workload = self.workloads().into_iter().find(|workload| !workload.is_built());
+        let engine = self.engines().into_iter().find(|engine| !engine.is_built());
+        let option = path
+            .map(|(option, _)| option.to_owned())
             .or_else(|| workload.map(|workload| format!("--workload {workload}")))
             .or_else(|| engine.map(|engine| format!("--engine {engine}")));
-        needs.map_or(Ok(self), |what| Err(NeedsPeers(what)))
+        option.map_or(Ok(self), |option| Err(NeedsPeers(option)))
     }
 
     /// Returns whether no option selects what to measure.
     pub fn is_first_run(&self) -> bool {
-        let given = self.input.is_some()
-            || self.workload.is_some()
-            || self.engine.is_some()
-            || self.rounds.is_some();
-        !given && self.objects.is_empty() && self.server.is_none()
+        self.input.is_none()
+            && self.server.is_none()
+            && self.rounds.is_none()
+            && self.objects.is_empty()
+            && self.workload.is_empty()
+            && self.engine.is_empty()
     }
 
     /// Returns each number once, in ascending order.
@@ -142,58 +143,33 @@ impl Cli {
         self.rounds.unwrap_or(usual).into()
     }
 
+    /// Returns each workload once. The name `all` stands for every workload of this binary.
     pub fn workloads(&self) -> Vec<Workload> {
-        let usual = || vec![Workload::Initial, Workload::Relist];
-        self.workload.as_ref().map_or_else(usual, |named| named.0.clone())
-    }
-
-    /// Returns the engines that are named, if any are.
-    pub fn engines(&self) -> Option<Vec<EngineName>> {
-        self.engine.as_ref().map(|named| named.0.clone())
-    }
-}
-
-/// A selection from a list of names.
-#[derive(Clone)]
-struct Named<T>(Vec<T>);
-
-fn workloads_named(text: &str) -> Result<Named<Workload>, String> {
-    // Other names beside `all` must be valid, too.
-    let (all, others): (Vec<_>, Vec<_>) = text.split(',').partition(|name| name.trim() == "all");
-    if !all.is_empty() {
-        if !others.is_empty() {
-            choose("workload", &others.join(","), &Workload::ALL, |workload| workload.name())?;
-        }
-        return Ok(Named(
-            Workload::ALL.into_iter().filter(|workload| workload.is_built()).collect(),
-        ));
-    }
-    choose("workload", text, &Workload::ALL, |workload| workload.name())
-}
-
-fn engines_named(text: &str) -> Result<Named<EngineName>, String> {
-    choose("engine", text, &EngineName::ALL, |engine| engine.name())
-}
-
-fn choose<T: Copy>(
-    what: &str,
-    text: &str,
-    all: &[T],
-    name: impl Fn(&T) -> &'static str,
-) -> Result<Named<T>, String> {
-    let mut names: Vec<&str> = Vec::new();
-    let mut chosen = Vec::new();
-    for wanted in text.split(',').map(str::trim) {
-        let Some(one) = all.iter().find(|one| name(one) == wanted) else {
-            let known: Vec<_> = all.iter().map(&name).collect();
-            return Err(format!("unknown {what} {wanted:?}, known are {}", known.join(", ")));
-        };
-        if !names.contains(&wanted) {
-            names.push(wanted);
-            chosen.push(*one);
+        if self.workload.is_empty() {
+            vec![Workload::Initial, Workload::Relist]
+        } else if self.workload.contains(&None) {
+            Workload::ALL.iter().copied().filter(|workload| workload.is_built()).collect()
+        } else {
+            distinct(self.workload.iter().copied().flatten())
         }
     }
-    Ok(Named(chosen))
+
+    /// Returns the named engines, each once.
+    pub fn engines(&self) -> Vec<EngineName> {
+        distinct(self.engine.iter().copied())
+    }
+}
+
+/// Accepts the name of a workload, or `all`, which becomes `None`.
+fn workload() -> impl TypedValueParser<Value = Option<Workload>> {
+    let names = Workload::ALL.iter().map(|workload| workload.name()).chain(["all"]);
+    PossibleValuesParser::new(names).map(|name| Workload::named(&name))
+}
+
+/// Accepts the name of an engine.
+fn engine() -> impl TypedValueParser<Value = EngineName> {
+    let names = EngineName::ALL.iter().map(|engine| engine.name());
+    PossibleValuesParser::new(names).try_map(|name| EngineName::named(&name).ok_or("unknown"))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

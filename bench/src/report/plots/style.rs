@@ -20,39 +20,6 @@ const fn ink(file: (u8, u8, u8), light: &'static str, dark: &'static str) -> Ink
 
 pub const TEXT: Ink = ink((0x76, 0x76, 0x76), "#1f2328", "#e6edf3");
 pub const GRID: Ink = ink((0x80, 0x80, 0x80), "#8c959f", "#768390");
-const DELTAFIFO: Ink = ink((0x1f, 0x78, 0xd1), "#0757ba", "#58a6ff");
-const SKIP: Ink = ink((0x3d, 0x93, 0xc2), "#2e8bc0", "#8fd0f5");
-const ONE_THREAD: Ink = ink((0x2f, 0x8c, 0x96), "#1b7c83", "#76d7de");
-const LANE: Ink = ink((0x5b, 0x6e, 0xe8), "#4350d6", "#a3b0ff");
-const SINGLE: Ink = ink((0x6c, 0x7f, 0xa6), "#4f6390", "#a9bbdf");
-const MUTEX: Ink = ink((0xc7, 0x6b, 0x0a), "#b35900", "#f0a044");
-const DASHMAP: Ink = ink((0x2b, 0x8a, 0x50), "#1a7f37", "#4ac26b");
-const FLOOR: Ink = ink((0x86, 0x80, 0x78), "#6e6a64", "#b0aaa0");
-const WRITER: Ink = ink((0x9a, 0x5f, 0xd4), "#7a3fc0", "#c297ff");
-const WRITER_ARC: Ink = ink((0xa8, 0x72, 0xb8), "#9a5cae", "#dcb4ea");
-const GO_DELTA: Ink = ink((0xd6, 0x40, 0x3a), "#c21f26", "#ff7b72");
-const GO_REAL: Ink = ink((0xcf, 0x5c, 0x92), "#b8336f", "#ff8fc0");
-const GO_INFORMER: Ink = ink((0xa5, 0x66, 0x4e), "#87452c", "#d9a38c");
-const UNKNOWN: Ink = ink((0x70, 0x7b, 0x8a), "#57606a", "#9aa5b1");
-
-const ALL: [Ink; 16] = [
-    TEXT,
-    GRID,
-    DELTAFIFO,
-    SKIP,
-    ONE_THREAD,
-    LANE,
-    SINGLE,
-    MUTEX,
-    DASHMAP,
-    FLOOR,
-    WRITER,
-    WRITER_ARC,
-    GO_DELTA,
-    GO_REAL,
-    GO_INFORMER,
-    UNKNOWN,
-];
 
 /// The mark at a measured point.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,38 +41,48 @@ pub enum Mark {
 
 /// The style of an engine.
 #[derive(Clone, Copy)]
-pub struct Look {
+pub struct Style {
     pub ink: Ink,
     pub mark: Mark,
     /// Whether the engine is emphasized.
     pub strong: bool,
 }
 
-/// Returns the style of an engine. An engine of another version of the tool may be unknown.
-pub fn look(engine: &str) -> Look {
-    let (ink, mark) = match engine {
-        "deltafifo" => (DELTAFIFO, Mark::Disc),
-        "deltafifo-skip" => (SKIP, Mark::Ring),
-        "deltafifo-1-thread" => (ONE_THREAD, Mark::Left),
-        "deltafifo-lane" => (LANE, Mark::Right),
-        "deltafifo-single" => (SINGLE, Mark::Tent),
-        "mutex" => (MUTEX, Mark::Square),
-        "dashmap" => (DASHMAP, Mark::Diamond),
-        "floor" => (FLOOR, Mark::Plus),
-        "kube-writer" => (WRITER, Mark::Cross),
-        "kube-writer-arc" => (WRITER_ARC, Mark::Lozenge),
-        "client-go-deltafifo" => (GO_DELTA, Mark::Up),
-        "client-go-realfifo" => (GO_REAL, Mark::Down),
-        "client-go-informer" => (GO_INFORMER, Mark::Box),
-        _ => (UNKNOWN, Mark::Cross),
-    };
-    Look { ink, mark, strong: engine == "deltafifo" }
+/// The colours and marks of the engines.
+const STYLES: [(&str, Ink, Mark); 13] = [
+    ("deltafifo", ink((0x1f, 0x78, 0xd1), "#0757ba", "#58a6ff"), Mark::Disc),
+    ("deltafifo-skip", ink((0x3d, 0x93, 0xc2), "#2e8bc0", "#8fd0f5"), Mark::Ring),
+    ("deltafifo-1-thread", ink((0x2f, 0x8c, 0x96), "#1b7c83", "#76d7de"), Mark::Left),
+    ("deltafifo-lane", ink((0x5b, 0x6e, 0xe8), "#4350d6", "#a3b0ff"), Mark::Right),
+    ("deltafifo-single", ink((0x6c, 0x7f, 0xa6), "#4f6390", "#a9bbdf"), Mark::Tent),
+    ("mutex", ink((0xc7, 0x6b, 0x0a), "#b35900", "#f0a044"), Mark::Square),
+    ("dashmap", ink((0x2b, 0x8a, 0x50), "#1a7f37", "#4ac26b"), Mark::Diamond),
+    ("floor", ink((0x86, 0x80, 0x78), "#6e6a64", "#b0aaa0"), Mark::Plus),
+    ("kube-writer", ink((0x9a, 0x5f, 0xd4), "#7a3fc0", "#c297ff"), Mark::Cross),
+    ("kube-writer-arc", ink((0xa8, 0x72, 0xb8), "#9a5cae", "#dcb4ea"), Mark::Lozenge),
+    ("client-go-deltafifo", ink((0xd6, 0x40, 0x3a), "#c21f26", "#ff7b72"), Mark::Up),
+    ("client-go-realfifo", ink((0xcf, 0x5c, 0x92), "#b8336f", "#ff8fc0"), Mark::Down),
+    ("client-go-informer", ink((0xa5, 0x66, 0x4e), "#87452c", "#d9a38c"), Mark::Box),
+];
+
+/// The style of clients of a server, and of engines of another version of the tool.
+const OTHER: (Ink, Mark) = (ink((0x70, 0x7b, 0x8a), "#57606a", "#9aa5b1"), Mark::Cross);
+
+/// Returns the style of an engine.
+pub fn style(engine: &str) -> Style {
+    let known = STYLES.into_iter().find(|(name, ..)| *name == engine);
+    let (ink, mark) = known.map_or(OTHER, |(_, ink, mark)| (ink, mark));
+    Style { ink, mark, strong: engine == "deltafifo" }
+}
+
+fn all_inks() -> impl Iterator<Item = Ink> {
+    STYLES.into_iter().map(|(_, ink, _)| ink).chain([OTHER.0, TEXT, GRID])
 }
 
 /// Returns the CSS rules that replace the colours of the plots on the page.
 pub fn style_sheet() -> String {
     let (mut light, mut dark, mut rules) = (String::new(), String::new(), String::new());
-    for ink in ALL {
+    for ink in all_inks() {
         let RGBColor(red, green, blue) = ink.file;
         let hex = format!("{red:02X}{green:02X}{blue:02X}");
         // Writing to a String cannot fail.
@@ -143,10 +120,10 @@ mod tests {
     }
 
     #[test]
-    fn every_colour_stands_out_from_its_backgrounds() {
+    fn every_colour_contrasts_with_its_backgrounds() {
         let (white, black, dark) =
             (RGBColor(255, 255, 255), RGBColor(0, 0, 0), RGBColor(0x0d, 0x11, 0x17));
-        for ink in ALL {
+        for ink in all_inks() {
             let colours = [
                 (ink.file, white),
                 (ink.file, black),
@@ -161,12 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn no_two_engines_have_the_same_colour_or_the_same_mark() {
-        for (at, one) in EngineName::ALL.into_iter().enumerate() {
+    fn every_engine_has_a_colour_and_a_mark_of_its_own() {
+        for (at, one) in EngineName::ALL.iter().enumerate() {
+            let one = style(one.name());
+            assert!(one.ink.file != OTHER.0.file);
             for other in &EngineName::ALL[..at] {
-                let (one, other) = (look(one.name()), look(other.name()));
+                let other = style(other.name());
                 assert!(one.ink.file != other.ink.file && one.mark != other.mark);
-                assert!(one.ink.file != UNKNOWN.file && other.ink.file != UNKNOWN.file);
             }
         }
     }

@@ -1,35 +1,31 @@
-//! Compares deltafifo with its peers on the same data, in one run. See BENCHMARKS.md.
+//! The tool `relist`: runs what the command line selects, and writes the report.
 
-mod cli;
-
-use std::fmt::Display;
 use std::path::Path;
 #[cfg(feature = "peers")]
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cli::Cli;
+use crate::causes::with_causes;
+use crate::cli::Cli;
 #[cfg(feature = "peers")]
-use deltafifo_bench::data::Pods;
-use deltafifo_bench::machine::Machine;
-use deltafifo_bench::names::{EngineName, Workload};
-use deltafifo_bench::protocol::{ChildArgs, GoPeer, Interrupt};
-use deltafifo_bench::report::{Outputs, Report, Run, Summary, Unwritable, Verdict, join, meaning};
-use deltafifo_bench::rounds::{self, FIRST_RUN, Go, Interrupted, Outcome, Plan};
+use crate::data::Pods;
+use crate::machine::Machine;
+use crate::names::{EngineName, Workload};
+use crate::protocol::{ChildArgs, GoPeer, Interrupt, Settings};
+use crate::report::{Outputs, Report, Run, Summary, Unwritable, Verdict, join, meaning};
+use crate::rounds::{self, FIRST_RUN, Go, Interrupted, Outcome, Plan};
 #[cfg(feature = "peers")]
-use deltafifo_bench::server;
-use deltafifo_bench::workloads;
-use mimalloc::MiMalloc;
+use crate::server;
+use crate::workloads;
 
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
-
-fn main() -> ExitCode {
+/// Runs the tool with the arguments of this process.
+#[must_use]
+pub fn run_tool() -> ExitCode {
     let run = |cli: Cli| if cli.child { child(&cli) } else { parent(&cli) };
     match Cli::read().map_err(Error::from).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("relist: {error}");
+            eprintln!("relist: {}", with_causes(&*error));
             if error.is::<Interrupted>() { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
         }
     }
@@ -47,25 +43,24 @@ fn child(cli: &Cli) -> Result<(), Error> {
         let client = *cli.client.first().ok_or("a child needs its --client")?;
         return server::run_client(client, kubeconfig, objects).map_err(|error| -> Error { error });
     }
-    let engine = cli
-        .engines()
-        .and_then(|engines| engines.first().copied())
-        .ok_or("a child needs its --engine")?;
-    let (workloads, input) = (cli.workloads(), cli.input.clone());
-    workloads::run(&ChildArgs {
-        engine,
-        workloads,
-        objects,
-        input,
+    let engine = *cli.engines().first().ok_or("a child needs its --engine")?;
+    workloads::run(&ChildArgs { engine, objects, settings: settings(cli) })
+}
+
+/// Returns the settings that a run and its children share.
+fn settings(cli: &Cli) -> Settings {
+    Settings {
+        workloads: cli.workloads(),
+        input: cli.input.clone(),
         length: cli.seconds,
         owned: !cli.without_owned,
-    })
+    }
 }
 
 /// Reads a report, and returns it with the name of its file.
 fn earlier(path: &Path) -> Result<(String, Report), Error> {
     let name = path.display().to_string();
-    let report = Report::read(path).map_err(|error| format!("{name} {error}"))?;
+    let report = Report::read(path).map_err(|error| format!("{name} {}", with_causes(&error)))?;
     Ok((name, report))
 }
 
@@ -92,23 +87,11 @@ fn parent(cli: &Cli) -> Result<(), Error> {
         Pods::read(input)?; // only for the error, before any child starts
     }
     let outputs = outputs(cli)?;
-    let (workloads, input) = (cli.workloads(), cli.input.clone());
-    let (objects, rounds) = (cli.objects().into_iter().collect(), cli.rounds());
-    let Chosen { engines, go, skipped } = engines(cli, &workloads)?;
-    let plan = if cli.is_first_run() {
-        Plan::first_run(engines, cli.most_objects(), cli.seconds)
-    } else {
-        Plan {
-            engines,
-            workloads,
-            objects,
-            input,
-            rounds,
-            length: cli.seconds,
-            owned: true,
-            limit: None,
-        }
-    };
+    let Chosen { engines, go, skipped } = engines(cli, &cli.workloads())?;
+    let objects = cli.objects().into_iter().collect();
+    let plan =
+        Plan { engines, objects, rounds: cli.rounds(), settings: settings(cli), limit: None };
+    let plan = if cli.is_first_run() { plan.first_run() } else { plan };
     plan.check_memory(Machine::available_bytes())?;
     // Not earlier: Ctrl-C while Go compiles has nothing to keep.
     let interrupt = Interrupt::catch()?;
@@ -117,11 +100,9 @@ fn parent(cli: &Cli) -> Result<(), Error> {
     outcome.skipped.extend(skipped);
     run.verdict = Verdict::of(&outcome.measured);
     if cli.is_first_run() {
-        outcome.measured.sort_by_key(|measured| {
-            EngineName::ALL.iter().position(|engine| *engine == measured.engine)
-        });
+        outcome.measured.sort_by_key(|measured| EngineName::named(&measured.engine));
     }
-    tell(run, outcome, &outputs, cli.is_first_run())
+    report(run, outcome, &outputs, cli.is_first_run())
 }
 
 /// Measures clients of an API server.
@@ -139,19 +120,20 @@ fn clients(cli: &Cli, kubeconfig: PathBuf) -> Result<(), Error> {
     // A client that did not get all objects has failed its turn.
     let verdict = if outcome.measured.is_empty() { Verdict::Unknown } else { Verdict::Agree };
     (outcome.skipped, run.verdict) = (plan.chosen.skipped, verdict);
-    tell(run, outcome, &outputs, false)
+    report(run, outcome, &outputs, false)
 }
 
 /// Writes the report of a run; after the first run with an explanation.
-fn tell<E: Display + PartialEq>(
+fn report(
     mut run: Run,
-    outcome: Outcome<E>,
+    outcome: Outcome,
     outputs: &Outputs,
     is_first_run: bool,
 ) -> Result<(), Error> {
     let mut machine = Machine::here();
     run.complete = outcome.is_complete();
-    (run.failed, run.not_run, run.skipped) = (outcome.failed, outcome.not_run, outcome.skipped);
+    (run.failed, run.unfinished, run.skipped) =
+        (outcome.failed, outcome.unfinished, outcome.skipped);
     machine.engines = outcome.engines;
     let rows = Summary::of(&outcome.measured, run.rounds);
     let report = Report::of(run, machine, rows);
@@ -177,26 +159,27 @@ struct Chosen {
 /// Returns the selected engines, or all, without those that can run none of the workloads here.
 fn engines(cli: &Cli, workloads: &[Workload]) -> Result<Chosen, Error> {
     let (mut go, mut skipped) = (Go::Absent, Vec::new());
-    let all: &[_] = if cli.is_first_run() { &FIRST_RUN } else { &EngineName::ALL };
-    let built = || all.iter().copied().filter(|engine| engine.is_built()).collect();
-    let mut engines: Vec<_> = cli.engines().unwrap_or_else(built);
+    let mut engines = cli.engines();
+    let are_named = !engines.is_empty();
+    if !are_named {
+        let all = if cli.is_first_run() { FIRST_RUN } else { EngineName::ALL };
+        engines.extend(all.iter().filter(|engine| engine.is_built()));
+    }
     let is_go = engines.iter().any(|engine| engine.is_go());
     match GoPeer::find() {
         _ if !is_go => {}
-        Ok(_) if cli.engines().is_none() => go = Go::Unbuilt,
-        Err(error) if cli.engines().is_none() => {
-            eprintln!("skipping the engines of client-go: {error}");
-            skipped.push(format!("The engines of client-go were left out: {error}."));
+        Ok(_) if !are_named => go = Go::Unbuilt,
+        Err(error) if !are_named => {
+            let why = with_causes(&error);
+            eprintln!("skipping the engines of client-go: {why}");
+            skipped.push(format!("The engines of client-go were left out: {why}."));
             engines.retain(|engine| !engine.is_go());
         }
         // If an engine is named, its failure is an error. If not, the other engines are measured
         // without it.
         _ => {
             eprintln!("building client-go with Go");
-            let peer = GoPeer::build();
-            go = Go::Built(
-                peer.map_err(|error| format!("the engines of client-go cannot be run: {error}"))?,
-            );
+            go = Go::Built(GoPeer::build()?);
         }
     }
     engines.retain(|engine| {
@@ -207,9 +190,7 @@ fn engines(cli: &Cli, workloads: &[Workload]) -> Result<Chosen, Error> {
         can
     });
     if engines.is_empty() {
-        return Err(
-            "there is nothing to run: --help says which engines and workloads there are".into()
-        );
+        return Err("nothing to run: --help lists the engines and workloads".into());
     }
     Ok(Chosen { engines, go, skipped })
 }

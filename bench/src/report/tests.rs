@@ -2,14 +2,13 @@
 //! ones.
 
 use std::fs;
-use std::path::Path;
 
-use deltafifo_bench::names::EngineName;
-use deltafifo_bench::protocol::{Measured, Row};
-use deltafifo_bench::report::{Directory, Missed, Report, Summary, Verdict, print};
-
-use deltafifo_bench::names::Workload;
 use serde_json::{Value, json};
+
+use super::directory::Directory;
+use super::{Missed, Report, Summary, Verdict, print};
+use crate::names::{EngineName, Workload};
+use crate::protocol::{Measured, Row};
 
 /// The quantiles of a curve.
 const QUANTILES: [f64; 13] =
@@ -45,15 +44,12 @@ fn report(rows: &[Value]) -> Report {
         .expect("it is a report")
 }
 
-/// Writes a report. Returns its page, and the names and texts of its plots. Asserts that each plot
-/// is XML without NaN and infinity.
-fn write(name: &str, rows: &[Value]) -> (String, Vec<(String, String)>) {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports").join(name);
-    let _ = fs::remove_dir_all(&path); // of an earlier run
-    Directory::make(&path)
-        .expect("it can be made")
-        .write(&report(rows))
-        .expect("it can be written");
+/// Writes a report. Returns its page, its rows as JSON, and the names and texts of its plots.
+/// Asserts that each plot is XML without NaN and infinity.
+fn write_report(report: &Report) -> (String, String, Vec<(String, String)>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("report");
+    Directory::make(&path).and_then(|directory| directory.write(report)).expect("it is written");
     let mut plots = Vec::new();
     for entry in fs::read_dir(&path).expect("it is there") {
         let file = entry.expect("it can be read").path();
@@ -65,14 +61,20 @@ fn write(name: &str, rows: &[Value]) -> (String, Vec<(String, String)>) {
         }
     }
     plots.sort();
-    let page = fs::read_to_string(path.join("index.html")).expect("text");
+    let [page, json] = ["index.html", "rows.json"]
+        .map(|file| fs::read_to_string(path.join(file)).expect("it is written"));
     for text in plots.iter().map(|(_, text)| text).chain([&page]) {
-        assert!(
-            !text.contains("NaN") && !text.contains(">inf") && !text.contains("\"inf"),
-            "{name}: {text}"
-        );
+        for odd in ["NaN", ">inf", "\"inf"] {
+            assert!(!text.contains(odd), "{text}");
+        }
     }
-    assert_eq!(plots.len(), page.matches("<svg").count(), "{name}: each plot is on the page");
+    assert_eq!(plots.len(), page.matches("<svg").count(), "each plot is on the page");
+    (page, json, plots)
+}
+
+/// Writes a report of these rows. Returns its page and plots.
+fn write(rows: &[Value]) -> (String, Vec<(String, String)>) {
+    let (page, _, plots) = write_report(&report(rows));
     (page, plots)
 }
 
@@ -81,9 +83,9 @@ fn names(plots: &[(String, String)]) -> Vec<&str> {
 }
 
 #[test]
-fn the_page_has_every_engine_and_every_figure() {
+fn page_has_every_engine_and_every_figure() {
     let mut rows = Vec::new();
-    for (engine, value) in EngineName::ALL.into_iter().zip(1_u8..) {
+    for (engine, value) in EngineName::ALL.iter().zip(1_u8..) {
         let (engine, value) = (engine.name(), f64::from(value));
         rows.extend([
             row("relist", "", engine, 10_000, "s", value / 100.0),
@@ -108,7 +110,7 @@ fn the_page_has_every_engine_and_every_figure() {
             ),
         ]);
     }
-    let (page, plots) = write("every", &rows);
+    let (page, plots) = write(&rows);
     let expected = [
         "events-uniform-1x1",
         "growth-relist",
@@ -159,7 +161,7 @@ fn the_page_has_every_engine_and_every_figure() {
 }
 
 #[test]
-fn odd_figures_are_drawn_too() {
+fn zero_tiny_and_huge_figures_are_drawn() {
     let odd = |value| {
         [
             row("initial", "", "deltafifo", 10, "s", value),
@@ -171,21 +173,21 @@ fn odd_figures_are_drawn_too() {
         ]
     };
     for (name, value) in [("zero", 0.0), ("tiny", 1e-300), ("huge", 1e300)] {
-        assert_eq!(write(name, &odd(value)).1.len(), 5, "{name}");
+        assert_eq!(write(&odd(value)).1.len(), 5, "{name}");
     }
 }
 
 #[test]
-fn reports_of_little_or_nothing_are_pages() {
-    let (page, plots) = write("nothing", &[]);
+fn report_of_one_or_no_figure_is_a_page() {
+    let (page, plots) = write(&[]);
     assert!(plots.is_empty() && page.contains("Nothing was measured"));
-    let (page, plots) = write("one", &[row("churn", "", "mutex", 5, "s", 1.0)]);
+    let (page, plots) = write(&[row("churn", "", "mutex", 5, "s", 1.0)]);
     assert_eq!(names(&plots), ["churn"]);
     assert!(page.contains("÷ mutex"));
 }
 
 #[test]
-fn what_is_not_known_is_shown_as_it_is() {
+fn unknown_engines_and_workloads_are_shown() {
     let mut broken = row("readers", "1-thread-p50", "deltafifo", 5, "s", 1.0);
     broken["extra"]["curve"] = json!([[0.5, "much"]]);
     let rows = [
@@ -194,7 +196,7 @@ fn what_is_not_known_is_shown_as_it_is() {
         row("nap", "<b>", "engine & sons", 5, "naps", 3.0),
         row("relist", "../up", "engine & sons", 5, "s", 3.0),
     ];
-    let (page, plots) = write("unknown", &rows);
+    let (page, plots) = write(&rows);
     assert_eq!(names(&plots), ["relist-..-up"]);
     assert!(
         page.contains("3 naps") && page.contains("&lt;b&gt;") && page.contains("engine &amp; sons")
@@ -202,25 +204,20 @@ fn what_is_not_known_is_shown_as_it_is() {
 }
 
 #[test]
-fn a_new_report_takes_the_place_of_an_old_one() {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports/again");
-    let write = |rows: &[Value]| {
-        let directory = Directory::make(&path).expect("it can be made");
-        directory.write(&report(rows)).expect("it can be written");
-        fs::read_to_string(path.join("index.html")).expect("text")
-    };
-    let long = write(&[row("relist", "", "mutex", 5, "s", 1.0)]);
-    assert!(Directory::make(&path).is_ok());
-    assert_eq!(
-        fs::read_to_string(path.join("index.html")).expect("text"),
-        long,
-        "until it is written"
-    );
-    assert!(!write(&[]).contains("mutex"));
+fn new_report_replaces_an_old_one_when_it_is_complete() {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let page = || fs::read_to_string(temporary.path().join("index.html")).expect("text");
+    let make = || Directory::make(temporary.path()).expect("it can be made");
+    make().write(&report(&[row("relist", "", "mutex", 5, "s", 1.0)])).expect("it is written");
+    let old = page();
+    let directory = make();
+    assert_eq!(page(), old, "until the new one is written");
+    directory.write(&report(&[])).expect("it is written");
+    assert!(old.contains("mutex") && !page().contains("mutex"));
 }
 
 #[test]
-fn what_was_said_on_the_terminal_is_on_the_page() {
+fn checks_and_remarks_of_the_terminal_are_on_the_page() {
     let mut events = row("events", "uniform-4x4", "client-go-realfifo", 10, "1/s", 1e6);
     events["extra"] = json!({ "deltas_per_pop": 1.5, "consumers": 1 });
     let rows = [
@@ -232,32 +229,29 @@ fn what_was_said_on_the_terminal_is_on_the_page() {
     ];
     let mut report = report(&rows);
     report.runs[0].verdict = Verdict::Disagree("one is not the other".to_owned());
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports/said");
-    Directory::make(&path).expect("it can be made").write(&report).expect("it can be written");
-    let page = fs::read_to_string(path.join("index.html")).expect("text");
-    for said in [
+    let (page, json, _) = write_report(&report);
+    for text in [
         "mutex is 1.50 × client-go-deltafifo",
         "TOO SLOW A BASE",
         "2.00 × as long for one of 4,000,000 objects as for one of 100,000 (at most 1.5): IT GROWS TOO FAST",
         "1.50 deltas per pop, 1 consumer",
-        "WORTH NOTHING: one is not the other",
+        "NOT VALID: one is not the other",
     ] {
-        assert!(page.contains(said), "no {said:?}");
+        assert!(page.contains(text), "no {text:?}");
     }
-    let json = fs::read_to_string(path.join("rows.json")).expect("text");
     assert!(json.contains("\"disagree\": \"one is not the other\""), "{json}");
-    let error = report.sound().expect_err("it is worth nothing");
+    let error = report.sound().expect_err("it is not valid");
     assert!(error.to_string().contains("one is not the other"));
 }
 
 #[test]
-fn plots_have_the_size_that_most_engines_have() {
+fn plot_is_of_the_number_of_objects_that_most_engines_have() {
     let rows = [
         row("relist", "", "deltafifo", 10, "s", 1.0),
         row("relist", "", "mutex", 10, "s", 1.0),
         row("relist", "", "deltafifo", 40, "s", 1.0),
     ];
-    let (_, plots) = write("widest", &rows);
+    let (_, plots) = write(&rows);
     let (_, relist) = plots.iter().find(|(name, _)| name == "relist").expect("it is drawn");
     assert!(relist.contains("mutex"), "{relist}");
 }
@@ -275,13 +269,13 @@ fn distribution(engine: EngineName, samples: u64, at: impl Fn(f64) -> f64) -> Ve
                 QUANTILES.map(|quantile| json!([quantile, at(quantile)])).into(),
             );
         }
-        Measured { engine, objects: 1000, row }
+        Measured::new(engine, 1000, row)
     };
     rows.map(row).into()
 }
 
 #[test]
-fn a_plot_draws_the_round_that_the_rows_show_and_no_percentile_of_few_samples() {
+fn plot_has_the_rounds_of_the_rows_and_no_percentile_of_few_samples() {
     // One is worse at the median, and the other at the maximum.
     let even = distribution(EngineName::DeltaFifo, 50_000, |quantile| 0.5 + quantile);
     let steep =
@@ -321,7 +315,7 @@ fn a_plot_draws_the_round_that_the_rows_show_and_no_percentile_of_few_samples() 
     assert_eq!(place(EngineName::DeltaFifo, 0.9999), None, "five of 50,000 samples lie beyond");
 
     let rows: Vec<_> = rows.iter().map(|row| serde_json::to_value(row).expect("JSON")).collect();
-    let (page, plots) = write("few", &rows);
+    let (page, plots) = write(&rows);
     assert!(page.contains("the largest of 35 samples, too few for a percentile"));
     assert!(page.contains("50,000 samples") && page.contains("ONLY 1 of 2 rounds"));
     let (_, plot) = plots.iter().find(|(name, _)| name == "stall-add").expect("it is drawn");
@@ -329,24 +323,21 @@ fn a_plot_draws_the_round_that_the_rows_show_and_no_percentile_of_few_samples() 
 }
 
 #[test]
-fn an_engine_whose_turn_failed_is_said_beside_the_figures() {
+fn engine_whose_turn_failed_is_named_beside_the_figures() {
     let mut report = report(&[
         row("stall", "add-max", "mutex", 10, "s", 1.0),
         row("churn", "", "mutex", 10, "s", 1.0),
     ]);
-    let of = |engine: &str, said: &str| {
-        Missed::new(engine.to_owned(), 10, vec!["stall".to_owned()], said)
+    let missed = |engine: &str, message: &str| {
+        Missed::new(engine.to_owned(), 10, vec!["stall".to_owned()], message)
     };
-    report.runs[0].failed.push(of("dashmap", "round 1/1: dashmap: /a/b/relist does not start"));
-    report.runs[0].not_run.push(of("deltafifo", "round 1/1: deltafifo"));
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports/failed");
-    Directory::make(&path).expect("it can be made").write(&report).expect("it can be written");
-    let page = fs::read_to_string(path.join("index.html")).expect("text");
+    let failed = missed("dashmap", "round 1/1: dashmap: /a/b/relist does not start");
+    report.runs[0].failed.push(failed);
+    report.runs[0].unfinished.push(missed("deltafifo", "round 1/1: deltafifo"));
+    let (page, ..) = write_report(&report);
     assert_eq!(page.matches("NOT MEASURED").count(), 2, "of stall, and not of churn");
-    assert!(
-        page.contains("A turn failed: round 1/1: dashmap: relist does not start"),
-        "without the path"
-    );
+    let failure = "A turn failed: round 1/1: dashmap: relist does not start";
+    assert!(page.contains(failure), "without the path");
     let text = print(&report);
     for engine in ["dashmap", "deltafifo"] {
         assert!(
@@ -357,14 +348,14 @@ fn an_engine_whose_turn_failed_is_said_beside_the_figures() {
 }
 
 #[test]
-fn the_page_lists_where_deltafifo_is_behind() {
+fn page_lists_where_deltafifo_is_behind() {
     let rows = [
         row("stall", "handled-p99", "deltafifo", 10, "s", 3.0),
         row("stall", "handled-p99", "dashmap", 10, "s", 1.0),
         row("stall", "add-p99", "deltafifo", 10, "s", 1.0),
         row("stall", "add-p99", "dashmap", 10, "s", 1.0),
     ];
-    let (page, _) = write("behind", &rows);
+    let (page, _) = write(&rows);
     assert!(page.contains("<dt>stall handled-p99, 10</dt><dd>dashmap 3.00 ×</dd></dl>"), "{page}");
     assert!(print(&report(&rows)).contains("dashmap 3.00 ×"));
 }

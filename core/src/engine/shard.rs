@@ -60,7 +60,9 @@ impl<T> Shard<T> {
         running: RunningSlot<T>,
         rehash: impl Fn(&Slot<T>) -> u64,
     ) -> Result<Option<SlotOwner<T>>, RunningSlot<T>> {
-        if mutant!(RetiredInBacklog => false; running.is_in_backlog()) {
+        let is_in_backlog = running.is_in_backlog();
+        mutant!(RetiredInBacklog => let is_in_backlog = false);
+        if is_in_backlog {
             return running.idle().map(|()| None);
         }
         let gone: GoneSlot<T> = running.retire()?;

@@ -87,12 +87,12 @@ impl<T> Table<T> {
     /// pushed onto it.
     pub(crate) fn retire(&self, running: RunningSlot<T>) -> Result<(), RunningSlot<T>> {
         let hash = self.hash(running.key().as_bytes());
-        let settling = mutant!(RetireFromEmpty => match running.through_empty()? {
+        mutant!(RetireFromEmpty => let running = match running.through_empty()? {
             Some(running) => running,
             None => return Ok(()),
-        }; running);
+        });
         let mut shard = self.shard(hash).write();
-        let owner = shard.retire(hash, settling, |slot| self.hash(slot.key().as_bytes()))?;
+        let owner = shard.retire(hash, running, |slot| self.hash(slot.key().as_bytes()))?;
         drop(shard);
         drop(owner);
         Ok(())

@@ -114,7 +114,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ) -> (Popped<'f, T, M>, usize) {
         let held =
             self.queue.unpark(&slot).map_or(place, |epoch| Arc::new(Hold { fifo: self, epoch }));
-        let held = mutant!(HandlersHoldNothing => None; Some(held));
+        let held = Some(held);
+        mutant!(HandlersHoldNothing => let held = None);
         let (mut popped, weight) = self.take(slot);
         popped.held = held;
         (popped, weight)
@@ -166,7 +167,9 @@ impl<T, M> DeltaFifo<T, M> {
         if !self.queue.is_tracked() {
             return None;
         }
-        let least = mutant!(GreatestScopeApplies => scopes.greatest(); scopes.least())?;
+        let least = scopes.least();
+        mutant!(GreatestScopeApplies => let least = scopes.greatest());
+        let least = least?;
         self.core.applied.expect_point(&least);
         self.queue.mark(least)
     }

@@ -207,7 +207,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
                 self.marks.get_or_insert_with(|| Arc::new(Marks::new(&self.fifo.life.initial))),
             );
         }
-        if !marked || mutant!(BatchKeepsItsMarks => false; self.slots.is_empty()) {
+        mutant!(BatchKeepsItsMarks => if marked { return; });
+        if !marked || self.slots.is_empty() {
             self.marks = None;
         }
     }

@@ -95,7 +95,8 @@ impl Relists {
         let generation = last.next_generation()?;
         let superseded = self.open();
         if superseded != 0 {
-            self.set_open(mutant!(BegunBeforeItWaits => generation; 0));
+            self.set_open(0);
+            mutant!(BegunBeforeItWaits => self.set_open(generation));
             wait();
         }
         ready(superseded, generation);
@@ -165,7 +166,8 @@ impl Relists {
                 return None;
             }
             scope.set_current(0);
-            self.set_open(mutant!(ScopeEndsAll => 0; last.scopes.newest_open()));
+            self.set_open(last.scopes.newest_open());
+            mutant!(ScopeEndsAll => self.set_open(0));
         } else {
             if last.generation != generation {
                 return None;

@@ -343,10 +343,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
         }
         drop(shard);
+        mutant!(JoinedAheadOfItsPlace => let joins = false);
         if joins && since.is_some() {
             // The offer that made a slot pending may not have queued it yet. It has queued it when
             // it releases the shard to other offers.
-            mutant!(JoinedAheadOfItsPlace => (); drop(lock.upgradable_read()));
+            drop(lock.upgradable_read());
         }
 
         if !absent.is_empty() {
@@ -389,8 +390,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// with the shard's lock held.
     fn generation_of(&self, join: &Join<'_>) -> Option<u32> {
         mutant!(OldPageGoesOn => if join.generation != 0 { return Some(join.generation); });
+        mutant!(BatchesDoNotStamp => if join.generation == 0 { return Some(0); });
         match join.generation {
-            0 => Some(mutant!(BatchesDoNotStamp => 0; self.relists.open())),
+            0 => Some(self.relists.open()),
             generation => self.relists.is_current(generation, join.within).then_some(generation),
         }
     }

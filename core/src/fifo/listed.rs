@@ -31,8 +31,8 @@ impl Listed {
     /// Notes a key that the relist of that generation lists. Does nothing if that relist is over.
     pub(super) fn insert(&self, generation: u32, key: &str) {
         let mut listed = self.0.lock();
-        let of = mutant!(OlderListWins => listed.last().map_or(0, |keys| keys.of); generation);
-        if let Some(keys) = listed.iter_mut().find(|keys| keys.of == of) {
+        mutant!(OlderListWins => let generation = listed.last().map_or(0, |keys| keys.of));
+        if let Some(keys) = listed.iter_mut().find(|keys| keys.of == generation) {
             keys.keys.insert(key.into());
         }
     }

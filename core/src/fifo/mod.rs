@@ -240,7 +240,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         while slots.len() > 0 {
             self.push_run(Lane::Backlog, slots.by_ref().take(RUN).collect(), since);
         }
-        mutant!(WalkWakesOne => count.min(1); count)
+        mutant!(WalkWakesOne => return count.min(1));
+        count
     }
 }
 

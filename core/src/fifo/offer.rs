@@ -107,7 +107,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let shard = self.core.table.shard(hash).write();
         // That holds while this lock is held: the begin of a newer relist passes through the lock
         // before it lists anything.
-        if !mutant!(OldDeleteCounts => true; self.relists.is_current(generation, within)) {
+        let is_current = self.relists.is_current(generation, within);
+        mutant!(OldDeleteCounts => let is_current = true);
+        if !is_current {
             return Err(RelistError::Superseded.into());
         }
         if missing != Missing::Ignore || shard.find(hash, &key).is_some() {
@@ -232,7 +234,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ) -> bool {
         // A hold as a handler has one, for the deltas that other threads push. It is released
         // last.
-        let _held = mutant!(ClaimHoldsNothing => None; self.hold());
+        let _held = self.hold();
+        mutant!(ClaimHoldsNothing => drop(_held));
         let asking = shard.at(place).claim();
         let is_pushed = self.push_at(shard, place, key, pending, rule);
         match asking {

@@ -304,7 +304,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
             drop(self.fifo.settle(running, 0));
             return;
         });
-        let marks = mutant!(TakesAreCounted => self.marks.max(1); self.marks);
+        let marks = self.marks;
+        mutant!(TakesAreCounted => let marks = marks.max(1));
         let settled = match front {
             Some(front) => self.fifo.put_back(front, running, marks),
             None => self.fifo.settle(running, marks),

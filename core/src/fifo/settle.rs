@@ -45,12 +45,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let queued = self.end(running, kept, &mut left_out);
         let (weight, left_out_marks) =
             left_out.as_ref().map_or((0, 0), |left_out| (left_out.weight, left_out.marks));
-        let wakeups = Wakeups {
-            queued: mutant!(SettleDoesNotWake => 0; queued.unwrap_or(0)),
-            ended: self
-                .life
-                .settled(weight, marks + mutant!(LeftOutKeepsItsMark => 0; left_out_marks)),
-        };
+        mutant!(LeftOutKeepsItsMark => let left_out_marks = 0);
+        let ended = self.life.settled(weight, marks + left_out_marks);
+        let wakeups = Wakeups { queued: queued.unwrap_or(0), ended };
+        mutant!(SettleDoesNotWake => let wakeups = Wakeups { queued: 0, ended });
         self.wake(&wakeups);
         Settled { is_queued: queued.is_some(), left_out }
     }
@@ -97,12 +95,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ) -> Result<usize, (RunningSlot<T>, Vec<Pending<T>>)> {
         let lane = if kept.iter().any(Pending::is_live) { Lane::Live } else { Lane::Backlog };
         let now = self.queue.now();
-        let oldest = now
+        let since = now
             .and_then(|now| kept.iter().map(|pending| pending.since?.epoch(now)).min().flatten());
-        let since = mutant!(PushedOverCountsFromTheEnd => now; oldest);
+        mutant!(PushedOverCountsFromTheEnd => let since = now);
         let slot = running.requeue(kept)?;
         // Before it is queued: it goes behind markers that came after its offer.
-        mutant!(QueuedAgainIsNotParked => (); self.queue.park(&slot, since));
+        mutant!(QueuedAgainIsNotParked => let since = None);
+        self.queue.park(&slot, since);
         let Some(ticket) = self.queue.ticket_of(lane, slot) else { return Ok(0) };
         self.queue.push(lane, ticket);
         mutant!(SettledBacklogWakesNobody => if lane == Lane::Backlog { return Ok(0); });

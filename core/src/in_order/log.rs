@@ -62,7 +62,9 @@ impl<T> Log<T> {
     /// consumer has the turn, which may give events back.
     pub(super) fn take(&self, max: usize) -> Option<Result<TakenEvents<T>, Closed>> {
         let mut head = self.head.lock();
-        if mutant!(TurnsOverlap => false; head.is_taken) {
+        let is_taken = head.is_taken;
+        mutant!(TurnsOverlap => let is_taken = false);
+        if is_taken {
             mutant!(TurnHidesWhatIsLeft => return head.is_closed.then_some(Err(Closed)));
             return None;
         }

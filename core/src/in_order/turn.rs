@@ -235,7 +235,8 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Turn<'_, T, M> {
         }
         // Before the turn ends: the consumer of the next event must find the initial population
         // ended.
-        let marks = mutant!(SyncedAfterTheTurn => 0; self.marks);
+        let marks = self.marks;
+        mutant!(SyncedAfterTheTurn => let marks = 0);
         let ended = self.fifo.life.settled(self.weight, marks);
         self.fifo.log.release(self.first.take().into_iter().chain(std::mem::take(&mut self.rest)));
         mutant!(SyncedAfterTheTurn => if self.fifo.life.initial.settled(self.marks) {

@@ -72,7 +72,10 @@ impl Initial {
         if self.phase.load(Ordering::Relaxed) < DRAINING
             && self.advance(|phase| match phase {
                 UNPOPULATED => Some(SYNCED),
-                CLAIMED => mutant!(OfferForgetsTheClaim => None; Some(TOUCHED)),
+                CLAIMED => {
+                    mutant!(OfferForgetsTheClaim => return None);
+                    Some(TOUCHED)
+                }
                 _ => None,
             })
         {
@@ -102,7 +105,10 @@ impl Initial {
     pub(crate) fn abandon(&self) -> bool {
         self.advance(|phase| match phase {
             CLAIMED => Some(UNPOPULATED),
-            TOUCHED => mutant!(AbandonForgetsTheOffer => None; Some(SYNCED)),
+            TOUCHED => {
+                mutant!(AbandonForgetsTheOffer => return None);
+                Some(SYNCED)
+            }
             _ => None,
         })
     }
@@ -125,7 +131,8 @@ impl Initial {
             return false;
         }
         // AcqRel: Release publishes the effects of the handler, Acquire pairs with `commit`.
-        let order = mutant!(MarksHandNothingOn => Ordering::Acquire; Ordering::AcqRel);
+        let order = Ordering::AcqRel;
+        mutant!(MarksHandNothingOn => let order = Ordering::Acquire);
         let before = self.outstanding.fetch_sub(count(marks), order);
         mutant!(MarksEndBeforeCommit => if before == count(marks) {
             let _ = self.advance(|phase| (phase < SYNCED).then_some(SYNCED));

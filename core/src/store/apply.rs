@@ -159,8 +159,8 @@ impl<T, M: Meta<T>> Core<T, M> {
         new: Option<Arc<T>>,
     ) -> Swapped<T> {
         mutant!(OldValuesLeftLate => return self.carry_out_late(list, plan, running, new));
-        let _turn =
-            mutant!(WrittenOutOfTurn => None; list.is_building().then(|| self.indexes.turn.lock()));
+        let _turn = list.is_building().then(|| self.indexes.turn.lock());
+        mutant!(WrittenOutOfTurn => drop(_turn));
         let (left, joined) = &plan.namespace;
         if let Some(namespace) = left {
             self.namespaces.remove(namespace, running.slot());

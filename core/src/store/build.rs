@@ -94,22 +94,26 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
         let mut again = Found { keys: String::new(), objects: OneByOne::default() };
         // Released after the locks, like the objects that were found.
         let mut seen = OneByOne(Vec::with_capacity(found.objects.len()));
-        let shard = self.core.table.shards()[number].read();
-        let turn = mutant!(BuiltOutOfTurn => None; Some(self.core.indexes.turn.lock()));
-        for ((key, hash, object), values) in found.objects.iter().zip(values) {
-            let key = &found.keys[key.clone()];
-            let Some(slot) = shard.find(*hash, key.as_bytes()) else { continue };
-            let Some(now) = slot.known() else { continue };
-            if mutant!(BuiltFromWhatWas => true; Arc::ptr_eq(&now, object)) {
-                for (index, values) in self.new.iter().zip(values) {
-                    index.join_once(&values, slot);
+        {
+            let shard = self.core.table.shards()[number].read();
+            let _turn = self.core.indexes.turn.lock();
+            mutant!(BuiltOutOfTurn => drop(_turn));
+            for ((key, hash, object), values) in found.objects.iter().zip(values) {
+                let key = &found.keys[key.clone()];
+                let Some(slot) = shard.find(*hash, key.as_bytes()) else { continue };
+                let Some(now) = slot.known() else { continue };
+                let is_same = Arc::ptr_eq(&now, object);
+                mutant!(BuiltFromWhatWas => let is_same = true);
+                if is_same {
+                    for (index, values) in self.new.iter().zip(values) {
+                        index.join_once(&values, slot);
+                    }
+                    seen.push(now);
+                } else {
+                    again.push(key, *hash, now);
                 }
-                seen.push(now);
-            } else {
-                again.push(key, *hash, now);
             }
         }
-        drop((turn, shard));
         drop(seen);
         Ok(again)
     }

@@ -178,8 +178,7 @@ impl<T> Values<T> {
         let (of_value, of_slot) =
             (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         let (before, own_first) = self.spread(of_value).split_at(sync::thread_number() % SPREAD);
-        let (before, own_first) =
-            mutant!(IndexLeftInOwnShard => (&[][..], &own_first[..1]); (before, own_first));
+        mutant!(IndexLeftInOwnShard => let (before, own_first) = (&before[..0], &own_first[..1]));
         for shard in own_first.iter().chain(before) {
             let mut shard = shard.write();
             let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value)

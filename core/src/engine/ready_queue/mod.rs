@@ -203,7 +203,8 @@ impl<T> ReadyQueue<T> {
                 } else {
                     &mut head.run
                 };
-                mutant!(GivenBackBehind => run.push_back(slot); run.push_front(slot));
+                run.push_front(slot);
+                mutant!(GivenBackBehind => run.rotate_left(1));
             }
         }
         given
@@ -331,7 +332,8 @@ impl<T> ReadyQueue<T> {
     pub(crate) fn close(&self) {
         // Release, paired with `is_closed`. Sleeping consumers are woken after the store and
         // check again.
-        let order = mutant!(ClosedHandsNothingOn => Ordering::Relaxed; Ordering::Release);
+        let order = Ordering::Release;
+        mutant!(ClosedHandsNothingOn => let order = Ordering::Relaxed);
         self.closed.store(true, order);
         mutant!(CloseWakesNobody => return);
         self.ready.notify(usize::MAX);

@@ -93,8 +93,9 @@ impl<T> Slot<T> {
     /// Takes a pending slot from its entry in a backlog, if it waits in one. The caller holds the
     /// shard's lock, after a push.
     pub(crate) fn pass(&self) -> Option<QueuedSlot<T>> {
-        let passed = mutant!(PassLeavesTheEntry => self.holds.is_in_backlog(); self.holds.change(RUN, STALE));
-        passed.then(|| QueuedSlot { slot: NonNull::from(self) })
+        let passed = || QueuedSlot { slot: NonNull::from(self) };
+        mutant!(PassLeavesTheEntry => return self.holds.is_in_backlog().then(passed));
+        self.holds.change(RUN, STALE).then(passed)
     }
 }
 

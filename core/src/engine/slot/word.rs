@@ -390,7 +390,8 @@ impl<T> Word<T> {
     /// Copies the list and calls `meanwhile` while the word is PEEK. Transition: list → PEEK → the
     /// same list.
     pub(super) fn peek<R>(&self, meanwhile: impl FnOnce() -> R) -> Option<(Vec<Pending<T>>, R)> {
-        let sentinel = mutant!(PeekIsATake => RUNNING; PEEK);
+        let sentinel = PEEK;
+        mutant!(PeekIsATake => let sentinel = RUNNING);
         let mut tries = 0;
         let mut seen = self.word.load(Ordering::Relaxed);
         // Take the list out of the word, so that no thread frees or extends it during the copy.

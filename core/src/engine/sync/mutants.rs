@@ -161,8 +161,13 @@ pub fn slots<T: Send + Sync, M: Meta<T>>(fifo: &DeltaFifo<T, M>) -> usize {
 }
 
 macro_rules! mutant {
-    ($name:ident => $defect:expr; $healthy:expr) => {
-        if $crate::engine::sync::mutants::is($crate::engine::sync::mutants::Mutant::$name) { $defect } else { $healthy }
+    // Replaces the value of a variable, or of several in parentheses.
+    ($name:ident => let $variable:tt = $defect:expr) => {
+        let $variable = if $crate::engine::sync::mutants::is($crate::engine::sync::mutants::Mutant::$name) {
+            $defect
+        } else {
+            $variable
+        };
     };
     ($name:ident => $($defect:tt)*) => {
         if $crate::engine::sync::mutants::is($crate::engine::sync::mutants::Mutant::$name) {

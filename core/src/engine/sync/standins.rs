@@ -49,7 +49,8 @@ impl<T> RwLock<T> {
     }
 
     pub(crate) fn upgradable_read(&self) -> RwLockUpgradableReadGuard<'_, T> {
-        let upgradable = mutant!(OffersLetOffersIn => None; Some(self.upgradable.lock().unwrap()));
+        let upgradable = Some(self.upgradable.lock().unwrap());
+        mutant!(OffersLetOffersIn => let upgradable = { drop(upgradable); None });
         RwLockUpgradableReadGuard { shared: self.read(), _upgradable: upgradable }
     }
 

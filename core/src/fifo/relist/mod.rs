@@ -440,8 +440,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {
         self.check_current()?;
         let Course { generation, marks, within } = &self.course;
-        let marks = mutant!(DeletionsAreNotMarked => false; *marks);
-        self.fifo.delete_in(*generation, marks, within.as_ref(), object.into())
+        mutant!(DeletionsAreNotMarked => let marks = &false);
+        self.fifo.delete_in(*generation, *marks, within.as_ref(), object.into())
     }
 
     /// Ends the relist: queues a deletion for every key that is known or pending, and was neither

@@ -78,7 +78,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             for group in unlisted.chunks(GROUP) {
                 let shard = shard.write();
                 let is_current = self.relists.is_current(generation, course.within.as_ref());
-                if !mutant!(SweepNeverLooks => true; is_current) {
+                mutant!(SweepNeverLooks => let is_current = true);
+                if !is_current {
                     return swept;
                 }
                 for key in group {
@@ -93,7 +94,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Course { generation, marks, .. } = *course;
         let hash = self.core.table.hash(key.as_bytes());
         let Some(slot) = shard.find(hash, key.as_bytes()) else { return };
-        if mutant!(SweepDecidesByItsLook => false; slot.stamped() >= generation) {
+        let was_listed = slot.stamped() >= generation;
+        mutant!(SweepDecidesByItsLook => let was_listed = false);
+        if was_listed {
             return;
         }
         // Counted before the push: see `join_group`.

@@ -23,15 +23,19 @@ deltafifo::mutants! {
 }
 
 macro_rules! mutant {
-    ($name:ident => $defect:expr; $healthy:expr) => {
-        if $crate::shared_informer::mutants::is($crate::shared_informer::mutants::Mutant::$name) {
-            $defect
-        } else {
-            $healthy
-        }
+    // Replaces the value of a variable.
+    ($name:ident => let $variable:ident = $defect:expr) => {
+        let $variable =
+            if $crate::shared_informer::mutants::is($crate::shared_informer::mutants::Mutant::$name) {
+                $defect
+            } else {
+                $variable
+            };
     };
-    ($name:ident => $defect:block) => {
-        if $crate::shared_informer::mutants::is($crate::shared_informer::mutants::Mutant::$name) $defect
+    ($name:ident => $($defect:tt)*) => {
+        if $crate::shared_informer::mutants::is($crate::shared_informer::mutants::Mutant::$name) {
+            $($defect)*
+        }
     };
 }
 pub(crate) use mutant;

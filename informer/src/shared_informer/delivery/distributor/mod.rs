@@ -76,7 +76,9 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     pub(in crate::shared_informer) fn add(&self, feed: &Arc<Feed<K>>) -> bool {
         let has_synced = {
             let mut list = self.list.lock();
-            if mutant!(ClosedTakesHandlers => false; list.is_closed) {
+            let is_closed = list.is_closed;
+            mutant!(ClosedTakesHandlers => let is_closed = false);
+            if is_closed {
                 return false;
             }
             mutant!(ListIsCopiedUnlocked => {
@@ -121,7 +123,8 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     pub(in crate::shared_informer) fn informer_has_synced(&self) {
         let feeds = {
             let mut list = self.list.lock();
-            list.has_synced = mutant!(SyncIsNotedLate => false; true);
+            list.has_synced = true;
+            mutant!(SyncIsNotedLate => { list.has_synced = false; });
             list.feeds.clone()
         };
         feeds.iter().for_each(|feed| feed.informer_has_synced());

@@ -127,7 +127,9 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 let done = change(&mut behind, &mut later.spent);
                 behind.note_most();
                 later.has_synced = behind.intake.syncs();
-                Some((done, mutant!(NobodyIsWoken => None; behind.sleeper.take())))
+                let sleeper = behind.sleeper.take();
+                mutant!(NobodyIsWoken => let sleeper = None);
+                Some((done, sleeper))
             }
         };
         let done = done.map(|(done, sleeper)| {
@@ -197,13 +199,15 @@ impl<K: Send + Sync + 'static> Feed<K> {
             behind.intake.clear(&mut spent);
             behind.sleeper.take()
         };
-        mutant!(GoneNobodyWakes => (); self.room.notify_waiters());
         self.state.send_modify(|state| {
             state.is_removed = true;
-            state.has_ended |= mutant!(RemovedWithoutWaiting => true; self.is_stream);
+            state.has_ended |= self.is_stream;
+            mutant!(RemovedWithoutWaiting => { state.has_ended = true; });
         });
         self.after(Later { spent, wake: sleeper, has_synced: false });
         self.tell_of_waiting();
+        mutant!(GoneNobodyWakes => return);
+        self.room.notify_waiters();
     }
 
     /// Records that the handler's thread, task or stream has ended.

@@ -42,9 +42,11 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 Poll::Ready(None)
             } else {
                 let was_full = behind.intake.holds_back();
-                let mut take =
-                    || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
-                let next = mutant!(SleepsWithoutALook => if sleeper.is_some() { None } else { take() }; take());
+                mutant!(SleepsWithoutALook => if sleeper.is_some() {
+                    behind.sleeper = sleeper;
+                    return Poll::Pending;
+                });
+                let next = behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
                 behind.note_most();
                 later.has_synced = behind.intake.syncs();
                 has_room = was_full && !behind.intake.holds_back();
@@ -59,7 +61,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
             }
         };
         ignore_panic(|| drop(before));
-        if mutant!(RoomIsNotTold => false; has_room) {
+        mutant!(RoomIsNotTold => let has_room = false);
+        if has_room {
             self.room.notify_waiters();
         }
         self.after(later);

@@ -150,7 +150,9 @@ impl<K: Send + Sync + 'static> Intake<K> {
         if let Some(walk) = self.walk.as_mut().filter(|walk| walk.reason != Reason::Period) {
             let is_ahead = |at| !known.has_walked(at, &step.key);
             // The walk has yet to reach the key, and will read the state after this change.
-            if mutant!(WhatIsAheadIsTold => false; walk.at.is_some_and(is_ahead)) {
+            let is_ahead = walk.at.is_some_and(is_ahead);
+            mutant!(WhatIsAheadIsTold => let is_ahead = false);
+            if is_ahead {
                 spent.steps.push(step);
                 return false;
             }
@@ -158,7 +160,9 @@ impl<K: Send + Sync + 'static> Intake<K> {
             // notification.
             if let Some(passed) = walk.passed.iter().position(|key| *key == step.key) {
                 walk.passed.swap_remove(passed);
-                if let Some(told) = mutant!(PassedWasTold => None; step.told.take()) {
+                let delivered = step.told.take();
+                mutant!(PassedWasTold => { step.told = delivered.clone(); });
+                if let Some(told) = delivered {
                     spent.found.push((Box::default(), told));
                 }
                 step.is_in_initial_list |= !self.has_synced;
@@ -240,8 +244,12 @@ impl<K: Send + Sync + 'static> Intake<K> {
         let is_before =
             |at: Option<WalkPosition>, key: &str| at.is_none_or(|at| known.has_walked(at, key));
         let came_by = |key: &str| {
-            let is_stored = mutant!(OnlyWhatIsStoredIsPassed => objects.iter().any(|(stored, _)| **stored == *key); true);
-            is_stored && is_before(next, key) && !is_before(Some(from), key)
+            mutant!(OnlyWhatIsStoredIsPassed => {
+                if !objects.iter().any(|(stored, _)| **stored == *key) {
+                    return false;
+                }
+            });
+            is_before(next, key) && !is_before(Some(from), key)
         };
         let Some(passed) = desks.pass(came_by) else {
             walk.waits = true;
@@ -249,21 +257,21 @@ impl<K: Send + Sync + 'static> Intake<K> {
         };
         walk.at = next;
         let is_period = walk.reason == Reason::Period;
-        for (key, object) in mutant!(LooksBeforeItReads => known.walk(from).objects; objects) {
+        mutant!(LooksBeforeItReads => let objects = known.walk(from).objects);
+        for (key, object) in objects {
             // The worker that has the key in hand will offer it, or the buffer already has a step
             // of it.
             let is_in_hand = passed.iter().any(|passed| **passed == *key);
-            let is_left = mutant!(ResyncTellsWhatIsInHand => is_in_hand && !is_period; is_in_hand);
-            if is_left || is_period && self.waiting.covers(&key) {
+            mutant!(ResyncTellsWhatIsInHand => let is_in_hand = is_in_hand && !is_period);
+            if is_in_hand || is_period && self.waiting.covers(&key) {
                 spent.found.push((key, object));
                 continue;
             }
             let step = self.first_word(key.into(), object);
             self.push(step, spent);
         }
-        if let Some(walk) =
-            self.walk.as_mut().filter(|_| mutant!(PassedIsNotNoted => false; !is_period))
-        {
+        mutant!(PassedIsNotNoted => let is_period = true);
+        if !is_period && let Some(walk) = &mut self.walk {
             walk.passed.extend(passed);
         }
         self.finish_walk();
@@ -271,7 +279,8 @@ impl<K: Send + Sync + 'static> Intake<K> {
 
     fn finish_walk(&mut self) {
         let is_over = |walk: &mut Walk| {
-            walk.at.is_none() && mutant!(WalkEndsOverWhatItPassed => true; walk.passed.is_empty())
+            mutant!(WalkEndsOverWhatItPassed => { return walk.at.is_none(); });
+            walk.at.is_none() && walk.passed.is_empty()
         };
         let Some(walk) = self.walk.take_if(is_over) else { return };
         if walk.reason == Reason::Dropped {

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::error::{InformerError, OnError};
 use super::namespaces::{NamespaceStatus, Namespaces, Parts, Plan};
 #[cfg(feature = "runtime")]
-use super::stream::{Events, Told};
+use super::stream::{Events, StreamFeeder};
 use crate::ReflectorError;
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::{Decoding, Reflector, ReflectorBuilder, Scoped, WatchStatus};
@@ -83,7 +83,7 @@ impl<K: Send + Sync + 'static> Source<K> {
             #[cfg(feature = "runtime")]
             Self::Stream(events) => {
                 let on_error = reported(on_error, availability);
-                Feeder::Stream(events.into_told(queue, Box::new(on_error)))
+                Feeder::Stream(events.into_feeder(queue, Box::new(on_error)))
             }
         }
     }
@@ -130,7 +130,7 @@ pub(super) enum Feeder<K> {
     Reflector(Box<Reflector<K>>),
     Parts(Box<Parts<K>>),
     #[cfg(feature = "runtime")]
-    Stream(Told<K>),
+    Stream(StreamFeeder<K>),
 }
 
 impl<K: Send + Sync + 'static> Feeder<K> {
@@ -142,7 +142,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
             }
             Self::Parts(parts) => parts.run().await,
             #[cfg(feature = "runtime")]
-            Self::Stream(told) => told.run().await,
+            Self::Stream(feeder) => feeder.run().await,
         }
     }
 
@@ -152,7 +152,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
             Self::Reflector(reflector) => reflector.last_sync_resource_version(),
             Self::Parts(parts) => parts.last_version(),
             #[cfg(feature = "runtime")]
-            Self::Stream(told) => told.last_version(),
+            Self::Stream(feeder) => feeder.last_version(),
         }
     }
 
@@ -161,7 +161,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
             Self::Reflector(reflector) => reflector.watch_status(),
             Self::Parts(parts) => parts.watch_status(),
             #[cfg(feature = "runtime")]
-            Self::Stream(told) => told.watch_status(),
+            Self::Stream(feeder) => feeder.watch_status(),
         }
     }
 
@@ -183,7 +183,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
             Self::Reflector(reflector) => reflector.work().is_idle(),
             Self::Parts(parts) => parts.is_idle(),
             #[cfg(feature = "runtime")]
-            Self::Stream(told) => told.work().is_idle(),
+            Self::Stream(feeder) => feeder.work().is_idle(),
         }
     }
 
@@ -193,7 +193,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
             Self::Reflector(reflector) => reflector.work().wait_idle().await,
             Self::Parts(parts) => parts.wait_idle().await,
             #[cfg(feature = "runtime")]
-            Self::Stream(told) => told.work().wait_idle().await,
+            Self::Stream(feeder) => feeder.work().wait_idle().await,
         }
     }
 }

@@ -74,22 +74,25 @@ pub(super) struct Events<K> {
 }
 
 impl<K: Send + Sync + 'static> Events<K> {
-    pub(super) fn into_told(
+    pub(super) fn into_feeder(
         self,
         target: Arc<dyn Target<K>>,
         on_error: Box<dyn Fn(&ReflectorError) + Send + Sync>,
-    ) -> Told<K> {
-        Told { stream: self.stream, feeder: WatcherEvents::new(target, self.meta, on_error) }
+    ) -> StreamFeeder<K> {
+        StreamFeeder {
+            stream: self.stream,
+            feeder: WatcherEvents::new(target, self.meta, on_error),
+        }
     }
 }
 
 /// The stream of an informer.
-pub(super) struct Told<K> {
+pub(super) struct StreamFeeder<K> {
     stream: Once<K>,
     feeder: WatcherEvents<K>,
 }
 
-impl<K: Send + Sync + 'static> Told<K> {
+impl<K: Send + Sync + 'static> StreamFeeder<K> {
     pub(super) async fn run(&self) {
         let stream = self.stream.lock().take();
         if let Some(stream) = stream {

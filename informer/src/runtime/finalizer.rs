@@ -31,13 +31,14 @@ where
     ReconcileFut: TryFuture<Ok = Action>,
     ReconcileFut::Error: std::error::Error + 'static,
 {
-    let mut wanted = Action::await_change();
-    let kubes = |event| {
+    let mut next = Action::await_change();
+    // kube's action cannot be read, so the result is kept here.
+    let reconcile = |event| {
         reconcile(event).map_ok(|action| {
-            wanted = action;
+            next = action;
             kube::runtime::controller::Action::await_change()
         })
     };
-    kube::runtime::finalizer(api, finalizer_name, obj, kubes).await?;
-    Ok(wanted)
+    kube::runtime::finalizer(api, finalizer_name, obj, reconcile).await?;
+    Ok(next)
 }

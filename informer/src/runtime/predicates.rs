@@ -53,9 +53,11 @@ pub fn finalizers<K: Resource>(old: &K, new: &K) -> bool {
 /// ```
 /// # use deltafifo_informer::runtime::predicates;
 /// # use k8s_openapi::api::core::v1::Pod;
-/// use kube::runtime::{Predicate, predicates as kubes};
+/// use kube::runtime::{Predicate, predicates as kube_predicates};
 ///
-/// let changed = predicates::changed(kubes::generation.fallback(kubes::resource_version));
+/// let changed = predicates::changed(
+///     kube_predicates::generation.fallback(kube_predicates::resource_version),
+/// );
 /// let pod = |version: &str| {
 ///     let mut pod = Pod::default();
 ///     pod.metadata.resource_version = Some(version.to_owned());
@@ -66,8 +68,8 @@ pub fn finalizers<K: Resource>(old: &K, new: &K) -> bool {
 /// ```
 pub fn changed<K>(property: impl Predicate<K>) -> impl Fn(&K, &K) -> bool {
     move |old, new| {
-        let is = property.hash_property(new);
-        is.is_none() || property.hash_property(old) != is
+        let current = property.hash_property(new);
+        current.is_none() || property.hash_property(old) != current
     }
 }
 
@@ -75,7 +77,7 @@ pub fn changed<K>(property: impl Predicate<K>) -> impl Fn(&K, &K) -> bool {
 /// deletion timestamp or changes the finalizers. [`finalizer`](super::finalizer()) waits for
 /// both.
 pub(super) fn affects_deletion<K: Resource>(old: &K, new: &K) -> bool {
-    let is_asked_to_go =
+    let begins_deletion =
         old.meta().deletion_timestamp.is_none() && new.meta().deletion_timestamp.is_some();
-    is_asked_to_go || finalizers(old, new)
+    begins_deletion || finalizers(old, new)
 }

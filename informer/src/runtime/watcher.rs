@@ -44,16 +44,16 @@ impl Error {
     /// Converts an error of the informer of `resource`.
     pub(super) fn of(resource: &str, error: &InformerError<'_>) -> Self {
         let message = format!("{resource}: {error}");
-        let said = |request: &RequestError| match request {
+        let status = |request: &RequestError| match request {
             RequestError::Status { status, .. } => Some(status.clone()),
             _ => None,
         };
         match error.reflector() {
             Some(ReflectorError::List(error)) => {
-                Self::InitialListFailed { status: said(error), message }
+                Self::InitialListFailed { status: status(error), message }
             }
             Some(ReflectorError::Watch(error)) => {
-                Self::WatchFailed { status: said(error), message }
+                Self::WatchFailed { status: status(error), message }
             }
             _ => Self::NotTaken { message },
         }

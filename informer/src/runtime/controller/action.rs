@@ -1,9 +1,9 @@
-//! The result of a reconciler or an error policy: when to reconcile again.
+//! The result of a reconciler or an error policy: the time of the next reconcile.
 
 use std::time::Duration;
 
-/// When an object is reconciled next if nothing triggers it before (kube's `Action`, whose field
-/// is private).
+/// The time of an object's next reconcile, unless something triggers one before (kube's `Action`,
+/// whose field is private).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
     pub(super) requeue_after: Option<Duration>,

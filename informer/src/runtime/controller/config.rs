@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     pub(super) debounce: Duration,
-    /// `None` stands for the default, ten times the debounce.
+    /// `None` means the default, ten times the debounce.
     debounce_at_most: Option<Duration>,
     pub(super) concurrency: u16,
     pub(super) name: Option<String>,

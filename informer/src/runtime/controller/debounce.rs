@@ -16,6 +16,7 @@ use crate::workqueue::{AddOptions, WorkQueue};
 /// does not overflow.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
+/// The debounce of a controller: requests that are not in the work queue yet.
 pub(super) struct Debounce {
     quiet: Duration,
     longest: Duration,

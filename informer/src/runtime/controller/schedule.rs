@@ -1,5 +1,5 @@
-//! When, and in which order, objects are reconciled: the work queue, and the debounce in front of
-//! it.
+//! The schedule of reconciles, which decides their times and their order: the work queue, and the
+//! debounce in front of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,8 +35,10 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
+    /// Creates a schedule without requests.
+    ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// If called outside of a tokio runtime.
     pub(super) fn new(config: &Config, retry: Option<Retry>) -> Arc<Self> {
         let retries_errors = retry.is_some();
         let retry = retry.unwrap_or_else(|| {

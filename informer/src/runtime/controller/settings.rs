@@ -118,18 +118,18 @@ where
     /// Shuts down gracefully on Ctrl-C or SIGTERM. On a second signal the stream ends at once,
     /// and running reconciles are cancelled at their next await.
     pub fn shutdown_on_signal(mut self) -> Self {
-        let (asked, is_asked) = oneshot::channel();
-        self.graceful.push(is_asked.map(drop).boxed());
-        let twice = async {
+        let (first_signal, received) = oneshot::channel();
+        self.graceful.push(received.map(drop).boxed());
+        let second_signal = async {
             shutdown_signal().await;
             tracing::info!(
                 "controller is shutting down gracefully; another signal stops it at once"
             );
             // Fails if the controller has already shut down.
-            let _ = asked.send(());
+            let _ = first_signal.send(());
             shutdown_signal().await;
         };
-        self.forceful.push(twice.boxed());
+        self.forceful.push(second_signal.boxed());
         self
     }
 }

@@ -100,7 +100,8 @@ impl<'n, K> Trigger<'n, K> {
             Notification::Updated { old, new, cause } if update_filter(old, new) => {
                 ([Some(old), Some(new)], cause)
             }
-            // The children of a removed namespace still exist: their owner has nothing to do.
+            // The children of a removed namespace may still exist, so their owners need no
+            // reconcile.
             Notification::Deleted { cause: Cause::NamespaceRemoved, .. } => return None,
             Notification::Deleted { old, last, cause } => {
                 ([Some(old), last.object().filter(|last| !Arc::ptr_eq(old, last))], cause)
@@ -157,7 +158,7 @@ impl<K: Send + Sync + 'static> Drop for DetachOnDrop<K> {
     }
 }
 
-/// An error of an informer that the controller owns.
+/// An error of an informer that the controller owns, on its way to the stream.
 pub(super) struct Failure {
     pub(super) error: watcher::Error,
     /// Whether the error says that the kind of an optional relation is missing.

@@ -25,7 +25,7 @@ pub(super) struct Relation {
     pub(super) is_optional: bool,
 }
 
-/// Outcome a controller treats one of its informers.
+/// The role of an informer in a controller.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
     /// Whether reconciles wait for the informer's first list.
@@ -42,7 +42,7 @@ pub(super) struct Started {
     /// Each future resolves when the controller is to shut down. The futures own the handlers'
     /// registrations, so dropping them removes the handlers.
     pub(super) ends: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// Resolve when the first lists have been handled that reconciles wait for.
+    /// Each future resolves when a first list that reconciles wait for has been handled.
     pub(super) syncs: Vec<BoxFuture<'static, Result<(), RunnerError>>>,
     pub(super) unsynced: Unsynced,
 }

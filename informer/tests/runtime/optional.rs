@@ -82,10 +82,10 @@ async fn reconciled(polled: &mut Polled) -> (String, Vec<String>) {
     panic!("nothing is reconciled: {errors:?}");
 }
 
-async fn goes_on_without_pods_until(
+async fn check_without_pods_until(
     server: ApiServer,
     relation: Relation,
-    come: impl FnOnce(&ApiServer),
+    provide_pods: impl FnOnce(&ApiServer),
 ) {
     let mut polled = poll_idle(relation(controller(&server), &server).optional());
     let (name, errors) = reconciled(&mut polled).await;
@@ -95,7 +95,7 @@ async fn goes_on_without_pods_until(
     }
     sleep(Duration::from_secs(600)).await;
     assert!(polled.at_rest().await.len() + errors.len() <= 1, "its absence is reported once");
-    come(&server);
+    provide_pods(&server);
     server.wait_for_watchers(2).await;
     server.apply(pod("p", &["a"])).unwrap();
     assert_eq!(polled.at_rest().await, ["a"]);
@@ -104,7 +104,7 @@ async fn goes_on_without_pods_until(
 #[tokio::test(start_paused = true)]
 async fn missing_optional_kind_is_not_awaited_and_counts_once_it_exists() {
     for relation in RELATIONS {
-        goes_on_without_pods_until(without_pods(), relation, |server| {
+        check_without_pods_until(without_pods(), relation, |server| {
             server.register(Resource::pods());
         })
         .await;
@@ -115,7 +115,7 @@ async fn missing_optional_kind_is_not_awaited_and_counts_once_it_exists() {
 async fn forbidden_optional_kind_is_not_awaited_and_counts_once_allowed() {
     for relation in RELATIONS {
         let server = refusing(status::forbidden(&Resource::pods()));
-        goes_on_without_pods_until(server, relation, ApiServer::clear_faults).await;
+        check_without_pods_until(server, relation, ApiServer::clear_faults).await;
     }
 }
 

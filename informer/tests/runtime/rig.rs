@@ -63,11 +63,11 @@ pub fn owned(api_version: &str, kind: &str, name: &str, owners: &[&str]) -> Valu
     })
 }
 
-/// Cuts all open watches, calls `meanwhile`, and drops the watch history, so that only lists show
+/// Cuts all open watches, calls `change`, and drops the watch history, so that only lists show
 /// the changes.
-pub fn missing<R>(server: &ApiServer, meanwhile: impl FnOnce() -> R) {
+pub fn missing<R>(server: &ApiServer, change: impl FnOnce() -> R) {
     server.error_watches(status::expired("cut off by the test"));
-    meanwhile();
+    change();
     server.compact();
 }
 

@@ -11,12 +11,14 @@ use tokio::task::yield_now;
 
 use super::rig::{Informer, MapNotification, QUEUES, builder, map, run, server};
 
-const COMERS: u64 = 6;
+/// The number of tasks that add and remove handlers.
+const TASKS: u64 = 6;
 /// The number of handlers that are added before the stop.
-const BEFORE: usize = 200;
+const ADDED_BEFORE_STOP: usize = 200;
 /// The largest number of handlers that one task has at a time.
-const HERE: usize = 10;
+const MOST_PER_TASK: usize = 10;
 
+/// Counts the calls of handlers after the stop.
 #[derive(Default)]
 struct Calls {
     is_stopped: AtomicBool,
@@ -24,7 +26,7 @@ struct Calls {
 }
 
 impl Calls {
-    fn note(&self) {
+    fn record(&self) {
         // Relaxed: the informer itself orders the end of a stop after every call.
         if self.is_stopped.load(Ordering::Relaxed) {
             self.after.fetch_add(1, Ordering::Relaxed);
@@ -33,35 +35,35 @@ impl Calls {
 }
 
 /// Adds and removes handlers until the informer refuses. Returns the remaining ones.
-async fn come_and_go(
+async fn add_and_remove(
     informer: Informer,
     seed: u64,
     calls: Arc<Calls>,
-    came: mpsc::UnboundedSender<()>,
+    added: mpsc::UnboundedSender<()>,
 ) -> Vec<Registration<ConfigMap>> {
-    let (mut dice, mut here) = (fastrand::Rng::with_seed(seed), Vec::new());
+    let (mut dice, mut handlers) = (fastrand::Rng::with_seed(seed), Vec::new());
     loop {
         let buffers = [Buffer::Compress, Buffer::HoldBack(3), Buffer::DropAndResync(3)];
         let options = HandlerOptions::new().buffer(buffers[dice.usize(..buffers.len())]);
         let calls = calls.clone();
-        let added = if dice.bool() {
-            informer.add_event_handler_with(options, move |_: MapNotification| calls.note())
+        let registration = if dice.bool() {
+            informer.add_event_handler_with(options, move |_: MapNotification| calls.record())
         } else {
             informer.add_async_handler(options, move |_| {
-                calls.note();
+                calls.record();
                 yield_now()
             })
         };
-        match added {
-            Ok(handler) => here.push(handler),
-            Err(AddHandlerError::Stopped) => return here,
+        match registration {
+            Ok(handler) => handlers.push(handler),
+            Err(AddHandlerError::Stopped) => return handlers,
             Err(other) => panic!("{other}"),
         }
-        // Once the informer is being stopped, nobody counts any more.
-        let _ = came.send(());
-        if here.len() > HERE || dice.bool() {
-            let gone = here.swap_remove(dice.usize(..here.len()));
-            if dice.bool() { gone.remove().await } else { gone.detach() }
+        // It fails only if the test has already failed.
+        let _ = added.send(());
+        if handlers.len() > MOST_PER_TASK || dice.bool() {
+            let removed = handlers.swap_remove(dice.usize(..handlers.len()));
+            if dice.bool() { removed.remove().await } else { removed.detach() }
         }
         yield_now().await;
     }
@@ -76,21 +78,21 @@ async fn stop_ends_concurrently_added_handlers_and_no_call_follows() {
         }
         let informer = queue(builder(&server)).resync(Duration::from_secs(1)).build().unwrap();
         let (running, calls) = (run(&informer), Arc::new(Calls::default()));
-        let (came, mut arrivals) = mpsc::unbounded_channel();
-        let comers: Vec<_> = (0..COMERS)
+        let (added, mut additions) = mpsc::unbounded_channel();
+        let tasks: Vec<_> = (0..TASKS)
             .map(|seed| {
-                tokio::spawn(come_and_go(informer.clone(), seed, calls.clone(), came.clone()))
+                tokio::spawn(add_and_remove(informer.clone(), seed, calls.clone(), added.clone()))
             })
             .collect();
-        for number in 0..BEFORE {
+        for number in 0..ADDED_BEFORE_STOP {
             server.apply(map(&(number % 50).to_string(), &number.to_string())).unwrap();
-            arrivals.recv().await.expect("more are added");
+            additions.recv().await.expect("more are added");
         }
         informer.stop().await;
         calls.is_stopped.store(true, Ordering::Relaxed);
         assert!(informer.is_stopped());
-        for comer in comers {
-            for handler in comer.await.expect("no panic") {
+        for task in tasks {
+            for handler in task.await.expect("no panic") {
                 handler.ended().await;
                 assert_eq!(handler.depth(), 0);
             }

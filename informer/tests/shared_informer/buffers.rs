@@ -1,4 +1,4 @@
-//! Buffer policies: what a slow handler receives.
+//! Buffer policies: the notifications of a slow handler.
 
 use deltafifo_informer::shared_informer::{Buffer, HandlerOptions};
 use futures_util::{FutureExt, StreamExt};

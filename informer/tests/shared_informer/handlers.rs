@@ -108,18 +108,20 @@ async fn panicking_handler_gets_later_notifications_and_affects_no_other() {
         informer.on_error(move |error: &InformerError<'_>| drop(errors.send(error.to_string())))
     });
     let (note, mut received) = notes();
-    let panicking = rig.informer.add_event_handler(move |what: MapNotification| {
-        let is_first = shown(&what).ends_with("a=1");
-        note(what);
+    let panicking = rig.informer.add_event_handler(move |notification: MapNotification| {
+        let is_first = shown(&notification).ends_with("a=1");
+        note(notification);
         assert!(!is_first, "expected by this test");
     });
     let (note, mut in_task) = notes();
-    let panicking_task =
-        rig.informer.add_async_handler(HandlerOptions::new(), move |what: MapNotification| {
-            let is_first = shown(&what).ends_with("a=1");
-            note(what);
+    let panicking_task = rig.informer.add_async_handler(
+        HandlerOptions::new(),
+        move |notification: MapNotification| {
+            let is_first = shown(&notification).ends_with("a=1");
+            note(notification);
             async move { assert!(!is_first, "expected by this test") }
-        });
+        },
+    );
     let mut other = rig.subscribe(HandlerOptions::new());
     for handler in [panicking.unwrap(), panicking_task.unwrap()] {
         handler.wait_for_sync().await.unwrap();
@@ -284,17 +286,17 @@ async fn object_whose_filter_panics_counts_as_not_matching() {
 fn gated_filter(
     waits: fn(&str) -> bool,
 ) -> (HandlerOptions<ConfigMap>, mpsc::UnboundedReceiver<String>, Sender<()>) {
-    let (looks, looked) = mpsc::unbounded_channel();
+    let (calls, filtered) = mpsc::unbounded_channel();
     let (go, gate) = std::sync::mpsc::channel();
     let gate = parking_lot::Mutex::new(gate);
     let options = HandlerOptions::new().filter(move |map: &ConfigMap| {
-        looks.send(value(map).to_owned()).unwrap();
+        calls.send(value(map).to_owned()).unwrap();
         if waits(value(map)) {
             let _ = gate.lock().recv();
         }
         value(map) == "matches"
     });
-    (options, looked, go)
+    (options, filtered, go)
 }
 
 #[tokio::test]
@@ -303,9 +305,9 @@ async fn objects_rejected_by_a_filter_are_handled_at_once() {
     server.apply(map("a", "1")).unwrap();
     let rig = Rig::start(server, |informer| informer);
     rig.informer.wait_for_sync().await.unwrap();
-    let (options, mut looked, go) = gated_filter(|_| true);
+    let (options, mut filtered, go) = gated_filter(|_| true);
     let handle = rig.informer.add_event_handler_with(options, |_: MapNotification| ()).unwrap();
-    assert_eq!(looked.recv().await.unwrap(), "1");
+    assert_eq!(filtered.recv().await.unwrap(), "1");
     // This handler is added after the first one, so once it is synced the first one has learned
     // that the informer is synced.
     let other = rig.informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
@@ -317,7 +319,7 @@ async fn objects_rejected_by_a_filter_are_handled_at_once() {
         tokio::task::yield_now().await;
     }
     go.send(()).unwrap();
-    assert_eq!(looked.recv().await.unwrap(), "2");
+    assert_eq!(filtered.recv().await.unwrap(), "2");
     assert!(handle.has_synced(), "all initial objects are handled");
     drop(go);
 }
@@ -351,7 +353,7 @@ async fn nonempty_batch_is_delivered_before_the_filter_has_seen_everything() {
     for most in [5, usize::MAX] {
         let rig = Rig::start(server(), |informer| informer);
         rig.informer.wait_for_sync().await.unwrap();
-        let (options, mut looked, go) = gated_filter(|value| value == "gate");
+        let (options, mut filtered, go) = gated_filter(|value| value == "gate");
         let (batches, mut received) = mpsc::unbounded_channel();
         let handler = move |batch: Vec<MapNotification>| batches.send(batch.len()).unwrap();
         let handle = rig.informer.add_batch_handler(options, most, handler).unwrap();
@@ -362,7 +364,7 @@ async fn nonempty_batch_is_delivered_before_the_filter_has_seen_everything() {
             }
         };
         rig.apply("gate", "gate");
-        assert_eq!(looked.recv().await.unwrap(), "gate");
+        assert_eq!(filtered.recv().await.unwrap(), "gate");
         rig.apply("first", "matches");
         waiting(1).await;
         (0..200).for_each(|name| rig.apply(&name.to_string(), "rejected"));
@@ -381,17 +383,18 @@ async fn handler_may_write_to_the_server_and_is_notified_of_the_result() {
         let rig = Rig::start(server(), queue);
         let (note, mut received) = notes();
         let server = rig.server.clone();
-        let deletes_what_is_final = move |what: MapNotification| {
-            if let Notification::Added { new, .. } | Notification::Updated { new, .. } = &what
+        let delete_final = move |notification: MapNotification| {
+            if let Notification::Added { new, .. } | Notification::Updated { new, .. } =
+                &notification
                 && value(new) == "final"
             {
                 server
                     .delete(&Resource::config_maps(), "shop", new.metadata.name.as_deref().unwrap())
                     .unwrap();
             }
-            note(what);
+            note(notification);
         };
-        let handle = rig.informer.add_event_handler(deletes_what_is_final).unwrap();
+        let handle = rig.informer.add_event_handler(delete_final).unwrap();
         // The handler's own sync, not the informer's: changes before its walk would count as
         // initial.
         handle.wait_for_sync().await.unwrap();

@@ -28,7 +28,7 @@
 //! | `Example`, `ExampleNewInformer` | `handlers::handler_may_write_to_the_server_and_is_notified_of_the_result` |
 //! | `TestHammerController` | `stress` |
 //! | `TestUpdate` | `handlers::handler_may_write_to_the_server_and_is_notified_of_the_result`, `stress` |
-//! | `TestPanicPropagated` | as `TestEventPanics`: the informer goes on |
+//! | `TestPanicPropagated` | as `TestEventPanics`: the informer continues |
 //! | `TestTransformingInformer`, `…Race` | `lifecycle::each_object_is_transformed_once_despite_repeated_deliveries` |
 //! | `TestDeletionHandlingObjectToName`, `TestDeletedObject…` | the key of a tombstone: `core/tests/in_order/real_fifo.rs` |
 //! | `TestProcessDeltasInBatch` | transactions: `core/tests/engine/store.rs` |

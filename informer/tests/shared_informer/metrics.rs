@@ -99,7 +99,7 @@ impl Recorder {
     }
 
     /// Returns the values of counters and gauges.
-    fn stand<const N: usize>(&mut self, names: [&str; N]) -> [f64; N] {
+    fn values<const N: usize>(&mut self, names: [&str; N]) -> [f64; N] {
         names.map(|name| self.all(name)[0])
     }
 }
@@ -180,11 +180,11 @@ async fn oversized_objects_are_counted_in_lists_and_watches() {
         next(&mut stream, 1).await;
         let counters = ["reflector_oversized_objects_total", "reflector_errors_total"];
         sampled().await;
-        assert_eq!(recorder.stand(counters), [1.0, 1.0]);
+        assert_eq!(recorder.values(counters), [1.0, 1.0]);
         rig.apply("b", &"x".repeat(3000));
         rig.apply("c", "2");
         next(&mut stream, 1).await;
-        assert_eq!(recorder.stand(counters), [2.0, 2.0]);
+        assert_eq!(recorder.values(counters), [2.0, 2.0]);
     }
 }
 
@@ -208,7 +208,7 @@ async fn lists_are_counted_with_their_decoded_objects() {
         next(&mut stream, 3).await;
         // The paused clock does not advance until the list has ended.
         sampled().await;
-        assert_eq!(recorder.stand(counters), [1.0, 3.0, 0.0, 0.0]);
+        assert_eq!(recorder.values(counters), [1.0, 3.0, 0.0, 0.0]);
         assert_eq!(recorder.all("reflector_items_per_list"), [3.0]);
         assert_eq!(recorder.all("reflector_list_duration_seconds").len(), 1);
 
@@ -219,7 +219,7 @@ async fn lists_are_counted_with_their_decoded_objects() {
         next(&mut stream, 2).await;
         sampled().await;
         assert_eq!(
-            recorder.stand(counters),
+            recorder.values(counters),
             [2.0, 4.0, 1.0, 1.0],
             "of a and c the one was decoded"
         );
@@ -227,7 +227,7 @@ async fn lists_are_counted_with_their_decoded_objects() {
 
         rig.apply("c", "2");
         next(&mut stream, 1).await;
-        assert_eq!(recorder.stand(counters), [2.0, 5.0, 1.0, 1.0], "and the object of an event");
+        assert_eq!(recorder.values(counters), [2.0, 5.0, 1.0, 1.0], "and the object of an event");
     }
 }
 
@@ -242,14 +242,14 @@ async fn watches_are_counted_with_restarts_and_short_ones() {
     ];
     let mut stream = rig.subscribe(HandlerOptions::new());
     rig.server.wait_for_watchers(1).await;
-    assert_eq!(recorder.stand(counters), [1.0, 0.0, 0.0]);
+    assert_eq!(recorder.values(counters), [1.0, 0.0, 0.0]);
     rig.apply("a", "1");
     next(&mut stream, 1).await;
     sleep(Duration::from_secs(10)).await;
     rig.server.end_watches();
     sleep(Duration::from_millis(100)).await;
     rig.server.wait_for_watchers(1).await;
-    assert_eq!(recorder.stand(counters), [2.0, 1.0, 0.0]);
+    assert_eq!(recorder.values(counters), [2.0, 1.0, 0.0]);
     assert_eq!(recorder.all("reflector_items_per_watch"), [1.0]);
     let lasted = recorder.all("reflector_watch_duration_seconds");
     assert!((10.0..10.1).contains(&lasted[0]), "{lasted:?}");
@@ -260,15 +260,15 @@ async fn watches_are_counted_with_restarts_and_short_ones() {
     rig.server.end_watches();
     sleep(Duration::from_secs(10)).await;
     rig.server.wait_for_watchers(1).await;
-    assert_eq!(recorder.stand(counters), [3.0, 2.0, 1.0]);
+    assert_eq!(recorder.values(counters), [3.0, 2.0, 1.0]);
     // Ended without an event: a relist follows.
     rig.server.end_watches();
     sleep(Duration::from_secs(1)).await;
     rig.server.end_watches();
     sleep(Duration::from_secs(10)).await;
     rig.server.wait_for_watchers(1).await;
-    let [watches, restarts, _] = recorder.stand(counters);
-    let [lists, relists] = recorder.stand(["reflector_lists_total", "reflector_relists_total"]);
+    let [watches, restarts, _] = recorder.values(counters);
+    let [lists, relists] = recorder.values(["reflector_lists_total", "reflector_relists_total"]);
     assert_eq!(watches - restarts, lists, "a watch after a list is not a restart");
     assert_eq!(relists, lists - 1.0, "each list completed");
 }
@@ -284,7 +284,7 @@ async fn lag_is_recorded_in_versions_and_in_time() {
         next(&mut stream, 1).await;
         sleep(Duration::from_secs(silent)).await;
         let version = f64::from(u32::try_from(rig.server.version()).unwrap());
-        let [seen, stored, age] = recorder.stand([
+        let [seen, stored, age] = recorder.values([
             "reflector_last_resource_version",
             "informer_store_resource_version",
             "reflector_last_event_age_seconds",
@@ -295,7 +295,7 @@ async fn lag_is_recorded_in_versions_and_in_time() {
     }
     rig.server.bookmark(&deltafifo_testkit::Resource::config_maps());
     sampled().await;
-    let [age] = recorder.stand(["reflector_last_event_age_seconds"]);
+    let [age] = recorder.values(["reflector_last_event_age_seconds"]);
     assert!(age < 1.0, "a bookmark counts, too: {age}");
     rig.informer.stop().await;
     rig.run.await.unwrap().unwrap();
@@ -304,7 +304,7 @@ async fn lag_is_recorded_in_versions_and_in_time() {
         "informer_store_resource_version",
         "reflector_last_event_age_seconds",
     ];
-    assert_eq!(recorder.stand(gauges), [0.0; 3], "an empty informer has no lag");
+    assert_eq!(recorder.values(gauges), [0.0; 3], "an empty informer has no lag");
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,11 +318,11 @@ async fn gauges_of_a_stopped_informer_are_reset_although_nobody_awaited_its_end(
     received.next(1).await;
     sampled().await;
     let gauges = ["informer_store_resource_version", "informer_queued_items"];
-    assert!(recorder.stand(gauges)[0] > 0.0);
+    assert!(recorder.values(gauges)[0] > 0.0);
     assert!(rig.informer.stop().now_or_never().is_none(), "a call runs");
     go.send(()).unwrap();
     rig.run.await.unwrap().unwrap();
-    assert_eq!(recorder.stand(gauges), [0.0; 2]);
+    assert_eq!(recorder.values(gauges), [0.0; 2]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -343,11 +343,11 @@ async fn gauges_of_a_removed_informer_are_zero_and_then_those_of_its_successor()
         let maps = make(&recorder);
         maps.wait_for_sync().await.unwrap();
         sampled().await;
-        assert!(recorder.stand(names).into_iter().all(|version| version > 0.0));
+        assert!(recorder.values(names).into_iter().all(|version| version > 0.0));
         assert!(factory.remove::<ConfigMap>(&(), &Scope::all()).await);
-        assert_eq!(recorder.stand(names), [0.0, 0.0]);
+        assert_eq!(recorder.values(names), [0.0, 0.0]);
         sampled().await;
-        assert_eq!(recorder.stand(names), [0.0, 0.0]);
+        assert_eq!(recorder.values(names), [0.0, 0.0]);
     }
 }
 
@@ -357,7 +357,7 @@ async fn age_without_any_event_is_the_age_of_the_run() {
     server.fault(Fault::silence().times(usize::MAX));
     let _rig = recorder.start(server, |informer| informer);
     sleep(Duration::from_secs(600)).await;
-    let [age, relists, lists] = recorder.stand([
+    let [age, relists, lists] = recorder.values([
         "reflector_last_event_age_seconds",
         "reflector_relists_total",
         "reflector_lists_total",
@@ -379,7 +379,7 @@ async fn changes_between_watch_and_store_are_counted_until_the_informer_stops() 
             rig.apply(name, "1");
         }
         sampled().await;
-        let queued = |recorder: &mut Recorder| recorder.stand(["informer_queued_items"])[0];
+        let queued = |recorder: &mut Recorder| recorder.values(["informer_queued_items"])[0];
         assert_eq!(queued(&mut recorder), 3.0);
         let processed = recorder.all("informer_processing_latency_seconds").len();
         next(&mut slow, 2).await;

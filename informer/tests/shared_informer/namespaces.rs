@@ -59,8 +59,8 @@ fn stored(informer: &Informer) -> Vec<String> {
     all
 }
 
-/// Waits until the store is this.
-async fn becomes(informer: &Informer, expected: &[&str]) {
+/// Waits until exactly these objects are stored.
+async fn wait_for_stored(informer: &Informer, expected: &[&str]) {
     let mut changes = informer.subscribe(HandlerOptions::new()).unwrap();
     let stored_is = async {
         while stored(informer) != expected {
@@ -120,7 +120,7 @@ async fn namespace_that_fails_from_the_start_delays_no_other_and_recovers() {
             let namespaces = of(["blue", "green"]).optional();
             let informer = reported.by(choose(builder(&server, &namespaces))).build().unwrap();
             let running = run(&informer);
-            becomes(&informer, &["blue/a=1"]).await;
+            wait_for_stored(&informer, &["blue/a=1"]).await;
             timeout(LONG, informer.wait_for_sync()).await.expect(kind).unwrap();
             assert_eq!(reported.names(), ["green"], "{kind}");
             // The reflector learns of its commit a moment after the queue.
@@ -134,7 +134,7 @@ async fn namespace_that_fails_from_the_start_delays_no_other_and_recovers() {
             assert!(!informer.watch_status().is_open, "{kind}");
 
             server.clear_faults();
-            becomes(&informer, &["blue/a=1", "green/b=1"]).await;
+            wait_for_stored(&informer, &["blue/a=1", "green/b=1"]).await;
             informer.stop().await;
             running.await.unwrap().unwrap();
         }
@@ -151,7 +151,7 @@ async fn required_namespace_that_fails_delays_the_initial_sync() {
             let namespaces = of(["blue", "green"]);
             let informer = choose(builder(&server, &namespaces)).on_error(|_| ()).build().unwrap();
             run(&informer);
-            becomes(&informer, &["blue/a=1"]).await;
+            wait_for_stored(&informer, &["blue/a=1"]).await;
             assert!(timeout(LONG, informer.wait_for_sync()).await.is_err(), "{kind}");
             server.clear_faults();
             timeout(LONG, informer.wait_for_sync()).await.expect(kind).unwrap();
@@ -179,17 +179,17 @@ async fn namespace_that_fails_later_delays_no_other_and_keeps_its_objects() {
             apply(&server, "green", "b", 2);
             server.compact();
             let failed = Instant::now();
-            becomes(&informer, &["blue/a=2", "green/b=1"]).await;
+            wait_for_stored(&informer, &["blue/a=2", "green/b=1"]).await;
             assert!(failed.elapsed() < Duration::from_secs(2), "{kind}: {:?}", failed.elapsed());
             while !reported.names().contains(&"green".to_owned()) {
                 idle().await;
             }
             apply(&server, "blue", "c", 1);
-            becomes(&informer, &["blue/a=2", "blue/c=1", "green/b=1"]).await;
+            wait_for_stored(&informer, &["blue/a=2", "blue/c=1", "green/b=1"]).await;
             assert!(informer.has_synced());
 
             server.clear_faults();
-            becomes(&informer, &["blue/a=2", "blue/c=1", "green/b=2"]).await;
+            wait_for_stored(&informer, &["blue/a=2", "blue/c=1", "green/b=2"]).await;
             informer.stop().await;
         }
     }
@@ -275,7 +275,7 @@ async fn informer_of_an_empty_set_is_synced() {
         timeout(LONG, informer.wait_for_sync()).await.unwrap().unwrap();
         assert!(informer.watch_status().is_open);
         namespaces.add("blue").unwrap();
-        becomes(&informer, &["blue/a=1"]).await;
+        wait_for_stored(&informer, &["blue/a=1"]).await;
     }
 }
 
@@ -299,9 +299,9 @@ async fn informer_of_a_followed_set_syncs_after_the_first_item() {
         };
         is(&["blue", "Not a name", ""]);
         timeout(LONG, informer.wait_for_sync()).await.unwrap().unwrap();
-        becomes(&informer, &["blue/a=1"]).await;
+        wait_for_stored(&informer, &["blue/a=1"]).await;
         is(&["green"]);
-        becomes(&informer, &["green/b=1"]).await;
+        wait_for_stored(&informer, &["green/b=1"]).await;
         informer.stop().await;
     }
 }
@@ -330,13 +330,13 @@ async fn factory_follows_the_namespaces_that_a_label_selects() {
     let maps = factory.informer::<ConfigMap>(&scope).unwrap();
     factory.start();
     maps.wait_for_sync().await.unwrap();
-    becomes(&maps, &["blue/a=1"]).await;
+    wait_for_stored(&maps, &["blue/a=1"]).await;
     namespace(&server, "green", "shop");
-    becomes(&maps, &["blue/a=1", "green/b=1"]).await;
+    wait_for_stored(&maps, &["blue/a=1", "green/b=1"]).await;
     namespace(&server, "blue", "bank");
-    becomes(&maps, &["green/b=1"]).await;
+    wait_for_stored(&maps, &["green/b=1"]).await;
     server.delete(&Resource::namespaces(), "", "green").unwrap();
-    becomes(&maps, &[]).await;
+    wait_for_stored(&maps, &[]).await;
 
     assert_eq!(factory.lister::<ConfigMap>(&scope).unwrap().list().len(), 0, "the same informer");
     factory.shutdown().await;
@@ -405,7 +405,7 @@ async fn object_of_another_namespace_is_refused() {
             let error = timeout(LONG, reported.recv()).await.expect("it is reported").unwrap();
             assert!(error.starts_with("green: key \"blue/a\""), "{error}");
         }
-        becomes(&informer, &["blue/a=1"]).await;
+        wait_for_stored(&informer, &["blue/a=1"]).await;
         informer.stop().await;
     }
 }
@@ -428,8 +428,8 @@ async fn panicking_source_stops_only_its_namespace() {
     let namespaces = of(["blue", "green"]);
     let informer = reported.by(Informer::in_namespaces(&namespaces, source)).build().unwrap();
     run(&informer);
-    becomes(&informer, &["blue/a=1"]).await;
-    becomes(&informer, &["blue/a=1", "green/b=1"]).await;
+    wait_for_stored(&informer, &["blue/a=1"]).await;
+    wait_for_stored(&informer, &["blue/a=1", "green/b=1"]).await;
     assert_eq!(reported.names(), ["green"]);
 }
 
@@ -446,7 +446,7 @@ async fn optional_set_syncs_although_a_source_panics() {
     let informer = Informer::in_namespaces(&namespaces, source).on_error(|_| ()).build().unwrap();
     run(&informer);
     timeout(LONG, informer.wait_for_sync()).await.expect("green is not waited for").unwrap();
-    becomes(&informer, &["blue/a=1"]).await;
+    wait_for_stored(&informer, &["blue/a=1"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -506,12 +506,12 @@ async fn stop_waits_for_every_namespace_and_ends_their_watches() {
     }
 }
 
-/// The state that the notifications of a handler add up to, `key=value`.
+/// The state that a handler derives from its notifications, as `key=value`.
 #[derive(Default)]
 struct View(BTreeMap<String, String>);
 
 impl View {
-    fn note(&mut self, notification: &Notification<ConfigMap>) {
+    fn record(&mut self, notification: &Notification<ConfigMap>) {
         let key = |map: &ConfigMap| {
             let meta = &map.metadata;
             format!("{}/{}", meta.namespace.as_ref().unwrap(), meta.name.as_ref().unwrap())
@@ -523,7 +523,11 @@ impl View {
             }
             Notification::Updated { old, new, .. } => {
                 let before = self.0.insert(key(new), value(new).to_owned());
-                assert_eq!(before.as_deref(), Some(value(old)), "an update goes on from the last");
+                assert_eq!(
+                    before.as_deref(),
+                    Some(value(old)),
+                    "an update must follow the last state"
+                );
             }
             Notification::Deleted { old, .. } => {
                 assert_eq!(self.0.remove(&key(old)).as_deref(), Some(value(old)));
@@ -537,7 +541,7 @@ impl View {
     }
 }
 
-/// A history of writes, faults and changes of the set, and what should be left of it.
+/// A random history of writes, faults and changes of the set, and the objects that must remain.
 struct History<'h> {
     server: &'h ApiServer,
     namespaces: &'h Namespaces,
@@ -608,7 +612,7 @@ async fn random_history(seed: u64, names: &[String], steps: usize, with_faults: 
     for _ in 0..steps {
         history.step(with_faults).await;
         while let Some(change) = changes.next().now_or_never() {
-            view.note(&change.expect("the informer runs"));
+            view.record(&change.expect("the informer runs"));
         }
     }
     server.clear_faults();
@@ -617,7 +621,7 @@ async fn random_history(seed: u64, names: &[String], steps: usize, with_faults: 
     let expected = history.expected();
     let follow = async {
         while stored(&informer) != expected || view.shown() != expected {
-            view.note(&changes.next().await.expect("the informer runs"));
+            view.record(&changes.next().await.expect("the informer runs"));
         }
         informer.wait_for_sync().await.unwrap();
     };

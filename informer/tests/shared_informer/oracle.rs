@@ -28,13 +28,13 @@ impl Oracle {
                 let is_first =
                     self.anew.as_mut().map_or(before.is_none(), |anew| anew.insert(name));
                 assert!(is_first, "{} is added over {before:?}", value(new));
-                self.rises(new, is_again);
+                self.check_greater(new, is_again);
             }
             MapNotification::Updated { old, new, cause } => {
                 let before = self.known.insert(name(new), value(new).to_owned());
                 assert_eq!(before.as_deref(), Some(value(old)), "an update from an unknown state");
                 assert_eq!(old.metadata.uid, new.metadata.uid, "updated to another object");
-                self.rises(new, *cause == Cause::Resync && value(old) == value(new));
+                self.check_greater(new, *cause == Cause::Resync && value(old) == value(new));
             }
             MapNotification::Deleted { old, last, .. } => {
                 let name = name(last.object().expect("its last state was known"));
@@ -51,7 +51,7 @@ impl Oracle {
         }
     }
 
-    fn rises(&mut self, new: &ConfigMap, is_again: bool) {
+    fn check_greater(&mut self, new: &ConfigMap, is_again: bool) {
         let number = value(new).parse().expect("data are numbers");
         let before = self.greatest.insert(name(new), number);
         assert!(

@@ -15,8 +15,8 @@ use super::rig::{MapNotification, QUEUES, Rig, builder, gated, map, next, notes,
 async fn handler_added_twice_is_notified_twice() {
     let rig = Rig::start(server(), |informer| informer);
     let (note, received) = notes();
-    let handler = move |what: MapNotification| {
-        note(what);
+    let handler = move |notification: MapNotification| {
+        note(notification);
         async {}
     };
     let one = rig.informer.add_async_handler(HandlerOptions::new(), handler.clone()).unwrap();
@@ -112,8 +112,8 @@ async fn handler_removed_during_its_walk_gets_no_more_known_objects() {
 async fn dropped_handle_keeps_its_handler() {
     let rig = Rig::start(server(), |informer| informer);
     let (note, mut received) = notes();
-    let handle = rig.informer.add_async_handler(HandlerOptions::new(), move |what| {
-        note(what);
+    let handle = rig.informer.add_async_handler(HandlerOptions::new(), move |notification| {
+        note(notification);
         async {}
     });
     handle.as_ref().unwrap().wait_for_sync().await.unwrap();

@@ -61,11 +61,11 @@ impl Rig {
         self.server.delete(&Resource::config_maps(), "shop", name).expect("the object exists");
     }
 
-    /// Breaks all open watches, calls `meanwhile`, and drops the watch history, so that only a
+    /// Breaks all open watches, calls `change`, and drops the watch history, so that only a
     /// list shows the changes.
-    pub fn missing(&self, meanwhile: impl FnOnce(&Self)) {
+    pub fn missing(&self, change: impl FnOnce(&Self)) {
         self.server.error_watches(status::expired("cut off by the test"));
-        meanwhile(self);
+        change(self);
         self.server.compact();
     }
 

@@ -20,7 +20,7 @@ const WRITERS: u64 = 3;
 const NAMES: u64 = 8;
 const WRITES: u64 = 300;
 const LISTS: usize = 6;
-const COMERS: u64 = 4;
+const TASKS: u64 = 4;
 const EACH: usize = 25;
 
 /// The data that a handler shares with the test.
@@ -38,8 +38,8 @@ impl Seen {
         let noted =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| oracle.note(received)));
         if let Err(panic) = noted {
-            let what = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-            self.wrong.lock().get_or_insert(what);
+            let message = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+            self.wrong.lock().get_or_insert(message);
         }
         // Relaxed: the removal of a handler is ordered after its last call.
         if self.is_removed.load(Ordering::Relaxed) {
@@ -111,44 +111,44 @@ fn add(rig: &Rig, dice: &mut fastrand::Rng) -> Handler {
 /// Writes names of its own. Returns the final objects.
 async fn write(rig: Arc<Rig>, writer: u64) -> BTreeMap<String, String> {
     let mut dice = fastrand::Rng::with_seed(writer);
-    let mut there = BTreeMap::new();
+    let mut written = BTreeMap::new();
     for data in 0..WRITES {
         let name = format!("{writer}-{}", dice.u64(0..NAMES));
-        if dice.u8(0..4) == 0 && there.remove(&name).is_some() {
+        if dice.u8(0..4) == 0 && written.remove(&name).is_some() {
             rig.delete(&name);
         } else {
             rig.apply(&name, &data.to_string());
-            there.insert(name, data.to_string());
+            written.insert(name, data.to_string());
         }
         tokio::task::yield_now().await;
     }
-    there
+    written
 }
 
 /// Returns a backoff without delays, because the test's clock is real.
-fn soon() -> Backoff {
+fn without_delay() -> Backoff {
     Backoff::new(Duration::ZERO, Duration::ZERO, Duration::MAX)
 }
 
 /// Adds handlers and removes some. Returns the remaining ones.
-async fn come_and_go(rig: Arc<Rig>, seed: u64) -> Vec<Handler> {
-    let (mut dice, mut here) = (fastrand::Rng::with_seed(100 + seed), Vec::<Handler>::new());
+async fn add_and_remove(rig: Arc<Rig>, seed: u64) -> Vec<Handler> {
+    let (mut dice, mut handlers) = (fastrand::Rng::with_seed(100 + seed), Vec::<Handler>::new());
     for _ in 0..EACH {
-        here.push(add(&rig, &mut dice));
+        handlers.push(add(&rig, &mut dice));
         for _ in 0..dice.usize(0..30) {
             tokio::task::yield_now().await;
         }
         // Sometimes removes a handler that was just added.
-        if here.len() > 3 || dice.bool() {
-            let gone = here.swap_remove(dice.usize(0..here.len()));
-            gone.registration.remove().await;
+        if handlers.len() > 3 || dice.bool() {
+            let removed = handlers.swap_remove(dice.usize(0..handlers.len()));
+            removed.registration.remove().await;
             // Relaxed: as above.
-            gone.seen.is_removed.store(true, Ordering::Relaxed);
-            assert_eq!(gone.registration.depth(), 0);
-            assert_eq!(*gone.seen.wrong.lock(), None);
+            removed.seen.is_removed.store(true, Ordering::Relaxed);
+            assert_eq!(removed.registration.depth(), 0);
+            assert_eq!(*removed.seen.wrong.lock(), None);
         }
     }
-    here
+    handlers
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -160,30 +160,30 @@ async fn remaining_handlers_know_the_final_state_under_concurrent_changes() {
         }
         let informer = queue(builder(&server))
             .workers(3)
-            .reflector(|reflector| reflector.backoff(soon()))
+            .reflector(|reflector| reflector.backoff(without_delay()))
             .on_error(|_| ());
         let informer = informer.build().unwrap();
         let rig = Arc::new(Rig { run: run(&informer), server, informer });
         let mut all: Vec<_> = vec![add(&rig, &mut fastrand::Rng::with_seed(0))];
         let writers: Vec<_> =
             (0..WRITERS).map(|writer| tokio::spawn(write(rig.clone(), writer))).collect();
-        let comers: Vec<_> =
-            (0..COMERS).map(|seed| tokio::spawn(come_and_go(rig.clone(), seed))).collect();
+        let tasks: Vec<_> =
+            (0..TASKS).map(|seed| tokio::spawn(add_and_remove(rig.clone(), seed))).collect();
         for _ in 0..LISTS {
             rig.server.wait_for_watchers(1).await;
             rig.server.error_watches(status::expired("cut off by the test"));
             rig.server.compact();
         }
-        let mut there: BTreeMap<_, _> =
+        let mut written: BTreeMap<_, _> =
             (0..WRITERS).map(|writer| (format!("{writer}-x"), "0".to_owned())).collect();
         for writer in writers {
-            there.extend(writer.await.unwrap());
+            written.extend(writer.await.unwrap());
         }
-        for comer in comers {
-            all.extend(comer.await.unwrap());
+        for task in tasks {
+            all.extend(task.await.unwrap());
         }
         for handler in &all {
-            handler.seen.knows(&there).await;
+            handler.seen.knows(&written).await;
             handler.registration.wait_for_sync().await.unwrap();
             assert_eq!(*handler.seen.wrong.lock(), None);
         }

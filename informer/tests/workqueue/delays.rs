@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::common::{Queue, idle, ms, next, pass, queue, rest, spawn};
 
 /// Asserts that `key` is returned after exactly this time.
-async fn comes(queue: &Queue, key: &'static str, after: Duration) {
+async fn assert_returned_after(queue: &Queue, key: &'static str, after: Duration) {
     let from = Instant::now();
     assert_eq!(next(queue).await, Some(key));
     assert_eq!(from.elapsed(), after);
@@ -33,7 +33,8 @@ async fn delayed_key_is_returned_once_after_its_delay() {
 #[tokio::test(start_paused = true)]
 async fn sleeping_getter_is_woken_when_the_delay_ends() {
     let queue = queue();
-    let getter = spawn(&queue, async |queue: Queue| comes(&queue, "foo", ms(1001)).await);
+    let getter =
+        spawn(&queue, async |queue: Queue| assert_returned_after(&queue, "foo", ms(1001)).await);
     idle().await;
     queue.add_after("foo", ms(1000));
     getter.await.unwrap();
@@ -44,13 +45,13 @@ async fn key_with_several_delays_waits_for_the_earliest() {
     let queue = queue();
     queue.add_after("foo", ms(50));
     queue.add_after("foo", ms(70));
-    comes(&queue, "foo", ms(50)).await;
+    assert_returned_after(&queue, "foo", ms(50)).await;
     pass(ms(1000)).await;
     assert_eq!(queue.len(), 0);
 
     queue.add_after("foo", ms(50));
     queue.add_after("foo", ms(30));
-    comes(&queue, "foo", ms(30)).await;
+    assert_returned_after(&queue, "foo", ms(30)).await;
     pass(ms(1000)).await;
     assert_eq!(queue.len(), 0);
 }
@@ -60,10 +61,10 @@ async fn earlier_delay_replaces_a_later_one() {
     let queue = queue();
     queue.add_after("first", ms(1000));
     queue.add_after("second", ms(50));
-    comes(&queue, "second", ms(50)).await;
+    assert_returned_after(&queue, "second", ms(50)).await;
     queue.add_after("third", ms(2000));
-    comes(&queue, "first", ms(950)).await;
-    comes(&queue, "third", ms(1050)).await;
+    assert_returned_after(&queue, "first", ms(950)).await;
+    assert_returned_after(&queue, "third", ms(1050)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +81,8 @@ async fn keys_that_became_due_together_are_returned_in_order_of_their_times() {
 #[tokio::test(start_paused = true)]
 async fn add_ends_the_delay_of_its_key() {
     let queue = queue();
-    let getter = spawn(&queue, async |queue: Queue| comes(&queue, "foo", ms(1)).await);
+    let getter =
+        spawn(&queue, async |queue: Queue| assert_returned_after(&queue, "foo", ms(1)).await);
     queue.add_after("foo", ms(60_000));
     idle().await;
     queue.add("foo");
@@ -129,14 +131,14 @@ async fn delay_set_during_processing_outlives_it() {
     let item = queue.get().await.unwrap();
     queue.add_after("foo", ms(50));
     item.done();
-    comes(&queue, "foo", ms(50)).await;
+    assert_returned_after(&queue, "foo", ms(50)).await;
     // An add during the processing is due before any delay.
     queue.add("foo");
     let item = queue.get().await.unwrap();
     queue.add_after("foo", ms(50));
     queue.add("foo");
     item.done();
-    comes(&queue, "foo", ms(0)).await;
+    assert_returned_after(&queue, "foo", ms(0)).await;
     pass(ms(100)).await;
     assert_eq!(queue.len(), 0);
 }
@@ -146,7 +148,7 @@ async fn largest_delay_is_accepted() {
     let queue = queue();
     queue.add_after("for ever", Duration::MAX);
     queue.add_after("foo", ms(1));
-    comes(&queue, "foo", ms(1)).await;
+    assert_returned_after(&queue, "foo", ms(1)).await;
     pass(Duration::from_secs(29 * 365 * 24 * 60 * 60)).await;
     assert_eq!(queue.len(), 0);
 }
@@ -172,18 +174,18 @@ async fn rate_limited_key_waits_for_the_limiters_delay() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(1), ms(1000));
     let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
     queue.add_rate_limited("one");
-    comes(&queue, "one", ms(1)).await;
+    assert_returned_after(&queue, "one", ms(1)).await;
     queue.add_rate_limited("one");
-    comes(&queue, "one", ms(2)).await;
+    assert_returned_after(&queue, "one", ms(2)).await;
     assert_eq!(queue.num_requeues(&"one"), 2);
     queue.add_rate_limited("two");
-    comes(&queue, "two", ms(1)).await;
+    assert_returned_after(&queue, "two", ms(1)).await;
     queue.add_rate_limited("two");
-    comes(&queue, "two", ms(2)).await;
+    assert_returned_after(&queue, "two", ms(2)).await;
     queue.forget(&"one");
     assert_eq!((queue.num_requeues(&"one"), queue.num_requeues(&"two")), (0, 2));
     queue.add_rate_limited("one");
-    comes(&queue, "one", ms(1)).await;
+    assert_returned_after(&queue, "one", ms(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,8 +198,8 @@ async fn rate_limited_keys_do_not_affect_each_other() {
     }
     queue.add_rate_limited("foo");
     queue.add_rate_limited("bar");
-    comes(&queue, "foo", ms(5)).await;
-    comes(&queue, "bar", ms(635)).await;
+    assert_returned_after(&queue, "foo", ms(5)).await;
+    assert_returned_after(&queue, "bar", ms(635)).await;
 }
 
 /// controller-runtime#1594: each addition reserved a token, so that each wait was longer than the
@@ -208,7 +210,7 @@ async fn bucket_wait_of_a_key_added_often_does_not_grow() {
         WorkQueue::builder().rate_limiter(BucketRateLimiter::new(ms(100), 1)).build().unwrap(),
     );
     queue.add_rate_limited("foo");
-    comes(&queue, "foo", ms(0)).await;
+    assert_returned_after(&queue, "foo", ms(0)).await;
     for _ in 0..10 {
         let added = Instant::now();
         // Twenty additions a second, with a bucket of ten a second.
@@ -234,7 +236,7 @@ async fn additions_during_back_off_are_not_failures() {
         (0..60).for_each(|_| queue.add_rate_limited("foo"));
         assert_eq!(queue.num_requeues(&"foo"), failures);
     }
-    comes(&queue, "foo", ms(2560)).await;
+    assert_returned_after(&queue, "foo", ms(2560)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -273,7 +275,7 @@ async fn failure_of_a_key_with_a_longer_delay_counts_and_ends_that_delay() {
     queue.add_rate_limited("foo");
     item.done();
     assert_eq!(queue.num_requeues(&"foo"), 1);
-    comes(&queue, "foo", ms(100)).await;
+    assert_returned_after(&queue, "foo", ms(100)).await;
     pass(ms(100_000)).await;
     assert_eq!(queue.len(), 0);
 }
@@ -287,7 +289,7 @@ async fn shorter_delay_of_a_backed_off_key_ends_the_back_off() {
     queue.add_with("foo", AddOptions::new().after(ms(200)).rate_limited());
     queue.add_with("foo", AddOptions::new().after(Duration::ZERO).rate_limited());
     assert_eq!(queue.num_requeues(&"foo"), 1);
-    comes(&queue, "foo", ms(30)).await;
+    assert_returned_after(&queue, "foo", ms(30)).await;
     queue.add_rate_limited("foo");
     assert_eq!(queue.num_requeues(&"foo"), 2, "taken since");
 }
@@ -313,7 +315,7 @@ async fn forgotten_key_that_waits_is_backed_off_anew() {
     queue.forget(&"foo");
     queue.add_rate_limited("foo");
     assert_eq!(queue.num_requeues(&"foo"), 1);
-    comes(&queue, "foo", ms(100)).await;
+    assert_returned_after(&queue, "foo", ms(100)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -334,9 +336,9 @@ async fn shorter_of_delay_and_rate_limit_counts() {
     let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
     let options = AddOptions::new().rate_limited();
     queue.add_with("foo", options.after(ms(50)));
-    comes(&queue, "foo", ms(50)).await;
+    assert_returned_after(&queue, "foo", ms(50)).await;
     queue.add_with("foo", options.after(ms(150)));
-    comes(&queue, "foo", ms(100)).await;
+    assert_returned_after(&queue, "foo", ms(100)).await;
     assert_eq!(queue.num_requeues(&"foo"), 2);
 }
 
@@ -346,7 +348,7 @@ async fn missing_delay_does_not_change_the_rate_limit() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(100));
     let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
     queue.add_with("foo", AddOptions::new().after(Duration::ZERO).rate_limited());
-    comes(&queue, "foo", ms(100)).await;
+    assert_returned_after(&queue, "foo", ms(100)).await;
     assert_eq!(queue.num_requeues(&"foo"), 1);
 }
 
@@ -355,6 +357,6 @@ async fn default_limiter_is_the_controllers() {
     let queue = queue();
     for delay in [5, 10, 20, 40] {
         queue.add_rate_limited("foo");
-        comes(&queue, "foo", ms(delay)).await;
+        assert_returned_after(&queue, "foo", ms(delay)).await;
     }
 }

@@ -17,7 +17,7 @@ use crate::common::{ms, pass};
 type Exponential = ItemExponentialFailureRateLimiter<&'static str>;
 
 /// Asserts the limiter's delays of a key, one failure after another.
-fn says(limiter: &impl RateLimiter<&'static str>, key: &'static str, delays: &[u64]) {
+fn assert_delays(limiter: &impl RateLimiter<&'static str>, key: &'static str, delays: &[u64]) {
     for (failure, &delay) in (1..).zip(delays) {
         assert_eq!(limiter.when(&key), ms(delay), "{key}'s failure {failure}");
     }
@@ -26,13 +26,13 @@ fn says(limiter: &impl RateLimiter<&'static str>, key: &'static str, delays: &[u
 /// Checks the properties of every limiter that counts failures, given its first delays.
 fn counts_by_key(limiter: &impl RateLimiter<&'static str>, delays: &[u64; 5]) {
     assert_eq!(limiter.num_requeues(&"one"), 0);
-    says(limiter, "one", delays);
+    assert_delays(limiter, "one", delays);
     assert_eq!(limiter.num_requeues(&"one"), 5);
-    says(limiter, "two", &delays[..2]);
+    assert_delays(limiter, "two", &delays[..2]);
     assert_eq!(limiter.num_requeues(&"two"), 2);
     limiter.forget(&"one");
     assert_eq!((limiter.num_requeues(&"one"), limiter.num_requeues(&"two")), (0, 2));
-    says(limiter, "one", &delays[..1]);
+    assert_delays(limiter, "one", &delays[..1]);
     limiter.forget(&"never seen");
 }
 
@@ -71,7 +71,7 @@ fn max_of_returns_the_longest_delay() {
         Box::new(Exponential::new(ms(1), ms(1000))),
     ]);
     counts_by_key(&limiter, &[5, 5, 5, 3000, 3000]);
-    says(&MaxOfRateLimiter::new(Vec::new()), "one", &[0, 0]);
+    assert_delays(&MaxOfRateLimiter::new(Vec::new()), "one", &[0, 0]);
 }
 
 /// Short delays at first, then long ones, for all keys.
@@ -126,20 +126,20 @@ fn jitter_adds_at_most_its_fraction() {
 #[tokio::test(start_paused = true)]
 async fn bucket_serves_its_burst_and_then_one_per_interval() {
     let limiter = BucketRateLimiter::new(ms(100), 3);
-    says(&limiter, "any", &[0, 0, 0, 100, 200]);
+    assert_delays(&limiter, "any", &[0, 0, 0, 100, 200]);
     // A reservation is served first. Then the bucket fills, up to its size.
     tokio::time::advance(ms(250)).await;
-    says(&limiter, "other", &[50]);
+    assert_delays(&limiter, "other", &[50]);
     pass(ms(1_000_000)).await;
-    says(&limiter, "any", &[0, 0, 0, 100]);
+    assert_delays(&limiter, "any", &[0, 0, 0, 100]);
     limiter.forget(&"any");
     assert_eq!(limiter.num_requeues(&"any"), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn bucket_with_extreme_settings_follows_them() {
-    says(&BucketRateLimiter::new(ms(100), 0), "any", &[100, 200, 300]);
-    says(&BucketRateLimiter::new(Duration::ZERO, 0), "any", &[0, 0]);
+    assert_delays(&BucketRateLimiter::new(ms(100), 0), "any", &[100, 200, 300]);
+    assert_delays(&BucketRateLimiter::new(Duration::ZERO, 0), "any", &[0, 0]);
     let never = BucketRateLimiter::new(Duration::MAX, u32::MAX);
     assert!((0..10).all(|_| never.when(&"any") == Duration::ZERO));
     let far = BucketRateLimiter::new(Duration::from_secs(u64::MAX / 8), 0);

@@ -140,7 +140,7 @@ impl Log {
             }
             Notification::Updated { old, new, cause } => notes.updated(old, new, *cause),
             Notification::Deleted { last, .. } => {
-                notes.deleted(last.object().expect("nobody deletes a key without an object").key());
+                notes.deleted(last.object().expect("every deletion has an object").key());
             }
             Notification::ResyncBegins => {
                 notes.resynced = Some(BTreeSet::new());

@@ -60,21 +60,21 @@ pub fn everything() {
         world.informer.subscribe(HandlerOptions::new().buffer(Buffer::HoldBack(1_000))).unwrap();
     assert!(stream.next().now_or_never().is_none(), "the walk of an empty store has ended");
     let mut handlers = vec![thread::spawn(move || first.run_stream(stream))];
-    handlers.extend((0..HANDLERS).map(|_| beside(&world, register_and_run)));
+    handlers.extend((0..HANDLERS).map(|_| spawn(&world, register_and_run)));
 
     let (workers, writers): (_, Vec<_>) = match world.informer.fed() {
         Fed::Delta(_) => {
-            let writers = OWNED.map(|keys| beside(&world, move |world| write(world, keys)));
-            (2, writers.into_iter().chain([beside(&world, |world| relist(world))]).collect())
+            let writers = OWNED.map(|keys| spawn(&world, move |world| write(world, keys)));
+            (2, writers.into_iter().chain([spawn(&world, |world| relist(world))]).collect())
         }
-        Fed::InOrder(_) => (1, vec![beside(&world, |world| write_in_order(world))]),
+        Fed::InOrder(_) => (1, vec![spawn(&world, |world| write_in_order(world))]),
     };
     let workers: Vec<_> = (0..workers)
-        .map(|number| beside(&world, move |world| block_on(world.informer.work(number))))
+        .map(|number| spawn(&world, move |world| block_on(world.informer.work(number))))
         .collect();
     let others = [
-        beside(&world, |world| block_on(world.informer.tell_of_sync())),
-        beside(&world, |world| resync(world)),
+        spawn(&world, |world| block_on(world.informer.tell_of_sync())),
+        spawn(&world, |world| resync(world)),
     ];
 
     join(writers);
@@ -85,7 +85,7 @@ pub fn everything() {
     for handler in &mut handlers {
         handler.check_complete();
     }
-    let late = beside(&world, |world| subscribe_late(world));
+    let late = spawn(&world, |world| subscribe_late(world));
     block_on(world.informer.stop());
     handlers.iter_mut().for_each(Registered::check_stopped);
     join(workers);
@@ -101,7 +101,7 @@ pub fn everything() {
     assert_eq!(Arc::strong_count(&alive), 1, "an object is still referenced");
 }
 
-fn beside<R: Send + 'static>(
+fn spawn<R: Send + 'static>(
     world: &Arc<World>,
     work: impl FnOnce(&Arc<World>) -> R + Send + 'static,
 ) -> JoinHandle<R> {

@@ -36,9 +36,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.inner.worker(number).work()
     }
 
-    /// Waits for the first list, and then reports it to the handlers.
-    pub async fn tell_of_sync(&self) {
-        self.inner.tell_of_sync().await;
+    /// Waits for the first list, and then notifies the handlers that the informer has synced.
+    pub async fn notify_synced(&self) {
+        self.inner.notify_synced().await;
     }
 
     /// Starts the resyncs that are due at the time `later` from now, as the resync timer would.
@@ -56,7 +56,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         handler: impl FnMut(Notification<K>) -> F + Send + 'static,
     ) -> Result<(Registration<K>, BoxFuture<'static, ()>), AddHandlerError> {
         let registration = self.register(options, false)?;
-        let telling = delivery::tell(registration.clone(), handler);
-        Ok((registration, Box::pin(telling)))
+        let run = delivery::run_handler(registration.clone(), handler);
+        Ok((registration, Box::pin(run)))
     }
 }

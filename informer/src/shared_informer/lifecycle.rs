@@ -54,7 +54,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         let run = Box::pin(async {
             tokio::select! {
                 () = inner.feeder.run() => {}
-                () = async { inner.tell_of_sync().await; pending().await } => {}
+                () = async { inner.notify_synced().await; pending().await } => {}
                 () = inner.distributor.resync() => {}
                 never = inner.sample() => match never {},
                 _over = with_catching_waker(phase.wait_for(|phase| *phase != Phase::Running)) => {}
@@ -188,8 +188,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         }
     }
 
-    /// Waits for the first list, and then reports it to the handlers.
-    pub(super) async fn tell_of_sync(&self) {
+    /// Waits for the first list, and then notifies the handlers that the informer has synced.
+    pub(super) async fn notify_synced(&self) {
         if self.queue.wait_for_sync().await.is_ok() {
             #[cfg(feature = "runtime")]
             self.availability.send_replace(Availability::Listed);

@@ -100,7 +100,7 @@ pub(super) struct HandlerMetrics {
     depth: Gauge,
     high_water: Gauge,
     oldest_age: Gauge,
-    told: Counter,
+    notifications: Counter,
     queue_duration: Histogram,
     work_duration: Histogram,
     overruns: Counter,
@@ -112,7 +112,7 @@ impl HandlerMetrics {
             depth: labels.gauge(&table::DEPTH),
             high_water: labels.gauge(&table::HIGH_WATER),
             oldest_age: labels.gauge(&table::OLDEST_AGE),
-            told: labels.counter(&table::TOLD),
+            notifications: labels.counter(&table::TOLD),
             queue_duration: labels.histogram(&table::QUEUE_DURATION),
             work_duration: labels.histogram(&table::WORK_DURATION),
             overruns: labels.counter(&table::OVERRUNS),
@@ -127,15 +127,15 @@ impl HandlerMetrics {
     }
 
     /// Records a notification of a step that was pushed at `since`.
-    pub(super) fn told(&self, now: Instant, since: Instant) {
-        self.told.increment(1);
+    pub(super) fn notified(&self, now: Instant, since: Instant) {
+        self.notifications.increment(1);
         self.queue_duration.record(now.saturating_duration_since(since));
     }
 
-    /// Records that the handler asks for the next notification.
-    pub(super) fn done(&self, told: Option<Instant>) {
-        if told.is_some() {
-            self.work_duration.record(elapsed(told));
+    /// Records that the handler has handled a notification that it got at `began`.
+    pub(super) fn done(&self, began: Option<Instant>) {
+        if began.is_some() {
+            self.work_duration.record(elapsed(began));
         }
     }
 

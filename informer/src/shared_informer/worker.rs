@@ -104,26 +104,27 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         })
     }
 
+    /// Pops the next item of the queue, applies it and delivers its changes.
     async fn handle_next(self: &Arc<Self>) -> Result<(), Closed> {
         match &self.queue {
             Queue::Delta(fifo) => {
                 let item = fifo.pop_async().await?;
                 // An object's destructor is user code, and may panic.
-                self.on_error.caught(|| self.take_item(item));
+                self.on_error.caught(|| self.apply_item(item));
             }
             Queue::InOrder(fifo) => {
                 let turn = fifo.pop_async().await?;
                 if turn.event().is_some_and(|event| event.key().is_some()) {
-                    self.on_error.caught(|| self.take_turn(turn));
+                    self.on_error.caught(|| self.apply_turn(turn));
                     return Ok(());
                 }
                 // The item is a whole list, which may take long to apply, so use a blocking
                 // thread. Dropping the turn puts the item back at the head of the queue.
                 drop(turn);
                 let (worker, fifo, span) = (self.clone(), fifo.clone(), Span::current());
-                let take_all =
-                    move || fifo.try_pop().into_iter().for_each(|turn| worker.take_turn(turn));
-                let all = spawn_blocking(move || span.in_scope(take_all));
+                let apply_all =
+                    move || fifo.try_pop().into_iter().for_each(|turn| worker.apply_turn(turn));
+                let all = spawn_blocking(move || span.in_scope(apply_all));
                 match all.await.map_err(JoinError::try_into_panic) {
                     Ok(()) => {}
                     Err(Ok(panic)) => self.on_error.tell_panic(panic),
@@ -135,27 +136,29 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         Ok(())
     }
 
-    fn take_item(&self, mut item: Popped<'_, K, M>) {
+    fn apply_item(&self, mut item: Popped<'_, K, M>) {
         let began = self.metrics.now();
         let key: Arc<str> = item.key().into();
         let in_hand = self.distributor.begin(self.number, Some(key.clone()));
         let initial = item.is_in_initial_list();
-        self.report(|| item.apply(|change| self.tell(&in_hand, &key, &change, initial)));
+        self.apply_and_report(|| {
+            item.apply(|change| self.deliver(&in_hand, &key, &change, initial))
+        });
         drop(in_hand);
         self.metrics.tell(|metrics| metrics.processed(began));
         // The last step, because it drops replaced objects, whose destructors may panic.
         item.done();
     }
 
-    fn take_turn(&self, mut turn: Turn<'_, K, M>) {
+    fn apply_turn(&self, mut turn: Turn<'_, K, M>) {
         let began = self.metrics.now();
         let key: Option<Arc<str>> = turn.event().and_then(Event::key).map(Arc::from);
         let in_hand = self.distributor.begin(self.number, key.clone());
         let initial = turn.is_in_initial_list();
-        self.report(|| {
+        self.apply_and_report(|| {
             turn.apply(|of, change| match &key {
-                Some(key) => self.tell(&in_hand, key, &change, initial),
-                None => self.tell(&in_hand, &of.into(), &change, initial),
+                Some(key) => self.deliver(&in_hand, key, &change, initial),
+                None => self.deliver(&in_hand, &of.into(), &change, initial),
             })
         });
         drop(in_hand);
@@ -163,13 +166,15 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         turn.done();
     }
 
-    fn report(&self, apply: impl FnOnce() -> Result<(), StoreError>) {
+    /// Applies an item, and reports an error or a panic of it.
+    fn apply_and_report(&self, apply: impl FnOnce() -> Result<(), StoreError>) {
         if let Some(Err(error)) = self.on_error.caught(apply) {
             self.on_error.tell(&InformerError::Store(&error));
         }
     }
 
-    fn tell(
+    /// Delivers a change to all handlers, unless it changes nothing.
+    fn deliver(
         &self,
         in_hand: &InHand<'_, K>,
         key: &Arc<str>,
@@ -186,7 +191,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
                 (Some(namespaces), Change::Deleted { .. }) => cause.of_deletion(namespaces, key),
                 _ => cause,
             };
-            in_hand.tell(key, change, cause, is_in_initial_list);
+            in_hand.deliver(key, change, cause, is_in_initial_list);
         }
     }
 

@@ -73,7 +73,7 @@ pub fn everything() {
         .map(|number| spawn(&world, move |world| block_on(world.informer.work(number))))
         .collect();
     let others = [
-        spawn(&world, |world| block_on(world.informer.tell_of_sync())),
+        spawn(&world, |world| block_on(world.informer.notify_synced())),
         spawn(&world, |world| resync(world)),
     ];
 

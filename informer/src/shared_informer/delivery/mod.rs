@@ -19,5 +19,5 @@ pub use notification::{Cause, Notification};
 pub use registration::Registration;
 pub use runner::Subscription;
 #[cfg(deltafifo_shuttle)]
-pub(super) use runner::tell;
+pub(super) use runner::run_handler;
 pub(super) use runner::{spawn_task, spawn_thread};

@@ -20,11 +20,11 @@ use crate::shared_informer::sync::STRIDE;
 
 /// A running handler. Its drop removes the handler, also if the thread panics or the runtime shuts
 /// down.
-struct Telling<K: Send + Sync + 'static> {
+struct RunningHandler<K: Send + Sync + 'static> {
     registration: Registration<K>,
 }
 
-impl<K: Send + Sync + 'static> Telling<K> {
+impl<K: Send + Sync + 'static> RunningHandler<K> {
     fn feed(&self) -> &Feed<K> {
         self.registration.feed()
     }
@@ -34,7 +34,7 @@ impl<K: Send + Sync + 'static> Telling<K> {
     }
 }
 
-impl<K: Send + Sync + 'static> Drop for Telling<K> {
+impl<K: Send + Sync + 'static> Drop for RunningHandler<K> {
     fn drop(&mut self) {
         self.registration.detach();
         self.feed().has_ended();
@@ -47,40 +47,40 @@ pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
     most: usize,
     mut handler: impl FnMut(Vec<Notification<K>>) + Send + 'static,
 ) -> io::Result<()> {
-    let telling = Telling { registration };
-    let tell = move || {
-        let _entered = telling.feed().span.clone().entered();
-        while let Some(first) = block_on(telling.next()) {
+    let running = RunningHandler { registration };
+    let run = move || {
+        let _entered = running.feed().span.clone().entered();
+        while let Some(first) = block_on(running.next()) {
             let (mut all, mut batch, mut next) = (Vec::new(), Vec::new(), Some(first));
             let mut rejected = 0;
             while let Some(mut told) = next {
-                let news = notifications(&mut told);
+                let accepted = notifications(&mut told);
                 // A step that the filter rejects is marked as done at once, so that a walk over a
                 // store of rejected objects does not collect them here.
-                if news.is_empty() {
+                if accepted.is_empty() {
                     rejected += usize::from(!batch.is_empty());
-                    telling.feed().done(&told);
+                    running.feed().done(&told);
                 } else {
                     all.push(told);
-                    batch.extend(news);
+                    batch.extend(accepted);
                 }
                 // Bounded, so that a batch is not delayed by changes that the filter rejects.
                 let has_room = batch.len() < most && rejected < most.min(STRIDE);
-                next = has_room.then(|| telling.next().now_or_never()).flatten().flatten();
+                next = has_room.then(|| running.next().now_or_never()).flatten().flatten();
             }
             if !batch.is_empty() {
                 let span = call_span(batch.len());
-                telling.feed().on_error.caught(|| span.in_scope(|| handler(batch)));
+                running.feed().on_error.caught(|| span.in_scope(|| handler(batch)));
             }
             for told in &all {
-                telling.feed().done(told);
+                running.feed().done(told);
             }
         }
         // Dropped before the feed ends, because the destructor is user code, and stopping the
         // informer must wait for it.
-        telling.feed().on_error.caught(|| drop(handler));
+        running.feed().on_error.caught(|| drop(handler));
     };
-    thread::Builder::new().name("informer-handler".to_owned()).spawn(tell).map(drop)
+    thread::Builder::new().name("informer-handler".to_owned()).spawn(run).map(drop)
 }
 
 fn notifications<K>(told: &mut Told<K>) -> Vec<Notification<K>> {
@@ -96,32 +96,35 @@ pub(in crate::shared_informer) fn spawn_task<
     registration: Registration<K>,
     handler: impl FnMut(Notification<K>) -> F + Send + 'static,
 ) {
-    runtime.spawn(tell(registration, handler));
+    runtime.spawn(run_handler(registration, handler));
 }
 
 /// Calls `handler` until the feed ends. If the future is dropped, the feed ends.
-pub(in crate::shared_informer) fn tell<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
+pub(in crate::shared_informer) fn run_handler<
+    K: Send + Sync + 'static,
+    F: Future<Output = ()> + Send,
+>(
     registration: Registration<K>,
     mut handler: impl FnMut(Notification<K>) -> F + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let telling = Telling { registration };
-    let span = telling.feed().span.clone();
-    let tell = async move {
-        while let Some(mut told) = telling.next().await {
+    let running = RunningHandler { registration };
+    let span = running.feed().span.clone();
+    let run = async move {
+        while let Some(mut told) = running.next().await {
             for notification in notifications(&mut told) {
                 let call = AssertUnwindSafe(
                     async { handler(notification).await }.instrument(call_span(1)),
                 );
                 if let Err(panic) = call.catch_unwind().await {
-                    telling.feed().on_error.tell_panic(panic);
+                    running.feed().on_error.tell_panic(panic);
                 }
             }
-            telling.feed().done(&told);
+            running.feed().done(&told);
             consume_budget().await;
         }
-        telling.feed().on_error.caught(|| drop(handler));
+        running.feed().on_error.caught(|| drop(handler));
     };
-    tell.instrument(span)
+    run.instrument(span)
 }
 
 /// Returns the span of a call with this number of notifications.

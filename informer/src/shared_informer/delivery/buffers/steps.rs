@@ -15,14 +15,14 @@ use crate::slab::list::{Links, List};
 /// paused for up to 0.15 s when it grew (measured).
 const TABLES: usize = 1 << u8::BITS;
 
-struct Entry<K> {
+struct StepEntry<K> {
     step: Step<K>,
     /// The hash of the key, stored so that a table that grows does not compute it again.
     hash: u64,
     links: Links,
 }
 
-impl<K> Entry<K> {
+impl<K> StepEntry<K> {
     fn links(&mut self) -> &mut Links {
         &mut self.links
     }
@@ -31,7 +31,7 @@ impl<K> Entry<K> {
 /// The steps of a buffer, at most one per key.
 pub(super) struct Steps<K> {
     tables: Box<[HashTable<u32>]>,
-    entries: Slab<Entry<K>>,
+    entries: Slab<StepEntry<K>>,
     order: List,
     state: foldhash::fast::RandomState,
 }
@@ -62,14 +62,14 @@ impl<K> Steps<K> {
     /// Appends the step of a key that has none.
     pub(super) fn push(&mut self, step: Step<K>) {
         let hash = self.state.hash_one(&*step.key);
-        let place = self.entries.insert(Entry { step, hash, links: Links::NONE });
+        let place = self.entries.insert(StepEntry { step, hash, links: Links::NONE });
         self.tables[table(hash)].insert_unique(hash, place, |&place| self.entries[place].hash);
-        self.order.push(&mut self.entries, place, Entry::links);
+        self.order.push(&mut self.entries, place, StepEntry::links);
     }
 
     pub(super) fn remove(&mut self, place: u32) -> Step<K> {
-        self.order.unlink(&mut self.entries, place, Entry::links);
-        let Entry { step, hash, .. } = self.entries.remove(place);
+        self.order.unlink(&mut self.entries, place, StepEntry::links);
+        let StepEntry { step, hash, .. } = self.entries.remove(place);
         match self.tables[table(hash)].find_entry(hash, |&found| found == place) {
             Ok(found) => drop(found.remove()),
             Err(_) => unreachable!("a step is in its table"),

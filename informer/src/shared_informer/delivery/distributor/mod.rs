@@ -210,7 +210,7 @@ pub(in crate::shared_informer) struct InHand<'d, K: Send + Sync + 'static> {
 
 impl<K: Send + Sync + 'static> InHand<'_, K> {
     /// Offers an applied change to all handlers.
-    pub(in crate::shared_informer) fn tell(
+    pub(in crate::shared_informer) fn deliver(
         &self,
         key: &Arc<str>,
         change: &Change<'_, K>,

@@ -81,7 +81,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         };
         let is_in_initial_list = step.is_in_initial_list;
         if let Some(now) = at {
-            self.metrics.tell(|metrics| metrics.told(now, step.since));
+            self.metrics.tell(|metrics| metrics.notified(now, step.since));
         }
         // Each user function is called with its own panic guard. If a panic discarded the whole
         // step, the handler would see a history that never happened.

@@ -1,6 +1,6 @@
-//! The protocol with its steps in random order: workers begin, store, deliver to one handler after
-//! the other, and end; handlers are added, walk and take. Each step is the code that runs under
-//! one lock, so an order of steps is a schedule of threads.
+//! Tests of the protocol with its steps in random order: workers begin, store, offer to one handler
+//! after the other, and end; handlers are added, walk and take. Each step is the code that runs
+//! under one lock, so an order of steps is a schedule of threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ type Object = (u8, u32);
 
 #[derive(Clone, Debug)]
 enum Op {
-    Come(Buffer),
+    AddHandler(Buffer),
     /// A worker begins with a change of a key. A random choice decides whether it stores or
     /// deletes it.
     Begin(usize, u8, bool),
@@ -38,7 +38,7 @@ fn op() -> impl Strategy<Value = Op> {
     ];
     let changes = prop::collection::vec((0..KEYS, any::<bool>()), 1..8);
     prop_oneof![
-        1 => buffer.prop_map(Op::Come),
+        1 => buffer.prop_map(Op::AddHandler),
         8 => (0..2_usize, 0..KEYS, any::<bool>()).prop_map(|(worker, key, stored)| Op::Begin(worker, key, stored)),
         1 => changes.prop_map(Op::BeginAll),
         40 => (0..2_usize).prop_map(Op::Work),
@@ -55,19 +55,20 @@ struct Job {
     /// The stored changes that are not yet delivered.
     stored: Vec<Step<Object>>,
     /// The change that is being delivered, and the next handler to get it.
-    telling: Option<(Step<Object>, std::ops::Range<usize>)>,
+    delivering: Option<(Step<Object>, std::ops::Range<usize>)>,
     /// The handlers to settle at the end.
     settling: Option<std::ops::Range<usize>>,
 }
 
+/// A handler, and its expected state.
 struct Handler {
     intake: Intake<Object>,
-    told: BTreeMap<u8, u32>,
-    /// The keys that were stored when the handler was added and are not yet delivered: its initial
-    /// ones.
+    known: BTreeMap<u8, u32>,
+    /// The initial keys of the handler that are not yet delivered: those that were stored when it
+    /// was added.
     initial: BTreeSet<u8>,
     /// The keys notified since the current resync began.
-    anew: Option<BTreeSet<u8>>,
+    resynced: Option<BTreeSet<u8>>,
 }
 
 struct World {
@@ -90,13 +91,18 @@ impl World {
 
     fn run(&mut self, op: Op) {
         match op {
-            Op::Come(buffer) if self.handlers.len() < 8 => {
+            Op::AddHandler(buffer) if self.handlers.len() < 8 => {
                 let mut intake = Intake::new(buffer);
                 intake.informer_has_synced();
                 let initial = self.store.list().into_iter().map(|object| object.0).collect();
-                self.handlers.push(Handler { intake, told: BTreeMap::new(), initial, anew: None });
+                self.handlers.push(Handler {
+                    intake,
+                    known: BTreeMap::new(),
+                    initial,
+                    resynced: None,
+                });
             }
-            Op::Come(_) => {}
+            Op::AddHandler(_) => {}
             Op::Begin(worker, key, stored) => {
                 let name: Arc<str> = key.to_string().into();
                 let others = self.jobs.iter().flatten();
@@ -128,24 +134,24 @@ impl World {
     fn begin(&mut self, worker: usize, key: Option<Arc<str>>, changes: Vec<(u8, bool)>) {
         self.desks.begin(worker, key.as_ref());
         self.jobs[worker] =
-            Some(Job { key, changes, stored: Vec::new(), telling: None, settling: None });
+            Some(Job { key, changes, stored: Vec::new(), delivering: None, settling: None });
     }
 
     /// Makes one step: delivers to one handler, stores the next change, or settles one handler.
     fn work(&mut self, worker: usize) {
         let Some(mut job) = self.jobs[worker].take() else { return };
         let known = self.store.reader();
-        if let Some((step, handlers)) = &mut job.telling {
+        if let Some((step, handlers)) = &mut job.delivering {
             match handlers.next() {
                 Some(number) => {
                     let handler = &mut self.handlers[number];
                     handler.intake.offer(&known, step.clone(), &mut Spent::default());
                     handler.syncs();
                 }
-                None => job.telling = None,
+                None => job.delivering = None,
             }
         } else if !job.stored.is_empty() && (job.key.is_some() || job.changes.is_empty()) {
-            job.telling = Some((job.stored.remove(0), 0..self.handlers.len()));
+            job.delivering = Some((job.stored.remove(0), 0..self.handlers.len()));
         } else if !job.changes.is_empty() {
             let (key, is_stored) = job.changes.remove(0);
             job.stored.extend(self.store(key, is_stored));
@@ -200,22 +206,22 @@ impl World {
         match next {
             None => return false,
             Some(Next::Stride) => {}
-            Some(Next::ResyncBegins) => handler.anew = Some(BTreeSet::new()),
+            Some(Next::ResyncBegins) => handler.resynced = Some(BTreeSet::new()),
             Some(Next::ResyncEnds) => {
-                let anew = handler.anew.take().expect("the resync has begun");
-                handler.told.retain(|key, _| anew.contains(key));
+                let resynced = handler.resynced.take().expect("the resync has begun");
+                handler.known.retain(|key, _| resynced.contains(key));
             }
             Some(Next::Step(step)) => {
                 let key = step.key.parse().expect("a number");
                 assert!(
                     !handler.initial.remove(&key) || step.is_in_initial_list,
-                    "{key} is told as if it were new"
+                    "{key} is an initial object, but was delivered as a new one"
                 );
                 if step.is_in_initial_list {
                     handler.intake.initial_done();
                 }
                 for notification in step.notifications(|_| None, |_| true).into_iter().flatten() {
-                    handler.note(notification);
+                    handler.record(notification);
                 }
             }
         }
@@ -234,8 +240,8 @@ impl World {
         for number in 0..self.handlers.len() {
             while self.take(number) {}
             let handler = &self.handlers[number];
-            assert_eq!(handler.told, stored, "handler {number}");
-            assert!(handler.intake.has_synced && handler.anew.is_none(), "handler {number}");
+            assert_eq!(handler.known, stored, "handler {number}");
+            assert!(handler.intake.has_synced && handler.resynced.is_none(), "handler {number}");
         }
     }
 }
@@ -245,33 +251,36 @@ impl Handler {
     /// key is delivered or gone.
     fn syncs(&mut self) {
         if self.intake.syncs() {
-            assert!(self.initial.is_empty(), "synced before it was told of {:?}", self.initial);
+            assert!(self.initial.is_empty(), "synced before it was notified of {:?}", self.initial);
         }
     }
 
     /// Checks that a notification follows from the previous ones.
-    fn note(&mut self, notification: Notification<Object>) {
+    fn record(&mut self, notification: Notification<Object>) {
         match notification {
             Notification::Added { new, .. } => {
-                let before = self.told.insert(new.0, new.1);
-                let is_first =
-                    self.anew.as_mut().map_or(before.is_none(), |anew| anew.insert(new.0));
-                assert!(is_first, "{new:?} added over {before:?}");
+                let before = self.known.insert(new.0, new.1);
+                let is_first = self
+                    .resynced
+                    .as_mut()
+                    .map_or(before.is_none(), |resynced| resynced.insert(new.0));
+                assert!(is_first, "{new:?} is added, but the handler knows {before:?}");
             }
             Notification::Updated { old, new, .. } => {
                 assert_eq!(
-                    self.told.insert(new.0, new.1),
+                    self.known.insert(new.0, new.1),
                     Some(old.1),
-                    "{new:?} over what it was not told"
+                    "{new:?} is updated from a state that the handler does not know"
                 );
             }
             Notification::Deleted { last, .. } => {
                 // The object's last state may never have been delivered.
                 let (key, _) = **last.object().expect("not a tombstone");
-                let was_told = self.told.remove(&key).is_some();
+                let was_known = self.known.remove(&key).is_some();
                 assert!(
-                    was_told && self.anew.as_mut().is_none_or(|anew| anew.remove(&key)),
-                    "{key} was not told"
+                    was_known
+                        && self.resynced.as_mut().is_none_or(|resynced| resynced.remove(&key)),
+                    "{key} is deleted, but the handler does not know it"
                 );
             }
             Notification::ResyncBegins | Notification::ResyncEnds => {
@@ -309,10 +318,10 @@ fn walk_alternates_with_buffered_notifications() {
     let mut intake = Intake::new(Buffer::Compress);
     let (mut taken, most) = (0, (OBJECTS / STRIDE + 2) * STRIDE);
     while intake.walk.is_some() {
-        assert!(taken < most, "{taken} taken, and the walk has no turn");
+        assert!(taken < most, "{taken} steps were taken without a turn of the walk");
         let next = intake.take(&known, &desks, &mut spent);
         let Some(Next::Step(Step { key, now: Now::Stored(old), .. })) = next else {
-            panic!("something waits")
+            panic!("the buffer is empty")
         };
         taken += 1;
         let now = Arc::new((old.0, taken));

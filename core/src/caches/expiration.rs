@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::clock::{Clock, system};
 use crate::engine::release::{OneByOne, UserCode};
+use crate::engine::room::less_room;
 use crate::engine::sync::{Arc, Mutex, assert_none_held};
 use crate::error::{KeyError, StoreError};
 use crate::{DeltaObject, KeyFunc, KeySource, Meta, ReflectorStore, Store};
@@ -69,10 +70,19 @@ impl<T> Stored<T> {
         self.entries.insert(key, Entry { object, since, number: self.numbers })
     }
 
+    /// Removes the entry under `key`.
+    fn remove(&mut self, key: &str) -> Option<Entry<T>> {
+        let removed = self.entries.remove(key);
+        if let Some(room) = less_room(self.entries.len(), self.entries.capacity()) {
+            self.entries.shrink_to(room);
+        }
+        removed
+    }
+
     /// Removes the entry under `key` if it has this number.
     fn take_out(&mut self, key: &str, number: u64) -> Option<Entry<T>> {
         let is_that_one = self.entries.get(key).is_some_and(|entry| entry.number == number);
-        if is_that_one { self.entries.remove(key) } else { None }
+        if is_that_one { self.remove(key) } else { None }
     }
 }
 
@@ -133,7 +143,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         T: 'a,
     {
         let key = self.keys.key_of(&of.into())?;
-        let released = self.stored.lock().entries.remove(&key);
+        let released = self.stored.lock().remove(&key);
         drop(released);
         Ok(())
     }
@@ -257,5 +267,28 @@ impl<T: Send + Sync, M: Meta<T>> Store<T> for ExpirationCache<T, M> {
 
     fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
         self.get_by_key(key)
+    }
+}
+
+#[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::NoMeta;
+    use crate::engine::room::LEAST_ROOM;
+
+    #[test]
+    fn deleted_and_expired_objects_keep_no_memory() {
+        let keys = KeyFunc::custom(NoMeta, |number: &u64| Ok(number.to_string()));
+        let cache = ExpirationCache::new(keys, |number, _| *number >= 500);
+        for number in 0..1_000 {
+            cache.add(Arc::new(number)).unwrap();
+        }
+        assert_eq!(cache.list().len(), 500);
+        for number in 0..490 {
+            cache.delete(&number).unwrap();
+        }
+        assert_eq!(cache.list_keys().len(), 10);
+        let room = cache.stored.lock().entries.capacity();
+        assert!(room <= 2 * LEAST_ROOM, "{room}");
     }
 }

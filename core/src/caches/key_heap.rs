@@ -10,6 +10,7 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 
 use crate::engine::release::OneByOne;
+use crate::engine::room::less_room;
 use crate::engine::sync::{Arc, RandomState};
 
 /// A queued object.
@@ -160,7 +161,19 @@ impl<T> KeyHeap<T> {
                 self.heap[position] = at;
             }
         }
-        self.entries.swap_remove(at)
+        let removed = self.entries.swap_remove(at);
+        self.shrink();
+        removed
+    }
+
+    /// Frees memory when many entries were removed.
+    fn shrink(&mut self) {
+        let Self { hasher, by_key, entries, heap } = self;
+        if let Some(room) = less_room(entries.len(), entries.capacity()) {
+            entries.shrink_to(room);
+            heap.shrink_to(room);
+            by_key.shrink_to(room, |&at| hasher.hash_one(&*entries[at].key));
+        }
     }
 
     /// Moves the entry at `position` up, or else down, among the first `length`.
@@ -208,5 +221,32 @@ impl<T> KeyHeap<T> {
         for position in [position, other] {
             self.entries[self.heap[position]].position = Some(position);
         }
+    }
+}
+
+#[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::engine::room::LEAST_ROOM;
+
+    #[test]
+    fn removed_entries_keep_no_memory() {
+        let mut heap = KeyHeap::new();
+        let by_object =
+            |entry: &HeapEntry<u64>, other: &HeapEntry<u64>| *entry.object < *other.object;
+        for number in 0..1_000 {
+            heap.insert(&number.to_string(), Arc::new(number), number, false);
+        }
+        heap.add_all_to_order(|_| true, &by_object);
+        for number in 0..500 {
+            assert_eq!(heap.pop(&by_object).map(|entry| *entry.object), Some(number));
+        }
+        for number in 500..990 {
+            assert!(heap.remove(&number.to_string(), &by_object).is_some());
+        }
+        let room = [heap.entries.capacity(), heap.heap.capacity(), heap.by_key.capacity()];
+        assert!(room.iter().all(|room| *room <= 2 * LEAST_ROOM), "{room:?}");
+        let rest = std::iter::from_fn(|| heap.pop(&by_object)).map(|entry| *entry.object);
+        assert!(rest.eq(990..1_000));
     }
 }

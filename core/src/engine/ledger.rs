@@ -18,6 +18,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 
+use crate::engine::room::less_room;
 use crate::engine::sync::RandomState;
 use crate::store::applied::Point;
 
@@ -132,7 +133,11 @@ impl Ledger {
 
     /// Removes and returns the hold of a parked slot. The caller owns the hold from now on.
     pub(crate) fn unpark(&mut self, slot: usize) -> Option<Epoch> {
-        self.parked.remove(&slot)
+        let held = self.parked.remove(&slot);
+        if let Some(room) = less_room(self.parked.len(), self.parked.capacity()) {
+            self.parked.shrink_to(room);
+        }
+        held
     }
 
     /// Returns the number of parked slots.
@@ -148,6 +153,9 @@ impl Ledger {
         while self.oldest < passed && self.epochs.front().is_some_and(|span| span.holds == 0) {
             greatest = greatest.max(self.epochs.pop_front().and_then(|span| span.point));
             self.oldest = self.oldest.saturating_add(1);
+            if let Some(room) = less_room(self.epochs.len(), self.epochs.capacity()) {
+                self.epochs.shrink_to(room);
+            }
         }
         greatest
     }
@@ -156,6 +164,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::room::LEAST_ROOM;
 
     fn version(text: &str) -> Point {
         Point::first(text)
@@ -213,6 +222,24 @@ mod tests {
         assert_eq!(ledger.complete(), None);
         ledger.release(since);
         assert_eq!(ledger.complete(), Some(version("1")));
+    }
+
+    #[test]
+    fn complete_epochs_and_taken_slots_keep_no_memory() {
+        let mut ledger = Ledger::new(1);
+        for number in 1..=1_000 {
+            ledger.park(number, None);
+            ledger.mark(version(&number.to_string()));
+            ledger.pass(0);
+        }
+        assert!(ledger.parked.capacity().min(ledger.epochs.capacity()) >= 1_000);
+        for number in 1..=1_000 {
+            let held = ledger.unpark(number).unwrap();
+            ledger.release(held);
+        }
+        assert_eq!(ledger.complete(), Some(version("1000")));
+        assert!(ledger.parked.capacity() <= 2 * LEAST_ROOM, "{}", ledger.parked.capacity());
+        assert!(ledger.epochs.capacity() <= LEAST_ROOM, "{}", ledger.epochs.capacity());
     }
 
     #[test]

@@ -9,12 +9,14 @@
 //! | `ledger` | epochs and holds, for queues that track what is applied |
 //! | `wait`, `clock` | how threads and tasks wait; coarse time |
 //! | `release` | drops many objects, although the destructor of one may panic |
+//! | `room` | when a collection gives back memory |
 
 pub(crate) mod buckets;
 pub(crate) mod clock;
 pub(crate) mod ledger;
 pub(crate) mod ready_queue;
 pub(crate) mod release;
+pub(crate) mod room;
 pub(crate) mod shard;
 pub(crate) mod slot;
 pub(crate) mod sync;

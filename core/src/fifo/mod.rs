@@ -407,3 +407,63 @@ impl<T, M> Drop for DeltaFifo<T, M> {
         panic.go_on();
     }
 }
+
+#[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
+mod tests {
+    use super::DeltaFifo;
+    use crate::engine::room::LEAST_ROOM;
+    use crate::engine::sync::{Arc, RUN};
+    use crate::{DeltaFifoBuilder, Indexer, KeyFunc, NoMeta};
+
+    /// More keys than two runs have.
+    const MANY: u32 = 3_000;
+
+    fn over_a_store() -> DeltaFifoBuilder<u32, NoMeta> {
+        let keys = KeyFunc::custom(NoMeta, |number: &u32| Ok(number.to_string()));
+        DeltaFifo::over(Indexer::builder(keys).build().unwrap())
+    }
+
+    fn apply_all(fifo: &DeltaFifo<u32, NoMeta>) {
+        while let Some(mut item) = fifo.try_pop() {
+            item.apply(|_| ()).unwrap();
+        }
+    }
+
+    #[test]
+    fn walk_of_many_keys_is_queued_in_runs_of_bounded_length() {
+        for live_lane in [false, true] {
+            let fifo = over_a_store().live_lane(live_lane).ordered_walks(true).build();
+            fifo.replace((0..MANY).map(Arc::new).collect(), "1").unwrap();
+            apply_all(&fifo);
+            fifo.resync();
+            drop(fifo.try_pop());
+            assert!((RUN..=RUN + 1).contains(&fifo.queue.room()), "{}", fifo.queue.room());
+            apply_all(&fifo);
+            fifo.replace(vec![], "2").unwrap();
+            fifo.try_pop().unwrap().apply(|_| ()).unwrap();
+            assert_eq!(fifo.queue.room(), RUN);
+        }
+    }
+
+    #[test]
+    fn keys_that_were_given_back_keep_no_memory_in_an_empty_queue() {
+        for (live_lane, tracks) in [(false, false), (true, false), (false, true), (true, true)] {
+            let fifo = over_a_store().live_lane(live_lane).track_applied(tracks).build();
+            fifo.replace((0..MANY).map(Arc::new).collect(), "1").unwrap();
+            (MANY..2 * MANY).for_each(|number| fifo.add(Arc::new(number)).unwrap());
+            drop(fifo.try_pop_batch(2 * MANY as usize));
+            assert!(fifo.queue.room() >= MANY as usize);
+            apply_all(&fifo);
+            assert!(fifo.queue.room() <= LEAST_ROOM, "{}", fifo.queue.room());
+            // A batch is taken by another loop.
+            (0..MANY).for_each(|number| fifo.add(Arc::new(number)).unwrap());
+            drop(fifo.try_pop_batch(MANY as usize));
+            while let Some(mut batch) = fifo.try_pop_batch(7) {
+                while let Some(mut item) = batch.next() {
+                    item.apply(|_| ()).unwrap();
+                }
+            }
+            assert!(fifo.queue.room() <= LEAST_ROOM, "{}", fifo.queue.room());
+        }
+    }
+}

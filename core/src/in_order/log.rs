@@ -16,6 +16,7 @@ use std::collections::{HashSet, VecDeque};
 use crossbeam::utils::CachePadded;
 
 use super::event::Entry;
+use crate::engine::room::less_room;
 use crate::engine::sync::{Event, IntoNotification, Mutex, RandomState, SegQueue, mutant};
 use crate::error::Closed;
 
@@ -76,8 +77,15 @@ impl<T> Log<T> {
         Some(Ok(TakenEvents { first, rest }))
     }
 
+    /// Takes the next event. An empty log frees the memory of the events that were given back.
     fn next(&self, head: &mut Head<T>) -> Option<Entry<T>> {
-        head.front.pop_front().or_else(|| self.tail.pop())
+        let next = head.front.pop_front().or_else(|| self.tail.pop());
+        if next.is_none()
+            && let Some(room) = less_room(head.front.len(), head.front.capacity())
+        {
+            head.front.shrink_to(room);
+        }
+        next
     }
 
     /// Takes up to `room` more events for a batch that begins with `first`: deltas of keys that it
@@ -139,5 +147,29 @@ impl<T> Log<T> {
     /// Takes all events that are left, when no other thread uses the log.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Entry<T>> {
         std::iter::from_fn(|| self.next(&mut self.head.lock()))
+    }
+}
+
+#[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
+mod tests {
+    use crate::engine::room::LEAST_ROOM;
+    use crate::engine::sync::Arc;
+    use crate::{InOrderFifo, KeyFunc, NoMeta};
+
+    #[test]
+    fn events_that_were_given_back_keep_no_memory_in_an_empty_log() {
+        let fifo =
+            InOrderFifo::builder(KeyFunc::custom(NoMeta, |number: &u32| Ok(number.to_string())));
+        let fifo = fifo.build();
+        for number in 0..1_000 {
+            fifo.add(Arc::new(number)).unwrap();
+        }
+        drop(fifo.try_pop_batch(1_000));
+        let room = || fifo.log.head.lock().front.capacity();
+        assert!(room() >= 1_000);
+        while let Some(turn) = fifo.try_pop_batch(7) {
+            turn.done();
+        }
+        assert!(room() <= LEAST_ROOM, "{}", room());
     }
 }

@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 use super::apply::Leave;
 use crate::engine::buckets::{Buckets, Cursor, Entry, Place};
 use crate::engine::release::UserCode;
+use crate::engine::room::less_room;
 use crate::engine::slot::{IndexedSlot, Slot};
 use crate::engine::sync::{
     self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering,
@@ -67,9 +68,6 @@ impl<T> Index<T> {
         Ok(values)
     }
 }
-
-/// A shard keeps room for at least this many values.
-const LEAST_ROOM: usize = 64;
 
 type Shard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;
 
@@ -195,12 +193,10 @@ impl<T> Values<T> {
         }
     }
 
-    /// Frees memory when values have left a shard: it keeps room for eight times the values that
-    /// it has, and for [`LEAST_ROOM`]. At least as many removals come before each rebuild as it
-    /// moves values.
+    /// Frees memory when values have left a shard.
     fn shrink(&self, shard: &mut HashTable<Members<T>>) {
-        if shard.capacity() > LEAST_ROOM && shard.len() < shard.capacity() / 8 {
-            shard.shrink_to(2 * shard.len(), |members| self.hasher.hash_one(&*members.value));
+        if let Some(room) = less_room(shard.len(), shard.capacity()) {
+            shard.shrink_to(room, |members| self.hasher.hash_one(&*members.value));
         }
     }
 
@@ -302,16 +298,18 @@ impl<T> Values<T> {
 #[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
 mod tests {
     use super::*;
+    use crate::engine::room::LEAST_ROOM;
     use crate::engine::slot::SlotOwner;
+
+    fn room(values: &Values<u64>) -> usize {
+        values.shards.iter().map(|shard| shard.read().capacity()).sum()
+    }
 
     #[test]
     fn removed_index_values_keep_no_memory() {
         let count: usize = if cfg!(miri) { 1_000 } else { 100_000 };
         let slots: Vec<_> =
             (0..count).map(|number| SlotOwner::<u64>::new(&number.to_string())).collect();
-        let room = |values: &Values<u64>| {
-            values.shards.iter().map(|shard| shard.read().capacity()).sum::<usize>()
-        };
         let values = Values::new();
         for slot in &slots {
             values.insert(slot.key(), slot);
@@ -329,5 +327,18 @@ mod tests {
         assert!(room(&values) <= SHARDS * LEAST_ROOM, "{}", room(&values));
         values.clear();
         assert_eq!(room(&values), 0);
+    }
+
+    #[test]
+    fn values_that_a_search_empties_keep_no_memory() {
+        let count: usize = if cfg!(miri) { 1_000 } else { 100_000 };
+        let slot = SlotOwner::<u64>::new("a");
+        let values = Values::new();
+        for number in 0..count {
+            values.insert(&number.to_string(), &slot);
+        }
+        assert!(room(&values) >= count);
+        assert_eq!(values.remove_everywhere(&slot).len(), count);
+        assert!(room(&values) <= SHARDS * LEAST_ROOM, "{}", room(&values));
     }
 }

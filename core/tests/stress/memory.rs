@@ -41,6 +41,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Returns the number of bytes that are allocated now.
+pub fn allocated() -> isize {
+    // Relaxed: other threads that count have been joined.
+    ALLOCATED.load(Ordering::Relaxed)
+}
+
 /// The bytes that rounds leaked.
 #[derive(Default)]
 pub struct Watch {
@@ -78,7 +84,7 @@ impl Watch {
     pub fn record(&mut self, round: u64) {
         // Reserves room first, so that the record itself does not count.
         self.leaked.reserve(1);
-        let now = ALLOCATED.load(Ordering::Relaxed);
+        let now = allocated();
         if round > WARM && now != self.last {
             self.leaked.push((round, now - self.last));
         }

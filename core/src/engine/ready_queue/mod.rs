@@ -26,6 +26,7 @@ use std::time::Instant;
 use crossbeam::utils::CachePadded;
 
 use crate::engine::ledger::Ledger;
+use crate::engine::room::less_room;
 use crate::engine::slot::{Pending, Pushed, QueuedSlot, Slot, Ticket};
 use crate::engine::sync::{AtomicBool, Event, IntoNotification, Mutex, Ordering, SegQueue, mutant};
 use crate::engine::wait::{wait, wait_async, wait_deadline};
@@ -255,7 +256,10 @@ impl<T> ReadyQueue<T> {
         while batch.len() < max {
             if run.is_empty() {
                 match self.tail.pop() {
-                    None => break,
+                    None => {
+                        free_drained(run);
+                        break;
+                    }
                     Some(QueueEntry::One(slot)) => batch.push_back(slot),
                     Some(QueueEntry::Run(next)) => {
                         debug_assert!(!next.is_empty(), "{NO_MARKER}");
@@ -329,6 +333,13 @@ impl<T> ReadyQueue<T> {
         attempt().map(Ok).or_else(|| closed.then_some(Err(Closed)))
     }
 
+    /// Returns for how many slots the runs in progress have room.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        let head = self.head.lock();
+        head.run.capacity().max(head.backlog.capacity())
+    }
+
     pub(crate) fn close(&self) {
         // Release, paired with `is_closed`. Sleeping consumers are woken after the store and
         // check again.
@@ -352,13 +363,27 @@ fn pop_next<T>(tail: &SegQueue<QueueEntry<T>>, run: &mut VecDeque<Ticket<T>>) ->
         if let Some(slot) = run.pop_front() {
             return Some(slot);
         }
-        match tail.pop()? {
-            QueueEntry::One(slot) => return Some(slot),
-            QueueEntry::Run(next) => {
+        match tail.pop() {
+            None => {
+                free_drained(run);
+                return None;
+            }
+            Some(QueueEntry::One(slot)) => return Some(slot),
+            Some(QueueEntry::Run(next)) => {
                 debug_assert!(!next.is_empty(), "{NO_MARKER}");
                 *run = next.into();
             }
         }
+    }
+}
+
+/// Frees the memory of a drained run, if it is large: many slots may have been given back. Called
+/// when a lane is empty, so a pop that finds a slot does not pay for it.
+#[cold]
+#[inline(never)]
+fn free_drained<T>(run: &mut VecDeque<Ticket<T>>) {
+    if let Some(room) = less_room(run.len(), run.capacity()) {
+        run.shrink_to(room);
     }
 }
 

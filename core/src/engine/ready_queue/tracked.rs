@@ -19,7 +19,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Head, Lane, QueueEntry, ReadyQueue};
+use super::{Head, Lane, QueueEntry, ReadyQueue, free_drained};
 use crate::engine::ledger::{Epoch, Ledger};
 use crate::engine::slot::{QueuedSlot, Slot, Ticket};
 use crate::engine::sync::{AtomicU64, Ordering, SegQueue, mutant};
@@ -246,7 +246,7 @@ fn advance<T>(
 ) {
     while run.is_empty() {
         match tail.pop() {
-            None => return,
+            None => return free_drained(run),
             Some(QueueEntry::One(slot)) => run.push_back(slot),
             Some(QueueEntry::Run(next)) if next.is_empty() => pass(),
             Some(QueueEntry::Run(next)) => *run = next.into(),

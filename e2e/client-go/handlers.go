@@ -17,19 +17,19 @@ const (
 // The handlers, by name: one that only records, one that sleeps, and one that panics on its 1st,
 // 4th, 16th notification and so on. It panics rarely, because client-go pauses a handler for a
 // second after a panic.
-func handlers(says *saying) map[string]*handler {
+func handlers(out *output) map[string]*handler {
 	nextPanic := 1
 	return map[string]*handler{
-		"plain": {name: "plain", says: says, then: func(int) {}},
-		"sleeps": {name: "sleeps", says: says, then: func(times int) {
+		"plain": {name: "plain", out: out, then: func(int) {}},
+		"sleeps": {name: "sleeps", out: out, then: func(times int) {
 			if times%sleepEach == 0 {
 				time.Sleep(asleep)
 			}
 		}},
-		"panics": {name: "panics", says: says, then: func(times int) {
+		"panics": {name: "panics", out: out, then: func(times int) {
 			if times == nextPanic {
 				nextPanic *= 4
-				panic(fmt.Sprintf("on purpose, told %d times", times))
+				panic(fmt.Sprintf("on purpose, after %d notifications", times))
 			}
 		}},
 	}
@@ -38,17 +38,17 @@ func handlers(says *saying) map[string]*handler {
 // A handler records each notification, and then acts. It is called by one goroutine at a time.
 type handler struct {
 	name  string
-	says  *saying
+	out   *output
 	times int
 	then  func(times int)
 }
 
 func (h *handler) OnAdd(object any, _ bool) {
-	h.tell(object, change{Added: &added{New: stateOf(object.(metav1.Object))}})
+	h.record(object, change{Added: &added{New: stateOf(object.(metav1.Object))}})
 }
 
 func (h *handler) OnUpdate(before, after any) {
-	h.tell(after, change{Updated: &updated{Old: stateOf(before.(metav1.Object)), New: stateOf(after.(metav1.Object))}})
+	h.record(after, change{Updated: &updated{Old: stateOf(before.(metav1.Object)), New: stateOf(after.(metav1.Object))}})
 }
 
 func (h *handler) OnDelete(object any) {
@@ -62,22 +62,22 @@ func (h *handler) OnDelete(object any) {
 		gone.Last = &last
 	}
 	if missed {
-		h.tellKey(tombstone.Key, change{Deleted: &gone})
+		h.recordKey(tombstone.Key, change{Deleted: &gone})
 	} else {
-		h.tell(object, change{Deleted: &gone})
+		h.record(object, change{Deleted: &gone})
 	}
 }
 
-func (h *handler) tell(object any, what change) {
+func (h *handler) record(object any, change change) {
 	key, err := cache.MetaNamespaceKeyFunc(object)
 	if err != nil {
 		key = err.Error()
 	}
-	h.tellKey(key, what)
+	h.recordKey(key, change)
 }
 
-func (h *handler) tellKey(key string, what change) {
-	h.says.say(line{Told: &told{Handler: h.name, Key: key, Change: what}})
+func (h *handler) recordKey(key string, change change) {
+	h.out.send(line{Notified: &notified{Handler: h.name, Key: key, Change: change}})
 	h.times++
 	h.then(h.times)
 }

@@ -1,5 +1,5 @@
 // Command client-go runs client-go's shared informer on the scenarios' config maps, and writes
-// the notifications of its handlers to its standard output, one line of JSON each (says.go). When
+// the notifications of its handlers to its standard output, each as a line of JSON (output.go). When
 // it reads the line "stored", it writes the contents of its store. It ends when its standard
 // input ends.
 package main
@@ -37,12 +37,12 @@ func run(server, token, namespace string) error {
 	// By default a handler that panics ends the process. With this, it loses the notification, and
 	// the next one is delayed by a second.
 	utilruntime.ReallyCrash = false
-	says := startSaying(os.Stdout)
-	informer, err := newInformer(server, token, namespace, says)
+	output := startOutput(os.Stdout)
+	informer, err := newInformer(server, token, namespace, output)
 	if err != nil {
 		return err
 	}
-	for name, handler := range handlers(says) {
+	for name, handler := range handlers(output) {
 		if _, err := informer.AddEventHandler(handler); err != nil {
 			return fmt.Errorf("handler %s: %w", name, err)
 		}
@@ -53,15 +53,15 @@ func run(server, token, namespace string) error {
 
 	input := bufio.NewScanner(os.Stdin)
 	for input.Scan() {
-		says.say(line{Stored: stored(informer.GetStore())})
+		output.send(line{Stored: stored(informer.GetStore())})
 	}
 	stop()
 	// Shutdown waits for the handlers.
 	running.Wait()
-	return says.stop()
+	return output.stop()
 }
 
-func newInformer(server, token, namespace string, says *saying) (cache.SharedIndexInformer, error) {
+func newInformer(server, token, namespace string, output *output) (cache.SharedIndexInformer, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func newInformer(server, token, namespace string, says *saying) (cache.SharedInd
 		},
 		QPS: -1,
 	}
-	config.Wrap(says.requests)
+	config.Wrap(output.requests)
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, err

@@ -48,20 +48,20 @@ async fn write(writer: Writer, mine: Vec<String>, stop: watch::Receiver<bool>) -
     let mut exists = vec![true; mine.len()];
     let mut written = 0;
     while !*stop.borrow() {
-        let which = fastrand::usize(..mine.len());
-        let what = match (exists[which], fastrand::u8(..10)) {
+        let index = fastrand::usize(..mine.len());
+        let write = match (exists[index], fastrand::u8(..10)) {
             (false, _) => Write::Create,
             (true, 0) => Write::Delete,
             (true, _) => Write::Update,
         };
-        match writer.write(what, &mine[which]).await {
+        match writer.write(write, &mine[index]).await {
             Ok(()) => {
-                exists[which] = !matches!(what, Write::Delete);
+                exists[index] = !matches!(write, Write::Delete);
                 written += 1;
             }
             // An earlier write whose answer was lost has been done.
-            Err(Error::Api(status)) if status.code == 404 => exists[which] = false,
-            Err(Error::Api(status)) if status.code == 409 => exists[which] = true,
+            Err(Error::Api(status)) if status.code == 404 => exists[index] = false,
+            Err(Error::Api(status)) if status.code == 409 => exists[index] = true,
             Err(_) => sleep(PAUSE).await,
         }
     }

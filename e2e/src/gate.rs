@@ -43,7 +43,7 @@ enum Mode {
 #[derive(Clone, Default)]
 pub struct Seen {
     /// The requests, in order.
-    pub asked: Vec<Asked>,
+    pub requests: Vec<Asked>,
     /// The metadata of each list page.
     pub pages: Vec<PageMeta>,
     /// The errors in answers.
@@ -98,8 +98,8 @@ impl Gate {
     }
 
     /// Waits until the request may go through.
-    async fn pass(&self, asked: Asked, is_next_page: bool) {
-        self.seen.send_modify(|seen| seen.asked.push(asked.clone()));
+    async fn pass(&self, request: Asked, is_next_page: bool) {
+        self.seen.send_modify(|seen| seen.requests.push(request.clone()));
         let passes = |mode: &Mode| match mode {
             Mode::Everything => true,
             Mode::FirstPages => !is_next_page,
@@ -108,7 +108,7 @@ impl Gate {
         let mut mode = self.mode.subscribe();
         let now = *mode.borrow();
         if !passes(&now) {
-            self.seen.send_modify(|seen| seen.held = Some(asked));
+            self.seen.send_modify(|seen| seen.held = Some(request));
             // `wait_for` fails only if the sender is gone, and `self` owns it.
             let _ = mode.wait_for(passes).await;
             self.seen.send_modify(|seen| seen.held = None);

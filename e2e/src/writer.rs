@@ -48,13 +48,13 @@ impl Writer {
         &self.written
     }
 
-    /// Applies `what` to the object of this name.
-    pub async fn write(&self, what: Write, name: &str) -> Result<(), Error> {
-        match what {
+    /// Applies `write` to the object of this name.
+    pub async fn write(&self, write: Write, name: &str) -> Result<(), Error> {
+        match write {
             Write::Create => drop(self.create(name).await?),
             Write::Update => {
                 let patch = Patch::Merge(json!({ "data": { "value": value() } }));
-                self.noted(name, self.maps.patch(name, &PatchParams::default(), &patch).await)?;
+                self.recorded(name, self.maps.patch(name, &PatchParams::default(), &patch).await)?;
             }
             Write::Delete => drop(self.maps.delete(name, &DeleteParams::default()).await?),
         }
@@ -66,12 +66,12 @@ impl Writer {
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
         let data = Some(BTreeMap::from([("value".to_owned(), value())]));
         let map = ConfigMap { metadata, data, ..ConfigMap::default() };
-        let created = self.noted(name, self.maps.create(&PostParams::default(), &map).await)?;
+        let created = self.recorded(name, self.maps.create(&PostParams::default(), &map).await)?;
         Ok(created.metadata.resource_version.unwrap_or_default())
     }
 
     /// Records the outcome of a write.
-    fn noted(&self, name: &str, answer: Result<ConfigMap, Error>) -> Result<ConfigMap, Error> {
+    fn recorded(&self, name: &str, answer: Result<ConfigMap, Error>) -> Result<ConfigMap, Error> {
         match &answer {
             Ok(map) => {
                 let (key, state) = keyed(&map.metadata);
@@ -84,20 +84,20 @@ impl Writer {
         answer
     }
 
-    /// Applies `what` to the objects of these numbers, several at a time.
-    pub async fn all(&self, what: Write, numbers: Range<usize>) -> Result<(), Error> {
-        self.each(what, numbers.map(name)).await
+    /// Applies `write` to the objects of these numbers, several at a time.
+    pub async fn all(&self, write: Write, numbers: Range<usize>) -> Result<(), Error> {
+        self.each(write, numbers.map(name)).await
     }
 
-    /// Applies `what` to the objects of these names, several at a time.
+    /// Applies `write` to the objects of these names, several at a time.
     pub async fn each(
         &self,
-        what: Write,
+        write: Write,
         names: impl Iterator<Item = String>,
     ) -> Result<(), Error> {
         let names = stream::iter(names).map(Ok);
         names
-            .try_for_each_concurrent(AT_ONCE, |name| async move { self.write(what, &name).await })
+            .try_for_each_concurrent(AT_ONCE, |name| async move { self.write(write, &name).await })
             .await
     }
 

@@ -79,13 +79,13 @@ impl Cluster {
             let name = map.name_any();
             let owns = |pod: &&Pod| pod.owner_references().iter().any(|owner| owner.name == name);
             let uses = |pod: &&Pod| pod.annotations().get("uses") == Some(&name);
-            let says = |annotation, number: usize| {
+            let is_annotated = |annotation, number: usize| {
                 map.annotations().get(annotation) == Some(&number.to_string())
             };
             let data = map.data.as_ref().map(mirrored);
             let right = [
-                says("pods", pods.iter().filter(owns).count()),
-                says("users", pods.iter().filter(uses).count()),
+                is_annotated("pods", pods.iter().filter(owns).count()),
+                is_annotated("users", pods.iter().filter(uses).count()),
                 secrets.iter().any(|secret| secret.name_any() == name && secret.data == data),
             ];
             for (wrong, _) in wrong.iter_mut().zip(right).filter(|(_, right)| !right) {

@@ -27,17 +27,17 @@ pub struct ClientGo {
     process: Child,
     input: ChildStdin,
     handlers: Handlers,
-    asked_for_all: Arc<AtomicUsize>,
+    full_requests: Arc<AtomicUsize>,
     stored: mpsc::UnboundedReceiver<States>,
     reading: JoinHandle<Result<(), BoxError>>,
 }
 
-/// A line of its output: see `client-go/says.go`.
+/// A line of its output: see `client-go/output.go`.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    Told { handler: String, key: String, change: Change },
-    AskedForAll(bool),
+    Notified { handler: String, key: String, change: Change },
+    FullRequest(bool),
     Stored(States),
     Ended {},
 }
@@ -59,21 +59,21 @@ impl ClientGo {
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("client-go has no pipes".into());
         };
-        let (handlers, asked_for_all) =
+        let (handlers, full_requests) =
             (handlers(&[PLAIN, SLEEPS, PANICS]), Arc::<AtomicUsize>::default());
         let (has_stored, stored) = mpsc::unbounded_channel();
         let reading =
-            tokio::spawn(read(output, handlers.clone(), asked_for_all.clone(), has_stored));
-        Ok(Self { process, input, handlers, asked_for_all, stored, reading })
+            tokio::spawn(read(output, handlers.clone(), full_requests.clone(), has_stored));
+        Ok(Self { process, input, handlers, full_requests, stored, reading })
     }
 
     pub fn handlers(&self) -> &Handlers {
         &self.handlers
     }
 
-    pub fn asked_for_all(&self) -> usize {
+    pub fn full_requests(&self) -> usize {
         // Relaxed, as at the increment: the number is only printed, and orders nothing.
-        self.asked_for_all.load(Ordering::Relaxed)
+        self.full_requests.load(Ordering::Relaxed)
     }
 
     /// Returns the contents of its store.
@@ -97,20 +97,20 @@ impl ClientGo {
 async fn read(
     output: ChildStdout,
     handlers: Handlers,
-    asked_for_all: Arc<AtomicUsize>,
+    full_requests: Arc<AtomicUsize>,
     stored: mpsc::UnboundedSender<States>,
 ) -> Result<(), BoxError> {
     let mut lines = BufReader::new(output).lines();
     while let Some(line) = lines.next_line().await? {
         match serde_json::from_str(&line)? {
-            Line::Told { handler, key, change } => {
+            Line::Notified { handler, key, change } => {
                 let log = handlers
                     .get(handler.as_str())
                     .ok_or_else(|| format!("{NAME} has an unknown handler {handler}"))?;
                 log.lock().record(&key, change);
             }
-            Line::AskedForAll(for_all) => {
-                asked_for_all.fetch_add(usize::from(for_all), Ordering::Relaxed);
+            Line::FullRequest(for_all) => {
+                full_requests.fetch_add(usize::from(for_all), Ordering::Relaxed);
             }
             // If the send fails, the scenario has failed and nothing waits for the answer.
             Line::Stored(all) => drop(stored.send(all)),

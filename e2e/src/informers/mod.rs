@@ -43,7 +43,7 @@ pub struct Client {
     /// The notifications of the plain handler.
     counts: Counts,
     /// How often the informer has requested all objects.
-    pub asked_for_all: usize,
+    pub full_requests: usize,
 }
 
 /// The records of the handlers, by name.
@@ -70,13 +70,13 @@ impl Informers {
     /// Returns the state of each informer.
     pub fn clients(&self) -> [Client; 3] {
         let [by_key, in_order] = &self.ours;
-        let asked =
-            [by_key.asked_for_all(), in_order.asked_for_all(), self.client_go.asked_for_all()];
-        let mut asked = asked.into_iter();
+        let requests =
+            [by_key.full_requests(), in_order.full_requests(), self.client_go.full_requests()];
+        let mut requests = requests.into_iter();
         self.all().map(|(name, handlers)| Client {
             name,
             counts: handlers[PLAIN].lock().counts(),
-            asked_for_all: asked.next().unwrap_or_default(),
+            full_requests: requests.next().unwrap_or_default(),
         })
     }
 
@@ -161,8 +161,8 @@ impl Informers {
     ) -> Result<String, BoxError> {
         let fresh = self.agreed(writer).await?;
         let all = self.all().map(|(name, handlers)| (name, handlers.clone()));
-        let summaries = self.clients().map(|Client { name, counts, asked_for_all }| {
-            format!("{name}: received {counts}, requested all objects {asked_for_all} times")
+        let summaries = self.clients().map(|Client { name, counts, full_requests }| {
+            format!("{name}: received {counts}, requested all objects {full_requests} times")
         });
         for ours in self.ours {
             ours.stop(&expected).await?;

@@ -62,7 +62,7 @@ impl OurInformer {
             ))
         });
         let report = errors.clone();
-        let builder = builder.on_error(move |error| report.note(error));
+        let builder = builder.on_error(move |error| report.record(error));
         let informer =
             if in_order { builder.in_order() } else { builder.delta().workers(2) }.build()?;
         let sleep_gate = Arc::<SleepGate>::default();
@@ -86,12 +86,12 @@ impl OurInformer {
         self.informer.store().list().iter().map(|map| keyed(&map.metadata)).collect()
     }
 
-    pub fn asked_for_all(&self) -> usize {
-        let for_all = |asked: &&Asked| match asked {
+    pub fn full_requests(&self) -> usize {
+        let for_all = |request: &&Asked| match request {
             Asked::List(_) => true,
             Asked::Watch(watch) => watch.send_initial_events,
         };
-        self.gate.seen().asked.iter().filter(for_all).count()
+        self.gate.seen().requests.iter().filter(for_all).count()
     }
 
     /// Makes the handlers that sleep block, whatever is delivered to them.
@@ -143,7 +143,7 @@ impl OurInformer {
 }
 
 impl Errors {
-    fn note(&self, error: &InformerError<'_>) {
+    fn record(&self, error: &InformerError<'_>) {
         match error {
             InformerError::Reflector(error) => self.reported.lock().push(ReportedError::of(error)),
             InformerError::Panicked { .. } => {

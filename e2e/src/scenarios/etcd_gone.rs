@@ -27,8 +27,8 @@ pub async fn run(setting: &Setting) -> Ended {
 
     let churn = Churn::start(&writer, OBJECTS);
     rig.received_more(100).await?;
-    let asked = rig.gate.seen().asked.len();
-    let asked_for_all = informers.clients().map(|client| client.asked_for_all);
+    let before = rig.gate.seen().requests.len();
+    let full_requests = informers.clients().map(|client| client.full_requests);
     servers.stop_etcd().await?;
     // The duration of the outage; this waits for nothing.
     sleep(AWAY).await;
@@ -37,12 +37,12 @@ pub async fn run(setting: &Setting) -> Ended {
     let written = churn.stop().await?;
     rig.settled(&writer).await?;
     rig.met_only(|_| false)?;
-    let repeated = rig.gate.seen().asked.len() - asked;
+    let repeated = rig.gate.seen().requests.len() - before;
     if repeated != 0 {
         return Err(format!("{repeated} requests were repeated: {}", rig.summary()).into());
     }
-    for (client, before) in informers.clients().iter().zip(asked_for_all) {
-        if client.name != CLIENT_GO && client.asked_for_all != before {
+    for (client, before) in informers.clients().iter().zip(full_requests) {
+        if client.name != CLIENT_GO && client.full_requests != before {
             return Err(format!("{} has requested all objects again", client.name).into());
         }
     }

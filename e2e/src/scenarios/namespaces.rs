@@ -102,18 +102,18 @@ impl Running {
     fn start(client: &Client, namespaces: &Namespaces) -> Result<Self, BoxError> {
         let all = KubeListerWatcher::new::<ConfigMap>(client.clone(), &(), None);
         let forbidden = Arc::<Mutex<Vec<String>>>::default();
-        let noted = Arc::clone(&forbidden);
+        let names = Arc::clone(&forbidden);
         let source = move |namespace: &str| all.in_namespace(namespace);
         let (first, most, reset) =
             (Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(120));
         let informer = SharedInformer::in_namespaces(namespaces, source)
             .reflector(move |reflector| reflector.backoff(Backoff::new(first, most, reset)))
             .on_error(move |error| {
-                let mut noted = noted.lock();
+                let mut names = names.lock();
                 if let Some(namespace) = forbidden_namespace(error)
-                    && !noted.iter().any(|other| other == namespace)
+                    && !names.iter().any(|other| other == namespace)
                 {
-                    noted.push(namespace.to_owned());
+                    names.push(namespace.to_owned());
                 }
             })
             .build()?;

@@ -58,10 +58,10 @@ pub async fn run(setting: &Setting) -> Ended {
         not_older_than: true,
         ..ListRequest::default()
     };
-    if !seen.asked.contains(&Asked::List(whole)) {
+    if !seen.requests.contains(&Asked::List(whole)) {
         return Err(format!(
             "no list not older than version {first:?} was requested: {:?}",
-            seen.asked
+            seen.requests
         )
         .into());
     }

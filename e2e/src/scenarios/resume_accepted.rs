@@ -27,7 +27,7 @@ pub async fn run(setting: &Setting) -> Ended {
     for attempt in 1..=ATTEMPTS {
         let last = writer.create(&format!("before-{attempt}")).await?;
         rig.reached(&last).await?;
-        let asked = rig.gate.seen().asked.len();
+        let before = rig.gate.seen().requests.len();
         servers.kill_api().await?;
         rig.gate.close().await;
         servers.start_api().await?;
@@ -37,8 +37,8 @@ pub async fn run(setting: &Setting) -> Ended {
         rig.settled(&writer).await?;
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
         let resumes =
-            |asked: &Asked| matches!(asked, Asked::Watch(watch) if !watch.send_initial_events);
-        let since = rig.gate.seen().asked.split_off(asked);
+            |request: &Asked| matches!(request, Asked::Watch(watch) if !watch.send_initial_events);
+        let since = rig.gate.seen().requests.split_off(before);
         if !since.is_empty() && since.iter().all(resumes) {
             let informer_summary = informers
                 .end(&writer, |fault| fault.is_restart() || fault == Fault::Expired)

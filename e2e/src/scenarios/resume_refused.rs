@@ -26,8 +26,8 @@ pub async fn run(setting: &Setting) -> Ended {
     }
     informers.settled(&writer).await?;
     proxy.cut().await?;
-    let asked_for_all = informers.clients().map(|client| client.asked_for_all);
-    let noted = rigs.each_ref().map(Rig::version);
+    let full_requests = informers.clients().map(|client| client.full_requests);
+    let version = rigs.each_ref().map(Rig::version);
 
     writer.all(Write::Update, 0..100).await?;
     writer.all(Write::Delete, 100..150).await?;
@@ -39,25 +39,27 @@ pub async fn run(setting: &Setting) -> Ended {
     }
     proxy.open()?;
 
-    for (rig, noted) in rigs.iter().zip(noted) {
+    for (rig, version) in rigs.iter().zip(version) {
         rig.settled(&writer).await?;
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
-        let resumed = rig.gate.seen().asked.into_iter().any(|asked| match asked {
+        let resumed = rig.gate.seen().requests.into_iter().any(|request| match request {
             Asked::Watch(watch) => {
                 !watch.send_initial_events
-                    && ResourceVersion::parse(&watch.resource_version) == noted
+                    && ResourceVersion::parse(&watch.resource_version) == version
             }
             Asked::List(_) => false,
         });
         if !resumed || rig.times(Fault::Expired) == 0 {
-            return Err(
-                format!("no watch from version {noted:?} was refused: {}", rig.summary()).into()
-            );
+            return Err(format!(
+                "no watch from version {version:?} was refused: {}",
+                rig.summary()
+            )
+            .into());
         }
     }
     informers.settled(&writer).await?;
-    for (client, before) in informers.clients().iter().zip(asked_for_all) {
-        if client.asked_for_all == before {
+    for (client, before) in informers.clients().iter().zip(full_requests) {
+        if client.full_requests == before {
             return Err(format!("{} went on from a version that has expired", client.name).into());
         }
     }

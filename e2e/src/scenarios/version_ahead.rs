@@ -26,7 +26,7 @@ pub async fn run(setting: &Setting) -> Ended {
         rig.gate.move_ahead();
     }
     informers.settled(&writer).await?;
-    let before = rigs.each_ref().map(|rig| rig.gate.seen().asked.len());
+    let before = rigs.each_ref().map(|rig| rig.gate.seen().requests.len());
 
     // Makes the watch fail, so that all objects are requested.
     writer.all(Write::Update, 0..50).await?;
@@ -40,14 +40,14 @@ pub async fn run(setting: &Setting) -> Ended {
         rig.settled(&writer).await?;
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired | Fault::TooLarge))?;
         let seen = rig.gate.seen();
-        let newest = seen.asked[before..].iter().any(|asked| match asked {
+        let newest = seen.requests[before..].iter().any(|request| match request {
             Asked::List(list) => list.resource_version.is_empty() && !list.not_older_than,
             Asked::Watch(watch) => watch.send_initial_events && watch.resource_version.is_empty(),
         });
         if !newest || !seen.faults.contains(&Fault::TooLarge) {
             return Err(format!(
                 "nothing was too large, or the newest was not requested: {:?}",
-                seen.asked
+                seen.requests
             )
             .into());
         }

@@ -55,15 +55,15 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
         .end(&writer, |fault| fault == refusal || fault.is_restart() || fault == Fault::Expired)
         .await?;
 
-    let asked = rig.gate.seen().asked;
-    let streamed = asked.iter().filter(|asked| is_streamed(asked)).count();
-    let fell_back = asked
+    let requests = rig.gate.seen().requests;
+    let streamed = requests.iter().filter(|request| is_streamed(request)).count();
+    let fell_back = requests
         .windows(2)
         .filter(|pair| is_streamed(&pair[0]) && matches!(pair[1], Asked::List(_)))
         .count();
     if [streamed, fell_back, rig.times(refusal)] != [2; 3] {
         return Err(format!(
-            "two streams must be refused, and lists follow: {asked:?}, {}",
+            "two streams must be refused, and lists follow: {requests:?}, {}",
             rig.summary()
         )
         .into());
@@ -71,6 +71,6 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
     Ok(Outcome::Held(format!("{}; {informer_summary}", rig.summary())))
 }
 
-fn is_streamed(asked: &Asked) -> bool {
-    matches!(asked, Asked::Watch(watch) if watch.send_initial_events)
+fn is_streamed(request: &Asked) -> bool {
+    matches!(request, Asked::Watch(watch) if watch.send_initial_events)
 }

@@ -10,14 +10,14 @@ import (
 
 // A line of the output; exactly one field is set.
 type line struct {
-	Told *told `json:"told,omitempty"`
+	Notified *notified `json:"notified,omitempty"`
 	// A request: whether it asks for all objects, and not only for changes.
-	AskedForAll *bool            `json:"asked_for_all,omitempty"`
+	FullRequest *bool            `json:"full_request,omitempty"`
 	Stored      map[string]state `json:"stored,omitzero"`
 	Ended       *struct{}        `json:"ended,omitempty"`
 }
 
-type told struct {
+type notified struct {
 	Handler string `json:"handler"`
 	Key     string `json:"key"`
 	Change  change `json:"change"`
@@ -51,25 +51,25 @@ type state struct {
 }
 
 // Lines to be written. They are flushed as soon as no further line is ready.
-type saying struct {
+type output struct {
 	lines chan line
 	ended chan error
 }
 
-func startSaying(out io.Writer) *saying {
-	s := &saying{lines: make(chan line, 1024), ended: make(chan error, 1)}
-	go func() { s.ended <- s.write(bufio.NewWriter(out)) }()
-	return s
+func startOutput(out io.Writer) *output {
+	o := &output{lines: make(chan line, 1024), ended: make(chan error, 1)}
+	go func() { o.ended <- o.write(bufio.NewWriter(out)) }()
+	return o
 }
 
-func (s *saying) write(out *bufio.Writer) (err error) {
+func (o *output) write(out *bufio.Writer) (err error) {
 	encoder := json.NewEncoder(out)
-	for line := range s.lines {
+	for line := range o.lines {
 		// After an error the lines have no reader, and the goroutines that send them must not block.
 		if err == nil {
 			err = encoder.Encode(line)
 		}
-		if err == nil && len(s.lines) == 0 {
+		if err == nil && len(o.lines) == 0 {
 			err = out.Flush()
 		}
 		if line.Ended != nil {
@@ -79,21 +79,21 @@ func (s *saying) write(out *bufio.Writer) (err error) {
 	return err
 }
 
-func (s *saying) say(what line) { s.lines <- what }
+func (o *output) send(line line) { o.lines <- line }
 
 // Writes that this was the last line, and waits until it is written. A request that is cancelled
 // later is not recorded.
-func (s *saying) stop() error {
-	s.say(line{Ended: &struct{}{}})
-	return <-s.ended
+func (o *output) stop() error {
+	o.send(line{Ended: &struct{}{}})
+	return <-o.ended
 }
 
 // Records each request.
-func (s *saying) requests(next http.RoundTripper) http.RoundTripper {
+func (o *output) requests(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		asked := request.URL.Query()
-		all := asked.Get("watch") == "" || asked.Get("sendInitialEvents") == "true"
-		s.say(line{AskedForAll: &all})
+		query := request.URL.Query()
+		all := query.Get("watch") == "" || query.Get("sendInitialEvents") == "true"
+		o.send(line{FullRequest: &all})
 		return next.RoundTrip(request)
 	})
 }

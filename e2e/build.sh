@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds kube-apiserver and etcd (`e2e/server`) and client-go's informer (`e2e/client-go`) through
-# Go's module proxy, into target/e2e/bin or DELTAFIFO_E2E_BIN. Does nothing when they are there,
-# built from these very sources. Ends with 3, and says why, where there is no Go that can.
+# Go's module proxy, into target/e2e/bin or DELTAFIFO_E2E_BIN. Does nothing if the programs exist
+# and were built from the current sources. Exits with 3 and prints the reason if no suitable Go is
+# installed.
 #
 # A cold build takes 4 to 6 minutes on two cores, 90 MB of downloads, 2 GB of memory, and 3 GB in
 # Go's caches.
@@ -12,39 +13,37 @@ mkdir -p "$bin"
 bin=$(cd "$bin" && pwd)
 export CGO_ENABLED=0 GOFLAGS=-mod=readonly
 
-go_can() { # in a module's folder
-  command -v go >/dev/null || { echo "there is no Go: install 1.26 or newer" >&2; exit 3; }
-  # Reads go.mod only. Where Go may fetch a newer one of itself, it does so here.
-  local said
-  said=$(go list -m 2>&1) || { echo "this Go is too old: ${said##*$'\n'}" >&2; exit 3; }
+need_go() { # in a module's folder
+  command -v go >/dev/null || { echo "Go is not installed: install 1.26 or newer" >&2; exit 3; }
+  # Reads go.mod only. If Go may download a newer version of itself, it does so here.
+  local message
+  message=$(go list -m 2>&1) || { echo "this Go is too old: ${message##*$'\n'}" >&2; exit 3; }
 }
 
-# Ends well when the programs of these sources are there: the file that notes the sources, and the
-# programs.
+# Succeeds if all programs exist and the file `note` has the hash of the current sources.
 are_built() { # note, sources, program...
   [[ $(cat "$bin/$1" 2>/dev/null) == "$2" ]] || return
   local program
   for program in "${@:3}"; do [[ -x $bin/$program ]] || return; done
 }
 
-# Builds programs of the module in this folder, unless they are there, built from these very
-# sources.
-build() { # what they are called, note of the sources, programs, go build's arguments...
-  local what=$1 note=$2 programs sources from=$SECONDS
+# Builds programs of the module in this folder, unless they were built from the current sources.
+build() { # title, file with the hash of the sources, programs, go build's arguments...
+  local title=$1 note=$2 programs sources from=$SECONDS
   read -ra programs <<<"$3"
   sources=$(find . -name '*.go' -o -name 'go.*' | LC_ALL=C sort | xargs cat | git hash-object --stdin)
   if are_built "$note" "$sources" "${programs[@]}"; then return; fi
-  go_can
+  need_go
   rm -f "$bin/$note"
   go build -trimpath "${@:4}"
   echo "$sources" >"$bin/$note"
-  echo "built $what in $((SECONDS - from)) s"
+  echo "built $title in $((SECONDS - from)) s"
 }
 
 servers() {
   cd "$here/server"
   local version minor at flags
-  # The API server asks for its own version, which its releases are linked with.
+  # The API server needs its own version, which its releases set at link time.
   version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' go.mod)
   IFS=. read -r _ minor _ <<<"$version"
   at=k8s.io/component-base/version

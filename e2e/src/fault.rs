@@ -43,9 +43,9 @@ impl Fault {
 
 /// An error that the reflector reported.
 pub struct ReportedError {
-    /// Its kind.
+    /// The kind of the error.
     pub fault: Fault,
-    /// Its text.
+    /// The text of the error, with its sources.
     pub text: String,
 }
 

@@ -103,7 +103,7 @@ async fn run(cli: &Cli) -> ExitCode {
     for scenario in chosen {
         let from = Instant::now();
         let outcome = try_one(cli, *scenario).await;
-        let (what, summary) = match outcome {
+        let (verdict, summary) = match outcome {
             Ok(Outcome::Held(summary)) => {
                 held += 1;
                 ("held", summary)
@@ -118,7 +118,7 @@ async fn run(cli: &Cli) -> ExitCode {
             }
         };
         println!(
-            "{:<20} {what:<8} {:>6.1} s  {summary}",
+            "{:<20} {verdict:<8} {:>6.1} s  {summary}",
             scenario.name(),
             from.elapsed().as_secs_f64()
         );

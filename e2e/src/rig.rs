@@ -77,12 +77,12 @@ impl Rig {
         self.log.lock().counts()
     }
 
-    /// Returns how many objects the handlers know.
+    /// Returns the number of objects that the handlers know.
     pub fn known(&self) -> usize {
         self.log.lock().live().len()
     }
 
-    /// Returns how often the reflector reported this error.
+    /// Returns the number of times that the reflector reported this error.
     pub fn times(&self, fault: Fault) -> usize {
         self.reported.lock().iter().filter(|reported| reported.fault == fault).count()
     }
@@ -95,16 +95,13 @@ impl Rig {
     /// Waits until the reflector has reached `version`.
     pub async fn reached(&self, version: &str) -> Result<(), BoxError> {
         let wanted = ResourceVersion::parse(version);
-        until(&format!("reaching version {version}"), LEARNING, || self.version() >= wanted).await
+        until(&format!("version {version}"), LEARNING, || self.version() >= wanted).await
     }
 
     /// Waits until this many more changes have been delivered.
     pub async fn received_more(&self, changes: usize) -> Result<(), BoxError> {
         let wanted = self.counts().all() + changes;
-        until(&format!("receiving {changes} more changes"), LEARNING, || {
-            self.counts().all() >= wanted
-        })
-        .await
+        until(&format!("{changes} more changes"), LEARNING, || self.counts().all() >= wanted).await
     }
 
     /// Waits until the reflector, the handlers and the store have the server's state, and judges

@@ -1,4 +1,4 @@
-//! Waiting for conditions that can be polled but that notify nobody.
+//! Waits for conditions that can only be polled.
 
 use std::time::Duration;
 
@@ -13,13 +13,17 @@ pub const POLL: Duration = Duration::from_millis(50);
 /// The age at which a list is stale: a write whose answer was lost may have been done since.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// Waits until `holds` is true. Returns an error that names `what` if that takes longer than
-/// `limit`.
-pub async fn until(what: &str, limit: Duration, holds: impl Fn() -> bool) -> Result<(), BoxError> {
+/// Waits until `holds` is true. Returns an error that names the `condition` if that takes longer
+/// than `limit`.
+pub async fn until(
+    condition: &str,
+    limit: Duration,
+    holds: impl Fn() -> bool,
+) -> Result<(), BoxError> {
     let deadline = Instant::now() + limit;
     while !holds() {
         if Instant::now() > deadline {
-            return Err(format!("{what}: not within {limit:?}").into());
+            return Err(format!("timed out after {limit:?} waiting for {condition}").into());
         }
         sleep(POLL).await;
     }

@@ -19,8 +19,8 @@ use crate::written::Written;
 
 /// How many writes are in progress at a time.
 const AT_ONCE: usize = 16;
-/// The API server compacts every 10 seconds, and then removes what is older than the previous
-/// compaction.
+/// How long a page token may take to expire. The API server compacts every 10 seconds, and then
+/// removes the versions from before the previous compaction.
 const COMPACTED: Duration = Duration::from_secs(90);
 
 /// A kind of write.
@@ -116,7 +116,7 @@ impl Writer {
                 Err(Error::Api(status)) if status.code == 410 => return Ok(()),
                 Err(error) => return Err(error.into()),
                 Ok(_) if Instant::now() > deadline => {
-                    return Err(format!("the page's token is good after {COMPACTED:?}").into());
+                    return Err(format!("the token has not expired after {COMPACTED:?}").into());
                 }
                 Ok(_) => sleep(POLL).await,
             }

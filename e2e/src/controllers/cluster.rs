@@ -9,7 +9,7 @@ use kube::{Client, Resource, ResourceExt};
 use super::ours::mirror::mirrored;
 use crate::servers::NAMESPACE;
 
-/// See the module docs.
+/// The objects of one controller set: maps, pods and secrets of one API server.
 pub struct Cluster {
     maps: Api<ConfigMap>,
     pods: Api<Pod>,

@@ -1,6 +1,6 @@
-//! A controller as a user would write it: an annotation of each map says how many pods use the
-//! map, according to an annotation of the pods. It is compiled twice, with a different `runtime`
-//! each time.
+//! A controller as a user would write it: it writes the number of pods that use a map into an
+//! annotation of the map. A pod names the map that it uses in an annotation. The file is compiled
+//! twice, with a different `runtime` each time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub fn run(
 }
 
 /// Returns the map that a pod uses.
-#[allow(clippy::needless_pass_by_value)] // kube gives it away.
+#[allow(clippy::needless_pass_by_value, reason = "kube passes the pod by value")]
 pub fn used(pod: Pod) -> Option<ObjectRef<ConfigMap>> {
     let name = pod.annotations().get("uses")?;
     Some(ObjectRef::new(name).within(&pod.namespace()?))

@@ -30,9 +30,9 @@ pub struct Watches {
 #[derive(Default)]
 struct CutState {
     is_cut: bool,
-    /// How many watch requests are held during the cut.
+    /// The number of watch requests that are held during the cut.
     held: usize,
-    /// How many watches were requested since, each of which follows a list.
+    /// The number of watches that were requested after the cut. Each of them follows a list.
     after_cut: usize,
 }
 

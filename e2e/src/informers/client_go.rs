@@ -19,7 +19,7 @@ use crate::oracle::{Change, States};
 use crate::scenarios::Setting;
 use crate::servers::{CLIENT_GO as NAME, NAMESPACE, TOKEN};
 
-/// How long it may take to answer or to end: a handler may be sleeping.
+/// How long the process may take to answer or to end: a handler may be sleeping.
 const ANSWERING: Duration = Duration::from_secs(60);
 
 /// The process. It is killed when this is dropped.
@@ -32,7 +32,7 @@ pub struct ClientGo {
     reading: JoinHandle<Result<(), BoxError>>,
 }
 
-/// A line of its output: see `client-go/output.go`.
+/// A line of the process's output, as `client-go/output.go` writes it.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
@@ -57,7 +57,7 @@ impl ClientGo {
             format!("{} cannot be started, build it with e2e/build.sh: {error}", program.display())
         })?;
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err("client-go has no pipes".into());
+            return Err("client-go was started without pipes".into());
         };
         let (handlers, full_requests) =
             (handlers(&[PLAIN, SLEEPS, PANICS]), Arc::<AtomicUsize>::default());
@@ -76,7 +76,7 @@ impl ClientGo {
         self.full_requests.load(Ordering::Relaxed)
     }
 
-    /// Returns the contents of its store.
+    /// Returns the contents of client-go's store.
     pub async fn stored(&mut self) -> Result<States, BoxError> {
         self.input.write_all(b"stored\n").await?;
         let stored = timeout(ANSWERING, self.stored.recv()).await;
@@ -84,7 +84,7 @@ impl ClientGo {
         stored.ok_or_else(|| format!("{NAME} has ended").into())
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Asks the process to end, and waits until it has ended.
     pub async fn stop(mut self) -> Result<(), BoxError> {
         drop(self.input);
         let ended = timeout(ANSWERING, self.process.wait()).await;

@@ -42,7 +42,7 @@ pub struct Client {
     pub name: &'static str,
     /// The notifications of the plain handler.
     counts: Counts,
-    /// How often the informer has requested all objects.
+    /// The number of requests for all objects.
     pub full_requests: usize,
 }
 
@@ -138,13 +138,13 @@ impl Informers {
         Ok(())
     }
 
-    /// Makes those of our handlers that sleep block, whatever is delivered to them.
+    /// Makes the sleeping handlers of our informers block at their next notification.
     pub fn fall_asleep(&mut self) {
         self.ours.iter_mut().for_each(OurInformer::fall_asleep);
     }
 
-    /// Wakes these handlers. After they have caught up, checks that their buffers kept their
-    /// promises.
+    /// Wakes the handlers that [`fall_asleep`](Self::fall_asleep) blocked. After they have caught
+    /// up, checks that their buffers left out only what their policies allow.
     pub async fn wake_up(&mut self, writer: &Writer) -> Result<(), BoxError> {
         self.ours.iter_mut().for_each(OurInformer::wake_up);
         self.settled(writer).await?;

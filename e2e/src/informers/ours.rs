@@ -27,7 +27,8 @@ use crate::oracle::{States, keyed};
 const DROPS: &str = "drops";
 /// The buffer size of the handler that panics, and of the one whose buffer drops changes.
 const FEW: usize = 64;
-/// As in client-go's handlers: see `client-go/handlers.go`.
+/// How long a sleeping handler sleeps, and after how many notifications. `client-go/handlers.go`
+/// has the same values.
 const ASLEEP: Duration = Duration::from_millis(100);
 const SLEEP_EACH: usize = 256;
 
@@ -94,12 +95,12 @@ impl OurInformer {
         self.gate.seen().requests.iter().filter(for_all).count()
     }
 
-    /// Makes the handlers that sleep block, whatever is delivered to them.
+    /// Makes the sleeping handlers block at their next notification.
     pub fn fall_asleep(&mut self) {
         self.blocked = Some(self.sleep_gate.block());
     }
 
-    /// Wakes them.
+    /// Wakes the handlers that [`fall_asleep`](Self::fall_asleep) blocked.
     pub fn wake_up(&mut self) {
         self.blocked = None;
     }

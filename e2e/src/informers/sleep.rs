@@ -1,17 +1,17 @@
-//! A sleep that handlers do not end by themselves.
+//! A gate at which a scenario makes handlers block until it wakes them.
 
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Where handlers sleep.
+/// A gate that blocks handlers while a [`Blocked`] guard exists.
 #[derive(Default)]
 pub struct SleepGate {
     is_blocked: Mutex<bool>,
     unblocked: Condvar,
 }
 
-/// A guard: handlers sleep while it exists.
+/// A guard that keeps a [`SleepGate`] closed while it exists.
 pub struct Blocked(Arc<SleepGate>);
 
 impl SleepGate {

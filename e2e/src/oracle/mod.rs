@@ -242,7 +242,7 @@ pub fn difference(known: &States, fresh: &States) -> Option<String> {
         return None;
     }
     let newer = fresh.iter().find(|(key, state)| known.get(*key) != Some(*state));
-    let what = match newer {
+    let difference = match newer {
         Some((key, state)) => format!("{key} is {state:?}, and known as {:?}", known.get(key)),
         None => {
             format!(
@@ -251,7 +251,7 @@ pub fn difference(known: &States, fresh: &States) -> Option<String> {
             )
         }
     };
-    Some(format!("{} objects are known of {}: {what}", known.len(), fresh.len()))
+    Some(format!("{} of {} objects are known: {difference}", known.len(), fresh.len()))
 }
 
 /// Returns the key and the state of an object.

@@ -1,6 +1,6 @@
-//! Three controllers, compiled with kube's runtime and with ours, each set with a server of its
-//! own. Both reconcile all objects. Then pods and secrets are deleted while their watches are cut
-//! and have expired: ours reconcile the owners, and kube's do not notice.
+//! Three controllers, compiled with kube's runtime and with ours. Each set has a server of its own.
+//! Both sets reconcile all objects. Then pods and secrets are deleted while their watches are cut
+//! and have expired: our controllers reconcile the owners, and kube's do not.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::controllers::{Cluster, Controllers, Watches};
 use crate::servers::{Options, Servers};
 use crate::wait::POLL;
 
-/// How many maps have their belongings deleted unobserved.
+/// The number of maps whose pods and secret are deleted unobserved.
 const MISSED: usize = 20;
 /// The number of watches: two of pods, one of secrets.
 const WATCHES: usize = 3;
@@ -23,12 +23,13 @@ const RECONCILING: Duration = Duration::from_secs(60);
 pub async fn run(setting: &Setting) -> Ended {
     missed(setting, "ours", Controllers::ours, |wrong| wrong.iter().all(Vec::is_empty)).await?;
     let kubes = missed(setting, "kubes", Controllers::of_kube, |_| true).await?;
-    // If kube's controllers notice some day, kube's documents and ours have to say so.
+    // If kube's controllers reconcile these maps some day, the guide must no longer claim that they
+    // do not.
     if kubes.iter().any(|wrong| wrong.len() != MISSED) {
-        return Err(format!("kube's controllers missed {kubes:?}, and not {MISSED} each").into());
+        return Err(format!("kube's controllers missed {kubes:?} instead of {MISSED} each").into());
     }
     Ok(Outcome::Held(format!(
-        "3 controllers reconciled {MISSED} maps after deletions that no watch delivered, kube's none of them"
+        "3 controllers reconciled {MISSED} maps after deletions that no watch delivered; kube's reconciled none"
     )))
 }
 

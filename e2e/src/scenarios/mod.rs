@@ -35,7 +35,7 @@ pub struct Setting {
     pub etcd34: Option<PathBuf>,
 }
 
-/// How a scenario ended, if nothing was wrong.
+/// The outcome of a scenario that found no fault.
 pub enum Outcome {
     /// The scenario held, with this summary.
     Held(String),

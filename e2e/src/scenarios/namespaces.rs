@@ -1,5 +1,5 @@
 //! Informers of several namespaces, whose account has rights by role bindings only. The binding in
-//! one namespace is deleted while all watches are cut, and made again.
+//! one namespace is deleted while all watches are cut, and later created again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub async fn run(setting: &Setting) -> Ended {
     informer.becomes(&["blue/a=1", "green/a=1"]).await?;
     until("the first sync", FOLLOWING, || informer.informer.has_synced()).await?;
 
-    // An account without any rights in red.
+    // The account has no rights in the namespace red.
     let optional = Namespaces::new(["blue", "red"])?.optional();
     let optional = Running::start(&limited, &optional)?;
     optional.becomes(&["blue/a=1"]).await?;
@@ -119,7 +119,7 @@ impl Running {
             .build()?;
         let running = informer.clone();
         let run = tokio::spawn(async move {
-            // It runs once, so this is no error.
+            // `run` fails only if the informer runs already.
             let _ = running.run().await;
         });
         Ok(Self { informer, forbidden, run })
@@ -131,7 +131,7 @@ impl Running {
 
     /// Returns `namespace/name=data` of each stored object, in order.
     fn stored(&self) -> Vec<String> {
-        // The namespace has a map of its own, of the API server's certificates.
+        // Skips the map with certificates that the API server creates in every namespace.
         let ours = |map: &Arc<ConfigMap>| map.data.as_ref().is_some_and(|data| data.len() == 1);
         let shown = |map: &Arc<ConfigMap>| {
             let data = map.data.as_ref().and_then(|data| data.get("data"));
@@ -146,9 +146,9 @@ impl Running {
 
     /// Waits until the store has these objects.
     async fn becomes(&self, expected: &[&str]) -> Result<(), BoxError> {
-        let what = format!("a store with {expected:?}");
-        let reached = until(&what, FOLLOWING, || self.stored() == expected).await;
-        reached.map_err(|error| format!("{error}, but {:?}", self.stored()).into())
+        let condition = format!("a store with {expected:?}");
+        let reached = until(&condition, FOLLOWING, || self.stored() == expected).await;
+        reached.map_err(|error| format!("{error}; the store has {:?}", self.stored()).into())
     }
 
     fn is_still(&self, expected: &[&str]) -> Result<(), BoxError> {

@@ -30,12 +30,12 @@ pub const NAMESPACE: &str = "e2e";
 
 const API: &str = "kube-apiserver";
 const ETCD: &str = "etcd";
-/// Not a server, but its name is kept here with the others.
+/// The program with client-go's informer, which is not a server.
 pub const CLIENT_GO: &str = "client-go";
 pub const TOKEN: &str = "not-a-secret";
 /// The token of [`LIMITED`].
 const LIMITED_TOKEN: &str = "not-a-secret-either";
-/// A user without rights, but for those that a scenario gives it.
+/// A user that has only the rights that a scenario gives it.
 pub const LIMITED: &str = "limited";
 /// How long a server may take until it is ready. An API server reads everything first.
 const STARTING: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! The errors of a reflector, as far as the scenarios distinguish them.
 
 use deltafifo_informer::lister_watcher::RequestError;
-use deltafifo_informer::{ReflectorError, WireError};
+use deltafifo_informer::{ReflectorError, WireError, error_chain};
 
 /// The kinds of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +55,6 @@ impl ReportedError {
             ReflectorError::List(error) | ReflectorError::Watch(error) => Fault::of_request(error),
             _ => Fault::Other,
         };
-        Self { fault, text: error.to_string() }
+        Self { fault, text: error_chain(error) }
     }
 }

@@ -35,6 +35,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum, value_parser};
 use deltafifo::BoxError;
+use deltafifo_informer::error_chain;
 use futures_util::FutureExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout};
@@ -89,7 +90,7 @@ async fn run(cli: &Cli) -> ExitCode {
         return match serve::serve(&cli.binaries).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("e2e: {error}");
+                eprintln!("e2e: {}", error_chain(&*error));
                 ExitCode::FAILURE
             }
         };
@@ -114,7 +115,7 @@ async fn run(cli: &Cli) -> ExitCode {
             }
             Err(error) => {
                 failed += 1;
-                ("FAILED", error.to_string())
+                ("FAILED", error_chain(&*error))
             }
         };
         println!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deltafifo::{BoxError, DeltaFifo, Indexer, KeyFunc, ResourceVersion};
 use deltafifo_informer::reflector::{Backoff, ReflectorBuilder};
-use deltafifo_informer::{KubeMeta, Reflector, ReflectorError};
+use deltafifo_informer::{KubeMeta, Reflector, ReflectorError, error_chain};
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -164,7 +164,7 @@ async fn consume(fifo: Arc<Queue>, log: Arc<Mutex<HandlerLog>>) {
     while let Ok(mut item) = fifo.pop_async().await {
         let key = item.key().to_owned();
         if let Err(error) = item.apply(|change| log.lock().record(&key, (&change).into())) {
-            log.lock().fault(format!("{key} was not applied: {error}"));
+            log.lock().fault(format!("{key} was not applied: {}", error_chain(&error)));
         }
         item.done();
     }

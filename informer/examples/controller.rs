@@ -21,12 +21,12 @@ use std::time::Duration;
 use clap::Parser;
 use cluster::Cluster;
 use deltafifo::{IndexError, IndexReader};
-use deltafifo_informer::KubeMeta;
 use deltafifo_informer::runtime::Controller;
 use deltafifo_informer::runtime::controller::{Action, Config};
 use deltafifo_informer::runtime::reflector::ObjectRef;
 use deltafifo_informer::runtime::wait::await_condition;
 use deltafifo_informer::shared_informer::{InformerError, Scope, SharedInformerFactory};
+use deltafifo_informer::{KubeMeta, error_chain};
 use deltafifo_testkit::{ApiServer, Resource, status};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -106,10 +106,10 @@ async fn control(
         .with_config(Config::default().concurrency(8))
         .graceful_shutdown_on(stop)
         .run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(1)), context)
-        .for_each(|told| async move {
-            match told {
+        .for_each(|reconciled| async move {
+            match reconciled {
                 Ok((roster, _)) => println!("reconciled {roster}"),
-                Err(error) => eprintln!("{error:?}"),
+                Err(error) => eprintln!("{}", error_chain(&error)),
             }
         })
         .await;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use deltafifo::{DeltaFifo, DeltaObject, Indexer, KeyFunc};
-use deltafifo_informer::{KubeListerWatcher, KubeMeta, Reflector};
+use deltafifo_informer::{KubeListerWatcher, KubeMeta, Reflector, error_chain};
 use deltafifo_testkit::{ApiServer, Resource};
 use k8s_openapi::api::core::v1::Pod;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -46,10 +46,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let source = KubeListerWatcher::new::<Pod>(client, &(), args.namespace.as_deref());
     let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
     let fifo = Arc::new(DeltaFifo::over(store).build());
-    let reflector =
-        Reflector::builder(source, fifo.clone()).on_error(|error| eprintln!("{error}")).build();
+    let reflector = Reflector::builder(source, fifo.clone())
+        .on_error(|error| eprintln!("{}", error_chain(error)))
+        .build();
     tokio::select! {
-        ended = reflector.run() => println!("{ended}"),
+        ended = reflector.run() => println!("{}", error_chain(&ended)),
         () = print(&fifo) => {}
         stopped = tokio::signal::ctrl_c() => stopped?,
     }
@@ -74,7 +75,7 @@ async fn print(fifo: &DeltaFifo<Pod, KubeMeta>) {
             println!("Type:{:?}: Name:{} {}", delta.kind, item.key(), phase.unwrap_or_default());
         }
         if let Err(error) = item.apply(|_| ()) {
-            eprintln!("{error}");
+            eprintln!("{}", error_chain(&error));
         }
     }
 }
@@ -100,7 +101,7 @@ fn simulated() -> Client {
                 .checked_sub(4)
                 .map(|old| server.delete(&Resource::pods(), "shop", &format!("web-{old}")));
             if let Some(error) = written.into_iter().chain(deleted).find_map(Result::err) {
-                eprintln!("the simulated cluster failed: {error}");
+                eprintln!("the simulated cluster failed: {}", error_chain(&error));
             }
         }
     });

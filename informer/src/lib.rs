@@ -32,6 +32,7 @@
 #[cfg(feature = "compact")]
 pub mod compact;
 mod controller;
+mod error_chain;
 mod in_flight;
 mod last_state;
 pub mod lister_watcher;
@@ -49,6 +50,7 @@ mod wire;
 pub mod workqueue;
 
 pub use controller::{Controller, ControllerError, ObjectEvent};
+pub use error_chain::error_chain;
 pub use kube;
 pub use lister_watcher::{KubeListerWatcher, ListerWatcher};
 pub use meta::KubeMeta;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use deltafifo::BoxError;
+use deltafifo_informer::error_chain;
 use http::Request;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ObjectMeta, PostParams};
@@ -263,6 +264,7 @@ async fn ready(process: &mut Process, client: &Client, path: &str) -> Result<(),
             return Ok(());
         };
         if Instant::now() > deadline {
+            let error = error_chain(&error);
             return Err(format!("{path} is not ready after {STARTING:?}: {error}").into());
         }
         sleep(POLL).await;

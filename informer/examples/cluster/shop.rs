@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deltafifo_informer::error_chain;
 use deltafifo_testkit::{ApiServer, Resource, status};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Client;
@@ -38,7 +39,7 @@ pub fn client() -> Client {
                     .map(|one| server.delete(&deployments, "shop", &format!("web-{one}"))),
             );
             if let Some(error) = written.into_iter().find_map(Result::err) {
-                eprintln!("the simulated cluster failed: {error}");
+                eprintln!("the simulated cluster failed: {}", error_chain(&error));
             }
             if number % 10 == 9 {
                 server.break_watches();

@@ -1,4 +1,4 @@
-//! The errors of list and watch requests, and what a reflector reads from them.
+//! The errors of list and watch requests, and the properties by which a reflector handles them.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -10,12 +10,16 @@ use kube::core::Status;
 use super::TooLarge;
 use crate::wire::WireError;
 
-/// A request to an API server failed, either at once or while the response was read.
+/// The error of a request to an API server. The request failed at once, or while the response was
+/// read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
     /// The server refused: an HTTP status, or an ERROR event of a watch.
-    #[error("the API server says {} {}: {}{}", status.code, status.reason, status.message, hint(status.code))]
+    #[error(
+        "the API server refused the request: {} {}: {}{}",
+        status.code, status.reason, status.message, hint(status.code)
+    )]
     Status {
         /// The status.
         status: Box<Status>,
@@ -24,20 +28,20 @@ pub enum RequestError {
     },
     /// There was no response: the connection was refused or lost, or a middleware of the client
     /// failed.
-    #[error("no answer from the API server: {0}")]
+    #[error("the API server did not answer")]
     Unreachable(#[source] BoxError),
     /// The connection was lost while the response was read.
-    #[error("the API server's answer broke off: {0}")]
+    #[error("the API server's response broke off")]
     Broken(#[source] BoxError),
     /// The connection is open, but nothing was received for too long.
-    #[error("nothing came from the API server for {after:?}, although the connection is open")]
+    #[error("the API server sent nothing for {after:?}, although the connection is open")]
     Silent {
         /// How long nothing was received.
         after: Duration,
     },
-    /// The server keeps sending, but the end does not come: initial events of a watch without the
-    /// bookmark that ends them, or a list with ever more pages.
-    #[error("the API server did not end {what} within {after:?}, although it went on sending")]
+    /// The server keeps sending without an end: initial events of a watch without the bookmark
+    /// that ends them, or a list with ever more pages.
+    #[error("the API server did not end {what} within {after:?}, although it kept sending")]
     Endless {
         /// The part that did not end.
         what: &'static str,
@@ -47,7 +51,7 @@ pub enum RequestError {
     /// The server ended a watch at once (client-go `VeryShortWatchError`, which covers only
     /// watches without an event).
     #[error(
-        "the API server ended the watch at once: a proxy in between, perhaps, that does not let a watch stay open"
+        "the API server ended the watch at once; check whether a proxy in between closes open watches"
     )]
     VeryShort,
     /// The response cannot be parsed.
@@ -56,15 +60,16 @@ pub enum RequestError {
     /// An object of a list or watch is larger than the [limit](super::ObjectLimit) and was
     /// skipped. The error takes the object's place; it is the only error after which a stream
     /// continues.
-    #[error("an object of {} bytes was passed over: the limit is {} bytes", .0.size, .0.limit)]
+    #[error("an object of {} bytes exceeds the limit of {} bytes and was skipped", .0.size, .0.limit)]
     TooLarge(Box<TooLarge>),
     /// The request could not be built.
-    #[error("the request could not be made, check the query that was added: {0}")]
+    #[error("the request cannot be built; check the query parameters that were added")]
     Invalid(#[source] BoxError),
 }
 
-/// Returns whether the server does not have the resource, or does not allow access to it.
-pub(crate) fn says_unavailable(status: &Status) -> bool {
+/// Returns whether a status means that the server does not have the resource, or does not allow
+/// access to it.
+pub(crate) fn is_unavailable(status: &Status) -> bool {
     matches!(status.code, 403 | 404)
 }
 
@@ -88,16 +93,14 @@ impl RequestError {
                     && none.message.is_empty()
                     && !(400..600).contains(&none.code) =>
             {
-                WireError::not_that(
-                    "no Status, it says neither a code, a reason nor a message",
-                    status,
-                )
-                .into()
+                WireError::not_that("a Status without a code, a reason and a message", status)
+                    .into()
             }
             Ok(status) => {
-                let said = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-                let said = (said > 0).then(|| Duration::from_secs(said.into()));
-                Self::Status { status: Box::new(status), retry_after: retry_after.or(said) }
+                let seconds =
+                    status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+                let in_body = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
+                Self::Status { status: Box::new(status), retry_after: retry_after.or(in_body) }
             }
             Err(error) => WireError::not_that(format!("no Status: {error}"), status).into(),
         }
@@ -146,7 +149,7 @@ impl RequestError {
     /// Returns whether the server does not have the resource (404), or does not allow the client
     /// to list and watch it (403).
     pub(crate) fn is_unavailable(&self) -> bool {
-        self.status().is_some_and(says_unavailable)
+        self.status().is_some_and(is_unavailable)
     }
 
     /// Returns whether the requested version is too old or too new.

@@ -30,7 +30,7 @@ pub use self::kube::KubeListerWatcher;
 pub(crate) use self::kube::resource;
 pub use error::RequestError;
 #[cfg(feature = "runtime")]
-pub(crate) use error::says_unavailable;
+pub(crate) use error::is_unavailable;
 pub use limit::ObjectLimit;
 pub use merged::Merged;
 pub(crate) use query::Query;

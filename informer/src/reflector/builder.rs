@@ -13,6 +13,7 @@ use super::resync::Resync;
 use super::threads::Threads;
 use super::versions::Versions;
 use super::{Backoff, OnError, Reflector, ReflectorError, Target};
+use crate::error_chain;
 use crate::lister_watcher::{ListerWatcher, ObjectLimit};
 use crate::time::FAR;
 use crate::wire::Prune;
@@ -72,9 +73,12 @@ impl Default for Options {
             in_flight: Intake::in_flight(),
             resync: None,
             prune: Arc::default(),
-            on_error: Arc::new(
-                |error| tracing::warn!(%error, "a reflector goes on after an error"),
-            ),
+            on_error: Arc::new(|error| {
+                tracing::warn!(
+                    error = error_chain(error),
+                    "the reflector continues after an error"
+                );
+            }),
         }
     }
 }

@@ -5,27 +5,28 @@ use deltafifo::{BoxError, Closed, OfferError, StoreError};
 use kube::runtime::watcher;
 
 #[cfg(feature = "runtime")]
-use crate::lister_watcher::says_unavailable;
+use crate::lister_watcher::is_unavailable;
 use crate::lister_watcher::{RequestError, TooLarge};
 use crate::user_code;
 use crate::wire::Head;
 
-/// An error that a reflector reports. The reflector goes on by itself after each of them.
+/// An error that a reflector reports. The reflector continues after each of them. Its message does
+/// not contain its sources: [`error_chain`](crate::error_chain) formats it with them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
     /// A list failed, at once or in the middle. It deletes nothing, and is requested again.
-    #[error("a list failed, what is known stays, and it is tried again: {0}")]
+    #[error("a list failed; the known objects stay, and it is retried")]
     List(#[source] RequestError),
     /// A watch failed or could not be opened. It is opened again, or everything is listed again.
-    #[error("a watch failed, what is known stays, and it is tried again: {0}")]
+    #[error("a watch failed; the known objects stay, and it is retried")]
     Watch(#[source] RequestError),
     /// An object could not be decoded. This state of it is skipped, and an earlier stored one
     /// stays. A deletion counts, as a tombstone. If the object has no name, its list deletes
     /// nothing, and neither does the next list after a watch with it.
     #[error(
-        "object {key:?} of version {version:?} cannot be read and is left out, an earlier state that is stored stays, \
-         a deletion counts: {source}"
+        "object {key:?} of version {version:?} cannot be decoded and is skipped; an earlier stored state stays, and a \
+         deletion is applied"
     )]
     Decode {
         /// The key, as the metadata has it.
@@ -39,8 +40,8 @@ pub enum ReflectorError {
     /// [`max_object_size`](super::ReflectorBuilder::max_object_size) allows. This state of it is
     /// skipped, and an earlier stored one stays. A deletion counts, as a tombstone.
     ///
-    /// Without a key the object is not known: a list with such an object deletes nothing, and
-    /// neither does the next list after a watch with one.
+    /// If the object has no name, a list that contains it deletes nothing, and neither does the
+    /// next list after a watch that contains it.
     #[error("{}", too_large(key.as_deref(), *size, *limit))]
     TooLarge {
         /// The key, as the metadata has it, or `None` if the object has no name.
@@ -59,35 +60,37 @@ pub enum ReflectorError {
     /// An accessor, a key function, `should_resync` or a custom store panicked. A list is
     /// abandoned by that, and requested again; an event or bookmark is skipped. If a decoder,
     /// transformer or index function panics, that is an error of its object.
-    #[error(
-        "a function of yours panicked, a list is given up by that, an event left out: {message}"
-    )]
+    #[error("a user function panicked; the list is abandoned, or the event skipped: {message}")]
     Panicked {
         /// The message of the panic.
         message: String,
     },
-    /// An error of a watcher of kube's that [feeds](crate::runtime::reflector::feed) the target
-    /// instead of a reflector. The watcher goes on by itself.
+    /// An error of a kube watcher that [feeds](crate::runtime::reflector::feed) the target instead
+    /// of a reflector. The watcher continues.
     #[cfg(feature = "runtime")]
-    #[error("kube's watcher goes on, and what is known stays: {0}")]
+    #[error("kube's watcher failed; it continues, and the known objects stay")]
     Watcher(#[source] Box<kube::runtime::watcher::Error>),
-    /// A list of such a watcher has ended without deleting anything: its beginning was not in the
+    /// A list of a kube watcher has ended without deleting anything: its beginning was not in the
     /// stream, or it was abandoned because of the error before. Its objects may not be known.
     #[cfg(feature = "runtime")]
     #[error(
-        "nothing is deleted by this list of kube's watcher: it was given up for the error before, or its beginning was not seen; \
-         pass the stream from its first event"
+        "a list of kube's watcher deletes nothing, because it was abandoned after an error, or because the stream does not \
+         contain its beginning; pass the stream from its first event"
     )]
     NotListed,
 }
 
 fn too_large(key: Option<&str>, size: usize, limit: usize) -> String {
-    let stays = match key {
-        Some(key) => format!("object {key:?} is left out, an earlier state that is stored stays, a deletion counts"),
-        None => "an object without a name is left out, and no deletion is inferred from the list with it or after it"
-            .to_owned(),
+    let (object, effect) = match key {
+        Some(key) => {
+            (format!("object {key:?}"), "an earlier stored state stays, and a deletion is applied")
+        }
+        None => (
+            "an object without a name".to_owned(),
+            "a list that contains it, or that follows its watch, deletes nothing",
+        ),
     };
-    format!("{stays}: it has {size} bytes, and max_object_size is {limit}")
+    format!("{object} of {size} bytes exceeds max_object_size ({limit}) and is skipped; {effect}")
 }
 
 /// The reason why [`run`](super::Reflector::run) returned.
@@ -95,10 +98,10 @@ fn too_large(key: Option<&str>, size: usize, limit: usize) -> String {
 #[non_exhaustive]
 pub enum RunError {
     /// The queue was closed.
-    #[error("the reflector has ended: {0}")]
+    #[error("the reflector has ended, because its queue was closed")]
     Closed(#[from] Closed),
     /// The reflector runs already.
-    #[error("this reflector runs already: build another one for another queue")]
+    #[error("the reflector runs already; build another one for another queue")]
     Running,
 }
 
@@ -163,7 +166,7 @@ impl ReflectorError {
             Self::Watcher(error) => match &**error {
                 watcher::Error::InitialListFailed(kube::Error::Api(status))
                 | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-                | watcher::Error::WatchError(status) => says_unavailable(status),
+                | watcher::Error::WatchError(status) => is_unavailable(status),
                 _ => false,
             },
             _ => false,

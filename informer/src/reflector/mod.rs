@@ -44,6 +44,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
+use crate::error_chain;
 use crate::in_flight::InFlight;
 use crate::lister_watcher::{ListerWatcher, ObjectLimit, RequestError, WatchStream};
 use crate::metrics::Named;
@@ -208,13 +209,14 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 
     fn report(&self, error: &ReflectorError) {
         self.metrics.tell(|metrics| metrics.failed(error));
-        // The text may come from the decoder of an object.
-        if let Ok(message) = caught(|| error.to_string()) {
+        // Error handlers and the texts of errors, which may come from the decoder of an object, are
+        // user code. Their panics must not end the reflector.
+        let message = caught(|| error_chain(error)).ok();
+        if let Some(message) = message.clone() {
             self.status.failed(message);
         }
-        // The error handler is user code: its panic is caught.
         if caught(|| (self.on_error)(error)).is_err() {
-            tracing::error!(%error, "the error handler of a reflector panicked");
+            tracing::error!(error = message, "the error handler of the reflector panicked");
         }
     }
 

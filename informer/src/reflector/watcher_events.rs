@@ -25,8 +25,8 @@ use super::target::{Pieces, Target};
 use super::threads::Threads;
 use super::versions::Versions;
 use super::watch::delete_refused;
-use crate::KubeMeta;
 use crate::in_flight::InFlight;
+use crate::{KubeMeta, error_chain};
 
 /// Objects per page, the default of kube's watcher.
 const PAGE: usize = 500;
@@ -61,7 +61,7 @@ const PAGE: usize = 500;
 /// ```
 /// use std::sync::Arc;
 /// use deltafifo::{DeltaFifo, DeltaObject, Indexer, KeyFunc};
-/// use deltafifo_informer::{KubeMeta, runtime::reflector::feed};
+/// use deltafifo_informer::{KubeMeta, error_chain, runtime::reflector::feed};
 /// use futures_util::stream;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use kube::runtime::watcher::Event;
@@ -76,7 +76,8 @@ const PAGE: usize = 500;
 /// # };
 /// // In a cluster: watcher(Api::<ConfigMap>::all(client), watcher::Config::default()).default_backoff()
 /// let events = [Event::Init, Event::InitApply(map("a")), Event::InitDone, /* cut off */ Event::Init, Event::InitDone];
-/// feed(stream::iter(events.map(Ok)), fifo.clone(), |error| eprintln!("{error}")).await?;
+/// let on_error = |error: &_| eprintln!("{}", error_chain(error));
+/// feed(stream::iter(events.map(Ok)), fifo.clone(), on_error).await?;
 ///
 /// let mut item = fifo.try_pop().expect("something has happened to a");
 /// assert_eq!(item.deltas().len(), 2); // it was listed, and then it was not
@@ -332,12 +333,13 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     }
 
     fn report(&self, error: &ReflectorError) {
-        if let Ok(message) = caught(|| error.to_string()) {
+        // Error handlers and the texts of errors are user code. Their panics must not end the feed.
+        let message = caught(|| error_chain(error)).ok();
+        if let Some(message) = message.clone() {
             self.status.failed(message);
         }
-        // The error handler is user code; its panic must not end the feed.
         if caught(|| (self.on_error)(error)).is_err() {
-            tracing::error!(%error, "the error handler of what feeds a target panicked");
+            tracing::error!(error = message, "the error handler of `feed` panicked");
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct SharedInformerBuilder<K, M> {
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     pub(super) fn new(source: Source<K>, keys: KeyFunc<K, M>) -> Self {
-        let log = |error: &InformerError<'_>| tracing::warn!(%error, "an informer goes on after an error");
+        let log = |error: &InformerError<'_>| tracing::warn!(%error, "the informer continues after an error");
         Self {
             source,
             name: String::new(),

@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use deltafifo::{IndexError, StoreError};
 
-use crate::ReflectorError;
 use crate::lister_watcher::QueryError;
 use crate::user_code::{caught, said};
+use crate::{ReflectorError, error_chain};
 
-/// An error of an informer, which goes on after it.
+/// An error of an informer, which continues after it. Its message contains its sources.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InformerError<'e> {
     /// An error of lists and watches.
-    #[error("{0}")]
+    #[error("{}", error_chain(.0))]
     Reflector(&'e ReflectorError),
     /// An error of lists and watches of one of several [`Namespaces`](super::Namespaces). Its known
     /// objects stay, and other namespaces are not affected.
-    #[error("namespace {namespace:?}: {error}")]
+    #[error("namespace {namespace:?}: {}", error_chain(error))]
     Namespace {
         /// The name of the namespace.
         namespace: &'e str,
@@ -27,11 +27,11 @@ pub enum InformerError<'e> {
         error: &'e ReflectorError,
     },
     /// An index function failed: the object is stored and delivered, and missing from that index.
-    #[error("{0}")]
+    #[error("{}", error_chain(.0))]
     Store(&'e StoreError),
     /// A handler, its filter or an accessor of the metadata panicked. The notification is not
     /// redelivered, and the next one follows.
-    #[error("a handler panicked, what it was told is not told again: {message}")]
+    #[error("event handler panicked; the notification is not redelivered: {message}")]
     Panicked {
         /// The message of the panic.
         message: String,
@@ -77,7 +77,7 @@ impl OnError {
 
 /// An informer was not built.
 #[derive(Debug, thiserror::Error)]
-#[error("the informer's store cannot be made: {0}")]
+#[error("the informer's store cannot be built")]
 pub struct BuildError(#[from] pub(super) IndexError);
 
 /// A name that no namespace can have.
@@ -96,19 +96,19 @@ pub struct InvalidNamespace {
 #[non_exhaustive]
 pub enum AddHandlerError {
     /// The informer has stopped, so the handler would never be notified.
-    #[error("the informer has stopped: add the handler to one that has not")]
+    #[error("the informer has stopped; add the handler to one that has not")]
     Stopped,
     /// The system could not start a thread for the handler.
-    #[error("there is no thread for the handler, add an asynchronous one instead: {0}")]
+    #[error("no thread could be started for the handler; add an asynchronous handler instead")]
     Thread(#[from] io::Error),
     /// There is no tokio runtime for the task of an asynchronous handler.
-    #[error("an asynchronous handler is to be added within a tokio runtime")]
+    #[error("there is no tokio runtime; add an asynchronous handler within one")]
     NoRuntime,
 }
 
 /// The handler was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the handler was removed, or its informer stopped, before it was told everything")]
+#[error("the handler was removed, or its informer stopped, before it had all notifications")]
 pub struct Removed;
 
 /// The informer has stopped.
@@ -124,7 +124,7 @@ pub enum RunError {
     #[error("the informer runs already")]
     Running,
     /// The informer was stopped.
-    #[error("the informer has stopped: build another one")]
+    #[error("the informer has stopped; build another one")]
     Stopped,
 }
 
@@ -133,7 +133,7 @@ pub enum RunError {
 #[non_exhaustive]
 pub enum FactoryError {
     /// The factory was shut down.
-    #[error("the informer factory was shut down: make another one")]
+    #[error("the informer factory was shut down; create another one")]
     ShutDown,
     /// A query parameter is refused: of the scope, the factory, or both together.
     #[error(transparent)]
@@ -145,7 +145,7 @@ pub enum FactoryError {
 
 /// Some informers have not synced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("these informers have not got their first list: {}", informers.join(", "))]
+#[error("these informers have not received their first list: {}", informers.join(", "))]
 pub struct NotSynced {
     /// Kind and scope of each, as `pods.v1 in shop?labelSelector=app%3Dweb`.
     pub informers: Vec<String>,

@@ -41,7 +41,8 @@ pub enum WireError {
     /// list, or a bookmark. Or an item or event does not end. An object that is too large is
     /// skipped, and is no error of its list or watch.
     #[error(
-        "a list's metadata or a bookmark is larger than max_object_size, or an object has no end: it is not read"
+        "the metadata of a list or a bookmark exceeds max_object_size, or an object does not end, so the response is not \
+         read; raise max_object_size if the metadata is that large"
     )]
     TooLong,
     /// The body ended before the JSON did.
@@ -51,7 +52,7 @@ pub enum WireError {
         of: &'static str,
     },
     /// The bytes are not what an API server sends at this position.
-    #[error("not what an API server sends: {what}; it begins with {begin:?}")]
+    #[error("the response is not what an API server sends: {what}; it begins with {begin:?}")]
     NotThat {
         /// What is wrong, or the message of the JSON parser.
         what: String,

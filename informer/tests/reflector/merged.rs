@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use deltafifo_informer::error_chain;
 use deltafifo_informer::lister_watcher::{
     EventType, ListRequest, Listed, ListerWatcher, Merged, PageMeta, Scripted, WatchRequest,
 };
@@ -157,7 +158,7 @@ async fn part_without_a_version_is_rejected() {
         let (fifo, (errors, mut failed)) = (queue(), mpsc::unbounded_channel());
         let reflector = Reflector::builder(Merged::new(merged), fifo.clone())
             .watch_list(false)
-            .on_error(move |error| drop(errors.send(error.to_string())));
+            .on_error(move |error| drop(errors.send(error_chain(error))));
         let stored = async {
             failed.recv().await.filter(|error| error.contains("410")).expect("the watch has ended");
             failed

@@ -9,6 +9,7 @@ use deltafifo::{
     StoreError,
 };
 use deltafifo_informer::KubeMeta;
+use deltafifo_informer::error_chain;
 use deltafifo_informer::lister_watcher::{EventType, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector, Target};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -63,7 +64,7 @@ async fn asked<K: for<'de> Deserialize<'de> + Send + Sync + 'static>(
 ) -> (Vec<String>, Vec<String>) {
     let (script, (sender, mut received)) = (Arc::new(script), mpsc::unbounded_channel());
     let reflector = Reflector::builder(script.clone(), target)
-        .on_error(move |e| drop(sender.send(e.to_string())))
+        .on_error(move |e| drop(sender.send(error_chain(e))))
         .build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
@@ -117,7 +118,7 @@ async fn decoder_panic_is_reported_and_its_object_neither_deleted_nor_relisted_e
         [("a", "1"), ("b", "6"), ("d", "10")].map(|(name, version)| (Some(name), Some(version)))
     );
     for (name, version) in [("a", 5), ("c", 7), ("b", 9), ("e", 12)] {
-        let of = format!("object {name:?} of version \"{version}\" cannot be read");
+        let of = format!("object {name:?} of version \"{version}\" cannot be decoded");
         let is_told = |error: &String| {
             error.starts_with(&of) && error.ends_with("the decoder panicked: no data here")
         };

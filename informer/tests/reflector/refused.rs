@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use deltafifo::{BoxError, DeltaFifo, InOrderFifo, Indexer, KeyFunc};
 use deltafifo_informer::KubeMeta;
+use deltafifo_informer::error_chain;
 use deltafifo_informer::lister_watcher::{EventType, Scripted};
 use deltafifo_informer::reflector::{Reflector, Target};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -55,7 +56,7 @@ async fn feed(
     let (script, (errors, failed)) = (Arc::new(script), std::sync::mpsc::channel());
     let reflector = Reflector::builder(script.clone(), target)
         .watch_list(streams)
-        .on_error(move |error| drop(errors.send(error.to_string())))
+        .on_error(move |error| drop(errors.send(error_chain(error))))
         .build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),

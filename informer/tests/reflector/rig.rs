@@ -13,7 +13,7 @@ use deltafifo_informer::lister_watcher::{
     WatchRequest,
 };
 use deltafifo_informer::reflector::{Reflector, ReflectorBuilder, RunError};
-use deltafifo_informer::{KubeMeta, ReflectorError};
+use deltafifo_informer::{KubeMeta, ReflectorError, error_chain};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Status;
@@ -54,7 +54,7 @@ impl Rig {
         let (errors, received) = mpsc::unbounded_channel();
         let builder = Reflector::builder(source.clone(), fifo.clone());
         let builder =
-            builder.on_error(move |error: &ReflectorError| drop(errors.send(error.to_string())));
+            builder.on_error(move |error: &ReflectorError| drop(errors.send(error_chain(error))));
         let reflector = Arc::new(choose(builder).build());
         let changes = consume(fifo.clone());
         let running = reflector.clone();

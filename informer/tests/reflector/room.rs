@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use deltafifo::{DeltaFifo, Indexer, KeyFunc};
 use deltafifo_informer::KubeMeta;
+use deltafifo_informer::error_chain;
 use deltafifo_informer::lister_watcher::{EventType, Scripted};
 use deltafifo_informer::reflector::Reflector;
 use tokio::time::sleep;
@@ -62,7 +63,7 @@ async fn list_waits_for_room_without_being_abandoned() {
         let (errors, failed) = std::sync::mpsc::channel();
         let reflector = Reflector::builder(script, fifo.clone())
             .watch_list(streamed)
-            .on_error(move |error| drop(errors.send(error.to_string())))
+            .on_error(move |error| drop(errors.send(error_chain(error))))
             .build();
         let _run = tokio::spawn(async move { reflector.run().await });
         for _ in 0..2 {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use deltafifo::{Change, DeltaFifo, Event, InOrderFifo, Indexer, KeyFunc};
 use deltafifo_informer::KubeMeta;
+use deltafifo_informer::error_chain;
 use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector, Target};
 use futures_util::stream::{self, StreamExt};
@@ -81,7 +82,7 @@ async fn object_refused_by_a_stores_transformer_or_index_is_reported_and_kept() 
     let (errors, failed) = std::sync::mpsc::channel();
     let reflector = Reflector::builder(script.clone(), Arc::new(Plain(store.clone())))
         .watch_list(false)
-        .on_error(move |error| drop(errors.send(error.to_string())))
+        .on_error(move |error| drop(errors.send(error_chain(error))))
         .build();
     let stored = || {
         let mut stored: Vec<_> = store.reader().list().iter().map(|map| shown(map)).collect();
@@ -226,7 +227,7 @@ async fn notifications_with_late_handling(
     let (errors, failed) = std::sync::mpsc::channel();
     let reflector = Reflector::builder(script.clone(), fifo.clone())
         .watch_list(false)
-        .on_error(move |error| drop(errors.send(error.to_string())))
+        .on_error(move |error| drop(errors.send(error_chain(error))))
         .build();
     let mut received = Vec::new();
     let mut sender = |key: &str, change: Change<'_, ConfigMap>| {

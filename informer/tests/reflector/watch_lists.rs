@@ -185,7 +185,7 @@ async fn server_without_an_end_bookmark_gets_a_list_request() {
         .watch_on([event(EventType::Added, map("a", 1))])
         .list(list(7, [map("a", 1)]));
     let mut rig = rig(script);
-    assert!(rig.error().await.contains("nothing came"));
+    assert!(rig.error().await.contains("sent nothing"));
     assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "" limit 500"#, r#"watch "7""#]);
 }
 

@@ -10,7 +10,7 @@ use deltafifo::{
 };
 use deltafifo_informer::reflector::Target;
 use deltafifo_informer::runtime::reflector::feed;
-use deltafifo_informer::{KubeMeta, ReflectorError};
+use deltafifo_informer::{KubeMeta, ReflectorError, error_chain};
 use futures_util::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher::{Error, Event};
@@ -74,7 +74,7 @@ async fn feed_all(
         event
     });
     let (note, mut errors) = mpsc::unbounded_channel();
-    let on_error = move |error: &ReflectorError| drop(note.send(error.to_string()));
+    let on_error = move |error: &ReflectorError| drop(note.send(error_chain(error)));
     assert_eq!(feed(one_by_one, target.clone(), on_error).await, Ok(()));
     std::iter::from_fn(|| errors.try_recv().ok()).collect()
 }
@@ -224,7 +224,7 @@ async fn list_that_began_last_wins_over_another_stream() {
     let (sender, mut received) = mpsc::unbounded_channel();
     let (note, mut errors) = mpsc::unbounded_channel();
     let first = stream::poll_fn(move |context| received.poll_recv(context));
-    let feeding = feed(first, queue.clone(), move |error| drop(note.send(error.to_string())));
+    let feeding = feed(first, queue.clone(), move |error| drop(note.send(error_chain(error))));
     let mut feeding = Box::pin(feeding);
     sender.send(init()).unwrap();
     assert_eq!(feeding.as_mut().now_or_never(), None);
@@ -235,7 +235,7 @@ async fn list_that_began_last_wins_over_another_stream() {
     drop(sender);
     feeding.await.unwrap();
     assert!(errors.recv().await.unwrap().contains("superseded by a newer one"));
-    assert!(errors.recv().await.unwrap().contains("given up for the error before"));
+    assert!(errors.recv().await.unwrap().contains("abandoned after an error"));
     assert_eq!(handle(&queue), ["!a=1", "+d=10", "b=2>3"]);
 }
 

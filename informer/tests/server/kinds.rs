@@ -125,7 +125,7 @@ async fn custom_object_that_does_not_fit_its_type_is_reported_and_kept() {
                 .recv()
                 .await
                 .unwrap()
-                .starts_with(r#"object "town/never" of version "2" cannot be read"#)
+                .starts_with(r#"object "town/never" of version "2" cannot be decoded"#)
         );
         // Reported for an event, and then again for a relist.
         server.wait_for_watchers(1).await;
@@ -135,7 +135,7 @@ async fn custom_object_that_does_not_fit_its_type_is_reported_and_kept() {
                 .recv()
                 .await
                 .unwrap()
-                .starts_with(r#"object "town/first" of version "4" cannot be read"#)
+                .starts_with(r#"object "town/first" of version "4" cannot be decoded"#)
         );
         server.error_watches(status::expired("too old"));
         for received in ["too old", "town/first", "town/never"] {

@@ -182,13 +182,13 @@ async fn size_limit_is_equal_for_list_stream_and_watch() {
                     "{way:?} by {frame}, limit {limit}"
                 );
                 let error = errors.recv().await.unwrap();
-                let says = [
+                let parts = [
                     r#"object "n/b""#,
                     &format!("{} bytes", limit + 1),
-                    &format!("max_object_size is {limit}"),
+                    &format!("max_object_size ({limit})"),
                 ];
                 assert!(
-                    says.iter().all(|part| error.contains(part)),
+                    parts.iter().all(|part| error.contains(part)),
                     "{way:?} by {frame}, limit {limit}: {error}"
                 );
                 assert!(errors.try_recv().is_err(), "{way:?} by {frame}, limit {limit}");

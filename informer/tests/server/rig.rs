@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deltafifo::{DeltaFifo, Indexer, KeyFunc};
 use deltafifo_informer::reflector::{Reflector, ReflectorBuilder};
-use deltafifo_informer::{KubeListerWatcher, KubeMeta, ReflectorError};
+use deltafifo_informer::{KubeListerWatcher, KubeMeta, ReflectorError, error_chain};
 use deltafifo_testkit::{ApiServer, Resource};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Resource as Kube;
@@ -48,7 +48,7 @@ pub fn run<K: Kube + DeserializeOwned + Send + Sync + 'static>(
     choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
 ) -> mpsc::UnboundedReceiver<String> {
     let (sender, received) = mpsc::unbounded_channel();
-    let on_error = move |error: &ReflectorError| drop(sender.send(error.to_string()));
+    let on_error = move |error: &ReflectorError| drop(sender.send(error_chain(error)));
     let reflector = choose(Reflector::builder(source, fifo.clone()).on_error(on_error)).build();
     tokio::spawn(async move { reflector.run().await });
     received

@@ -128,7 +128,7 @@ async fn panicking_handler_gets_later_notifications_and_affects_no_other() {
         let error = failed.recv().await.unwrap();
         assert_eq!(
             error,
-            "a handler panicked, what it was told is not told again: expected by this test"
+            "event handler panicked; the notification is not redelivered: expected by this test"
         );
     }
     next(&mut other, 1).await;

@@ -1,0 +1,60 @@
+//! Formats an error together with its sources.
+
+use std::error::Error;
+
+/// Returns the message of an error followed by those of its sources, separated by `: `.
+///
+/// The errors of this crate do not repeat their sources in their messages, so a log or a terminal
+/// should print this text. The errors of kube and hyper do repeat theirs: a source whose message is
+/// already contained in the text is left out.
+///
+/// ```
+/// # use deltafifo_informer::lister_watcher::RequestError;
+/// # use deltafifo_informer::{ReflectorError, error_chain};
+/// let error = ReflectorError::Watch(RequestError::Broken("connection reset".into()));
+/// assert_eq!(
+///     error_chain(&error),
+///     "a watch failed; the known objects stay, and it is retried: \
+///      the API server's response broke off: connection reset"
+/// );
+/// ```
+#[must_use]
+pub fn error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let message = source.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        next = source.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use deltafifo::BoxError;
+
+    use super::error_chain;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{message}")]
+    struct Failure {
+        message: &'static str,
+        source: Option<BoxError>,
+    }
+
+    fn failure(message: &'static str, source: Option<Failure>) -> Failure {
+        Failure { message, source: source.map(Into::into) }
+    }
+
+    #[test]
+    fn source_is_appended_unless_the_text_contains_it() {
+        let timeout = failure("timeout", None);
+        let repeating = failure("connect failed: timeout", Some(timeout));
+        let error = failure("list failed", Some(repeating));
+        assert_eq!(error_chain(&error), "list failed: connect failed: timeout");
+    }
+}

@@ -56,7 +56,7 @@ impl Reached {
         let Some(version) = ResourceVersion::parse(version) else {
             let what =
                 "a list whose version is no number, so that lists of several parts cannot be one";
-            return Err(WireError::not_that(what, version.as_bytes()).into());
+            return Err(WireError::not_that(fault, version.as_bytes()).into());
         };
         if let Some(part) = self.0.get_mut(part) {
             part.reached = Some(version);
@@ -80,32 +80,32 @@ impl Reached {
         self.0.get(part)?.reached.as_ref()
     }
 
-    /// Returns the least version for the state of a part, when the reflector requests `asked` for
-    /// all parts. It is the part's own version if that is newer, unless `asked` is any state or
+    /// Returns the least version for the state of a part, when the reflector requests `requested` for
+    /// all parts. It is the part's own version if that is newer, unless `requested` is any state or
     /// the newest.
-    fn state(&self, part: usize, asked: &str) -> String {
-        let own = self.of(part).filter(|_| !matches!(asked, "" | "0"));
-        own.map_or_else(|| asked.to_owned(), |own| newer(own, asked))
+    fn state(&self, part: usize, requested: &str) -> String {
+        let own = self.of(part).filter(|_| !matches!(requested, "" | "0"));
+        own.map_or_else(|| requested.to_owned(), |own| newer(own, requested))
     }
 
-    /// Returns the version after which a part's watch starts, when the reflector requests `asked`
+    /// Returns the version after which a part's watch starts, when the reflector requests `requested`
     /// for all parts. It is the part's own version, up to which its events were received.
-    fn changes(&self, part: usize, asked: &str) -> String {
-        let own = self.of(part).filter(|_| !matches!(asked, "" | "0"));
-        own.map_or_else(|| asked.to_owned(), ResourceVersion::to_string)
+    fn changes(&self, part: usize, requested: &str) -> String {
+        let own = self.of(part).filter(|_| !matches!(requested, "" | "0"));
+        own.map_or_else(|| requested.to_owned(), ResourceVersion::to_string)
     }
 
-    /// Returns the first request of a part's list, when the reflector requests `asked` of all
+    /// Returns the first request of a part's list, when the reflector requests `requested` of all
     /// parts.
-    fn first_page(&self, part: usize, asked: &ListRequest) -> ListRequest {
+    fn first_page(&self, part: usize, requested: &ListRequest) -> ListRequest {
         match self.of(part).filter(|_| self.0.get(part).is_some_and(|part| part.whole)) {
             Some(page) => {
-                let resource_version = newer(page, &asked.resource_version);
+                let resource_version = newer(page, &requested.resource_version);
                 ListRequest { resource_version, not_older_than: true, ..ListRequest::default() }
             }
             None => ListRequest {
-                resource_version: self.state(part, &asked.resource_version),
-                ..asked.clone()
+                resource_version: self.state(part, &requested.resource_version),
+                ..requested.clone()
             },
         }
     }
@@ -134,8 +134,8 @@ impl Reached {
 }
 
 /// Returns the newer of the two versions.
-fn newer(own: &ResourceVersion, asked: &str) -> String {
-    ResourceVersion::parse(asked).as_ref().unwrap_or(own).max(own).to_string()
+fn newer(own: &ResourceVersion, requested: &str) -> String {
+    ResourceVersion::parse(requested).as_ref().unwrap_or(own).max(own).to_string()
 }
 
 impl Merged {
@@ -184,8 +184,8 @@ impl ListerWatcher for Merged {
                     if ends_too_large {
                         Err(RequestError::cut_at_large())?;
                     }
-                    let said = meta.filter(|meta| !meta.resource_version.is_empty());
-                    let meta = said.ok_or_else(|| RequestError::without_version("a list of a part"))?;
+                    let meta = meta.filter(|meta| !meta.resource_version.is_empty());
+                    let meta = meta.ok_or_else(|| RequestError::without_version("a list of a part"))?;
                     if request.continue_token.is_none() {
                         let listed = reached.lock().list(number, &meta.resource_version);
                         listed?;
@@ -212,26 +212,26 @@ impl ListerWatcher for Merged {
         limit: ObjectLimit,
     ) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
         Box::pin(async move {
-            let asked = self.parts.iter().enumerate().map(|(part, source)| {
-                let (reached, asked) = (self.reached.lock(), &request.resource_version);
+            let requested = self.parts.iter().enumerate().map(|(part, source)| {
+                let (reached, requested) = (self.reached.lock(), &request.resource_version);
                 let resource_version = if request.send_initial_events {
-                    reached.state(part, asked)
+                    reached.state(part, requested)
                 } else {
-                    reached.changes(part, asked)
+                    reached.changes(part, requested)
                 };
                 drop(reached);
                 let begins = if request.send_initial_events {
-                    Begins::Initial
+                    WatchPhase::Initial
                 } else if is_point_in_time(&resource_version) {
-                    Begins::Changes
+                    WatchPhase::Changes
                 } else {
-                    Begins::Objects
+                    WatchPhase::Objects
                 };
                 let request = WatchRequest { resource_version, ..request.clone() };
                 let watch = source.watch_within(request, limit.clone());
                 async move { watch.await.map(|events| (begins, events)) }
             });
-            Ok(merge(try_join_all(asked).await?, self.reached.clone()))
+            Ok(merge(try_join_all(requested).await?, self.reached.clone()))
         })
     }
 
@@ -250,7 +250,7 @@ impl ListerWatcher for Merged {
 
 /// The phase of a part's watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Begins {
+enum WatchPhase {
     /// Initial events, up to the bookmark that ends them.
     Initial,
     /// All objects, as ADDED events: the watch started without a version. The first event of
@@ -261,8 +261,8 @@ enum Begins {
 }
 
 /// Merges the events of all parts.
-fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> WatchStream {
-    let (mut sends, watches): (Vec<_>, Vec<_>) = watches.into_iter().unzip();
+fn merge(watches: Vec<(WatchPhase, WatchStream)>, reached: Arc<Mutex<Reached>>) -> WatchStream {
+    let (mut phases, watches): (Vec<_>, Vec<_>) = watches.into_iter().unzip();
     let tagged = watches.into_iter().enumerate().map(|(part, events)| {
         let events = events.map(Some).chain(stream::iter([None]));
         events.map(move |event| (part, event)).boxed()
@@ -272,17 +272,17 @@ fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> W
         while let Some((part, Some(event))) = events.next().await {
             let (kind, object) = RawObject::of_event(event)?;
             let head = object.head()?;
-            let Some(sent) = sends.get_mut(part) else { continue };
-            if *sent == Begins::Objects && kind != EventType::Added {
-                *sent = Begins::Changes;
+            let Some(phase) = phases.get_mut(part) else { continue };
+            if *phase == WatchPhase::Objects && kind != EventType::Added {
+                *phase = WatchPhase::Changes;
             }
             if kind != EventType::Bookmark {
-                let (version, sent) = (head.version.clone().into_owned(), *sent);
+                let (version, phase) = (head.version.clone().into_owned(), *phase);
                 yield object.into_event(kind);
                 // Record the version only when the next event is polled: until then the reader may
                 // drop this one. In other phases the versions are those of the objects, older than
                 // the state.
-                if sent == Begins::Changes {
+                if phase == WatchPhase::Changes {
                     reached.lock().set(part, &version);
                 }
                 continue;
@@ -291,16 +291,16 @@ fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> W
             if ends && head.version.is_empty() {
                 Err(RequestError::without_version("the end of the initial events"))?;
             }
-            let ended = ends && *sent == Begins::Initial;
+            let ended = ends && *phase == WatchPhase::Initial;
             if ended {
-                *sent = Begins::Changes;
+                *phase = WatchPhase::Changes;
             }
             let least = {
                 let mut reached = reached.lock();
                 reached.set(part, &head.version);
                 reached.least()
             };
-            if !sends.contains(&Begins::Initial) {
+            if !phases.contains(&WatchPhase::Initial) {
                 yield Ok(RawEvent { kind: EventType::Bookmark, object: bookmark(&least, ended).into() });
             }
         }

@@ -119,20 +119,20 @@ impl Scripted {
         let _ = asked.wait_for(|asked| asked.len() >= times).await;
     }
 
-    fn note(&self, asked: Asked) {
+    fn record(&self, asked: Asked) {
         self.asked.send_modify(|all| all.push(asked));
     }
 }
 
 impl ListerWatcher for Scripted {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
-        self.note(Asked::List(request));
+        self.record(Asked::List(request));
         let answer = self.lists.lock().pop_front();
         Box::pin(async move { answer.unwrap_or_else(|| Ok(stream::pending().boxed())) })
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
-        self.note(Asked::Watch(request));
+        self.record(Asked::Watch(request));
         let answer = self.watches.lock().pop_front();
         Box::pin(async move { answer.unwrap_or_else(|| Ok(stream::pending().boxed())) })
     }

@@ -17,8 +17,8 @@ impl Tokens {
     pub(crate) fn next(&mut self, token: Option<String>) -> Result<Option<String>, RequestError> {
         match token {
             Some(token) if !self.0.insert(token.clone()) => {
-                let what = "a continue token that leads back to a page of the same list";
-                Err(WireError::not_that(what, token.as_bytes()).into())
+                let fault = "a continue token that leads back to a page of the same list";
+                Err(WireError::not_that(fault, token.as_bytes()).into())
             }
             token => Ok(token),
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use deltafifo::locks::Mutex;
 use tokio::sync::Semaphore;
 
+use super::batches::BatchSender;
 use super::decode::{Decode, Decoder, Decoding};
-use super::intake::Intake;
 use super::metrics::Metrics;
 use super::resync::Resync;
 use super::threads::Threads;
@@ -70,7 +70,7 @@ impl Default for Options {
             least_watch: Duration::from_secs(300),
             silence: Duration::from_secs(90),
             max_object_size: ObjectLimit::default().bytes(),
-            in_flight: Intake::in_flight(),
+            in_flight: BatchSender::in_flight(),
             resync: None,
             prune: Arc::default(),
             on_error: Arc::new(|error| {

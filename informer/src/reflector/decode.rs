@@ -29,22 +29,22 @@ struct Cores {
 
 impl Cores {
     /// Waits for a free core, and takes up to `most` of the free ones.
-    fn take(&self, most: usize) -> Taken<'_> {
+    fn take(&self, most: usize) -> CoresInUse<'_> {
         let mut free = self.free.lock();
         self.freed.wait_while(&mut free, |free| *free == 0);
         let taken = most.clamp(1, *free);
         *free -= taken;
-        Taken { cores: self, taken }
+        CoresInUse { cores: self, taken }
     }
 }
 
 /// Cores in use. Its drop returns them.
-struct Taken<'c> {
+struct CoresInUse<'c> {
     cores: &'c Cores,
     taken: usize,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for CoresInUse<'_> {
     fn drop(&mut self) {
         *self.cores.free.lock() += self.taken;
         self.cores.freed.notify_all();

@@ -20,7 +20,7 @@ pub(super) struct Limits {
     /// When the whole response must have arrived.
     end: Instant,
     /// When the last piece arrived.
-    came: Instant,
+    last_arrival: Instant,
     /// How long pieces were waited for since the last that counted.
     waited: Duration,
     /// When the wait for the next piece began.
@@ -46,7 +46,7 @@ impl Limits {
             silence,
             began: now,
             end,
-            came: now,
+            last_arrival: now,
             waited: Duration::ZERO,
             waiting: None,
             alarm,
@@ -66,7 +66,7 @@ impl Limits {
     ) -> Result<R, RequestError> {
         let now = Instant::now();
         let mut waiting = *self.waiting.get_or_insert_with(|| {
-            self.end += now - self.came;
+            self.end += now - self.last_arrival;
             now
         });
         let mut piece = pin!(piece);
@@ -80,25 +80,25 @@ impl Limits {
             }
             // An incomplete object counts as progress while its bytes arrive or it waits for a
             // share.
-            self.put_off_for_shares();
+            self.postpone_for_shares();
             let (now, left) = (Instant::now(), self.objects.left_of(self.silence));
             let Some(left) = left.filter(|_| now < self.end) else { return Err(self.exceeded()) };
             waiting = now.checked_sub(self.silence.saturating_sub(left)).unwrap_or(now);
             (self.waiting, self.waited) = (Some(waiting), Duration::ZERO);
         };
-        self.came = Instant::now();
-        self.put_off_for_shares();
-        if self.came >= self.end {
+        self.last_arrival = Instant::now();
+        self.postpone_for_shares();
+        if self.last_arrival >= self.end {
             return Err(self.exceeded());
         }
-        self.waited += self.came - waiting;
+        self.waited += self.last_arrival - waiting;
         self.waiting = None;
         Ok(piece)
     }
 
     /// Postpones the end by the time that objects waited for shares, which is not the server's
     /// fault.
-    fn put_off_for_shares(&mut self) {
+    fn postpone_for_shares(&mut self) {
         let waited = self.objects.waited();
         self.end += waited.saturating_sub(self.shares_waited);
         self.shares_waited = waited;
@@ -110,7 +110,7 @@ impl Limits {
     }
 
     /// Runs `work` during a wait. Its time does not count.
-    pub(super) async fn aside<R>(&mut self, work: impl Future<Output = R>) -> R {
+    pub(super) async fn exclude<R>(&mut self, work: impl Future<Output = R>) -> R {
         let began = Instant::now();
         let done = work.await;
         let took = began.elapsed();
@@ -190,7 +190,7 @@ mod tests {
         limits.wait(ready(())).await.unwrap();
         sleep(100 * SECOND).await;
         assert!(timeout(SECOND, limits.wait(pending::<()>())).await.is_err());
-        limits.aside(sleep(100 * SECOND)).await;
+        limits.exclude(sleep(100 * SECOND)).await;
         limits.wait(sleep(8 * SECOND)).await.unwrap();
         limits.piece_counts();
         assert!(limits.wait(sleep(11 * SECOND)).await.is_err());

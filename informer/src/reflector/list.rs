@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 
 use super::Reflector;
+use super::batches::{BatchSender, Batches, Part, PartOutcome, keep_unlisted, receive};
 use super::error::{Failed, ReflectorError, Stop};
-use super::intake::{Batches, Intake, Part, Taken, keep_unlisted, take_in};
 use super::limits::Limits;
 use super::target::Pieces;
 use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestError, Tokens};
@@ -68,10 +68,10 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     async fn relist(&self, request: &ListRequest, first_page: &mut PageMeta) -> Result<(), Failed> {
-        let (intake, batches) = Intake::new(&self.in_flight);
-        let reading = self.read(intake, request.clone(), first_page);
+        let (sender, batches) = BatchSender::new(&self.in_flight);
+        let reading = self.read(sender, request.clone(), first_page);
         let list = async {
-            let (version, (pieces, items)) = tokio::try_join!(reading, self.take_in(batches))?;
+            let (version, (pieces, items)) = tokio::try_join!(reading, self.receive(batches))?;
             self.commit(pieces, version).await.map_err(Failed::Stop)?;
             Ok(((), items))
         };
@@ -79,15 +79,15 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     /// Takes in what is read, until there is no more; and of how many objects that was.
-    pub(super) async fn take_in(
+    pub(super) async fn receive(
         &self,
         batches: Batches,
     ) -> Result<(Box<dyn Pieces<K>>, usize), Failed> {
         let mut items = 0;
-        let report = |taken: Taken| {
-            items += taken.items;
-            self.metrics.tell(|metrics| metrics.taken(&taken));
-            taken.errors.iter().for_each(|error| self.report(error));
+        let report = |outcome: PartOutcome| {
+            items += outcome.items;
+            self.metrics.tell(|metrics| metrics.received(&outcome));
+            outcome.errors.iter().for_each(|error| self.report(error));
         };
         let mut pieces = Arc::clone(&self.target).begin();
         let (keeps_unlisted, is_rewound) = {
@@ -100,9 +100,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         if keeps_unlisted {
             keep_unlisted(pieces.as_mut()).map_err(|error| Failed::Stop(error.into()))?;
         }
-        let taken =
-            take_in(&self.target, pieces, &self.decoder, &self.threads, batches, report).await;
-        taken.map(|pieces| (pieces, items)).map_err(Failed::Stop)
+        let received =
+            receive(&self.target, pieces, &self.decoder, &self.threads, batches, report).await;
+        received.map(|pieces| (pieces, items)).map_err(Failed::Stop)
     }
 
     /// Everything was read: what was not listed is gone.
@@ -124,7 +124,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// is newer, the watch delivers the changes since the first.
     async fn read(
         &self,
-        mut intake: Intake,
+        mut sender: BatchSender,
         mut request: ListRequest,
         first_page: &mut PageMeta,
     ) -> Result<String, Failed> {
@@ -148,7 +148,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                     Ok(listed) => listed,
                     Err(RequestError::TooLarge(large)) => {
                         items += 1;
-                        intake.items([RawObject::TooLarge(large)]).await;
+                        sender.items([RawObject::TooLarge(large)]).await;
                         continue;
                     }
                     Err(error) => return Err(error.into()),
@@ -161,21 +161,21 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                             self.versions.lock().set_least("");
                         }
                         items += listed.len();
-                        intake.items(listed.into_iter().map(RawObject::Json)).await;
+                        sender.items(listed.into_iter().map(RawObject::Json)).await;
                     }
                     Listed::Meta(found) => {
                         let remaining =
                             usize::try_from(found.remaining.unwrap_or(0)).unwrap_or(usize::MAX);
-                        intake
+                        sender
                             .send(Part::Expect(
                                 remaining.saturating_add(items + request.limit as usize),
                             ))
                             .await;
                         if request.continue_token.is_none() {
                             if self.versions.lock().is_of_another_history(&found.resource_version) {
-                                intake.send(Part::IgnoreVersions).await;
+                                sender.send(Part::IgnoreVersions).await;
                             }
-                            self.begins(&request, &found);
+                            self.record_first_page(&request, &found);
                             first_page.clone_from(&found);
                         }
                         meta = Some(found);
@@ -186,9 +186,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                 return Err(RequestError::cut_at_large().into());
             }
             // Do not hold items back until the next page arrives.
-            intake.flush().await;
-            let said = meta.filter(|meta| !meta.resource_version.is_empty());
-            let meta = said.ok_or_else(|| RequestError::without_version("a list"))?;
+            sender.flush().await;
+            let meta = meta.filter(|meta| !meta.resource_version.is_empty());
+            let meta = meta.ok_or_else(|| RequestError::without_version("a list"))?;
             request.continue_token = tokens.next(meta.continue_token)?;
             if request.continue_token.is_none() {
                 return Ok(first_page.resource_version.clone());
@@ -198,7 +198,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 
     /// Records the beginning of a list: the target has received a part of it, even if it does not
     /// complete.
-    fn begins(&self, request: &ListRequest, first_page: &PageMeta) {
+    fn record_first_page(&self, request: &ListRequest, first_page: &PageMeta) {
         let mut versions = self.versions.lock();
         versions.set_least(&first_page.resource_version);
         if request.resource_version == "0" && first_page.continue_token.is_some() {

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, debug_span};
 
 use super::Reflector;
+use super::batches::PartOutcome;
 use super::error::{Failed, ReflectorError};
-use super::intake::Taken;
 use crate::metrics::{self as table, Labels, Named, count};
 
 /// The metrics of a reflector.
@@ -57,9 +57,9 @@ impl Metrics {
     }
 
     /// Records a batch of a list.
-    pub(super) fn taken(&self, taken: &Taken) {
-        self.decoded.increment(taken.decoded);
-        self.skipped.increment(taken.skipped);
+    pub(super) fn received(&self, outcome: &PartOutcome) {
+        self.decoded.increment(outcome.decoded);
+        self.skipped.increment(outcome.skipped);
     }
 
     /// Records that the object of an event was decoded.
@@ -133,7 +133,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let listed = async {
             let (listed, items) = list.await?;
             debug!(items, "listed");
-            self.status.heard();
+            self.status.record_event();
             self.metrics.tell(|metrics| metrics.listed(began.elapsed(), items));
             Ok(listed)
         };

@@ -4,7 +4,7 @@
 //! * `list.rs`: all objects, page by page or at once.
 //! * `watch_list.rs`: all objects, as the first events of a watch.
 //! * `watch.rs`: the changes from then on.
-//! * `intake.rs`: takes a relist in, and decodes changed objects only.
+//! * `batches.rs`: takes a relist in, and decodes changed objects only.
 //! * `limits.rs`: how long a list may take.
 //! * `metrics.rs`: its metrics.
 //! * `resync.rs`: the periodic resync of the target.
@@ -16,10 +16,10 @@
 
 mod alarm;
 mod backoff;
+mod batches;
 mod builder;
 mod decode;
 mod error;
-mod intake;
 mod limits;
 mod list;
 mod metrics;
@@ -59,7 +59,7 @@ use error::{Stop, caught};
 use metrics::Metrics;
 pub(crate) use resync::Resync;
 pub use status::{LastError, WatchStatus};
-use status::{Open, Status};
+use status::{OpenWatch, Status};
 pub(crate) use target::{InScope, Scoped};
 pub use target::{Pieces, Plain, Target};
 pub(crate) use threads::Threads;
@@ -221,7 +221,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     /// Reports the error, and waits before the request is repeated.
-    async fn again(&self, error: RequestError, backoff: &mut Backoff) {
+    async fn retry_later(&self, error: RequestError, backoff: &mut Backoff) {
         let wait = backoff.next(error.retry_after());
         self.report(&ReflectorError::Watch(error));
         sleep(wait).await;
@@ -262,5 +262,5 @@ struct Watch {
     /// objects first, in any order. `None` in any other watch, and once another event shows that
     /// all of them have come.
     first_objects: Option<Newest>,
-    _open: Open,
+    _open: OpenWatch,
 }

@@ -53,7 +53,7 @@ impl Status {
     }
 
     /// Records an event, a bookmark or the end of a list. Returns the time.
-    pub(crate) fn heard(&self) -> Instant {
+    pub(crate) fn record_event(&self) -> Instant {
         let now = Instant::now();
         self.now.lock().last_event = Some(now);
         now
@@ -65,9 +65,9 @@ impl Status {
     }
 
     /// Records an open watch, for the lifetime of the guard.
-    pub(crate) fn open(self: &Arc<Self>) -> Open {
+    pub(crate) fn open(self: &Arc<Self>) -> OpenWatch {
         self.now.lock().is_open = true;
-        Open(Arc::clone(self))
+        OpenWatch(Arc::clone(self))
     }
 
     /// Returns how long ago something came, or this run began if nothing has come in it.
@@ -78,9 +78,9 @@ impl Status {
 }
 
 /// The guard of an open watch.
-pub(crate) struct Open(Arc<Status>);
+pub(crate) struct OpenWatch(Arc<Status>);
 
-impl Drop for Open {
+impl Drop for OpenWatch {
     fn drop(&mut self) {
         self.0.now.lock().is_open = false;
     }

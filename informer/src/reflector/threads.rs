@@ -23,14 +23,14 @@ impl Threads {
     ) -> Result<R, ReflectorError> {
         let guard = self.work.begin();
         let span = Span::current();
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         spawn_blocking(move || {
             let done = caught(|| span.in_scope(work));
             // If the receiver is gone, the result is dropped here, as a part of the work.
-            drop(tell.send(done));
+            drop(sender.send(done));
             drop(guard);
         });
-        match told.await {
+        match receiver.await {
             Ok(done) => done,
             // The runtime is shutting down, which ends this task as well.
             Err(_) => std::future::pending().await,

@@ -10,7 +10,7 @@ pub(super) struct Versions {
     /// The version of the last list, event or bookmark.
     last: Option<String>,
     /// Whether `last` has not been passed to the target yet.
-    untold: bool,
+    unreported: bool,
     /// The least version of the next list, if `last` must not be used; empty for the newest state.
     /// Either the server does not have `last`, or a list failed after the target had received a
     /// part of it: an older list would revert that part.
@@ -49,7 +49,7 @@ impl Versions {
     pub(super) fn reached(&mut self, version: &str) {
         if is_point_in_time(version) {
             self.last = Some(version.to_owned());
-            self.untold = true;
+            self.unreported = true;
         }
     }
 
@@ -61,8 +61,8 @@ impl Versions {
     }
 
     /// Returns the version to pass to the target, once.
-    pub(super) fn untold(&mut self) -> Option<String> {
-        self.last.as_ref().filter(|_| std::mem::take(&mut self.untold)).cloned()
+    pub(super) fn take_unreported(&mut self) -> Option<String> {
+        self.last.as_ref().filter(|_| std::mem::take(&mut self.unreported)).cloned()
     }
 
     /// Records a complete list.
@@ -71,7 +71,7 @@ impl Versions {
             self.last = Some(version.to_owned());
         }
         // The relist itself has passed the version to the target.
-        (self.untold, self.least, self.caution) = (false, None, Caution::default());
+        (self.unreported, self.least, self.caution) = (false, None, Caution::default());
     }
 
     /// Returns the version of a list of which only the newest object's version is known: the

@@ -57,11 +57,11 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         mut watch: Option<Watch>,
         backoff: &mut Backoff,
     ) -> Result<Infallible, Stop> {
-        let (mut is_restart, mut in_vain) = (false, 0);
+        let (mut is_restart, mut attempts) = (false, 0);
         loop {
             let mut events = 0;
             // Recorded before the response: a proxy may not forward it before the first event.
-            let asked = watch.is_none().then(Instant::now);
+            let requested_at = watch.is_none().then(Instant::now);
             let opened = match watch.take() {
                 Some(watch) => Ok(watch),
                 None => {
@@ -78,25 +78,25 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             };
             let is_lost =
                 ended.as_ref().is_err_and(|error| error.is_cut() && !error.is_for_later());
-            in_vain = if is_lost && events == 0 { in_vain + 1 } else { 0 };
+            attempts = if is_lost && events == 0 { attempts + 1 } else { 0 };
             let can_resume = self.versions.lock().can_resume();
             match ended {
-                Ok(()) if asked.is_some_and(|asked| asked.elapsed() < VERY_SHORT) => {
+                Ok(()) if requested_at.is_some_and(|at| at.elapsed() < VERY_SHORT) => {
                     self.metrics.tell(Metrics::short_watch);
                     if events == 0 || !can_resume {
                         return Err(ReflectorError::Watch(RequestError::VeryShort).into());
                     }
                     // The events are used, but without a pause a server that always does this
                     // would be asked in a loop.
-                    self.again(RequestError::VeryShort, backoff).await;
+                    self.retry_later(RequestError::VeryShort, backoff).await;
                 }
                 Ok(()) if can_resume => {}
                 Ok(()) => return Err(Stop::CannotResume),
                 Err(error)
                     if can_resume
-                        && (error.is_for_later() || is_lost && in_vain < MOST_ATTEMPTS) =>
+                        && (error.is_for_later() || is_lost && attempts < MOST_ATTEMPTS) =>
                 {
-                    self.again(error, backoff).await;
+                    self.retry_later(error, backoff).await;
                 }
                 Err(error) => return Err(ReflectorError::Watch(error).into()),
             }
@@ -113,7 +113,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let began = Instant::now();
         let following = async {
             let ended = self.follow(watch, events).await;
-            self.caught_up();
+            self.report_version();
             debug!(events, "the watch has ended");
             self.metrics.tell(|metrics| metrics.watched(began.elapsed(), *events));
             ended
@@ -128,14 +128,14 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         events: &mut usize,
     ) -> Result<Result<(), RequestError>, Closed> {
         let (opened, mut end) = (Instant::now(), Alarm::at(watch.until));
-        let mut heard = opened;
+        let mut last_event = opened;
         loop {
             self.target.ready().await?;
             let ready = watch.events.next().now_or_never();
             let event = if let Some(event) = ready {
                 event
             } else {
-                self.caught_up();
+                self.report_version();
                 tokio::select! {
                     biased;
                     event = watch.events.next() => event,
@@ -148,25 +148,25 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                         }
                         // A watch with events is alive, even if the server ignores the requested
                         // timeout.
-                        let is_silent = heard.elapsed() >= self.silence.min(opened.elapsed());
+                        let is_silent = last_event.elapsed() >= self.silence.min(opened.elapsed());
                         if is_silent && !watch.ends_here {
-                            return Ok(Err(RequestError::Silent { after: heard.elapsed() }));
+                            return Ok(Err(RequestError::Silent { after: last_event.elapsed() }));
                         }
                         debug!("the watch has lasted long enough");
-                        self.have_all_come(watch);
+                        self.complete_first_objects(watch);
                         return Ok(Ok(()));
                     }
                 }
             };
             let Some(event) = event else {
-                self.have_all_come(watch);
+                self.complete_first_objects(watch);
                 return Ok(Ok(()));
             };
             let applied = match RawObject::of_event(event) {
                 Ok((kind, object)) => {
-                    heard = self.status.heard();
+                    last_event = self.status.record_event();
                     if kind != EventType::Added {
-                        self.have_all_come(watch);
+                        self.complete_first_objects(watch);
                     }
                     self.apply(kind, &object, watch.first_objects.as_mut()).await
                 }
@@ -184,7 +184,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// Records that the objects which the watch sends first are complete. The watch resumes after
     /// the newest of them, since none of the others has changed after that. (client-go resumes
     /// after the last.)
-    fn have_all_come(&self, watch: &mut Watch) {
+    fn complete_first_objects(&self, watch: &mut Watch) {
         if let Some(newest) = watch.first_objects.take() {
             self.versions.lock().reached(newest.version());
         }
@@ -193,8 +193,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// Passes the version of the last event to the target: at a bookmark, when no further event is
     /// ready, and at the end of a watch. An event alone does not advance the applied version, and
     /// a caller that waits for its own write should not have to wait for a bookmark.
-    fn caught_up(&self) {
-        let version = self.versions.lock().untold();
+    fn report_version(&self) {
+        let version = self.versions.lock().take_unreported();
         // The store may be the user's.
         if let Some(version) = version
             && let Err(panicked) = caught(|| self.target.bookmark(&version))
@@ -250,7 +250,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             }
         }
         if kind == EventType::Bookmark {
-            self.caught_up();
+            self.report_version();
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
+use super::batches::{BatchSender, Part};
 use super::error::{Failed, ReflectorError, Stop};
-use super::intake::{Intake, Part};
 use super::limits::Limits;
 use super::watch::{MOST_ATTEMPTS, VERY_SHORT};
 use super::{Backoff, Reflector, Watch};
@@ -33,7 +33,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let deadline = began + self.watch_list_timeout;
         let mut attempts = 1;
         loop {
-            let asked = Instant::now();
+            let requested_at = Instant::now();
             let error = match self.stream_list(deadline).await? {
                 ControlFlow::Break(watch) => return Ok(Some(watch)),
                 ControlFlow::Continue(error) => error,
@@ -43,8 +43,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             }
             // After silence the server may not know the parameter, and then it will never mark the
             // end. After a late failure another attempt would take as long.
-            let is_brief =
-                !matches!(error, RequestError::Silent { .. }) && asked.elapsed() < self.silence;
+            let is_brief = !matches!(error, RequestError::Silent { .. })
+                && requested_at.elapsed() < self.silence;
             let is_for_later = error.is_for_later() || error.retry_after().is_some();
             let repeats =
                 error.is_cut() && is_brief || is_for_later || error.is_version_unavailable();
@@ -52,7 +52,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             let is_refusal =
                 matches!(error, RequestError::Status { .. } | RequestError::Unreachable(_));
             if repeats {
-                self.again(error, backoff).await;
+                self.retry_later(error, backoff).await;
             } else {
                 self.report(&ReflectorError::Watch(error));
             }
@@ -81,9 +81,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// Streams all objects. Returns the watch, and the number of objects.
     async fn stream_all(&self, from: &str, deadline: Instant) -> Result<(Watch, usize), Failed> {
         let mut watch = self.open(from.to_owned(), true).await?;
-        let (intake, batches) = Intake::new(&self.in_flight);
-        let reading = self.read_initial(intake, &mut watch, deadline);
-        let (version, (pieces, items)) = tokio::try_join!(reading, self.take_in(batches))?;
+        let (sender, batches) = BatchSender::new(&self.in_flight);
+        let reading = self.read_initial(sender, &mut watch, deadline);
+        let (version, (pieces, items)) = tokio::try_join!(reading, self.receive(batches))?;
         self.commit(pieces, version).await.map_err(Failed::Stop)?;
         Ok((watch, items))
     }
@@ -91,7 +91,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// Reads up to the bookmark that ends the initial events. Returns its version.
     async fn read_initial(
         &self,
-        mut intake: Intake,
+        mut sender: BatchSender,
         watch: &mut Watch,
         deadline: Instant,
     ) -> Result<String, Failed> {
@@ -105,15 +105,15 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             let next = tokio::select! {
                 biased;
                 next = limits.wait(watch.events.next()) => next,
-                () = pause.rings(), if intake.holds_any() => {
-                    limits.aside(intake.flush()).await;
+                () = pause.rings(), if sender.holds_any() => {
+                    limits.exclude(sender.flush()).await;
                     limits.wait(watch.events.next()).await
                 }
             };
             let Some(event) = next? else { break };
             let (kind, object) = RawObject::of_event(event)?;
             events += 1;
-            self.status.heard();
+            self.status.record_event();
             if kind == EventType::Added {
                 // Only ADDED events count as progress: changes and bookmarks arrive from any
                 // server, forever.
@@ -126,12 +126,12 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             }
             match kind {
                 EventType::Added | EventType::Modified => {
-                    if !intake.holds_any() {
+                    if !sender.holds_any() {
                         pause.set(PAUSE);
                     }
-                    intake.items([object]).await;
+                    sender.items([object]).await;
                 }
-                EventType::Deleted => intake.send(Part::Deleted(object)).await,
+                EventType::Deleted => sender.send(Part::Deleted(object)).await,
                 EventType::Bookmark => {
                     let object = object.json().map_or(&b"{}"[..], AsRef::as_ref);
                     if ends_initial_events(object).map_err(RequestError::from)? {
@@ -142,7 +142,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                             )
                             .into());
                         }
-                        intake.flush().await;
+                        sender.flush().await;
                         return Ok(head.version.into_owned());
                     }
                 }

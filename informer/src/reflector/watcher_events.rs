@@ -173,19 +173,19 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
                 event
             } else {
                 self.offer(&mut list);
-                self.caught_up();
+                self.report_version();
                 events.next().await
             };
             match event {
                 Some(Ok(event)) => {
-                    self.status.heard();
+                    self.status.record_event();
                     self.take(event, &mut list).await;
                 }
                 Some(Err(error)) => self.report(&ReflectorError::Watcher(Box::new(error))),
                 None => {
                     // As for a stream without an event that is ready.
                     self.offer(&mut list);
-                    self.caught_up();
+                    self.report_version();
                     return Ok(());
                 }
             }
@@ -306,8 +306,8 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     }
 
     /// Passes the version of the last event to the target, if it is new.
-    fn caught_up(&self) {
-        let version = self.versions.lock().untold();
+    fn report_version(&self) {
+        let version = self.versions.lock().take_unreported();
         if let Some(version) = version {
             self.report_any(caught(|| self.target.bookmark(&version)));
         }

@@ -7,7 +7,7 @@
 //!
 //! A reflector that holds shares may be stuck. Its queue may be full until another reflector has
 //! read its list, and that reflector waits for a share; or its server may be stuck. Therefore a
-//! reflector that sees no share returned for [`PATIENCE`] continues without one. Until a share is
+//! reflector that sees no share returned for [`MAX_WAIT`] continues without one. Until a share is
 //! returned, all others do so at once.
 //!
 //! [`LARGE`]: super::LARGE
@@ -23,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// How long a reflector waits while no share is returned, before it continues without one.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Bytes per permit of the semaphore.
 const UNIT: usize = 1 << 10;
 /// The default budget, in bytes.
@@ -55,15 +55,15 @@ pub(crate) struct Budget {
     permits: Arc<Semaphore>,
     most: u32,
     /// How many shares were returned.
-    given_back: Arc<AtomicU64>,
-    /// The value of `given_back`, plus one, when a reflector last gave up waiting.
-    in_vain: AtomicU64,
+    returned: Arc<AtomicU64>,
+    /// The value of `returned`, plus one, when a reflector last gave up waiting.
+    gave_up_at: AtomicU64,
 }
 
 /// A part of the budget, returned when it is dropped. Empty if the wait for it was given up.
 pub(crate) struct Share {
     permit: Option<OwnedSemaphorePermit>,
-    given_back: Arc<AtomicU64>,
+    returned: Arc<AtomicU64>,
 }
 
 impl Budget {
@@ -72,8 +72,8 @@ impl Budget {
         Self {
             permits: Arc::new(Semaphore::new(most as usize)),
             most,
-            given_back: Arc::default(),
-            in_vain: AtomicU64::new(0),
+            returned: Arc::default(),
+            gave_up_at: AtomicU64::new(0),
         }
     }
 
@@ -83,24 +83,24 @@ impl Budget {
             pin!(Arc::clone(&self.permits).acquire_many_owned(units(bytes).min(self.most)));
         loop {
             // All accesses are Relaxed: the values are hints, and no other memory depends on them.
-            let given_back = self.given_back.load(Ordering::Relaxed);
-            let is_stuck = self.in_vain.load(Ordering::Relaxed) == given_back + 1;
-            let patience = if is_stuck { Duration::ZERO } else { PATIENCE };
-            match timeout(patience, permit.as_mut()).await {
+            let returned = self.returned.load(Ordering::Relaxed);
+            let is_stuck = self.gave_up_at.load(Ordering::Relaxed) == returned + 1;
+            let wait = if is_stuck { Duration::ZERO } else { MAX_WAIT };
+            match timeout(wait, permit.as_mut()).await {
                 Ok(permit) => {
-                    return Share { permit: permit.ok(), given_back: Arc::clone(&self.given_back) };
+                    return Share { permit: permit.ok(), returned: Arc::clone(&self.returned) };
                 }
-                Err(_) if given_back != self.given_back.load(Ordering::Relaxed) => {}
+                Err(_) if returned != self.returned.load(Ordering::Relaxed) => {}
                 Err(_) => {
                     if !is_stuck {
-                        self.in_vain.store(given_back + 1, Ordering::Relaxed);
+                        self.gave_up_at.store(returned + 1, Ordering::Relaxed);
                         tracing::warn!(
                             bytes,
-                            "the budget for large objects is used up, and nothing of it was given back for {PATIENCE:?}: \
+                            "the budget for large objects is used up, and nothing of it was given back for {MAX_WAIT:?}: \
                              large objects are read beyond it until something is"
                         );
                     }
-                    return Share { permit: None, given_back: Arc::clone(&self.given_back) };
+                    return Share { permit: None, returned: Arc::clone(&self.returned) };
                 }
             }
         }
@@ -118,7 +118,7 @@ impl Share {
         let Some(permit) = &mut self.permit else { return };
         let too_many = permit.num_permits().saturating_sub(units(bytes) as usize);
         drop(permit.split(too_many));
-        self.given_back.fetch_add(1, Ordering::Relaxed);
+        self.returned.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns `bytes` as bytes that hold this share until the last reference to them is dropped.
@@ -130,7 +130,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         if self.permit.take().is_some() {
-            self.given_back.fetch_add(1, Ordering::Relaxed);
+            self.returned.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     use futures_util::FutureExt;
     use tokio::time::{Instant, sleep};
 
-    use super::{Budget, PATIENCE};
+    use super::{Budget, MAX_WAIT};
 
     const MIB: usize = 1 << 20;
 
@@ -188,7 +188,7 @@ mod tests {
         let others = async {
             for _ in 0..5 {
                 let share = budget.share(MIB).await;
-                sleep(PATIENCE * 4 / 5).await;
+                sleep(MAX_WAIT * 4 / 5).await;
                 drop(share);
             }
         };
@@ -199,6 +199,6 @@ mod tests {
             began.elapsed()
         };
         let (patient, ()) = tokio::join!(waiter, others);
-        assert!((PATIENCE..=PATIENCE * 3).contains(&patient), "{patient:?}");
+        assert!((MAX_WAIT..=MAX_WAIT * 3).contains(&patient), "{patient:?}");
     }
 }

@@ -99,7 +99,7 @@ impl<'p, T> Pruned<'p, T> {
 }
 
 /// Delegates the methods for shapes that cannot contain an object.
-macro_rules! take_as_it_is {
+macro_rules! delegate_deserialize {
     ($($method:ident($($argument:ident: $type:ty),*))*) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
             self.inner.$method($($argument,)* visitor)
@@ -144,7 +144,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Pruned<'_, D> {
         self.inner.deserialize_newtype_struct(name, visitor)
     }
 
-    take_as_it_is! {
+    delegate_deserialize! {
         deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64() deserialize_i128()
         deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128() deserialize_f32()
         deserialize_f64() deserialize_char() deserialize_str() deserialize_string() deserialize_bytes()
@@ -160,7 +160,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Pruned<'_, D> {
 }
 
 /// Delegates the methods for values that cannot contain an object.
-macro_rules! visit_as_it_is {
+macro_rules! delegate_visit {
     ($($method:ident($type:ty))*) => {$(
         fn $method<E: Error>(self, value: $type) -> Result<V::Value, E> {
             self.inner.$method(value)
@@ -177,7 +177,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
         let (missing, value) =
-            (self.types.map(|types| Missing::of(types, self.prune)), Next::Plain);
+            (self.types.map(|types| Missing::of(types, self.prune)), MemberValue::Plain);
         let members = Members { inner: map, prune: self.prune, missing, value };
         self.inner.visit_map(members)
     }
@@ -192,7 +192,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
         self.inner.visit_newtype_struct(newtype)
     }
 
-    visit_as_it_is! {
+    delegate_visit! {
         visit_bool(bool) visit_i8(i8) visit_i16(i16) visit_i32(i32) visit_i64(i64) visit_i128(i128) visit_u8(u8)
         visit_u16(u16) visit_u32(u32) visit_u64(u64) visit_u128(u128) visit_f32(f32) visit_f64(f64) visit_char(char)
         visit_str(&str) visit_borrowed_str(&'de str) visit_string(String) visit_bytes(&[u8])
@@ -223,11 +223,11 @@ struct Members<'p, A> {
     prune: &'p Prune,
     missing: Option<Missing<'p>>,
     /// How to decode the value of the name that was returned last.
-    value: Next<'p>,
+    value: MemberValue<'p>,
 }
 
 /// How to decode a value.
-enum Next<'p> {
+enum MemberValue<'p> {
     /// Unchanged.
     Plain,
     /// Without some of its members.
@@ -255,7 +255,7 @@ impl<'p> Missing<'p> {
     }
 
     /// Records a member of the object.
-    fn saw(&mut self, name: &str) {
+    fn record(&mut self, name: &str) {
         match name {
             Self::API_VERSION => self.api_version = None,
             // An object with a `kind` is taken to have both.
@@ -280,15 +280,15 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
     ) -> Result<Option<S::Value>, A::Error> {
         while let Some(name) = self.inner.next_key_seed(Name)? {
             if let Some(missing) = &mut self.missing {
-                missing.saw(&name);
+                missing.record(&name);
             }
             self.value = match self.prune.members.get(name.as_ref()) {
                 Some(Member::LeftOut) => {
                     self.inner.next_value::<IgnoredAny>()?;
                     continue;
                 }
-                Some(Member::Pruned(prune)) => Next::Pruned(prune),
-                None => Next::Plain,
+                Some(Member::Pruned(prune)) => MemberValue::Pruned(prune),
+                None => MemberValue::Plain,
             };
             return match name {
                 Cow::Borrowed(name) => seed.deserialize(BorrowedStrDeserializer::new(name)),
@@ -299,17 +299,17 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
         let Some((name, value)) = self.missing.as_mut().and_then(Missing::take) else {
             return Ok(None);
         };
-        self.value = Next::Text(value);
+        self.value = MemberValue::Text(value);
         seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        match std::mem::replace(&mut self.value, Next::Plain) {
-            Next::Plain => self.inner.next_value_seed(seed),
-            Next::Pruned(prune) => {
+        match std::mem::replace(&mut self.value, MemberValue::Plain) {
+            MemberValue::Plain => self.inner.next_value_seed(seed),
+            MemberValue::Pruned(prune) => {
                 self.inner.next_value_seed(Pruned { inner: seed, prune, types: None })
             }
-            Next::Text(text) => seed.deserialize(text.into_deserializer()),
+            MemberValue::Text(text) => seed.deserialize(text.into_deserializer()),
         }
     }
 }

@@ -158,7 +158,7 @@ fn keys_of_named<'n, K, M: Meta<K>>(
     }
     // Custom keys are found by a scan of all objects, one for all names.
     let mut found = Named::new();
-    let mut look = |object: &K| {
+    let mut search = |object: &K| {
         let (namespace, name) =
             (keys.meta().namespace(object), keys.meta().name(object).unwrap_or_default());
         let name = match namespace {
@@ -169,9 +169,9 @@ fn keys_of_named<'n, K, M: Meta<K>>(
     };
     // In this order, because a pending object may be stored in between.
     for object in pending() {
-        look(&object);
+        search(&object);
     }
-    store.for_each(|object| look(object));
+    store.for_each(|object| search(object));
     found
 }
 

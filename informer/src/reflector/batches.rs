@@ -45,14 +45,14 @@ pub(super) enum Part {
 pub(super) type Batches = mpsc::Receiver<(Part, OwnedSemaphorePermit)>;
 
 /// The reader's end.
-pub(super) struct Intake {
+pub(super) struct BatchSender {
     batches: mpsc::Sender<(Part, OwnedSemaphorePermit)>,
     room: Arc<Semaphore>,
     items: Vec<RawObject>,
     bytes: usize,
 }
 
-impl Intake {
+impl BatchSender {
     /// Creates the semaphore that limits the bytes in flight, for one reflector or several.
     pub(super) fn in_flight() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(MOST_IN_FLIGHT))
@@ -114,7 +114,7 @@ impl Intake {
 
 /// The outcome of a part.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct PartOutcome {
     /// The number of listed objects, of those that were decoded, and of those that did not have to
     /// be.
     pub(super) items: usize,
@@ -126,59 +126,59 @@ pub(super) struct Taken {
 
 /// Passes batches to the target until the reader has no more. Calls `report` with the outcome of
 /// each part.
-pub(super) async fn take_in<K: Send + Sync + 'static>(
+pub(super) async fn receive<K: Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
     mut pieces: Box<dyn Pieces<K>>,
     decoder: &Arc<Decoder<K>>,
     threads: &Threads,
     mut batches: Batches,
-    mut report: impl FnMut(Taken),
+    mut report: impl FnMut(PartOutcome),
 ) -> Result<Box<dyn Pieces<K>>, Stop> {
     while let Some((part, room)) = batches.recv().await {
         target.ready().await?;
         let decoder = Arc::clone(decoder);
-        let taken = threads.run(move || {
-            let mut taken = Taken::default();
-            let done = take_part(pieces.as_mut(), &decoder, part, &mut taken);
+        let received = threads.run(move || {
+            let mut outcome = PartOutcome::default();
+            let done = receive_part(pieces.as_mut(), &decoder, part, &mut outcome);
             drop(room);
-            (pieces, done, taken)
+            (pieces, done, outcome)
         });
-        let (again, done, taken) = taken.await?;
-        pieces = again;
-        report(taken);
+        let (returned, done, outcome) = received.await?;
+        pieces = returned;
+        report(outcome);
         done?;
     }
     Ok(pieces)
 }
 
-fn take_part<K: Send + Sync + 'static>(
+fn receive_part<K: Send + Sync + 'static>(
     pieces: &mut dyn Pieces<K>,
     decoder: &Decoder<K>,
     part: Part,
-    taken: &mut Taken,
+    outcome: &mut PartOutcome,
 ) -> Result<(), ReflectorError> {
     match part {
         Part::Expect(objects) => pieces.expect(objects),
         Part::IgnoreVersions => pieces.ignore_versions(),
-        Part::Items(items) => take_items(pieces, decoder, items, taken)?,
+        Part::Items(items) => receive_items(pieces, decoder, items, outcome)?,
         Part::Deleted(RawObject::TooLarge(large)) => {
-            taken.errors.push(ReflectorError::too_large(&large));
-            delete(pieces, &large.key().unwrap_or_default(), None, taken)?;
+            outcome.errors.push(ReflectorError::too_large(&large));
+            delete(pieces, &large.key().unwrap_or_default(), None, outcome)?;
         }
         Part::Deleted(RawObject::Json(raw)) => {
             let head = head_of(&raw)?;
             let deleted = match decoder.one(&raw) {
                 Ok(object) => {
-                    taken.decoded += 1;
+                    outcome.decoded += 1;
                     Some(DeltaObject::from(object))
                 }
                 Err(error) => {
                     check(&raw).map_err(broken)?;
-                    taken.errors.push(ReflectorError::undecodable(&head, error));
+                    outcome.errors.push(ReflectorError::undecodable(&head, error));
                     None
                 }
             };
-            delete(pieces, &head.key(), deleted, taken)?;
+            delete(pieces, &head.key(), deleted, outcome)?;
         }
     }
     Ok(())
@@ -188,7 +188,7 @@ fn delete<K: 'static>(
     pieces: &mut dyn Pieces<K>,
     name: &str,
     object: Option<DeltaObject<K>>,
-    taken: &mut Taken,
+    outcome: &mut PartOutcome,
 ) -> Result<(), ReflectorError> {
     if name.is_empty() && object.is_none() {
         // Nothing identifies the deleted object.
@@ -198,7 +198,7 @@ fn delete<K: 'static>(
         Ok(()) => {}
         Err(error @ StoreError::Relist(_)) => return Err(error.into()),
         // The object is deleted anyway, and the target knows it.
-        Err(refused) => taken.errors.push(ReflectorError::refused(refused)),
+        Err(refused) => outcome.errors.push(ReflectorError::refused(refused)),
     }
     Ok(())
 }
@@ -209,9 +209,9 @@ fn keep<K: 'static>(
     pieces: &mut dyn Pieces<K>,
     name: &str,
     error: ReflectorError,
-    taken: &mut Taken,
+    outcome: &mut PartOutcome,
 ) -> Result<(), ReflectorError> {
-    taken.errors.push(error);
+    outcome.errors.push(error);
     if name.is_empty() {
         return keep_unlisted(pieces);
     }
@@ -238,20 +238,20 @@ fn broken(error: WireError) -> ReflectorError {
     ReflectorError::List(RequestError::from(error))
 }
 
-fn take_items<K: Send + Sync + 'static>(
+fn receive_items<K: Send + Sync + 'static>(
     pieces: &mut dyn Pieces<K>,
     decoder: &Decoder<K>,
     all: Vec<RawObject>,
-    taken: &mut Taken,
+    outcome: &mut PartOutcome,
 ) -> Result<(), ReflectorError> {
-    taken.items += all.len();
+    outcome.items += all.len();
     let mut items = Vec::with_capacity(all.len());
     for item in all {
         match item {
             RawObject::Json(json) => items.push(json),
             RawObject::TooLarge(large) => {
                 let name = large.key().unwrap_or_default();
-                keep(pieces, &name, ReflectorError::too_large(&large), taken)?;
+                keep(pieces, &name, ReflectorError::too_large(&large), outcome)?;
             }
         }
     }
@@ -275,14 +275,16 @@ fn take_items<K: Send + Sync + 'static>(
             }
             Err(error) => {
                 check(&items[number]).map_err(broken)?;
-                keep(pieces, name, ReflectorError::undecodable(&heads[number], error), taken)?;
+                keep(pieces, name, ReflectorError::undecodable(&heads[number], error), outcome)?;
             }
         }
     }
-    taken.skipped += (items.len() - raw.len()) as u64;
-    taken.decoded += objects.len() as u64;
+    outcome.skipped += (items.len() - raw.len()) as u64;
+    outcome.decoded += objects.len() as u64;
     let refused = pieces.offer(&names, objects).map_err(relist)?;
-    taken.errors.extend(refused.into_iter().map(|refused| ReflectorError::Refused(refused.source)));
+    outcome
+        .errors
+        .extend(refused.into_iter().map(|refused| ReflectorError::Refused(refused.source)));
     Ok(())
 }
 
@@ -295,36 +297,40 @@ mod tests {
     use bytes::Bytes;
     use futures_util::FutureExt;
 
-    use super::{BATCH, Intake, MOST_IN_FLIGHT, Part};
+    use super::{BATCH, BatchSender, MOST_IN_FLIGHT, Part};
     use crate::lister_watcher::RawObject;
 
-    /// Returns the number of bytes that are accepted while nothing is taken.
-    fn taken(item: usize) -> usize {
-        let (mut intake, _batches) = Intake::new(&Intake::in_flight());
-        let (mut taken, item) = (0, RawObject::from(Bytes::from(vec![b' '; item])));
+    /// Returns the number of bytes that are accepted while nothing is received.
+    fn accepted(item: usize) -> usize {
+        let (mut sender, _batches) = BatchSender::new(&BatchSender::in_flight());
+        let (mut accepted, item) = (0, RawObject::from(Bytes::from(vec![b' '; item])));
         let items = std::iter::repeat_with(|| {
-            taken += item.len();
+            accepted += item.len();
             item.clone()
         });
-        assert!(intake.items(items).now_or_never().is_none(), "the reader waits");
-        taken
+        assert!(sender.items(items).now_or_never().is_none(), "the reader waits");
+        accepted
     }
 
     #[test]
-    fn reader_waits_while_too_many_bytes_are_untaken() {
+    fn reader_waits_while_too_many_bytes_are_unreceived() {
         for item in [1 << 10, 100 << 10, 3 << 20, 8 << 20, 20 << 20] {
             let most = MOST_IN_FLIGHT.max(item) + BATCH + item;
-            assert!((BATCH..=most).contains(&taken(item)), "items of {item}: {}", taken(item));
+            assert!(
+                (BATCH..=most).contains(&accepted(item)),
+                "items of {item}: {}",
+                accepted(item)
+            );
         }
     }
 
     #[test]
     fn deletions_count_as_objects_do() {
-        let (mut intake, _batches) = Intake::new(&Intake::in_flight());
-        let (mut taken, object) = (0, RawObject::from(Bytes::from(vec![b' '; 1 << 20])));
-        while intake.send(Part::Deleted(object.clone())).now_or_never().is_some() {
-            taken += object.len();
+        let (mut sender, _batches) = BatchSender::new(&BatchSender::in_flight());
+        let (mut accepted, object) = (0, RawObject::from(Bytes::from(vec![b' '; 1 << 20])));
+        while sender.send(Part::Deleted(object.clone())).now_or_never().is_some() {
+            accepted += object.len();
         }
-        assert_eq!(taken, MOST_IN_FLIGHT);
+        assert_eq!(accepted, MOST_IN_FLIGHT);
     }
 }

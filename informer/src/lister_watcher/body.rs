@@ -62,12 +62,13 @@ pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
             }
         }
         splitter.finish()?;
-        // Marks a complete list: one that ends with an object that is too large was cut there.
+        // Marks the list as complete. Without this part, a list whose last object is too large
+        // would count as cut.
         yield Ok(Listed::Items(Vec::new()));
     })
 }
 
-/// Converts the body of a watch response into a stream of events. `initial`: whether initial
+/// Converts the body of a watch response into a stream of events. `initial` says whether initial
 /// events come first. The stream ends with the first error.
 pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> WatchStream {
     flattened(try_stream! {
@@ -85,7 +86,7 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
                     Line::Event(kind, object) => (kind, object),
                     Line::Unknown(kind) => {
                         if !std::mem::replace(&mut met_unknown, true) {
-                            tracing::warn!(kind, "a watch sends events of an unknown type: they are passed over");
+                            tracing::warn!(kind, "a watch sends events of an unknown type; they are skipped");
                         }
                         // Only shows that the watch is alive.
                         (EventType::Bookmark, Bytes::from_static(b"{}").into())

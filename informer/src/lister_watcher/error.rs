@@ -163,8 +163,8 @@ impl RequestError {
         self.status().is_some_and(|status| status.code == 429 || status.reason == "TooManyRequests")
     }
 
-    /// Returns whether the connection was lost before or in the response. What was received before
-    /// that is valid.
+    /// Returns whether the connection was lost before or during the response. The parts that were
+    /// received before that are valid.
     pub(crate) fn is_cut(&self) -> bool {
         let is_short = matches!(self, Self::Wire(WireError::CutShort { .. }));
         is_short || matches!(self, Self::Unreachable(_) | Self::Broken(_) | Self::Silent { .. })

@@ -27,8 +27,8 @@ pub struct ObjectLimit {
 /// the server as silent.
 #[derive(Default)]
 struct Progress {
-    /// How many objects wait for a share of the budget, and since when there has been at least
-    /// one.
+    /// The number of objects that wait for a share of the budget, and the time at which the first
+    /// of them began to wait.
     waiting: usize,
     since: Option<Instant>,
     /// For how long objects waited before that.

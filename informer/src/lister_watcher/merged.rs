@@ -1,4 +1,5 @@
-//! Several lister-watchers as one: some namespaces, for an account that may not list all of them.
+//! Several lister-watchers as one, for example some namespaces for an account that may not list all
+//! of them.
 //!
 //! Each part continues from a version of its own, which is kept here. The version that the
 //! reflector receives is the least of these, so all events up to it have been delivered. A watch
@@ -24,9 +25,9 @@ use crate::wire::{WireError, bookmark, ends_initial_events};
 /// There must be at least one part. All parts must have the same kind of object and the same API
 /// server, so that their versions can be compared, and no object may be in two parts.
 ///
-/// A `Merged` keeps how far its reflector has come in each part, so each reflector needs its own.
-/// If two reflectors shared one, each would continue from where the other is, and miss the events
-/// in between.
+/// A `Merged` records the version that its reflector has reached in each part, so each reflector
+/// needs its own. If two reflectors shared one, each would continue from the version that the
+/// other has reached, and miss the events before it.
 pub struct Merged {
     parts: Arc<[Box<dyn ListerWatcher>]>,
     /// The namespaces of the parts, joined with commas: `blue,green`.
@@ -54,8 +55,7 @@ impl Reached {
     /// parts.
     fn list(&mut self, part: usize, version: &str) -> Result<(), RequestError> {
         let Some(version) = ResourceVersion::parse(version) else {
-            let what =
-                "a list whose version is no number, so that lists of several parts cannot be one";
+            let fault = "a list whose version is not a number, so the lists of several parts cannot be merged";
             return Err(WireError::not_that(fault, version.as_bytes()).into());
         };
         if let Some(part) = self.0.get_mut(part) {
@@ -80,23 +80,24 @@ impl Reached {
         self.0.get(part)?.reached.as_ref()
     }
 
-    /// Returns the least version for the state of a part, when the reflector requests `requested` for
-    /// all parts. It is the part's own version if that is newer, unless `requested` is any state or
-    /// the newest.
+    /// Returns the least version for the state of a part, if the reflector has requested all parts
+    /// at `requested`. It is the part's own version if that is newer, unless `requested` is any
+    /// state or the newest.
     fn state(&self, part: usize, requested: &str) -> String {
         let own = self.of(part).filter(|_| !matches!(requested, "" | "0"));
         own.map_or_else(|| requested.to_owned(), |own| newer(own, requested))
     }
 
-    /// Returns the version after which a part's watch starts, when the reflector requests `requested`
-    /// for all parts. It is the part's own version, up to which its events were received.
+    /// Returns the version after which a part's watch starts, if the reflector has requested a
+    /// watch of all parts from `requested`. It is the part's own version, up to which its events
+    /// were received.
     fn changes(&self, part: usize, requested: &str) -> String {
         let own = self.of(part).filter(|_| !matches!(requested, "" | "0"));
         own.map_or_else(|| requested.to_owned(), ResourceVersion::to_string)
     }
 
-    /// Returns the first request of a part's list, when the reflector requests `requested` of all
-    /// parts.
+    /// Returns the first request of a part's list, if the reflector has made the request
+    /// `requested` for all parts.
     fn first_page(&self, part: usize, requested: &ListRequest) -> ListRequest {
         match self.of(part).filter(|_| self.0.get(part).is_some_and(|part| part.whole)) {
             Some(page) => {

@@ -44,9 +44,9 @@ pub(crate) use tokens::Tokens;
 /// reflector's task. Dropping a stream ends its request.
 ///
 /// A stream ends with its first error, except for [`RequestError::TooLarge`], which takes the
-/// place of one object. A list that ends with this error was cut there by something in between. It
-/// counts as failed, so that nothing is deleted because of it. So after the last such error a
-/// complete list yields at least an empty [`Listed::Items`].
+/// place of one object. A list whose last part is this error counts as cut: it has failed, and
+/// deletes nothing. A complete list therefore yields at least an empty [`Listed::Items`] after its
+/// last `TooLarge`.
 pub trait ListerWatcher: Send + Sync + 'static {
     /// Lists a page, or all objects.
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>>;

@@ -21,7 +21,7 @@ const RESERVED: [&str; 8] = [
 pub enum QueryError {
     /// The reflector sets this parameter in each request.
     #[error(
-        "query parameter {key:?} is set in each request: remove it, and choose what it is for at the reflector's builder"
+        "query parameter {key:?} is set by the reflector in each request; remove it, and configure the reflector's builder"
     )]
     Reserved {
         /// The name of the parameter.
@@ -30,7 +30,7 @@ pub enum QueryError {
     /// The parameter was added with two values, and is not a selector, whose values could be
     /// joined.
     #[error(
-        "query parameter {key:?} is added as {first:?} and as {second:?}, and a server reads only one: remove the other"
+        "query parameter {key:?} is added as {first:?} and as {second:?}, but a server reads only one; remove the other"
     )]
     Duplicate {
         /// The name of the parameter.

@@ -1,5 +1,6 @@
-//! The wait before the next attempt (as in client-go's reflector: 0.8 s, doubled up to 30 s, each
-//! up to twice as long at random, and from the beginning after two quiet minutes).
+//! The wait before the next attempt. The defaults are those of client-go's reflector: 0.8 s,
+//! doubled up to 30 s, each wait lengthened by up to 100 % at random, and 0.8 s again after two
+//! minutes without a failure.
 
 use std::time::Duration;
 
@@ -24,15 +25,15 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Creates a back-off that begins with `first`, doubles up to `most`, and begins again when
-    /// the last wait was longer than `quiet` ago.
+    /// Creates a back-off that starts with `first`, doubles up to `most`, and starts with `first`
+    /// again if the last wait was longer than `quiet` ago.
     #[must_use]
     pub fn new(first: Duration, most: Duration, quiet: Duration) -> Self {
         let (first, most) = (first.min(FAR), most.min(FAR));
         Self { first, most, quiet, next: first, last: None }
     }
 
-    /// Returns the next wait, which is at least what the server asks for.
+    /// Returns the next wait, which is at least the `retry_after` of the server.
     pub(crate) fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let now = Instant::now();
         if self.last.replace(now).is_some_and(|last| now.duration_since(last) > self.quiet) {

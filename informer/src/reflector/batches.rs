@@ -18,13 +18,14 @@ use super::threads::Threads;
 use crate::lister_watcher::{RawObject, RequestError};
 use crate::wire::{Head, LARGE, WireError, check};
 
-/// Bytes of a batch, if items arrive fast enough.
+/// The size of a full batch in bytes. Items that arrive fast enough fill one.
 const BATCH: usize = 2 << 20;
-/// Bytes of a batch if the target is idle. Smaller batches are not worth it: each costs two
-/// wake-ups, and a streamed list arrives event by event.
+/// The least size of a batch in bytes, which is sent if the target is idle. Each batch costs two
+/// wake-ups, and a streamed list arrives event by event, so smaller batches would cost more than
+/// they gain.
 const LEAST_BATCH: usize = 256 << 10;
-/// Bytes between the reader and the target. A large object passes alone, whatever its size. In
-/// addition the reader may hold a batch, and the beginning of an item.
+/// The most bytes between the reader and the target. A large object of any size is let through
+/// alone. In addition the reader may hold a batch, and the beginning of an item.
 const MOST_IN_FLIGHT: usize = 12 << 20;
 const MOST_BATCHES: usize = 64;
 
@@ -44,7 +45,7 @@ pub(super) enum Part {
 /// The receiver of batches.
 pub(super) type Batches = mpsc::Receiver<(Part, OwnedSemaphorePermit)>;
 
-/// The reader's end.
+/// The sender of batches, which the reader fills.
 pub(super) struct BatchSender {
     batches: mpsc::Sender<(Part, OwnedSemaphorePermit)>,
     room: Arc<Semaphore>,
@@ -81,7 +82,7 @@ impl BatchSender {
         }
     }
 
-    /// Sends another part in its place among the items.
+    /// Sends another part, after the items that were added before it.
     pub(super) async fn send(&mut self, part: Part) {
         self.flush().await;
         let bytes = if let Part::Deleted(object) = &part { object.len() } else { 0 };
@@ -112,13 +113,14 @@ impl BatchSender {
     }
 }
 
-/// The outcome of a part.
+/// The outcome of passing a part to the target.
 #[derive(Default)]
 pub(super) struct PartOutcome {
-    /// The number of listed objects, of those that were decoded, and of those that did not have to
-    /// be.
+    /// The number of listed objects.
     pub(super) items: usize,
+    /// The number of objects that were decoded.
     pub(super) decoded: u64,
+    /// The number of objects that did not have to be decoded.
     pub(super) skipped: u64,
     /// Errors of single objects.
     pub(super) errors: Vec<ReflectorError>,
@@ -197,7 +199,7 @@ fn delete<K: 'static>(
     match pieces.delete(name, object) {
         Ok(()) => {}
         Err(error @ StoreError::Relist(_)) => return Err(error.into()),
-        // The object is deleted anyway, and the target knows it.
+        // The target deletes the object by its name even if it refuses this last state.
         Err(refused) => outcome.errors.push(ReflectorError::refused(refused)),
     }
     Ok(())
@@ -222,7 +224,7 @@ fn keep<K: 'static>(
 pub(super) fn keep_unlisted<K: 'static>(pieces: &mut dyn Pieces<K>) -> Result<(), ReflectorError> {
     let error = || {
         WireError::not_that(
-            "an object without a name, beside which the target cannot keep all others",
+            "an object without a name, so no object may be deleted, which the target does not support",
             &[],
         )
     };

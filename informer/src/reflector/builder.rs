@@ -27,8 +27,8 @@ pub struct ReflectorBuilder<K> {
     options: Options,
 }
 
-/// Everything about a reflector but its source and its target. The parts of an informer have the
-/// same.
+/// The configuration of a reflector without its source and its target. The reflectors of an
+/// informer of several namespaces share one.
 #[derive(Clone)]
 pub(crate) struct Options {
     name: String,
@@ -40,7 +40,8 @@ pub(crate) struct Options {
     least_watch: Duration,
     silence: Duration,
     max_object_size: usize,
-    /// Shared by clones, so that the parts of an informer have one bound.
+    /// Limits the bytes in flight. Clones share it, so that all reflectors of an informer have one
+    /// limit.
     in_flight: Arc<Semaphore>,
     resync: Option<Resync>,
     prune: Arc<Prune>,
@@ -52,7 +53,8 @@ impl Options {
         self.backoff.clone()
     }
 
-    /// Takes the resync out, so that the parts do not each resync the whole target.
+    /// Removes and returns the resync. Otherwise each reflector of an informer would resync the
+    /// whole target.
     pub(crate) fn take_resync(&mut self) -> Option<Resync> {
         self.resync.take()
     }
@@ -97,81 +99,82 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Returns the options, and the decoder, for several reflectors that share both.
+    /// Returns the options and the decoder, for several reflectors that share both.
     pub(crate) fn into_options(self) -> (Options, Arc<dyn Decode<K>>) {
         let decode = (self.decoding)(self.options.prune.clone());
         (self.options, decode)
     }
 
-    /// Gives it a name, and with it [metrics](crate::metrics) (client-go `NewNamedReflector`).
+    /// Sets the name of the reflector, which enables its [metrics](crate::metrics) (client-go
+    /// `NewNamedReflector`).
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.options.name = name.into();
         self
     }
 
-    /// Sets the back-off after failures. Client-go's times by default.
+    /// Sets the back-off after failures. The default has client-go's times ([`Backoff`]).
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.options.backoff = backoff;
         self
     }
 
-    /// Sets whether the objects are requested as the first events of a watch (client-go's feature
-    /// `WatchListClient`), and by a list only if the server refuses that, or failed three times in
-    /// a row. If off, they are always requested by a list. On by default. A server that sends
-    /// initial events, but not [in time](Self::watch_list_timeout) the bookmark that ends them, is
-    /// asked for lists for an hour.
+    /// Sets whether all objects are requested as the first events of a watch (client-go's feature
+    /// `WatchListClient`). This is the default; a list is then requested only if the server
+    /// refuses the watch, or if it failed three times in a row. If off, all objects are always
+    /// requested by a list. If a server sends initial events, but not the bookmark that ends them
+    /// [in time](Self::watch_list_timeout), lists are requested for an hour.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.options.watch_list = watch_list;
         self
     }
 
-    /// Bounds the time for all initial events of a watch, from the first attempt to the bookmark
-    /// that ends them: 10 minutes by default. After that, a list is requested. Time in which the
-    /// target has no room does not count. (client-go waits for ever:
+    /// Limits the time for all initial events of a watch, from the first attempt to the bookmark
+    /// that ends them. The default is 10 minutes. After that, a list is requested. Time during
+    /// which the target has no room does not count. (client-go waits for ever:
     /// kubernetes/kubernetes#140890.)
     pub fn watch_list_timeout(mut self, timeout: Duration) -> Self {
         self.options.watch_list_timeout = timeout.min(FAR);
         self
     }
 
-    /// Sets whether the first list must be the newest one, and not any that the server has in its
-    /// cache (client-go accepts any). Later lists are never older than the known objects. Off by
-    /// default.
+    /// Sets whether the first list must show the newest state. By default it may show any state
+    /// that the server has in its cache, as in client-go. Later lists are never older than the
+    /// known objects.
     pub fn newest(mut self, newest: bool) -> Self {
         self.options.newest = newest;
         self
     }
 
-    /// Sets the number of objects per page, if a list has pages (client-go `WatchListPageSize`):
-    /// at most 500 by default; 0 for one page.
+    /// Sets the largest number of objects per page, if a list has pages (client-go
+    /// `WatchListPageSize`). The default is 500; 0 requests one page.
     pub fn page_size(mut self, objects: u32) -> Self {
         self.options.page_size = objects;
         self
     }
 
-    /// Sets how long a watch lasts: at least this long, and at most twice as long. 5 minutes by
-    /// default. A watch that begins with a list may last longer, until the list is complete.
+    /// Sets the least duration of a watch. A random duration between this and twice as long is
+    /// requested. The default is 5 minutes. A watch that starts with all objects may last longer,
+    /// until they are complete.
     pub fn least_watch(mut self, least: Duration) -> Self {
         self.options.least_watch = least.min(FAR);
         self
     }
 
-    /// Sets after how long an answer that does not begin, or a list that does not continue, fails.
-    /// 90 seconds by default. A watch may be silent for its whole length.
+    /// Sets the time after which a response that does not begin, or a list that does not
+    /// continue, fails. The default is 90 seconds. A watch may be silent for its whole duration.
     pub fn silence(mut self, most: Duration) -> Self {
         self.options.silence = most;
         self
     }
 
-    /// Sets how many bytes of JSON an object may have: 64 MiB unless set. It is the same for
-    /// objects of lists and of watches, however the server frames them, and for a list's own
-    /// metadata.
+    /// Sets the largest size of an object, in bytes of JSON. The default is 64 MiB. It applies to
+    /// objects of lists and of watches, and to the metadata of a list.
     ///
-    /// A larger object is passed over without being kept in memory, reported as
+    /// A larger object is skipped without being kept in memory, reported as
     /// [`ReflectorError::TooLarge`] with its key, and counted in
-    /// `reflector_oversized_objects_total`; all others go on. An earlier state of it that is
-    /// stored stays, and a deletion counts. If it does not say its name, the list that has it
-    /// deletes nothing; an event of a watch without a name makes the next list delete nothing.
+    /// `reflector_oversized_objects_total`; its list or watch continues. An earlier stored state
+    /// of the object stays, and a deletion is applied. If the object has no name, the list that
+    /// contains it deletes nothing, or, if a watch sent it, the next list deletes nothing.
     /// (client-go reads an object of any size.)
     ///
     /// Objects of more than 1 MiB take a share of a [budget of the
@@ -181,8 +184,8 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Resyncs the target each `every`, if `should_resync` returns true then (client-go
-    /// `ShouldResync`). No resyncs by default, or with 0.
+    /// Resyncs the target once per period `every`, if `should_resync` returns true at that time
+    /// (client-go `ShouldResync`). By default, and if `every` is 0, there are no resyncs.
     pub fn resync(
         mut self,
         every: Duration,
@@ -192,12 +195,12 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Drops a member of every object while it is decoded, which is cheaper than a transform
-    /// (client-go has no such thing): the member takes no memory, and only the time to skip it.
+    /// Drops a member of every object while it is decoded. This is cheaper than a transform: the
+    /// member takes no memory, and only the time to skip it. (client-go has no equivalent.)
     /// Each call adds a path. A path begins at the object, and leads through structs and through
-    /// maps with string keys, but not through arrays or enums with named variants. The members of
-    /// the key, the version, and all that the type requires must stay, or no object can be
-    /// decoded.
+    /// maps with string keys, but not through arrays or enums with named variants. The members
+    /// that hold the key and the version, and those that the type requires, must stay: without
+    /// them no object can be decoded.
     ///
     /// ```
     /// # use deltafifo_informer::SharedInformer;

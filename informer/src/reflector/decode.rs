@@ -38,7 +38,7 @@ impl Cores {
     }
 }
 
-/// Cores in use. Its drop returns them.
+/// A number of cores in use, which are free again when it is dropped.
 struct CoresInUse<'c> {
     cores: &'c Cores,
     taken: usize,
@@ -53,7 +53,8 @@ impl Drop for CoresInUse<'_> {
 
 /// Decodes the JSON of objects. Typed objects are decoded by serde ([`Typed`]).
 pub(crate) trait Decode<K>: Send + Sync + 'static {
-    /// Decodes an object. `types` are the types of its list, for an object without its own.
+    /// Decodes an object. `types` are the `apiVersion` and `kind` of its list, for an object that
+    /// has none.
     fn decode(&self, json: &[u8], types: Option<&Types>) -> Result<Arc<K>, BoxError>;
 }
 
@@ -79,7 +80,7 @@ impl<K: DeserializeOwned> Decode<K> for Typed {
 
 /// Decodes the objects of one reflector, on several threads if there are many.
 pub(super) struct Decoder<K> {
-    /// The types of objects that do not have their own.
+    /// The `apiVersion` and `kind` of objects that have none.
     types: Option<Types>,
     decode: Arc<dyn Decode<K>>,
 }

@@ -9,26 +9,26 @@ use super::alarm::Alarm;
 use crate::lister_watcher::{ObjectLimit, RequestError};
 use crate::time::FAR;
 
-/// Limits the waits for the pieces of one response. Time in which no piece is waited for does not
-/// count: the target may have no room.
+/// The time limits of one response that arrives in pieces. Only time spent waiting for a piece
+/// counts, because the target may have no room at other times.
 pub(super) struct Limits {
     /// The name of the response in errors.
     what: &'static str,
     /// The longest wait for a piece that [counts](Self::piece_counts).
     silence: Duration,
     began: Instant,
-    /// When the whole response must have arrived.
+    /// The time by which the whole response must have arrived.
     end: Instant,
-    /// When the last piece arrived.
+    /// The time at which the last piece arrived.
     last_arrival: Instant,
-    /// How long pieces were waited for since the last that counted.
+    /// The time spent waiting for pieces since the last one that counted.
     waited: Duration,
-    /// When the wait for the next piece began.
+    /// The time at which the wait for the next piece began.
     waiting: Option<Instant>,
     alarm: Alarm,
     /// The progress of large objects that are incomplete.
     objects: ObjectLimit,
-    /// How long large objects had waited for shares when `end` was last postponed for that.
+    /// The time that large objects had waited for shares when `end` was last postponed for that.
     shares_waited: Duration,
 }
 
@@ -96,8 +96,8 @@ impl Limits {
         Ok(piece)
     }
 
-    /// Postpones the end by the time that objects waited for shares, which is not the server's
-    /// fault.
+    /// Postpones the end by the time that objects waited for shares of the budget, for which the
+    /// server is not responsible.
     fn postpone_for_shares(&mut self) {
         let waited = self.objects.waited();
         self.end += waited.saturating_sub(self.shares_waited);
@@ -109,7 +109,7 @@ impl Limits {
         self.waited = Duration::ZERO;
     }
 
-    /// Runs `work` during a wait. Its time does not count.
+    /// Runs `work` during a wait, and excludes its time from the limits.
     pub(super) async fn exclude<R>(&mut self, work: impl Future<Output = R>) -> R {
         let began = Instant::now();
         let done = work.await;

@@ -27,7 +27,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             if !error.is_version_unavailable() {
                 return Err(ReflectorError::List(error).into());
             }
-            // Retry once at once: the server's state is newer or older than the requested version.
+            // Retry once without a wait: the server cannot serve the requested version, which is
+            // too old or too new, but it can serve its newest state.
             self.versions.lock().set_unavailable(&error);
             self.report(&ReflectorError::List(error));
             listed = self.list_from(self.first_page()).await;
@@ -78,7 +79,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self.listing("list", &request.resource_version, list).await
     }
 
-    /// Takes in what is read, until there is no more; and of how many objects that was.
+    /// Passes batches to a relist of the target until the reader has no more. Returns the relist,
+    /// and the number of listed objects.
     pub(super) async fn receive(
         &self,
         batches: Batches,
@@ -105,7 +107,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         received.map(|pieces| (pieces, items)).map_err(Failed::Stop)
     }
 
-    /// Everything was read: what was not listed is gone.
+    /// Commits a complete relist, which deletes the objects that were not listed.
     pub(super) async fn commit(
         &self,
         pieces: Box<dyn Pieces<K>>,
@@ -196,8 +198,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Records the beginning of a list: the target has received a part of it, even if it does not
-    /// complete.
+    /// Records the first page of a list. From now on the target may have received a part of that
+    /// list, even if it does not complete.
     fn record_first_page(&self, request: &ListRequest, first_page: &PageMeta) {
         let mut versions = self.versions.lock();
         versions.set_least(&first_page.resource_version);

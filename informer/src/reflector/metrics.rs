@@ -67,7 +67,7 @@ impl Metrics {
         self.decoded.increment(1);
     }
 
-    /// Records the beginning of a watch. `is_restart`: whether it continues another one.
+    /// Records the beginning of a watch. `is_restart` says whether it continues an earlier one.
     pub(super) fn watches(&self, is_restart: bool) {
         self.watches.increment(1);
         self.restarts.increment(u64::from(is_restart));
@@ -151,7 +151,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 pub(super) struct Runs<'r, K>(&'r Reflector<K>);
 
 impl<K> Drop for Runs<'_, K> {
-    /// Resets the gauges, which would otherwise show values of the past.
+    /// Resets the gauges, which would otherwise keep the values of a run that has ended.
     fn drop(&mut self) {
         self.0.metrics.tell(|metrics| {
             metrics.last_version.set(0.0);

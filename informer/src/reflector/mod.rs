@@ -4,14 +4,14 @@
 //! * `list.rs`: all objects, page by page or at once.
 //! * `watch_list.rs`: all objects, as the first events of a watch.
 //! * `watch.rs`: the changes from then on.
-//! * `batches.rs`: takes a relist in, and decodes changed objects only.
-//! * `limits.rs`: how long a list may take.
-//! * `metrics.rs`: its metrics.
+//! * `batches.rs`: passes a relist to the target in batches, and decodes changed objects only.
+//! * `limits.rs`: the time limits of a list.
+//! * `metrics.rs`: the metrics and spans of a reflector.
 //! * `resync.rs`: the periodic resync of the target.
 //! * `status.rs`: the state of the watch, for users and for metrics.
 //! * `threads.rs`: the threads of decoding and of user code.
-//! * `versions.rs`: the versions that requests ask for.
-//! * `target/`: the queue or store that it writes to.
+//! * `versions.rs`: the versions at which lists and watches start.
+//! * `target/`: the queue or store that a reflector writes to.
 //! * `watcher_events.rs`: a target fed by a watcher of kube's instead of a reflector.
 
 mod alarm;
@@ -108,7 +108,7 @@ pub struct Reflector<K> {
     decoder: Arc<Decoder<K>>,
     threads: Threads,
     versions: Mutex<Versions>,
-    /// Held by the run.
+    /// Locked while [`run`](Self::run) runs, so that there is one run at a time.
     running: tokio::sync::Mutex<()>,
     backoff: Backoff,
     watch_list: bool,
@@ -138,7 +138,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// or the commit of a relist; the next run waits for that.
     ///
     /// Errors are reported to the error handler, and the request is repeated. Returns the reason
-    /// of its end: [`RunError::Closed`], or [`RunError::Running`] if the reflector runs already.
+    /// why the run ended: [`RunError::Closed`], or [`RunError::Running`] if the reflector runs
+    /// already.
     pub async fn run(&self) -> RunError {
         let Ok(_running) = self.running.try_lock() else { return RunError::Running };
         let _runs = self.runs();
@@ -178,8 +179,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self.versions.lock().last().map(str::to_owned)
     }
 
-    /// Returns whether a watch is open, when something came last, and the last error, for a probe
-    /// or a status page. Cheap: it reads recorded values.
+    /// Returns whether a watch is open, the time of the last event, and the last error, for a
+    /// probe or a status page. Cheap: it reads recorded values.
     #[must_use]
     pub fn watch_status(&self) -> WatchStatus {
         self.status.get()
@@ -197,7 +198,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Resyncs the target periodically, if it is to be.
+    /// Resyncs the target periodically. Waits for ever if no resync is configured.
     async fn resync(&self) -> Infallible {
         match &self.resync {
             Some(resync) => {
@@ -227,7 +228,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         sleep(wait).await;
     }
 
-    /// Waits for the answer to a request. Fails if none comes for too long.
+    /// Waits for the response to a request. Fails if it does not begin within `silence`.
     async fn answer<R>(
         &self,
         request: impl Future<Output = Result<R, RequestError>>,
@@ -238,7 +239,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 }
 
 impl<K> Reflector<K> {
-    /// Held by work that goes on when its run is dropped.
+    /// Returns the counter of work that continues when the run that started it is dropped.
     pub(crate) fn work(&self) -> &InFlight {
         &self.threads.work
     }
@@ -259,8 +260,8 @@ struct Watch {
     /// first, which may take longer than a watch lasts.
     ends_here: bool,
     /// The newest version of the first objects of a watch without a version, which sends all
-    /// objects first, in any order. `None` in any other watch, and once another event shows that
-    /// all of them have come.
+    /// objects first, in any order. `None` in any other watch, and after an event of another type,
+    /// which shows that all of them have been sent.
     first_objects: Option<Newest>,
     _open: OpenWatch,
 }

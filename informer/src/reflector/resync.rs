@@ -13,7 +13,7 @@ use crate::time::period;
 
 type ShouldResync = dyn Fn() -> bool + Send + Sync;
 
-/// When a target is resynced.
+/// The period of a target's resyncs, and the condition for them.
 #[derive(Clone)]
 pub(crate) struct Resync {
     period: Duration,

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 #[non_exhaustive]
 pub struct WatchStatus {
     /// Whether a watch is open: the server has accepted it and has not ended it. A dead connection
-    /// counts as open until that is noticed. False for a moment between two watches, and while
-    /// objects are listed by another request.
+    /// counts as open until the reflector detects it. False for a moment between two watches, and
+    /// while objects are listed by another request.
     pub is_open: bool,
     /// The time of the last event, bookmark or end of a list. `None` before the first.
     pub last_event: Option<Instant>,
@@ -47,7 +47,7 @@ impl Status {
         self.now.lock().clone()
     }
 
-    /// Records the begin of a run.
+    /// Records the start of a run.
     pub(crate) fn begins(&self) {
         *self.began.lock() = Some(Instant::now());
     }
@@ -70,7 +70,7 @@ impl Status {
         OpenWatch(Arc::clone(self))
     }
 
-    /// Returns how long ago something came, or this run began if nothing has come in it.
+    /// Returns the time since the last event of this run, or since its start if there was none.
     pub(crate) fn age(&self) -> Option<Duration> {
         let last = self.now.lock().last_event.max(*self.began.lock());
         last.map(|last| last.elapsed())

@@ -34,8 +34,8 @@ struct Caution {
 }
 
 impl Versions {
-    /// Creates the state of a reflector without versions. `newest`: whether the first list must be
-    /// the newest.
+    /// Creates the state of a reflector without versions. `newest` says whether the first list must
+    /// show the newest state.
     pub(super) fn new(newest: bool) -> Self {
         Self { least: newest.then(String::new), ..Self::default() }
     }
@@ -126,7 +126,7 @@ impl Versions {
     }
 
     /// Returns the version to request a list from (any, the last one, or the least), and whether
-    /// the request must state that it is the least.
+    /// the request must ask for `NotOlderThan` that version.
     pub(super) fn for_list(&self) -> (String, bool) {
         match (&self.least, &self.last) {
             (Some(least), _) => (least.clone(), !least.is_empty()),
@@ -140,8 +140,8 @@ impl Versions {
         self.least.as_ref().or(self.last.as_ref()).cloned().unwrap_or_default()
     }
 
-    /// Returns the page size of a list from `version`. A server returns a list from a version at
-    /// once, from its cache.
+    /// Returns the page size of a list from `version`. A list from a specific version is one page,
+    /// because the server returns it as a whole from its cache, unless the server has no cache.
     pub(super) fn page_size(&self, version: &str, wanted: u32) -> u32 {
         if self.pages || matches!(version, "" | "0") { wanted } else { 0 }
     }

@@ -21,13 +21,13 @@ use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawObject, RequestError, WatchRequest, is_point_in_time};
 use crate::wire::{LARGE, check};
 
-/// A watch that a server ends sooner counts as refused.
+/// A watch that a server ends in less than this time counts as refused.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
 /// After this many watches in a row that were lost without an event, a proxy may be blocking
 /// watches.
 pub(super) const MOST_ATTEMPTS: u32 = 3;
-/// How long after the agreed time a server may end a watch. After that the connection is
-/// considered dead.
+/// The time after the requested end of a watch in which a server must end it. After that the
+/// connection is considered dead.
 const GRACE: Duration = Duration::from_secs(30);
 
 impl<K: Send + Sync + 'static> Reflector<K> {
@@ -86,8 +86,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                     if events == 0 || !can_resume {
                         return Err(ReflectorError::Watch(RequestError::VeryShort).into());
                     }
-                    // The events are used, but without a pause a server that always does this
-                    // would be asked in a loop.
+                    // The events are used. Without a pause, a server that always ends watches at
+                    // once would be flooded with requests.
                     self.retry_later(RequestError::VeryShort, backoff).await;
                 }
                 Ok(()) if can_resume => {}
@@ -195,7 +195,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// a caller that waits for its own write should not have to wait for a bookmark.
     fn report_version(&self) {
         let version = self.versions.lock().take_unreported();
-        // The store may be the user's.
+        // The store may be user code, whose panic must not end the watch.
         if let Some(version) = version
             && let Err(panicked) = caught(|| self.target.bookmark(&version))
         {
@@ -255,7 +255,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         Ok(())
     }
 
-    /// Decodes an object; a large one on a thread that may block.
+    /// Decodes an object. A large object is decoded on a thread that may block.
     async fn decoded(&self, json: &Bytes) -> Result<Result<Arc<K>, BoxError>, ReflectorError> {
         if json.len() <= LARGE {
             return caught(|| self.decoder.one(json));

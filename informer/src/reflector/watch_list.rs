@@ -16,10 +16,10 @@ use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawObject, RequestError};
 use crate::wire::{Head, WireError, ends_initial_events};
 
-/// How long items wait for more items before they are flushed: many times the interval of a server
-/// that sends without pauses.
+/// The time after which added items are flushed if no further item arrives. A server that sends
+/// without pauses sends many items in this time.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long lists are used after a server did not complete a streamed list.
+/// The time for which lists are requested after a server did not complete a streamed list.
 const UNSTREAMED: Duration = Duration::from_secs(3_600);
 
 impl<K: Send + Sync + 'static> Reflector<K> {

@@ -1,4 +1,4 @@
-//! Feeds a target with the events of a watcher of kube.
+//! Feeds a target with the events of a kube watcher.
 //!
 //! | event | effect |
 //! | --- | --- |
@@ -31,9 +31,9 @@ use crate::{KubeMeta, error_chain};
 /// Objects per page, the default of kube's watcher.
 const PAGE: usize = 500;
 
-/// Feeds `target` with the events of a watcher of kube until the stream ends (kube: `reflector`;
-/// the table of [`SharedInformer::for_stream`] has what its store lacks). Use it with a queue or a
-/// store of your own; an informer accepts a stream itself.
+/// Feeds `target` with the events of a kube watcher until the stream ends (kube: `reflector`; the
+/// table of [`SharedInformer::for_stream`] lists the differences from kube's store). Use it with a
+/// queue or a store of your own; an informer accepts a stream directly.
 ///
 /// Pass the stream from its first event on, with its backoff and its modifications:
 ///
@@ -44,8 +44,8 @@ const PAGE: usize = 500;
 ///   watcher does.
 /// * While the target has no [room](deltafifo::DeltaFifoBuilder::high_water), the stream is not
 ///   polled. At most 500 objects of a list are held back, and only while the next one is ready.
-/// * Objects arrive decoded, so unchanged objects have been decoded in vain; a
-///   [`Reflector`](crate::Reflector) does not decode them.
+/// * Objects arrive decoded, even unchanged ones, which a [`Reflector`](crate::Reflector) does not
+///   decode.
 /// * The version of a list is that of its newest object, or of the last event if that is greater,
 ///   since the watcher does not expose the list's own version. So, unlike with a
 ///   [`Reflector`](crate::Reflector), a list does not show that the API server was restored from a
@@ -197,7 +197,9 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     async fn take(&self, event: Event<K>, list: &mut Option<List<K>>) {
         match event {
             Event::Init => {
-                // First: objects listed so far must not count for the next list.
+                // Cleared before anything else: the objects listed so far must not count for the
+                // next
+                // list.
                 *list = None;
                 match caught(|| Arc::clone(&self.target).begin()) {
                     Ok(pieces) => *list = Some(List { pieces, page: Vec::new(), newest: None }),

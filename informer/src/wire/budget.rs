@@ -32,15 +32,15 @@ const BUDGET: usize = 128 << 20;
 static PROCESS: LazyLock<Mutex<Arc<Budget>>> =
     LazyLock::new(|| Mutex::new(Arc::new(Budget::new(BUDGET))));
 
-/// Sets how many bytes large objects, of more than 1 MiB each, may use in this process before they
-/// are decoded. Default: 128 MiB. Objects that are being read keep their share of the previous
-/// budget.
+/// Sets the number of bytes that large objects, of more than 1 MiB each, may use in this process
+/// before they are decoded. The default is 128 MiB. Objects that are being read keep their share of
+/// the previous budget.
 ///
-/// The budget is for all reflectors together. While an object is being read, it counts as
-/// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size); objects without room
-/// wait. A reflector whose queue is full keeps what it has read. If no reflector returns anything
-/// for ten seconds, a waiting one reads its object in excess of the budget, so that no reflector
-/// is blocked by another.
+/// All reflectors share the budget. While an object is being read, it counts as
+/// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size); an object that does
+/// not fit waits. A reflector whose queue is full keeps the shares of the objects that it has read.
+/// If no share is returned for ten seconds, a waiting reflector reads its object in excess of the
+/// budget, so that no reflector is blocked by another.
 pub fn set_large_object_budget(bytes: usize) {
     *PROCESS.lock() = Arc::new(Budget::new(bytes));
 }
@@ -54,7 +54,7 @@ pub(crate) fn process_budget() -> Arc<Budget> {
 pub(crate) struct Budget {
     permits: Arc<Semaphore>,
     most: u32,
-    /// How many shares were returned.
+    /// The number of shares that were returned.
     returned: Arc<AtomicU64>,
     /// The value of `returned`, plus one, when a reflector last gave up waiting.
     gave_up_at: AtomicU64,
@@ -96,8 +96,8 @@ impl Budget {
                         self.gave_up_at.store(returned + 1, Ordering::Relaxed);
                         tracing::warn!(
                             bytes,
-                            "the budget for large objects is used up, and nothing of it was given back for {MAX_WAIT:?}: \
-                             large objects are read beyond it until something is"
+                            "the budget for large objects is used up, and nothing was returned for {MAX_WAIT:?}; large \
+                             objects are read in excess of it until a share is returned"
                         );
                     }
                     return Share { permit: None, returned: Arc::clone(&self.returned) };

@@ -161,7 +161,7 @@ impl ListSplitter {
         // The list of a custom resource may have any kind, set in `spec.names.listKind`.
         if !self.has_items && !kind.ends_with(b"List\"") {
             return Err(WireError::not_that(
-                "no list, it has no items, and its kind does not end in List",
+                "not a list: it has no items, and its kind does not end in List",
                 kind,
             ));
         }
@@ -237,7 +237,7 @@ impl ListSplitter {
                 self.at = At::Item;
                 return Ok(());
             }
-            _ => return Err(WireError::not_that("no list", &self.bytes)),
+            _ => return Err(WireError::not_that("not a list", &self.bytes)),
         };
         self.skip(1);
         self.at = next;
@@ -261,14 +261,15 @@ impl ListSplitter {
             At::Value(name) => {
                 match name.as_str() {
                     "kind" => self.kind = Some(value),
-                    // If one of two were chosen, the choice would depend on how the body is cut.
+                    // Choosing one of two would make the result depend on how the body is cut.
                     "metadata" if self.metadata.is_some() => {
                         return Err(WireError::not_that("a list with metadata twice", &value));
                     }
                     "metadata" => self.metadata = Some(value),
                     // If this were read as an empty list, all known objects would be deleted.
                     "items" if value != "null" => {
-                        return Err(WireError::not_that("a list whose items are no array", &value));
+                        let fault = "a list whose items are not an array";
+                        return Err(WireError::not_that(fault, &value));
                     }
                     _ => self.has_items = true,
                 }

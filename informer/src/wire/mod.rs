@@ -54,7 +54,7 @@ pub enum WireError {
     /// The bytes are not what an API server sends at this position.
     #[error("the response is not what an API server sends: {what}; it begins with {begin:?}")]
     NotThat {
-        /// What is wrong, or the message of the JSON parser.
+        /// The fault, or the message of the JSON parser.
         what: String,
         /// The first bytes of the part.
         begin: String,

@@ -18,8 +18,8 @@ pub(crate) struct Head<'a> {
 type Field<'a> = Option<Cow<'a, str>>;
 
 impl<'a> Head<'a> {
-    /// Reads the fields, and stops when all of them are found. In an object as a Go server writes
-    /// it, that is within the first tenth.
+    /// Reads the fields, and stops when all of them are found. In objects that a Go server writes,
+    /// they are within the first tenth.
     pub(crate) fn of(object: &'a [u8]) -> Result<Self, WireError> {
         let (mut namespace, mut name, mut version): (Field, Field, Field) = Default::default();
         let Some(mut metadata) = member(object, "metadata")? else { return Ok(Self::default()) };

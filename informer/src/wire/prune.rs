@@ -1,6 +1,6 @@
-//! Decodes an object without the members that nobody reads. These members use no memory, and no
-//! time except for skipping them. Also adds `apiVersion` and `kind` to an item of a list that does
-//! not have them.
+//! Decodes an object without the members that the user removes. These members use no memory, and
+//! no time except for skipping them. Also adds `apiVersion` and `kind` to an item of a list that
+//! does not have them.
 //!
 //! A serde type asks its deserializer for a value of a certain shape, and passes a visitor for it.
 //! The deserializers and visitors of the object, and of the objects on the path to a removed
@@ -222,11 +222,11 @@ struct Members<'p, A> {
     inner: A,
     prune: &'p Prune,
     missing: Option<Missing<'p>>,
-    /// How to decode the value of the name that was returned last.
+    /// The treatment of the value whose name was returned last.
     value: MemberValue<'p>,
 }
 
-/// How to decode a value.
+/// The treatment of a member's value.
 enum MemberValue<'p> {
     /// Unchanged.
     Plain,
@@ -438,7 +438,11 @@ mod tests {
         }
         for json in [r#"{"kind":"Pod","apiVersion":"v1"}"#, "{}"] {
             let object: Value = without(&leave_out).decode(json.as_bytes(), Some(&types)).unwrap();
-            assert_eq!(object, json!({ "apiVersion": "v1" }), "what is left out is not missing");
+            assert_eq!(
+                object,
+                json!({ "apiVersion": "v1" }),
+                "a removed member is not added again"
+            );
         }
     }
 

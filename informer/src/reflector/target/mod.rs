@@ -23,23 +23,22 @@ pub use whole::Plain;
 
 /// A queue or store that a reflector can write to.
 ///
-/// A [`DeltaFifo`](deltafifo::DeltaFifo) gets a relist in pieces, so that unchanged objects are
-/// not decoded, and consumers have the first page before the last one has come. All other targets
-/// get it as a whole: an [`InOrderFifo`](deltafifo::InOrderFifo), and any
-/// [`Store`](deltafifo::Store) by [`Plain`].
+/// A [`DeltaFifo`](deltafifo::DeltaFifo) receives a relist in pieces, so that unchanged objects
+/// are not decoded, and consumers get the first page before the last one has arrived. All other
+/// targets receive it as a whole: an [`InOrderFifo`](deltafifo::InOrderFifo), and any
+/// [`Store`](deltafifo::Store) as a [`Plain`].
 ///
-/// # Keys of a function of yours
+/// # Custom keys
 ///
-/// Only the name is known of an object that cannot be decoded, or for which the key function
-/// fails. If keys are names ([`KeyFunc::meta_namespace`](deltafifo::KeyFunc::meta_namespace)), the
-/// name is the key, and the known object stays. With custom keys
-/// ([`KeyFunc::custom`](deltafifo::KeyFunc::custom)) the key is that of a known object of this
-/// name. It is searched among all objects, once per relist, and for each deletion of a watch that
-/// cannot be decoded. A `DeltaFifo` searches the queued objects and [its
-/// store](deltafifo::DeltaFifo::store), an `InOrderFifo` its store only. An object that is in
-/// neither place is deleted by a relist, and counts as unknown for a deletion. In an `InOrderFifo`
-/// these are objects that are still queued; in a `DeltaFifo` objects that a handler has taken and
-/// not applied, and, over known objects elsewhere, all that are not queued.
+/// If an object cannot be decoded, or the key function fails for it, only its name is known. With
+/// [default keys](deltafifo::KeyFunc::meta_namespace) the name is the key, so the known object
+/// stays. With [custom keys](deltafifo::KeyFunc::custom) the target searches all objects for a
+/// known object of this name: once per relist, and for each deletion of a watch that cannot be
+/// decoded. A `DeltaFifo` searches the queued objects and [its
+/// store](deltafifo::DeltaFifo::store), an `InOrderFifo` its store only. A relist deletes an
+/// object that is not found there, and its deletion is ignored. In an `InOrderFifo` these are
+/// objects that are still queued. In a `DeltaFifo` they are objects that a handler has taken and
+/// not applied; if its known objects are not its own store, all objects that are not queued.
 pub trait Target<K>: Send + Sync + 'static {
     /// Begins a relist.
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>>;
@@ -81,15 +80,15 @@ pub trait Target<K>: Send + Sync + 'static {
     /// Waits until the queue is closed.
     fn closed(&self) -> BoxFuture<'_, Closed>;
 
-    /// Returns the key of the object named `namespace/name`, or `name`, of which nothing else can
-    /// be decoded. `None` if keys are not names, and no such object is found.
+    /// Returns the key of an object whose name alone is known: `namespace/name`, or `name`. `None`
+    /// if keys are not names, and no known object has that name.
     fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>>;
 }
 
 /// A relist in progress. If it is dropped, it is abandoned, and deletes nothing. A name here is
 /// `namespace/name`, or `name`.
 pub trait Pieces<K>: Send + 'static {
-    /// Announces about how many objects come in all.
+    /// Announces the approximate number of objects of the whole list.
     fn expect(&mut self, objects: usize);
 
     /// Returns for each listed (name, version) whether the object is needed.
@@ -104,22 +103,22 @@ pub trait Pieces<K>: Send + 'static {
     /// [`RelistError::Superseded`].
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError>;
 
-    /// Deletes an object that may have been listed. `None` if nothing but the name can be decoded.
+    /// Deletes an object that may have been listed. `object` is `None` if it cannot be decoded.
     ///
     /// # Errors
     /// [`StoreError::Relist`]. With any other error the object was refused, and is still deleted
     /// by its name.
     fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError>;
 
-    /// Keeps the known object of `name`, which is listed, but cannot be had.
+    /// Keeps the known object of `name`, which is listed, but cannot be decoded or stored.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
     fn keep(&mut self, name: &str) -> Result<(), RelistError>;
 
-    /// Makes the commit delete nothing, because an object is listed whose name is not known, and
-    /// any object that is not listed may be it. Returns whether the target can do this; if not,
-    /// which is the default, the list is abandoned.
+    /// Makes the commit delete nothing: the name of a listed object is not known, so it may be any
+    /// of the objects that were not listed. Returns whether the target supports this. If it does
+    /// not, which is the default, the list is abandoned.
     fn keep_unlisted(&mut self) -> bool {
         false
     }
@@ -129,8 +128,8 @@ pub trait Pieces<K>: Send + 'static {
     /// nothing.
     fn ignore_versions(&mut self) {}
 
-    /// Ends the relist, and deletes objects that were not listed. Returns the errors of objects
-    /// that are refused only now; each names its object.
+    /// Ends the relist, and deletes the objects that were not listed. Returns the errors of objects
+    /// that are refused at this point; each names its object.
     ///
     /// # Errors
     /// Nothing was deleted, or not everything was stored, as the error says.
@@ -167,7 +166,8 @@ fn keys_of_named<'n, K, M: Meta<K>>(
         };
         found.extend(name.and_then(|name| Some((*name, keys.key(object).ok()?.into()))));
     };
-    // In this order, because a pending object may be stored in between.
+    // Pending objects are searched before stored ones. In the other order, an object that is stored
+    // between the two scans would be missed.
     for object in pending() {
         search(&object);
     }

@@ -32,7 +32,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
     }
 
     fn bookmark(&self, version: &str) {
-        // The queue does not track, or the version is not a number: then no caller waits for it.
+        // An error means that the queue does not track applied versions, or that the version is not
+        // a number. In both cases no caller can wait for the version.
         let _ = self.bookmark(version);
     }
 
@@ -92,7 +93,7 @@ struct InPieces<K: Send + Sync + 'static, M: Meta<K>> {
     fifo: Arc<DeltaFifo<K, M>>,
     /// The scope that is relisted, if not the whole queue.
     scope: Option<ScopeId>,
-    /// The names of listed objects that cannot be had.
+    /// The names of listed objects that cannot be decoded or stored.
     kept: HashSet<Box<str>>,
     /// The names of deleted objects whose keys have to be searched.
     gone: HashSet<Box<str>>,

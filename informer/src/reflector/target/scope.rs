@@ -25,7 +25,7 @@ pub(crate) trait Scoped<K>: Target<K> {
     /// Ends the wait of the initial population for the scope's first list.
     fn waive_initial(&self, scope: &ScopeId);
 
-    /// Removes the scope, and deletes its objects. May take long, and block.
+    /// Removes the scope, and deletes its objects. May block for a long time.
     fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError>;
 
     /// Fails if `object` lies in another namespace than that of `scope`.
@@ -39,7 +39,7 @@ pub(crate) struct InScope<K> {
     pub(crate) scope: ScopeId,
 }
 
-/// [`Scoped::check`] for a queue with this store.
+/// Implements [`Scoped::check`] for a queue with this store.
 pub(super) fn check_namespace<K, M: Meta<K>>(
     store: &IndexReader<K, M>,
     object: &K,

@@ -100,11 +100,11 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
 
 /// A target that takes a relist as a whole.
 trait TakesWhole<K>: Send + Sync + 'static {
-    /// Fails if `object` has no key, where keys are not names. Then only its name can be kept.
+    /// Fails if keys are not names and `object` has no key. Then only its name can be kept.
     fn check_key(&self, object: &K) -> Result<(), KeyError>;
 
-    /// Takes all objects, besides those named in `kept`, which cannot be had. Returns the errors
-    /// of refused objects.
+    /// Stores all listed objects, and keeps those named in `kept`, whose listed state cannot be
+    /// stored. Returns the errors of refused objects.
     fn take(
         &self,
         list: Vec<Arc<K>>,
@@ -112,7 +112,7 @@ trait TakesWhole<K>: Send + Sync + 'static {
         version: &str,
     ) -> Result<Vec<StoreError>, StoreError>;
 
-    /// Takes a list that deletes only the objects named in `gone`.
+    /// Stores a list that deletes only the objects named in `gone`.
     fn take_keeping_unlisted(
         &self,
         list: Vec<Arc<K>>,
@@ -272,7 +272,7 @@ impl<K, S: ?Sized> Drop for Whole<K, S> {
 
 impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K, S> {
     fn expect(&mut self, objects: usize) {
-        // The most objects that room is made for on the word of a server.
+        // The limit protects against a server that announces more objects than it sends.
         self.list.reserve(objects.min(1 << 20).saturating_sub(self.list.len()));
     }
 

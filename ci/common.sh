@@ -1,7 +1,7 @@
 # Functions shared by the scripts, which source this file.
 
-# Ends a script whose tools are not available. This is neither an error nor a success. `.ci/run`
-# learns of it from the file SKIPPED.
+# Ends a script whose tools are not available. This is neither an error nor a success. The file
+# SKIPPED records it for `.ci/run`.
 skip() { # why
   echo "skipped: $*" | tee -a "${SKIPPED:-/dev/null}"
   exit 0
@@ -16,8 +16,8 @@ need_nightly() {
 # Runs a test command, which must succeed and must have run at least one test. (Concurrent seeds of
 # Miri write over each other, so some lines of the result are damaged.)
 tested() { # command...
-  local said
-  said=$("$@" 2>&1 | tee >(cat >&2)) && grep -Eq 'running [1-9][0-9]* test' <<<"$said"
+  local output
+  output=$("$@" 2>&1 | tee >(cat >&2)) && grep -Eq 'running [1-9][0-9]* test' <<<"$output"
 }
 
 # Builds the API server, etcd and client-go's informer in DELTAFIFO_E2E_BIN, unless they exist.

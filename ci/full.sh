@@ -38,10 +38,10 @@ for part in "${parts[@]}"; do
   log=$(mktemp)
   if run "$part" 2>&1 | tee "$log"; then outcome=held; else outcome=FAILED failed=1; fi
   # A fuzz target prints its figures in the line before the last.
-  said=$(grep -v '^$' "$log" | tail -n 2 | sed -E 's/ +/ /g; s/^(.{80}).*/\1…/' | paste -sd ';')
+  figures=$(grep -v '^$' "$log" | tail -n 2 | sed -E 's/ +/ /g; s/^(.{80}).*/\1…/' | paste -sd ';')
   if [[ $outcome == held ]] && grep -q '^skipped:' "$log"; then outcome=skipped; fi
   line=$(printf '%-16s %-8s %6.1f min  %s  %s  %s' "$part" "$outcome" \
-    "$(awk -v s=$((SECONDS - from)) 'BEGIN { print s / 60 }')" "$commit" "$(date -u +%F)" "$said")
+    "$(awk -v s=$((SECONDS - from)) 'BEGIN { print s / 60 }')" "$commit" "$(date -u +%F)" "$figures")
   # Parts may run concurrently.
   exec 9>>ci/full.txt
   flock 9

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Counts the instructions of the hot paths (`bench/benches/instructions.rs`) with callgrind. No
 # path may take 2 % more than `bench/instructions.txt` has. `instructions.sh record` rewrites that
-# file; it belongs into the commit that caused the difference, whose message says why it is worth
-# it.
+# file; the change belongs to the commit that caused the difference, whose message says why it is
+# acceptable.
 #
 # Proves: on one thread and without contention these paths execute no more instructions than when
 # the file was written. Says nothing about time, cache misses, contention or other paths. Counts
@@ -19,7 +19,7 @@ if [[ ${1:-} != record ]]; then
   [[ $(rustc -vV | sed -n 's/^host: //p') == "$host" ]] || skip "$baseline was recorded on $host"
   [[ $(rustc -V) == "rustc $version "* ]] || export RUSTUP_TOOLCHAIN=$version
   rustc -V >/dev/null 2>&1 || rustup toolchain install "$version" --profile minimal >/dev/null 2>&1 ||
-    skip "rustc $version, by which $baseline was recorded, cannot be installed"
+    skip "rustc $version, with which $baseline was recorded, cannot be installed"
 fi
 
 valgrind --version >/dev/null 2>&1 || { apt-get update && apt-get install --yes valgrind; } >/dev/null 2>&1 ||

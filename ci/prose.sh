@@ -9,10 +9,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Prints `path:line:text` of every line of prose: comments of Rust and shell, and Markdown outside
-# code fences.
+# Prints `path:line:text` of every line of prose: comments of Rust, shell and TOML, and Markdown
+# outside code fences.
 prose() {
-  git ls-files -co --exclude-standard '*.rs' '*.sh' .ci/run '*.md' | while IFS= read -r file; do
+  git ls-files -co --exclude-standard '*.rs' '*.sh' '*.toml' .ci/run '*.md' | while IFS= read -r file; do
     case $file in
       *.rs) grep -HnE '^ *//|[^:"]// ' "$file" | sed -E 's|^([^:]*:[0-9]*:)( *)([^/].*)?(// .*)$|\1\4|' || true ;;
       *.md) awk -v file="$file" '/^ *```/ { code = !code; next } !code { print file ":" FNR ":" $0 }' "$file" ;;
@@ -23,7 +23,7 @@ prose() {
 
 # Table rows, code and lines with an address are left out.
 long_lines() {
-  git ls-files -co --exclude-standard '*.rs' '*.sh' .ci/run '*.md' | LC_ALL=C xargs awk '
+  git ls-files -co --exclude-standard '*.rs' '*.sh' '*.toml' .ci/run '*.md' | LC_ALL=C xargs awk '
     FNR == 1 { code = 0 }
     { is_comment = /^ *(\/\/|# )/; is_markdown = FILENAME ~ /\.md$/ }
     !is_markdown && !is_comment { code = 0 }

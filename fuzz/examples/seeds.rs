@@ -16,10 +16,10 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-/// How many cases become seeds of each target, and how many become files.
+/// The number of cases that become seeds of each target, and of those that become files.
 const CASES: usize = 40;
 const FILES: usize = 6;
-/// How many steps of a case a file has: a fuzzer needs small inputs.
+/// The number of steps of a case that a file contains. A fuzzer needs small inputs.
 const STEPS: usize = 12;
 
 /// Selectors of every form, and invalid ones.
@@ -48,8 +48,8 @@ const SELECTORS: [&str; 28] = [
     "x>9223372036854775808",
     "Example.com/a/b",
     "ä=ö",
-    // One byte each stands for a word of 63 or 64 characters, and for a part of a prefix that is
-    // too long.
+    // Single bytes that the target replaces by words of 63 or 64 characters, and by a part of a
+    // prefix that is too long.
     "\u{11}=\u{11}",
     "\u{12}",
     "app=\u{12}",

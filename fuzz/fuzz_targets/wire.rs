@@ -74,7 +74,7 @@ fuzz_target!(|input: &[u8]| {
             let (list, watch) =
                 (list(vec![body.clone()], &none).await, watch(vec![body.clone()], &none).await);
             let cut = self::list(frames.clone(), &none).await;
-            // For an invalid list, the items before the error may have been returned or not.
+            // For an invalid list, the number of items returned before the error may vary.
             let before = cut.0.len().min(list.0.len());
             assert_eq!(
                 (cut.1, &cut.0[..before]),
@@ -114,7 +114,7 @@ fuzz_target!(|input: &[u8]| {
                 assert_eq!(list, (items, true), "items must be returned as written");
             }
             assert!(watch.0.starts_with(&events(&body)), "events must be returned as written");
-            // Errors inside an object are found by its decoder, not here.
+            // Errors inside an object are found by its decoder, which this target does not call.
             assert!(watch.0.len() <= lines(&body).count(), "a line is at most one event");
         });
     });

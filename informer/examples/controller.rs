@@ -53,7 +53,7 @@ struct Context {
 
 #[derive(Debug, thiserror::Error)]
 enum Failed {
-    #[error("a roster cannot be written: {0}")]
+    #[error("a roster cannot be written")]
     Write(#[from] kube::Error),
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -158,8 +158,8 @@ async fn story(server: &ApiServer) -> Result<(), Box<dyn Error>> {
     lists(&maps, "day", &[("ann", "Running"), ("eve", "Pending")]).await?;
     lists(&maps, "night", &[("bob", "Pending")]).await?;
 
-    println!("eve goes while nobody watches");
-    server.error_watches(status::expired("cut off, so that eve can go"));
+    println!("eve is deleted while no watch is open");
+    server.error_watches(status::expired("expired by the example"));
     server.delete(&Resource::pods(), "shop", "eve")?;
     server.compact();
     lists(&maps, "day", &[("ann", "Running")]).await

@@ -43,12 +43,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     prices.wait_for_sync().await?;
     pause(&prices).await;
 
-    println!("green is deleted, with what is in it");
+    println!("green is deleted, with its objects");
     server.delete(&Resource::config_maps(), "green", "price")?;
     server.delete(&Resource::namespaces(), "", "green")?;
     pause(&prices).await;
 
-    println!("green is created again, and forbidden");
+    println!("green is created again, and access to it is forbidden");
     let forbidden = Fault::status(status::forbidden(&Resource::config_maps()));
     server.fault(forbidden.when(|request| request.namespace() == Some("green")).times(usize::MAX));
     create(&server, "green")?;
@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     write(&server, "blue", 2)?;
     pause(&prices).await;
 
-    println!("green is given back");
+    println!("access to green is granted");
     server.clear_faults();
     pause(&prices).await;
 

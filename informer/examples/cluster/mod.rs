@@ -12,7 +12,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::time::sleep;
 
-/// The cluster, the namespace, and the duration.
+/// The arguments of an example: the cluster, the namespace, and the duration.
 #[derive(Args)]
 pub struct Cluster {
     /// The cluster; without it, a simulated one in this process.

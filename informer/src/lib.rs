@@ -10,6 +10,8 @@
 //! * [`lister_watcher`]: the sources of objects: an API server, several namespaces of one, or a
 //!   script in a test.
 //! * [`KubeMeta`]: the metadata accessor of all Kubernetes types.
+//! * `compact`: objects that are kept as compressed JSON and decoded on demand (feature `compact`,
+//!   off by default).
 //! * [`metrics`]: the metrics and spans of all of these.
 //! * [`runtime`]: a controller under the names and paths of kube's `kube::runtime` (feature
 //!   `runtime`, on by default).

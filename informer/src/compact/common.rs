@@ -19,6 +19,7 @@ pub(super) struct Common {
 /// relaxed.
 #[derive(Default)]
 pub(super) struct Counts {
+    pub(super) packed: AtomicU64,
     pub(super) objects: AtomicUsize,
     pub(super) bytes: AtomicUsize,
     pub(super) raw_bytes: AtomicUsize,
@@ -26,5 +27,6 @@ pub(super) struct Counts {
     pub(super) base_bytes: AtomicUsize,
     pub(super) dictionary_bytes: AtomicUsize,
     pub(super) decodes: AtomicU64,
+    pub(super) failed_decodes: AtomicU64,
     pub(super) decode_nanos: AtomicU64,
 }

@@ -2,11 +2,12 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 
 use super::base::{Base, is_worth_it};
 use super::cache::Cache;
@@ -67,6 +68,10 @@ pub struct Compactor<K> {
     train_at: AtomicUsize,
     /// Held while a dictionary is trained.
     training: Mutex<()>,
+    /// The number of complete lists of the informer.
+    pub(super) lists: watch::Sender<u64>,
+    /// The number of passes over all objects of the informer.
+    pub(super) passes: AtomicU64,
 }
 
 /// Configures a [`Compactor`].
@@ -75,7 +80,8 @@ pub struct CompactorBuilder<K> {
     prune: Prune,
     types: Option<Types>,
     validate: bool,
-    train: bool,
+    /// `None`: unless the objects are Secrets.
+    train: Option<bool>,
     base_cache: usize,
     kind: PhantomData<fn() -> K>,
 }
@@ -84,6 +90,8 @@ pub struct CompactorBuilder<K> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactStats {
+    /// Objects that were packed so far.
+    pub packed: u64,
     /// Objects that are alive.
     pub objects: usize,
     /// Their bytes, without bases and dictionaries.
@@ -100,8 +108,13 @@ pub struct CompactStats {
     pub dictionary_bytes: usize,
     /// Calls of [`Compact::decode`] so far.
     pub decodes: u64,
-    /// The time that they took.
+    /// Those that failed.
+    pub failed_decodes: u64,
+    /// The time that all of them took.
     pub decode_time: Duration,
+    /// Passes of the informer so far over all stored objects, to pack some of them again. It makes
+    /// one after each list, and one a minute while objects change.
+    pub passes: u64,
 }
 
 impl<K> CompactorBuilder<K> {
@@ -115,7 +128,7 @@ impl<K> CompactorBuilder<K> {
     /// Sets the types of objects whose JSON has none, as items of a list. By default they are
     /// decoded without.
     pub fn types(mut self, api_version: &str, kind: &str) -> Self {
-        self.types = Some(Types { api_version: api_version.to_owned(), kind: kind.to_owned() });
+        self.types = Some(Types::new((api_version, kind)));
         self
     }
 
@@ -126,10 +139,11 @@ impl<K> CompactorBuilder<K> {
         self
     }
 
-    /// Sets whether dictionaries are trained, on by default. A dictionary contains parts of
-    /// objects, unpacked, for as long as any object is packed with it: turn it off for Secrets.
+    /// Sets whether dictionaries are trained. By default they are, unless the objects are known to
+    /// be Secrets: by [`types`](Self::types), which an informer sets. A dictionary contains parts
+    /// of objects, unpacked, for as long as any object is packed with it.
     pub fn train(mut self, train: bool) -> Self {
-        self.train = train;
+        self.train = Some(train);
         self
     }
 
@@ -143,6 +157,8 @@ impl<K> CompactorBuilder<K> {
     /// Builds the compactor.
     #[must_use]
     pub fn build(self) -> Compactor<K> {
+        let is_secret = |types: &Types| types.api_version == "v1" && types.kind == "Secret";
+        let train = self.train.unwrap_or(!self.types.as_ref().is_some_and(is_secret));
         let common = Arc::new(Common {
             types: self.types,
             cache: Cache::new(self.base_cache),
@@ -152,13 +168,22 @@ impl<K> CompactorBuilder<K> {
         Compactor {
             prune: self.prune,
             validate: self.validate,
-            train: self.train,
+            train,
             dictionary: RwLock::new(Reference::new(&common, None)),
             common,
             groups: Groups::new(),
             train_at: AtomicUsize::new(FIRST_TRAINING),
             training: Mutex::new(()),
+            lists: watch::Sender::new(0),
+            passes: AtomicU64::new(0),
         }
+    }
+
+    /// Builds the compactor of an informer, whose own settings are `prune` and `types`.
+    pub(crate) fn build_for(mut self, prune: &Prune, types: Option<Types>) -> Compactor<K> {
+        self.prune.leave_out_all(prune);
+        self.types = self.types.or(types);
+        self.build()
     }
 }
 
@@ -169,7 +194,7 @@ impl<K> Compactor<K> {
             prune: Prune::default(),
             types: None,
             validate: false,
-            train: true,
+            train: None,
             base_cache: 4 << 20,
             kind: PhantomData,
         }
@@ -400,6 +425,7 @@ impl<K> Compactor<K> {
         let counts = &self.common.counts;
         let load = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         CompactStats {
+            packed: counts.packed.load(Ordering::Relaxed),
             objects: load(&counts.objects),
             bytes: load(&counts.bytes),
             raw_bytes: load(&counts.raw_bytes),
@@ -408,7 +434,9 @@ impl<K> Compactor<K> {
             unpacked_base_bytes: load(&self.common.cache.bytes),
             dictionary_bytes: load(&counts.dictionary_bytes),
             decodes: counts.decodes.load(Ordering::Relaxed),
+            failed_decodes: counts.failed_decodes.load(Ordering::Relaxed),
             decode_time: Duration::from_nanos(counts.decode_nanos.load(Ordering::Relaxed)),
+            passes: self.passes.load(Ordering::Relaxed),
         }
     }
 }

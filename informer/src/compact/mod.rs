@@ -1,8 +1,9 @@
 //! Objects stored as compressed JSON and decoded on demand (feature `compact`).
 //!
-//! A [`Compactor`] packs the objects of one informer into [`Compact`] objects. A pod of a workload
-//! with many replicas takes some 200 bytes and a header, instead of 27,000 bytes when it is
-//! decoded. The header has what keys, selectors and owner look-ups need.
+//! `SharedInformer::<Compact<Pod>>` keeps its pods so; the guide's chapter *Compact objects* says
+//! when to use it. A [`Compactor`] packs the objects of one informer into [`Compact`] objects. A
+//! pod of a workload with many replicas takes some 200 bytes and a header, instead of 27,000 bytes
+//! when it is decoded. The header has what keys, selectors and owner look-ups need.
 //!
 //! ```text
 //! text -> prune -> fields -> group -> base, or dictionary -> codec -> Compact
@@ -17,6 +18,8 @@
 //! * When the second member of a group makes the base, the first is packed again in place: an
 //!   object's packed form is behind a lock of its own, its text and its header never change.
 //! * `codec` calls libzstd.
+//! * `upkeep` is the informer's side: when a list ends dictionaries are trained, and a pass over
+//!   the store packs objects again whose base or dictionary was replaced.
 //!
 //! Plaintext is kept in the cache of bases and in the dictionaries, besides the headers.
 
@@ -37,8 +40,10 @@ mod stored;
 #[cfg(test)]
 mod tests;
 mod uid;
+mod upkeep;
 
 pub use compactor::{CompactStats, Compactor, CompactorBuilder};
 pub use error::{DecodeError, DecodeFailure, PackError};
 pub use header::OwnerReference;
 pub use object::Compact;
+pub(crate) use upkeep::Upkeep;

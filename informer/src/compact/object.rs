@@ -15,7 +15,7 @@ use super::error::{DecodeError, DecodeFailure};
 use super::header::{Header, OwnerReference, Shared, Uid};
 use super::stored::Stored;
 use crate::KubeMeta;
-use crate::wire::Prune;
+use crate::wire::{Prune, Types};
 
 /// An object of type `K` as compressed JSON, with a header of its metadata that needs no decoding.
 ///
@@ -33,6 +33,7 @@ pub struct Compact<K> {
 impl<K> Compact<K> {
     pub(super) fn new(header: Header, stored: Stored) -> Self {
         let counts = &stored.with.common.counts;
+        counts.packed.fetch_add(1, Ordering::Relaxed);
         counts.objects.fetch_add(1, Ordering::Relaxed);
         counts.raw_bytes.fetch_add(header.length(), Ordering::Relaxed);
         let bytes = size_of::<Self>() + header.size() + stored.bytes.len();
@@ -141,20 +142,17 @@ impl<K> Compact<K> {
         K: DeserializeOwned,
     {
         let from = Instant::now();
-        let (text, common) = {
-            let stored = self.stored.lock().clone();
-            let text = stored.unpack(self.raw_size());
-            (text.map_err(|error| self.error(error))?, stored.with.common.clone())
-        };
-        let decoded =
-            crate::user_code::caught(|| Prune::default().decode(&text, common.types.as_ref()));
+        let stored = self.stored();
+        let common = &stored.with.common;
+        let decoded = stored
+            .unpack(self.raw_size())
+            .map_err(DecodeFailure::from)
+            .and_then(|text| decode(&text, common.types.as_ref()));
         common.counts.decodes.fetch_add(1, Ordering::Relaxed);
+        common.counts.failed_decodes.fetch_add(decoded.is_err().into(), Ordering::Relaxed);
         let nanos = u64::try_from(from.elapsed().as_nanos()).unwrap_or(u64::MAX);
         common.counts.decode_nanos.fetch_add(nanos, Ordering::Relaxed);
-        match decoded {
-            Ok(decoded) => decoded.map_err(|error| self.error(error)),
-            Err(message) => Err(self.error(DecodeFailure::Panicked(message))),
-        }
+        decoded.map_err(|error| self.error(error))
     }
 
     fn key(&self) -> String {
@@ -191,6 +189,13 @@ impl<K> Compact<K> {
         let before = std::mem::replace(&mut *self.stored.lock(), stored);
         counts.counts.bytes.fetch_add(after, Ordering::Relaxed);
         counts.counts.bytes.fetch_sub(before.bytes.len(), Ordering::Relaxed);
+    }
+}
+
+fn decode<K: DeserializeOwned>(text: &[u8], types: Option<&Types>) -> Result<K, DecodeFailure> {
+    match crate::user_code::caught(|| Prune::default().decode(text, types)) {
+        Ok(decoded) => Ok(decoded?),
+        Err(message) => Err(DecodeFailure::Panicked(message)),
     }
 }
 

@@ -16,7 +16,7 @@ use super::{Backoff, OnError, Reflector, ReflectorError, Target};
 use crate::error_chain;
 use crate::lister_watcher::{ListerWatcher, ObjectLimit};
 use crate::time::FAR;
-use crate::wire::Prune;
+use crate::wire::{Prune, Types};
 
 /// Builds a [`Reflector`].
 #[must_use]
@@ -101,7 +101,8 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
 
     /// Returns the options and the decoder, for several reflectors that share both.
     pub(crate) fn into_options(self) -> (Options, Arc<dyn Decode<K>>) {
-        let decode = (self.decoding)(self.options.prune.clone());
+        let types = self.source.types().map(Types::new);
+        let decode = (self.decoding)(self.options.prune.clone(), types);
         (self.options, decode)
     }
 
@@ -227,10 +228,11 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     #[must_use]
     pub fn build(self) -> Reflector<K> {
         let Self { source, target, decoding, options } = self;
+        let types = source.types().map(Types::new);
         Reflector {
             metrics: Metrics::of(&options.name, source.scope()),
             status: Arc::default(),
-            decoder: Arc::new(Decoder::new(source.types(), decoding(options.prune))),
+            decoder: Arc::new(Decoder(decoding(options.prune, types))),
             name: options.name,
             source,
             target,
@@ -249,5 +251,31 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
             resync: options.resync,
             on_error: options.on_error,
         }
+    }
+}
+
+#[cfg(feature = "compact")]
+impl<K: serde::de::DeserializeOwned + 'static> ReflectorBuilder<crate::compact::Compact<K>> {
+    /// Sets how objects are packed. The members that [`without`](Self::without) leaves out are left
+    /// out in addition to those of `compactor`, and the types of the objects are known.
+    ///
+    /// ```
+    /// # use deltafifo_informer::lister_watcher::Scripted;
+    /// use deltafifo_informer::SharedInformer;
+    /// use deltafifo_informer::compact::{Compact, Compactor};
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let source = Scripted::new();
+    /// let informer = SharedInformer::<Compact<Pod>>::builder(source)
+    ///     .reflector(|pods| pods.compactor(Compactor::builder().validate(true)))
+    ///     .build()?;
+    /// # let _ = informer;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compactor(mut self, compactor: crate::compact::CompactorBuilder<K>) -> Self {
+        self.decoding = Box::new(|prune, types| Arc::new(compactor.build_for(&prune, types)));
+        self
     }
 }

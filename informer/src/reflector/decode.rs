@@ -51,52 +51,60 @@ impl Drop for CoresInUse<'_> {
     }
 }
 
-/// Decodes the JSON of objects. Typed objects are decoded by serde ([`Typed`]).
-pub(crate) trait Decode<K>: Send + Sync + 'static {
-    /// Decodes an object. `types` are the `apiVersion` and `kind` of its list, for an object that
-    /// has none.
-    fn decode(&self, json: &[u8], types: Option<&Types>) -> Result<Arc<K>, BoxError>;
+/// A type that an informer can hold its objects as: every type that serde decodes, and
+/// [`Compact`](https://docs.rs/deltafifo-informer/latest/deltafifo_informer/compact/struct.Compact.html)
+/// (feature `compact`). There is no need to implement it.
+pub trait Decodable: Sized + Send + Sync + 'static {
+    /// Returns the decoder of one informer's objects. It removes members, and adds `apiVersion` and
+    /// `kind` to objects that have none.
+    #[doc(hidden)]
+    fn decoder(prune: Arc<Prune>, types: Option<Types>) -> Arc<dyn Decode<Self>>;
 }
 
-/// A decoder of typed objects, without the removed members.
-pub(crate) struct Typed(Arc<Prune>);
-
-/// Creates a decoder that removes some members. It is called once, when a reflector, or all
-/// reflectors of an informer, are built.
-pub(crate) type Decoding<K> = Box<dyn FnOnce(Arc<Prune>) -> Arc<dyn Decode<K>> + Send + Sync>;
-
-impl Typed {
-    /// Returns the [`Decoding`] of typed objects.
-    pub(crate) fn decoding<K: DeserializeOwned>(prune: Arc<Prune>) -> Arc<dyn Decode<K>> {
-        Arc::new(Self(prune))
+impl<K: DeserializeOwned + Send + Sync + 'static> Decodable for K {
+    fn decoder(prune: Arc<Prune>, types: Option<Types>) -> Arc<dyn Decode<Self>> {
+        Arc::new(Typed { prune, types })
     }
 }
 
+/// Decodes the JSON of one informer's objects.
+pub trait Decode<K>: Send + Sync + 'static {
+    /// Decodes an object.
+    fn decode(&self, json: &[u8]) -> Result<Arc<K>, BoxError>;
+
+    /// Notes that a list is complete. Does not block.
+    fn end_list(&self) {}
+
+    /// Returns the upkeep that the decoded objects need.
+    #[cfg(feature = "compact")]
+    fn upkeep(self: Arc<Self>) -> Option<Arc<dyn crate::compact::Upkeep<K>>> {
+        None
+    }
+}
+
+/// Creates the decoder of a reflector, or of all reflectors of an informer, when they are built.
+pub(crate) type Decoding<K> =
+    Box<dyn FnOnce(Arc<Prune>, Option<Types>) -> Arc<dyn Decode<K>> + Send + Sync>;
+
+/// Decodes typed objects by serde.
+struct Typed {
+    prune: Arc<Prune>,
+    types: Option<Types>,
+}
+
 impl<K: DeserializeOwned> Decode<K> for Typed {
-    fn decode(&self, json: &[u8], types: Option<&Types>) -> Result<Arc<K>, BoxError> {
-        Ok(Arc::new(self.0.decode(json, types)?))
+    fn decode(&self, json: &[u8]) -> Result<Arc<K>, BoxError> {
+        Ok(Arc::new(self.prune.decode(json, self.types.as_ref())?))
     }
 }
 
 /// Decodes the objects of one reflector, on several threads if there are many.
-pub(super) struct Decoder<K> {
-    /// The `apiVersion` and `kind` of objects that have none.
-    types: Option<Types>,
-    decode: Arc<dyn Decode<K>>,
-}
+pub(super) struct Decoder<K>(pub(super) Arc<dyn Decode<K>>);
 
 impl<K: 'static> Decoder<K> {
-    pub(super) fn new(types: Option<(&str, &str)>, decode: Arc<dyn Decode<K>>) -> Self {
-        let types = types.map(|(api_version, kind)| Types {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-        });
-        Self { types, decode }
-    }
-
     /// Decodes one object. If the decoder panics, that is an error of this object only.
     pub(super) fn one(&self, raw: &[u8]) -> Result<Arc<K>, BoxError> {
-        match caught(|| self.decode.decode(raw, self.types.as_ref())) {
+        match caught(|| self.0.decode(raw)) {
             Ok(decoded) => decoded,
             Err(message) => Err(format!("the decoder panicked: {message}").into()),
         }
@@ -138,7 +146,7 @@ mod tests {
     use bytes::Bytes;
     use serde::{Deserialize, Deserializer};
 
-    use super::{Decoder, Typed, WORTH_A_THREAD};
+    use super::{Decodable, Decoder, WORTH_A_THREAD};
 
     static NOW: AtomicUsize = AtomicUsize::new(0);
     static MOST: AtomicUsize = AtomicUsize::new(0);
@@ -165,7 +173,7 @@ mod tests {
             for _ in 0..4 * cores {
                 scope.spawn(|| {
                     let raw = [&text; 64];
-                    let decoder = Decoder::<Counted>::new(None, Typed::decoding(Arc::default()));
+                    let decoder = Decoder(Counted::decoder(Arc::default(), None));
                     assert!(decoder.all(&raw).iter().all(Result::is_ok));
                 });
             }

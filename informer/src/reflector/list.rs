@@ -119,6 +119,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             self.report(&ReflectorError::refused(refused));
         }
         self.versions.lock().listed(&version);
+        self.decoder.0.end_list();
         Ok(())
     }
 

@@ -52,8 +52,9 @@ pub use crate::wire::set_large_object_budget;
 pub use backoff::Backoff;
 pub(crate) use builder::Options;
 pub use builder::ReflectorBuilder;
+pub use decode::Decodable;
 use decode::Decoder;
-pub(crate) use decode::{Decode, Decoding, Typed};
+pub(crate) use decode::{Decode, Decoding};
 pub use error::{ReflectorError, RunError};
 use error::{Stop, caught};
 use metrics::Metrics;
@@ -128,7 +129,7 @@ pub struct Reflector<K> {
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Starts a reflector that lists and watches `source`, and writes to `target`.
     pub fn builder(source: impl ListerWatcher, target: Arc<impl Target<K>>) -> ReflectorBuilder<K> {
-        ReflectorBuilder::new(Box::new(source), target, Box::new(Typed::decoding))
+        ReflectorBuilder::new(Box::new(source), target, Box::new(K::decoder))
     }
 }
 
@@ -235,6 +236,13 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     ) -> Result<R, RequestError> {
         let answer = timeout(self.silence, request).await;
         answer.unwrap_or(Err(RequestError::Silent { after: self.silence }))
+    }
+}
+
+#[cfg(feature = "compact")]
+impl<K: 'static> Reflector<K> {
+    pub(crate) fn upkeep(&self) -> Option<Arc<dyn crate::compact::Upkeep<K>>> {
+        self.decoder.0.clone().upkeep()
     }
 }
 

@@ -26,6 +26,9 @@ pub struct SharedInformerBuilder<K, M> {
     source: Source<K>,
     name: String,
     store: IndexerBuilder<K, M>,
+    /// Whether objects are transformed.
+    #[cfg(feature = "compact")]
+    transforms: bool,
     in_order: bool,
     workers: usize,
     notify_unchanged: bool,
@@ -40,6 +43,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
             source,
             name: String::new(),
             store: Indexer::builder(keys),
+            #[cfg(feature = "compact")]
+            transforms: false,
             in_order: false,
             workers: 1,
             notify_unchanged: false,
@@ -89,12 +94,17 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
 
     /// Sets a function that changes objects before they are stored (client-go `SetTransform`), for
     /// example to drop unused fields. It must not change the key. If it fails or panics, the
-    /// object is not stored, and the error is reported.
+    /// object is not stored, and the error is reported. [`build`](Self::build) refuses it for
+    /// `Compact` objects, which are stored as they were received.
     pub fn transform(
         mut self,
         transform: impl Fn(Arc<K>) -> Result<Arc<K>, BoxError> + Send + Sync + 'static,
     ) -> Self {
         self.store = self.store.transformer(transform);
+        #[cfg(feature = "compact")]
+        {
+            self.transforms = true;
+        }
         self
     }
 
@@ -138,7 +148,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     /// Builds the informer. It does nothing until it [runs](SharedInformer::run).
     ///
     /// # Errors
-    /// [`BuildError`] if the name of an index is given twice or is reserved.
+    /// [`BuildError`] if the name of an index is given twice or is reserved, or if compact objects
+    /// would be transformed.
     pub fn build(self) -> Result<SharedInformer<K, M>, BuildError> {
         let (resource, namespace) = self.source.scope();
         let identity = Identity { name: self.name.clone(), resource, namespace };
@@ -160,6 +171,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
         let availability = watch::Sender::new(Availability::Unknown);
         let feeder =
             self.source.feeder(target, self.name, self.on_error.clone(), availability.clone());
+        #[cfg(feature = "compact")]
+        if self.transforms && feeder.upkeep().is_some() {
+            return Err(BuildError::Transform);
+        }
         let namespaces = feeder.namespaces().cloned();
         let inner = Inner {
             distributor: Arc::new(Distributor::new(store.clone(), workers)),

@@ -77,8 +77,18 @@ impl OnError {
 
 /// An informer was not built.
 #[derive(Debug, thiserror::Error)]
-#[error("the informer's store cannot be built")]
-pub struct BuildError(#[from] pub(super) IndexError);
+#[non_exhaustive]
+pub enum BuildError {
+    /// The name of an index is given twice or is reserved.
+    #[error("the informer's store cannot be built")]
+    Index(#[from] IndexError),
+    /// Objects that are stored as they were received cannot be transformed.
+    #[error(
+        "the informer has a transform, and its objects are compact, which cannot be changed: leave \
+         members out with `reflector(|reflector| reflector.without(…))`, or use typed objects"
+    )]
+    Transform,
+}
 
 /// A name that no namespace can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

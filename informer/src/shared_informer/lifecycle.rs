@@ -57,6 +57,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
                 () = async { inner.notify_synced().await; pending().await } => {}
                 () = inner.distributor.resync() => {}
                 never = inner.sample() => match never {},
+                never = inner.upkeep() => match never {},
                 _over = with_catching_waker(phase.wait_for(|phase| *phase != Phase::Running)) => {}
             }
         });
@@ -186,6 +187,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         if closes {
             self.metrics.tell(Metrics::ended);
         }
+    }
+
+    /// Does nothing: only compact objects need upkeep.
+    #[cfg(not(feature = "compact"))]
+    async fn upkeep(&self) -> std::convert::Infallible {
+        pending().await
     }
 
     /// Waits for the first list, and then notifies the handlers that the informer has synced.

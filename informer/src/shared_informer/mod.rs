@@ -58,6 +58,8 @@ mod source;
 #[cfg(feature = "runtime")]
 mod stream;
 mod sync;
+#[cfg(feature = "compact")]
+mod upkeep;
 mod worker;
 
 use std::fmt;
@@ -66,8 +68,6 @@ use std::time::Duration;
 
 use deltafifo::locks::Mutex;
 use deltafifo::{IndexReader, KeyFunc, Lister, Meta};
-use kube::Resource;
-use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -76,7 +76,7 @@ use crate::KubeMeta;
 use crate::in_flight::InFlight;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Named;
-use crate::reflector::{Typed, WatchStatus};
+use crate::reflector::{Decodable, WatchStatus};
 pub use builder::SharedInformerBuilder;
 use delivery::Distributor;
 pub use delivery::{
@@ -87,7 +87,7 @@ pub use error::{
     AddHandlerError, BuildError, FactoryError, InformerError, InvalidNamespace, NotSynced, Removed,
     RunError, Stopped,
 };
-pub use factory::{Scope, SharedInformerFactory};
+pub use factory::{FactoryKind, Scope, SharedInformerFactory};
 use lifecycle::Phase;
 use metrics::{Identity, Metrics};
 pub use namespaces::{NamespaceStatus, Namespaces};
@@ -158,7 +158,10 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     availability: watch::Sender<Availability>,
 }
 
-impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
+impl<K: Decodable> SharedInformer<K>
+where
+    KubeMeta: Meta<K>,
+{
     /// Returns a builder of an informer of the objects that `source` lists and watches. For types
     /// with Kubernetes metadata. Keys are `namespace/name` or `name`.
     pub fn builder(source: impl ListerWatcher) -> SharedInformerBuilder<K, KubeMeta> {
@@ -166,13 +169,13 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     }
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
+impl<K: Decodable, M: Meta<K>> SharedInformer<K, M> {
     /// Returns a builder of an informer with a custom key function and accessor.
     pub fn with_keys(
         source: impl ListerWatcher,
         keys: KeyFunc<K, M>,
     ) -> SharedInformerBuilder<K, M> {
-        let source = Source::lists(source, Box::new(Typed::decoding));
+        let source = Source::lists(source, Box::new(K::decoder));
         SharedInformerBuilder::new(source, keys)
     }
 }

@@ -172,6 +172,17 @@ impl<K: Send + Sync + 'static> Feeder<K> {
 }
 
 impl<K: Send + Sync + 'static> Feeder<K> {
+    /// Returns the upkeep of the objects, if they are compact.
+    #[cfg(feature = "compact")]
+    pub(super) fn upkeep(&self) -> Option<Arc<dyn crate::compact::Upkeep<K>>> {
+        match self {
+            Self::Reflector(reflector) => reflector.upkeep(),
+            Self::Parts(parts) => parts.upkeep(),
+            #[cfg(feature = "runtime")]
+            Self::Stream(_) => None,
+        }
+    }
+
     /// Returns the set of namespaces, if the informer is of a set.
     pub(super) fn namespaces(&self) -> Option<&Namespaces> {
         if let Self::Parts(parts) = self { Some(parts.namespaces()) } else { None }

@@ -30,7 +30,7 @@ pub(crate) use object::{Head, ends_initial_events};
 pub(crate) use outline::Outline;
 #[cfg(feature = "compact")]
 pub(crate) use prune::Member;
-pub(crate) use prune::{Prune, Types};
+pub use prune::{Prune, Types};
 
 /// An API server's response that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

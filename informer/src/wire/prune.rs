@@ -18,7 +18,7 @@ use serde::de::{
 
 /// The members of an object that are removed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Prune {
+pub struct Prune {
     members: HashMap<String, Member>,
 }
 
@@ -45,6 +45,23 @@ impl Prune {
                     self.members.entry((*first).to_owned()).or_insert_with(stays)
                 {
                     member.leave_out(rest);
+                }
+            }
+        }
+    }
+
+    /// Removes all members that `other` removes.
+    #[cfg(feature = "compact")]
+    pub(crate) fn leave_out_all(&mut self, other: &Self) {
+        for (name, member) in &other.members {
+            match member {
+                Member::LeftOut => self.leave_out(&[name]),
+                Member::Pruned(other) => {
+                    let stays = || Member::Pruned(Self::default());
+                    let mine = self.members.entry(name.clone()).or_insert_with(stays);
+                    if let Member::Pruned(mine) = mine {
+                        mine.leave_out_all(other);
+                    }
                 }
             }
         }
@@ -79,9 +96,15 @@ impl Prune {
 
 /// The `apiVersion` and `kind` of a list's items.
 #[derive(Debug)]
-pub(crate) struct Types {
+pub struct Types {
     pub(crate) api_version: String,
     pub(crate) kind: String,
+}
+
+impl Types {
+    pub(crate) fn new((api_version, kind): (&str, &str)) -> Self {
+        Self { api_version: api_version.to_owned(), kind: kind.to_owned() }
+    }
 }
 
 /// A wrapper of a serde trait's implementation on the path to a removed member.

@@ -1,6 +1,7 @@
 //! A factory of informers, which builds one for each kind and scope, and runs them together
 //! (client-go `SharedInformerFactory`).
 
+mod kind;
 mod scope;
 
 use std::any::{Any, TypeId};
@@ -8,13 +9,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo::Lister;
 use deltafifo::locks::Mutex;
+use deltafifo::{Lister, Meta};
 use futures_util::future::{BoxFuture, join_all};
 use hashbrown::HashMap;
 use kube::core::ObjectMeta;
 use kube::{Client, Resource};
-use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
@@ -22,6 +22,7 @@ use super::builder::SharedInformerBuilder;
 use super::error::{FactoryError, NotSynced};
 use super::{SharedInformer, Stopped};
 use crate::{KubeListerWatcher, KubeMeta};
+pub use kind::FactoryKind;
 pub use scope::Scope;
 use scope::name;
 
@@ -106,9 +107,12 @@ impl Informers {
     }
 
     /// Returns the informer of a kind, unless it was stopped.
-    fn running<K>(&self, kind: &Kind) -> Result<Option<SharedInformer<K>>, FactoryError>
+    fn running<K: FactoryKind>(
+        &self,
+        kind: &Kind,
+    ) -> Result<Option<SharedInformer<K>>, FactoryError>
     where
-        K: Resource + DeserializeOwned + Send + Sync + 'static,
+        KubeMeta: Meta<K>,
     {
         if self.is_shut_down {
             return Err(FactoryError::ShutDown);
@@ -143,7 +147,7 @@ trait Runs: Send + Sync {
 
 impl<K: Send + Sync + 'static> Runs for SharedInformer<K>
 where
-    KubeMeta: deltafifo::Meta<K>,
+    KubeMeta: Meta<K>,
 {
     fn run(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
@@ -246,7 +250,8 @@ impl SharedInformerFactory {
     /// As for [`informer_with`](Self::informer_with).
     pub fn informer<K>(&self, scope: &Scope) -> Result<SharedInformer<K>, FactoryError>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
+        K: FactoryKind<Resource: Resource<DynamicType = ()>>,
+        KubeMeta: Meta<K>,
     {
         self.informer_with(&(), scope, |builder| builder)
     }
@@ -261,20 +266,21 @@ impl SharedInformerFactory {
     /// name of an index is given twice.
     pub fn informer_with<K>(
         &self,
-        types: &K::DynamicType,
+        types: &<K::Resource as Resource>::DynamicType,
         scope: &Scope,
         choose: impl FnOnce(SharedInformerBuilder<K, KubeMeta>) -> SharedInformerBuilder<K, KubeMeta>,
     ) -> Result<SharedInformer<K>, FactoryError>
     where
-        K: Resource + Clone + DeserializeOwned + Send + Sync + 'static,
+        K: FactoryKind,
+        KubeMeta: Meta<K>,
     {
         let (key, scope) = self.kind::<K>(types, scope);
         if let Some(made) = self.informers.lock().running(&key)? {
             return Ok(made);
         }
         let informers_name = format!("{}{}", self.name, scope.query_text());
-        let mut source =
-            KubeListerWatcher::new::<K>(self.client.clone(), types, scope.namespace.as_deref());
+        let (client, namespace) = (self.client.clone(), scope.namespace.as_deref());
+        let mut source = KubeListerWatcher::new::<K::Resource>(client, types, namespace);
         for (key, value) in scope.parameters() {
             source = source.query(key, value);
         }
@@ -289,11 +295,7 @@ impl SharedInformerFactory {
             builder = builder.resync(period);
         }
         if let Some(transform) = self.transform.clone() {
-            builder = builder.transform(move |mut object| {
-                // No other thread has the object yet, so this does not clone it.
-                transform(Arc::make_mut(&mut object).meta_mut());
-                Ok(object)
-            });
+            builder = builder.transform(move |object| Ok(K::change_metadata(object, &*transform)));
         }
         if !self.name.is_empty() {
             builder = builder.name(informers_name);
@@ -324,9 +326,13 @@ impl SharedInformerFactory {
     }
 
     /// Returns the key of a kind and scope, and the scope with the factory's query added.
-    fn kind<K: Resource + 'static>(&self, types: &K::DynamicType, scope: &Scope) -> (Kind, Scope) {
+    fn kind<K: FactoryKind>(
+        &self,
+        types: &<K::Resource as Resource>::DynamicType,
+        scope: &Scope,
+    ) -> (Kind, Scope) {
         let scope = scope.clone().and(&self.scope);
-        ((TypeId::of::<K>(), name::<K>(types, &scope)), scope)
+        ((TypeId::of::<K>(), name::<K::Resource>(types, &scope)), scope)
     }
 
     /// Returns a lister of the informer that [`informer`](Self::informer) returns for the kind and
@@ -336,7 +342,8 @@ impl SharedInformerFactory {
     /// As for [`informer`](Self::informer).
     pub fn lister<K>(&self, scope: &Scope) -> Result<Lister<K, KubeMeta>, FactoryError>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
+        K: FactoryKind<Resource: Resource<DynamicType = ()>>,
+        KubeMeta: Meta<K>,
     {
         Ok(self.informer(scope)?.lister())
     }
@@ -373,9 +380,9 @@ impl SharedInformerFactory {
     /// factory.remove::<ConfigMap>(&(), &Scope::namespace("shop")).await;
     /// # }
     /// ```
-    pub async fn remove<K: Resource + 'static>(
+    pub async fn remove<K: FactoryKind>(
         &self,
-        types: &K::DynamicType,
+        types: &<K::Resource as Resource>::DynamicType,
         scope: &Scope,
     ) -> bool {
         let (key, _) = self.kind::<K>(types, scope);

@@ -121,6 +121,11 @@ pub struct NamespaceStatus {
 }
 
 impl<K: Send + Sync + 'static> Parts<K> {
+    #[cfg(feature = "compact")]
+    pub(in crate::shared_informer) fn upkeep(&self) -> Option<Arc<dyn crate::compact::Upkeep<K>>> {
+        self.decode.clone().upkeep()
+    }
+
     /// Feeds the queue until it is closed.
     pub(in crate::shared_informer) async fn run(&self) {
         let run = async {
@@ -220,7 +225,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let target = Arc::new(InScope { queue: self.queue.clone(), scope: scope.clone() });
         let source = (self.source)(name);
         let decode = self.decode.clone();
-        ReflectorBuilder::new(source, target, Box::new(|_| decode))
+        ReflectorBuilder::new(source, target, Box::new(|_, _| decode))
             .with_options(self.options.clone())
             .on_error(self.reporter(name, scope))
             .build()

@@ -1,17 +1,18 @@
 //! The constructor of an informer of a set of namespaces.
 
-use deltafifo::KeyFunc;
-use kube::Resource;
-use serde::de::DeserializeOwned;
+use deltafifo::{KeyFunc, Meta};
 
 use super::{Namespaces, Plan};
 use crate::KubeMeta;
 use crate::lister_watcher::ListerWatcher;
-use crate::reflector::Typed;
+use crate::reflector::Decodable;
 use crate::shared_informer::source::Source;
 use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
 
-impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
+impl<K: Decodable> SharedInformer<K>
+where
+    KubeMeta: Meta<K>,
+{
     /// Returns a builder of an informer of the objects of some namespaces, each of which is listed
     /// and watched separately: see [`Namespaces`]. `source` makes the lister-watcher of a
     /// namespace. It is called once with `""`, to get the name of the resource, and then for each
@@ -43,7 +44,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
         let source = move |namespace: &str| Box::new(source(namespace)) as Box<dyn ListerWatcher>;
         let plan = Plan::new(namespaces.clone(), Box::new(source));
         SharedInformerBuilder::new(
-            Source::parts(plan, Box::new(Typed::decoding)),
+            Source::parts(plan, Box::new(K::decoder)),
             KeyFunc::meta_namespace(KubeMeta),
         )
     }

@@ -1,0 +1,73 @@
+//! The work on packed objects that is done in the background of an informer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use deltafifo::BoxError;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use super::compactor::{CompactStats, Compactor};
+use super::object::Compact;
+use crate::reflector::{Decodable, Decode};
+use crate::wire::{Prune, Types};
+
+/// The upkeep of packed objects: the objects themselves are of type `K`.
+pub trait Upkeep<K>: Send + Sync {
+    /// Returns a receiver of the number of complete lists.
+    fn lists(&self) -> watch::Receiver<u64>;
+
+    /// Does the work that a complete list makes possible. Blocks.
+    fn end_list(&self);
+
+    /// Packs `object` again if that has become worth it. Blocks.
+    fn repack(&self, object: &Arc<K>);
+
+    /// Counts a pass over all objects.
+    fn end_pass(&self);
+
+    /// Returns how much memory the objects take now.
+    fn stats(&self) -> CompactStats;
+}
+
+impl<K: DeserializeOwned + 'static> Decodable for Compact<K> {
+    fn decoder(prune: Arc<Prune>, types: Option<Types>) -> Arc<dyn Decode<Self>> {
+        Arc::new(Compactor::<K>::builder().build_for(&prune, types))
+    }
+}
+
+impl<K: DeserializeOwned + 'static> Decode<Compact<K>> for Compactor<K> {
+    fn decode(&self, json: &[u8]) -> Result<Arc<Compact<K>>, BoxError> {
+        Ok(self.pack(json)?)
+    }
+
+    fn end_list(&self) {
+        self.lists.send_modify(|lists| *lists += 1);
+    }
+
+    fn upkeep(self: Arc<Self>) -> Option<Arc<dyn Upkeep<Compact<K>>>> {
+        Some(self)
+    }
+}
+
+impl<K: 'static> Upkeep<Compact<K>> for Compactor<K> {
+    fn lists(&self) -> watch::Receiver<u64> {
+        self.lists.subscribe()
+    }
+
+    fn end_list(&self) {
+        Self::end_list(self);
+    }
+
+    fn repack(&self, object: &Arc<Compact<K>>) {
+        Self::repack(self, object);
+    }
+
+    fn end_pass(&self) {
+        self.passes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn stats(&self) -> CompactStats {
+        Self::stats(self)
+    }
+}

@@ -1,0 +1,83 @@
+//! The upkeep of an informer's compact objects.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::{Meta, WalkPosition};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::error::InformerError;
+use super::{Inner, SharedInformer};
+use crate::compact::{Compact, CompactStats, Upkeep};
+use crate::reflector::{ReflectorError, Threads};
+use crate::sleep::with_catching_waker;
+
+/// The time between two passes, if no list ends.
+const PERIOD: Duration = Duration::from_secs(60);
+/// Objects in a step of a pass. If all of them have to be packed again, it takes some 20 ms.
+const STEP: usize = 512;
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
+    /// Trains dictionaries after each list. Then, and once in a while, packs stored objects again
+    /// whose base or dictionary was replaced. Never returns.
+    pub(super) async fn upkeep(&self) -> Infallible {
+        let Some(upkeep) = self.feeder.upkeep() else { return pending().await };
+        let threads = Threads { work: self.work.clone() };
+        let mut lists = upkeep.lists();
+        let mut last = None;
+        loop {
+            let listed = timeout(PERIOD, with_catching_waker(lists.changed())).await;
+            let done = if listed.is_ok() {
+                let upkeep = upkeep.clone();
+                threads.run(move || upkeep.end_list()).await
+            } else {
+                Ok(())
+            };
+            let now = upkeep.stats();
+            let now = (now.packed, now.objects);
+            let done = match done {
+                // Nothing has changed since the last pass.
+                Ok(()) if listed.is_err() && last == Some(now) => continue,
+                Ok(()) => self.pass(&upkeep, &threads).await,
+                Err(error) => Err(error),
+            };
+            last = Some(now);
+            if let Err(error) = done {
+                self.on_error.tell(&InformerError::Reflector(&error));
+            }
+        }
+    }
+
+    /// Walks over all objects. A step is followed by a pause of its length, so that the pass uses
+    /// at most half of a core.
+    async fn pass(
+        &self,
+        upkeep: &Arc<dyn Upkeep<K>>,
+        threads: &Threads,
+    ) -> Result<(), ReflectorError> {
+        let mut next = Some(WalkPosition::default());
+        while let Some(from) = next {
+            let (upkeep, store) = (upkeep.clone(), self.store.clone());
+            let began = Instant::now();
+            let step = threads.run(move || {
+                let step = store.walk(from, STEP);
+                step.objects.iter().for_each(|(_, object)| upkeep.repack(object));
+                step.next
+            });
+            next = step.await?;
+            sleep(began.elapsed()).await;
+        }
+        upkeep.end_pass();
+        Ok(())
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<Compact<K>>> SharedInformer<Compact<K>, M> {
+    /// Returns how much memory the objects of the informer take, and what decoding them took.
+    #[must_use]
+    pub fn compact_stats(&self) -> CompactStats {
+        self.inner.feeder.upkeep().map(|upkeep| upkeep.stats()).unwrap_or_default()
+    }
+}

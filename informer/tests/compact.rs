@@ -1,0 +1,346 @@
+//! Informers of compact objects against an API server in this process, with a paused clock.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use deltafifo::{Lister, Selector};
+use deltafifo_informer::compact::{Compact, CompactStats, Compactor};
+use deltafifo_informer::reflector::ReflectorError;
+use deltafifo_informer::shared_informer::{
+    BuildError, FactoryError, HandlerOptions, InformerError, Namespaces, Notification, Scope,
+    SharedInformerBuilder, SharedInformerFactory, Subscription,
+};
+use deltafifo_informer::{KubeListerWatcher, KubeMeta, SharedInformer};
+use deltafifo_testkit::{ApiServer, Resource, status};
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::core::discovery;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+type Map = Compact<ConfigMap>;
+type Informer = SharedInformer<Map>;
+type Builder = SharedInformerBuilder<Map, KubeMeta>;
+
+/// Both queues.
+const QUEUES: [fn(Builder) -> Builder; 2] = [|maps| maps.delta(), |maps| maps.in_order()];
+
+fn server() -> ApiServer {
+    ApiServer::builder().resource(Resource::config_maps()).build()
+}
+
+fn map(name: &str, data: &str) -> Value {
+    json!({
+        "kind": "ConfigMap", "apiVersion": "v1",
+        "metadata": { "namespace": "shop", "name": name, "labels": { "app": "web" } },
+        "data": { "data": data, "same": "a text that all of these maps have, and that is long" },
+    })
+}
+
+fn builder(server: &ApiServer) -> Builder {
+    Informer::builder(KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None))
+}
+
+/// Runs an informer until the test's runtime ends.
+async fn run<K: Send + Sync + 'static>(informer: &SharedInformer<K>)
+where
+    KubeMeta: deltafifo::Meta<K>,
+{
+    let running = informer.clone();
+    tokio::spawn(async move { running.run().await });
+    informer.wait_for_sync().await.unwrap();
+}
+
+/// Waits until the informer has made this many passes over its objects.
+async fn passes(informer: &Informer, count: u64) -> CompactStats {
+    while informer.compact_stats().passes < count {
+        sleep(Duration::from_secs(1)).await;
+    }
+    informer.compact_stats()
+}
+
+fn value(map: &Map) -> String {
+    map.decode().unwrap().data.unwrap()["data"].clone()
+}
+
+fn shown(received: &Notification<Map>) -> String {
+    match received {
+        Notification::Added { new, .. } => format!("+{}={}", new.name().unwrap(), value(new)),
+        Notification::Updated { old, new, .. } => {
+            format!("{}={}>{}", new.name().unwrap(), value(old), value(new))
+        }
+        Notification::Deleted { old, .. } => format!("-{}={}", old.name().unwrap(), value(old)),
+        Notification::ResyncBegins | Notification::ResyncEnds => "resync".to_owned(),
+    }
+}
+
+async fn next(stream: &mut Subscription<Map>, count: usize) -> Vec<String> {
+    let mut all: Vec<_> = stream.take(count).map(|received| shown(&received)).collect().await;
+    all.sort();
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_receive_old_and_new_objects_of_lists_and_watches() {
+    for (number, queue) in QUEUES.into_iter().enumerate() {
+        let server = server();
+        for name in ["a", "b", "c"] {
+            server.apply(map(name, "1")).unwrap();
+        }
+        let informer = queue(builder(&server)).build().unwrap();
+        let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
+        run(&informer).await;
+        assert_eq!(next(&mut stream, 3).await, ["+a=1", "+b=1", "+c=1"]);
+        server.wait_for_watchers(1).await;
+        server.apply(map("a", "2")).unwrap();
+        server.delete(&Resource::config_maps(), "shop", "b").unwrap();
+        server.apply(map("d", "1")).unwrap();
+        assert_eq!(next(&mut stream, 3).await, ["+d=1", "-b=1", "a=1>2"]);
+
+        let packed = informer.compact_stats().packed;
+        server.error_watches(status::expired("cut off by the test"));
+        server.apply(map("a", "3")).unwrap();
+        server.delete(&Resource::config_maps(), "shop", "c").unwrap();
+        server.compact();
+        assert_eq!(next(&mut stream, 2).await, ["-c=1", "a=2>3"]);
+        assert_eq!(informer.lister().list().len(), 2);
+        // An in-order queue takes the whole list.
+        let again = if number == 0 { 1 } else { 2 };
+        assert_eq!(informer.compact_stats().packed, packed + again, "d is unchanged");
+        let mut late = informer.subscribe(HandlerOptions::new()).unwrap();
+        assert_eq!(next(&mut late, 2).await, ["+a=3", "+d=1"]);
+        informer.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_shrink_after_the_list_and_stay_equal() {
+    let server = server();
+    let expected = (0..600).map(|number| (format!("m{number}"), number.to_string()));
+    for (name, data) in expected.clone() {
+        server.apply(map(&name, &data)).unwrap();
+    }
+    let informer = builder(&server).build().unwrap();
+    run(&informer).await;
+    let stats = passes(&informer, 1).await;
+    assert_eq!((stats.objects, stats.failed_decodes), (600, 0));
+    assert!(stats.bases <= 2, "{stats:?}");
+    for (name, data) in expected {
+        let map = informer.store().get_by_key(&format!("shop/{name}")).unwrap();
+        assert_eq!(value(&map), data);
+    }
+    assert_eq!(informer.compact_stats().decodes, 600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn base_of_a_workload_that_changed_is_given_up_by_the_next_pass() {
+    let server = server();
+    let roll = |count: u64, step: u64| {
+        for number in 0..count {
+            let mut map = map(&format!("m{number}"), "1");
+            let noise = (step..step + 40).map(|at| format!("{:x}", at.wrapping_mul(0x9E37_79B9)));
+            map["data"]["same"] = noise.collect::<String>().into();
+            server.apply(map).unwrap();
+        }
+    };
+    roll(40, 1_000_000);
+    let informer = builder(&server).build().unwrap();
+    let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
+    run(&informer).await;
+    assert_eq!(passes(&informer, 1).await.bases, 1);
+    server.wait_for_watchers(1).await;
+    roll(30, 2_000_000);
+    stream.by_ref().take(70).for_each(|_| async {}).await;
+    assert_eq!(informer.compact_stats().bases, 2, "ten maps have the old base");
+    let stats = passes(&informer, 2).await;
+    assert_eq!((stats.bases, stats.objects), (1, 40));
+}
+
+#[tokio::test(start_paused = true)]
+async fn transform_is_refused_at_build() {
+    let server = server();
+    let built = builder(&server).transform(Ok).build();
+    assert!(matches!(built, Err(BuildError::Transform)));
+    assert!(BuildError::Transform.to_string().contains("without"));
+    let factory = SharedInformerFactory::new(server.client()).transform_metadata(|_| ());
+    let built = factory.informer::<Map>(&Scope::all());
+    assert!(matches!(built, Err(FactoryError::Build(BuildError::Transform))));
+    factory.informer::<ConfigMap>(&Scope::all()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn factory_has_informers_of_compact_objects() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let factory = SharedInformerFactory::new(server.client());
+    let compact = factory.informer::<Map>(&Scope::all()).unwrap();
+    let typed = factory.informer::<ConfigMap>(&Scope::all()).unwrap();
+    factory.start();
+    factory.wait_for_cache_sync(std::future::pending()).await.unwrap();
+    let web: Selector = "app=web".parse().unwrap();
+    let lister: Lister<Map, KubeMeta> = factory.lister(&Scope::all()).unwrap();
+    let found = lister.namespace("shop").select(&web);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].decode().unwrap(), *typed.lister().list()[0]);
+    assert!(factory.remove::<Map>(&(), &Scope::all()).await);
+    assert!(compact.is_stopped() && !typed.is_stopped());
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_share_bases() {
+    let server = server();
+    for namespace in ["blue", "green"] {
+        let mut map = map("ca", "1");
+        map["metadata"]["namespace"] = namespace.into();
+        server.apply(map).unwrap();
+    }
+    let maps = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    let namespaces = Namespaces::new(["blue", "green"]).unwrap();
+    let source = move |namespace: &str| maps.in_namespace(namespace);
+    let informer = Informer::in_namespaces(&namespaces, source).build().unwrap();
+    run(&informer).await;
+    let stats = informer.compact_stats();
+    assert_eq!((stats.objects, stats.bases), (2, 1));
+    assert_eq!(value(&informer.store().get_by_key("green/ca").unwrap()), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_of_another_shape_fails_at_decode_or_is_refused_if_validated() {
+    let no_map = |version: &str| {
+        let mut map = map("a", version);
+        map["data"] = json!(["not a map"]);
+        map
+    };
+    for validates in [false, true] {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let (errors, mut reported) = mpsc::unbounded_channel();
+        let informer = builder(&server)
+            .reflector(move |maps| maps.compactor(Compactor::builder().validate(validates)))
+            .on_error(move |error| {
+                if let InformerError::Reflector(ReflectorError::Decode { key, .. }) = error {
+                    errors.send(key.clone()).unwrap();
+                }
+            })
+            .build()
+            .unwrap();
+        let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
+        run(&informer).await;
+        stream.next().await.unwrap();
+        server.wait_for_watchers(1).await;
+        server.apply(no_map("2")).unwrap();
+        let stored = || informer.store().get_by_key("shop/a").unwrap();
+        if validates {
+            assert_eq!(reported.recv().await.unwrap(), "shop/a");
+            assert_eq!(value(&stored()), "1", "the stored state stays");
+        } else {
+            assert!(matches!(stream.next().await.unwrap(), Notification::Updated { .. }));
+            assert_eq!(stored().decode().unwrap_err().key(), "shop/a");
+            assert!(stored().raw_json().unwrap().contains("not a map"));
+            assert_eq!(informer.compact_stats().failed_decodes, 1);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_left_out_by_the_reflector_and_the_compactor_are_not_stored() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let informer = builder(&server)
+        .reflector(|maps| maps.without(&["metadata", "labels"]).without(&["data", "data"]))
+        .reflector(|maps| maps.compactor(Compactor::builder().without(&["data", "same"])))
+        .build()
+        .unwrap();
+    run(&informer).await;
+    let map = informer.store().get_by_key("shop/a").unwrap();
+    let found = map.decode().unwrap();
+    assert_eq!((found.metadata.labels, found.data.unwrap().len()), (None, 0));
+    assert_eq!(map.labels().count(), 0);
+    assert_eq!(found.metadata.uid.as_deref(), map.uid().as_deref());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dynamic_and_partial_objects_have_their_types() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let types = ApiResource::erase::<ConfigMap>(&());
+    let source = KubeListerWatcher::new::<DynamicObject>(server.client(), &types, None);
+    let dynamic = SharedInformer::<Compact<DynamicObject>>::builder(source).build().unwrap();
+    let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None).metadata_only();
+    let partial = SharedInformer::<Compact<PartialObjectMeta<ConfigMap>>>::builder(source);
+    let partial = partial.build().unwrap();
+    run(&dynamic).await;
+    run(&partial).await;
+    let object = dynamic.store().get_by_key("shop/a").unwrap().decode().unwrap();
+    assert_eq!(object.types.unwrap().kind, "ConfigMap");
+    assert_eq!(object.data["data"]["data"], "1");
+    let object = partial.store().get_by_key("shop/a").unwrap().decode().unwrap();
+    assert_eq!(object.metadata.labels.unwrap()["app"], "web");
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_train_no_dictionary_unless_asked() {
+    let secrets =
+        Resource::built_in(ApiResource::erase::<Secret>(&()), discovery::Scope::Namespaced);
+    let server = ApiServer::builder().resource(secrets).build();
+    for number in 0..40 {
+        server
+            .apply(json!({
+                "kind": "Secret", "apiVersion": "v1",
+                "metadata": { "namespace": "shop", "name": format!("s{number}") },
+                "type": "Opaque",
+                "data": { format!("a{number}"): "c2VjcmV0".repeat(number % 7) },
+            }))
+            .unwrap();
+    }
+    for (train, is_trained) in [(None, false), (Some(true), true)] {
+        let source = KubeListerWatcher::new::<Secret>(server.client(), &(), None);
+        let informer = SharedInformer::<Compact<Secret>>::builder(source)
+            .reflector(move |secrets| {
+                let compactor = Compactor::builder();
+                secrets.compactor(match train {
+                    Some(train) => compactor.train(train),
+                    None => compactor,
+                })
+            })
+            .build()
+            .unwrap();
+        run(&informer).await;
+        while informer.compact_stats().passes == 0 {
+            sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(informer.compact_stats().dictionary_bytes > 0, is_trained);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn index_and_debug_output_use_the_header() {
+    let server = server();
+    server.apply(map("a", "hidden")).unwrap();
+    let by_app = |map: &Map| Ok(map.labels().map(|(_, value)| value.to_owned()).collect());
+    let informer = builder(&server).index("app", by_app).build().unwrap();
+    let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
+    run(&informer).await;
+    assert_eq!(informer.store().by_index("app", "web").unwrap().len(), 1);
+    let debug = format!("{:?}", pin!(stream.next()).await.unwrap());
+    assert!(debug.contains("shop/a") && !debug.contains("hidden"), "{debug}");
+    assert_eq!(informer.compact_stats().decodes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn informer_stops_during_upkeep_and_frees_its_objects() {
+    let server = server();
+    for number in 0..200 {
+        server.apply(map(&format!("m{number}"), "1")).unwrap();
+    }
+    let informer = builder(&server).build().unwrap();
+    run(&informer).await;
+    informer.stop().await;
+    assert!(informer.is_stopped());
+    let map = informer.store().get_by_key("shop/m7").unwrap();
+    drop(informer);
+    assert_eq!(value(&map), "1", "an object outlives its informer");
+}

@@ -42,6 +42,11 @@ mod tests;
 mod uid;
 mod upkeep;
 
+/// Compiles the chapter of the guide, as the guide itself does not have this feature.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/compact.md")]
+mod chapter {}
+
 pub use compactor::{CompactStats, Compactor, CompactorBuilder};
 pub use error::{DecodeError, DecodeFailure, PackError};
 pub use header::OwnerReference;

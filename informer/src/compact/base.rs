@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use deltafifo::locks::Mutex;
 
 use super::codec::CodecError;
 use super::common::Common;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use deltafifo::locks::Mutex;
 
 use super::stored::{Kind, Reference};
 

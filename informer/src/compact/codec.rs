@@ -9,7 +9,7 @@
 //! A frame is stored without its magic number. It has neither a checksum nor a dictionary id, but
 //! its header says how long the text is.
 
-use parking_lot::Mutex;
+use deltafifo::locks::Mutex;
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound, get_error_name};
 
 /// How hard zstd tries. Higher levels save no more than 2 % on differences.

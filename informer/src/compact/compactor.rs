@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use deltafifo::locks::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -245,9 +245,13 @@ impl<K> Compactor<K> {
         let stored = stored.unwrap_or_else(|| Stored::pack(text, &self.dictionary()));
         let object = self.compact(text, fields, stored);
         let groups = self.groups.add_first(group, &features, &object);
-        if groups >= self.train_at.load(Ordering::Relaxed)
-            && let Some(_guard) = self.training.try_lock()
-        {
+        let train_at = self.train_at.load(Ordering::Relaxed);
+        // Only one of the threads that reach the number trains.
+        let never = usize::MAX;
+        let exchange =
+            |at| self.train_at.compare_exchange(at, never, Ordering::Relaxed, Ordering::Relaxed);
+        if groups >= train_at && exchange(train_at).is_ok() {
+            let _guard = self.training.lock();
             self.train();
         }
         object

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use deltafifo::locks::Mutex;
 use foldhash::fast::RandomState;
-use parking_lot::Mutex;
 
 use super::object::Compact;
 use super::sketch::FEATURES;

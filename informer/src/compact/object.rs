@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use deltafifo::locks::Mutex;
 use deltafifo::{Labels, Meta};
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::codec::CodecError;
@@ -202,7 +202,7 @@ fn decode<K: DeserializeOwned>(text: &[u8], types: Option<&Types>) -> Result<K, 
 impl<K> Drop for Compact<K> {
     fn drop(&mut self) {
         let (fixed, raw) = (self.fixed_size(), self.raw_size());
-        let stored = self.stored.get_mut();
+        let stored = self.stored.lock();
         let counts = &stored.with.common.counts;
         counts.objects.fetch_sub(1, Ordering::Relaxed);
         counts.raw_bytes.fetch_sub(raw, Ordering::Relaxed);

@@ -125,7 +125,7 @@ fn objects_and_bases_are_freed_with_the_last_handle() {
     assert_eq!(compactor.stats().bases, 10);
     drop(objects);
     let stats = compactor.stats();
-    assert_eq!(CompactStats { dictionary_bytes: 0, ..stats }, CompactStats::default());
+    assert_eq!(CompactStats { dictionary_bytes: 0, packed: 0, ..stats }, CompactStats::default());
 }
 
 #[test]

@@ -10,7 +10,8 @@ use crate::writer::Writer;
 
 /// The time between two polls.
 pub const POLL: Duration = Duration::from_millis(50);
-/// The age at which a list is stale: a write whose answer was lost may have been done since.
+/// The age at which a list is requested again, because a write whose answer was lost may have
+/// taken effect after it.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// Waits until `holds` is true. Returns an error that names the `condition` if that takes longer

@@ -252,8 +252,8 @@ impl Both {
         }
     }
 
-    /// Returns whether a written object is stored. A store alone refuses an object for which an
-    /// index function fails; a fused one stores it.
+    /// Returns whether a written object is stored. A store without a queue refuses an object for
+    /// which an index function fails; a store that is fused with a queue keeps it.
     fn counts(&self, written: &Result<(), StoreError>) -> bool {
         written.is_ok() || matches!(self.store, Store::Fused(_))
     }

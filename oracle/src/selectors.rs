@@ -189,13 +189,13 @@ impl Labels<Labelled> for LabelledMeta {
 /// A requirement as the plain parser reads it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Requirement {
-    /// With `=`, `==` or `!=`.
+    /// A comparison with one value by `=`, `==` or `!=`.
     Is(String, &'static str, String),
-    /// With `in` if true, otherwise `notin`.
+    /// A set of values: with `in` if the flag is true, otherwise with `notin`.
     OneOf(String, bool, Vec<String>),
-    /// Exists if true, otherwise does not exist.
+    /// The label exists if the flag is true; otherwise it does not exist.
     Exists(String, bool),
-    /// Greater than if true, otherwise less than.
+    /// The label's number is greater than this one if the flag is true, otherwise less.
     Compare(String, bool, i64),
 }
 

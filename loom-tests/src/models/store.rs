@@ -1,5 +1,5 @@
-//! A store is read against apply and delete: a reader never gets a freed object, or one under a
-//! value that it does not have.
+//! Reads of a store against apply and delete: a reader never gets a freed object, and never finds
+//! an object under an index value that it does not have.
 
 use deltafifo::NAMESPACE_INDEX;
 use loom::sync::Arc;

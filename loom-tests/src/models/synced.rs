@@ -180,8 +180,8 @@ fn waiting_beside_an_abandoned_one() -> String {
     log.text()
 }
 
-/// The relist deletes a key that a handler is deleting: the deletion and its mark are dropped,
-/// and the mark still ends.
+/// The relist deletes a key that a handler is deleting. The deletion is dropped with its mark, and
+/// the mark counts as handled.
 fn left_out_with_its_handler() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();

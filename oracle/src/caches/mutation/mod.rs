@@ -62,7 +62,7 @@ impl From<u8> for Setup {
     }
 }
 
-/// The content of an object: positions in the lists above.
+/// An object, as positions in `NAMES`, `UIDS`, `VERSIONS` and `NODES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectSpec {
     /// `None` for an object without a name.

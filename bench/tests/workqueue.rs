@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use deltafifo_bench::engines::mutex_workqueue::MutexWorkQueue;
 use deltafifo_bench::engines::workqueue::{Key, WorkEngine};
+use deltafifo_classic::MutexWorkQueue;
 use deltafifo_informer::workqueue::WorkQueue;
 use tokio::runtime::{Builder, Handle};
 

@@ -1,5 +1,6 @@
-//! The classic design: client-go's `DeltaFIFO` and thread-safe store, written in good Rust without
-//! any new idea. It is the base of the benchmark ratios, and it passes the conformance vectors.
+//! The classic design: client-go's `DeltaFIFO`, thread-safe store and work queue, written in good
+//! Rust without any new idea. It is the base of the benchmark ratios, and it passes the conformance
+//! vectors.
 //!
 //! One mutex guards the whole queue: a map from keys to pending deltas, and a queue of keys. The
 //! handler of a pop runs while the mutex is held. So handlers of one key never overlap, and a key
@@ -41,8 +42,10 @@ mod state;
 mod store;
 #[cfg(test)]
 mod tests;
+mod workqueue;
 
 pub use builder::MutexFifoBuilder;
 pub use fifo::MutexFifo;
 pub use pop::{Popped, Verdict};
 pub use store::{Change, MutexStore};
+pub use workqueue::{MutexWorkQueue, Work};

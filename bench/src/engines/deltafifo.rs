@@ -1,15 +1,13 @@
 //! This project as an engine: a queue fused with its store, which joins and drains relists on every
 //! core.
 
-use std::num::NonZero;
 use std::sync::Arc;
-use std::thread;
 
 use deltafifo::{
     Change, DeltaFifo, Indexer, IndexerBuilder, KeyFunc, Meta, NAMESPACE_INDEX, Popped,
 };
 
-use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
+use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine, cores, drain_on};
 use crate::data::node;
 
 /// Number of keys that a consumer pops at a time while it drains a relist.
@@ -32,7 +30,7 @@ pub struct DeltaFifoEngine<T, M, const SKIP: bool> {
 impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
     /// Creates an empty engine with a thread for each core.
     pub fn new(meta: M) -> Self {
-        Self::with(store(meta), every_core(), false)
+        Self::with(store(meta), cores(), false)
     }
 
     /// Creates an empty engine that joins and drains relists on one thread.
@@ -42,7 +40,7 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
 
     /// Creates an empty engine with a lane in which live events pass the backlog of a relist.
     pub fn with_lane(meta: M) -> Self {
-        Self::with(store(meta), every_core(), true)
+        Self::with(store(meta), cores(), true)
     }
 
     /// Creates an empty engine whose consumers of updates pop key by key, as in most other engines.
@@ -56,7 +54,7 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
         M: Copy + 'static,
     {
         let store = store(meta).index(NODE_INDEX, move |object| Ok(vec![node(&meta, object)]));
-        Self::with(store, every_core(), false)
+        Self::with(store, cores(), false)
     }
 
     fn with(store: IndexerBuilder<T, M>, threads: usize, live_lane: bool) -> Self {
@@ -72,10 +70,6 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
 
 fn store<T, M: Meta<T>>(meta: M) -> IndexerBuilder<T, M> {
     Indexer::builder(KeyFunc::meta_namespace(meta))
-}
-
-fn every_core() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 fn apply<T: Send + Sync, M: Meta<T>>(
@@ -99,27 +93,16 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> ListEngine<T> for DeltaFifoEn
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) {
         let replaced = self.fifo.replace(list, version);
-        assert!(
-            replaced.is_ok(),
-            "every object has a name, and nobody else replaces: {replaced:?}"
-        );
+        assert!(replaced.is_ok(), "every object has a name, and one thread lists: {replaced:?}");
     }
 
     fn drain(&self) -> Counts {
-        thread::scope(|scope| {
-            let drain = || {
-                let mut counts = Counts::default();
-                while let Some(mut batch) = self.fifo.try_pop_batch(BATCH) {
-                    while let Some(item) = batch.next() {
-                        apply(item, &mut |event| counts.record(event));
-                    }
+        drain_on(self.threads, || {
+            let mut counts = Counts::default();
+            while let Some(mut batch) = self.fifo.try_pop_batch(BATCH) {
+                while let Some(item) = batch.next() {
+                    apply(item, &mut |event| counts.record(event));
                 }
-                counts
-            };
-            let others: Vec<_> = (1..self.threads).map(|_| scope.spawn(drain)).collect();
-            let mut counts = drain();
-            for other in others {
-                counts += other.join().unwrap_or_default();
             }
             counts
         })

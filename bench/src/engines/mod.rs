@@ -7,13 +7,13 @@ pub mod floor;
 #[cfg(feature = "peers")]
 pub mod kube_writer;
 pub mod mutex_engine;
-#[cfg(feature = "peers")]
-pub mod mutex_workqueue;
 mod ready;
 #[cfg(feature = "peers")]
 pub mod workqueue;
 
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread;
 
 /// A change of the store, with which a handler is notified.
 pub enum Event<'a, T> {
@@ -134,4 +134,21 @@ pub trait QueueEngine<T>: ListEngine<T, List = Vec<Arc<T>>> {
 
     /// Closes the queue: consumers end when it is empty.
     fn close(&self);
+}
+
+/// Returns the number of cores that this process may use.
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Runs consumers on this many threads, and returns the sum of their counts.
+fn drain_on(threads: usize, drain: impl Fn() -> Counts + Sync) -> Counts {
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&drain)).collect();
+        let mut counts = drain();
+        for other in others {
+            counts += other.join().unwrap_or_default();
+        }
+        counts
+    })
 }

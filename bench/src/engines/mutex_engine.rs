@@ -58,10 +58,7 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for MutexEngine<T, M> {
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) {
         let replaced = self.fifo.replace(list, version);
-        assert!(
-            replaced.is_ok(),
-            "every object has a name, and nobody else replaces: {replaced:?}"
-        );
+        assert!(replaced.is_ok(), "every object has a name, and one thread lists: {replaced:?}");
     }
 
     fn drain(&self) -> Counts {

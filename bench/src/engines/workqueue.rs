@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
+use deltafifo_classic::{MutexWorkQueue, Work};
 use deltafifo_informer::workqueue::{Item, WorkQueue};
-
-use super::mutex_workqueue::{MutexWorkQueue, Work};
 
 /// A key: one shared text, like a string in Go.
 pub type Key = Arc<str>;

@@ -4,6 +4,9 @@
 #[cfg(feature = "peers")]
 use std::sync::Arc;
 
+#[cfg(feature = "peers")]
+use deltafifo_classic::MutexWorkQueue;
+
 use super::fill::ChildError;
 use super::footprint::{self, Offer};
 use super::lists::{Lists, run_owned};
@@ -19,8 +22,6 @@ use crate::engines::floor::{Floor, Walk};
 #[cfg(feature = "peers")]
 use crate::engines::kube_writer::{KubeWriterEngine, Owned};
 use crate::engines::mutex_engine::MutexEngine;
-#[cfg(feature = "peers")]
-use crate::engines::mutex_workqueue::MutexWorkQueue;
 use crate::engines::{IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::names::{EngineName, Workload};
 use crate::protocol::{ChildArgs, Done, Line, Row, output};

@@ -2,13 +2,14 @@
 //! of threads; singly, and in bursts of 64, which an engine may take in one call. The measurement
 //! ends when the last consumer has found the closed queue empty.
 
-use std::sync::{Arc, Barrier};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::iter;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::fill::{ChildError, filled};
 use super::memory::MemoryMark;
 use super::outcome::{add_outcome, expect};
+use super::threads::run_threads;
 use crate::data::{ListPlan, Source, Zipf, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
@@ -105,57 +106,23 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
     engine: &E,
     shares: Vec<Share<T>>,
 ) -> (Duration, Counts, usize) {
-    let threads = shares.len();
-    let barrier = &Barrier::new(2 * threads + 1);
-    thread::scope(|scope| {
-        let consumers: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(move || {
-                    let mut counts = Counts::default();
-                    barrier.wait();
-                    let pops = engine.consume(|event| counts.record(event));
-                    (counts, pops)
-                })
-            })
-            .collect();
-        let producers: Vec<_> = shares
-            .into_iter()
-            .map(|share| {
-                scope.spawn(move || {
-                    barrier.wait();
-                    match share {
-                        Share::Singly(events) => {
-                            for event in events {
-                                engine.update(event);
-                            }
-                        }
-                        Share::InBursts(calls) => {
-                            for burst in calls {
-                                engine.update_burst(burst);
-                            }
-                        }
-                    }
-                })
-            })
-            .collect();
-        // Read before the start: once the other threads run, this thread may not be scheduled for a
-        // while.
-        let start = Instant::now();
-        barrier.wait();
-        for producer in producers {
-            unwrap_join(producer.join());
+    let consumer = || {
+        let mut counts = Counts::default();
+        let pops = engine.consume(|event| counts.record(event));
+        (counts, pops)
+    };
+    let consumers = iter::repeat_n(consumer, shares.len());
+    let producers = shares.into_iter().map(|share| {
+        move || match share {
+            Share::Singly(events) => events.into_iter().for_each(|event| engine.update(event)),
+            Share::InBursts(calls) => calls.into_iter().for_each(|call| engine.update_burst(call)),
         }
-        engine.close();
-        let (mut counts, mut pops) = (Counts::default(), 0);
-        for consumer in consumers {
-            let (counted, popped) = unwrap_join(consumer.join());
-            counts += counted;
-            pops += popped;
-        }
-        (start.elapsed(), counts, pops)
-    })
-}
-
-pub(super) fn unwrap_join<R>(joined: thread::Result<R>) -> R {
-    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let (elapsed, _, handled) = run_threads(producers, consumers, || engine.close());
+    let (mut counts, mut pops) = (Counts::default(), 0);
+    for (counted, popped) in handled {
+        counts += counted;
+        pops += popped;
+    }
+    (elapsed, counts, pops)
 }

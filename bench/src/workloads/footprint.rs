@@ -20,10 +20,10 @@ use std::thread;
 
 use serde_json::Map;
 
-use super::events::unwrap_join;
 use super::fill::{ChildError, relist};
 use super::memory::{MemoryMark, resident};
 use super::outcome::{add_counts, add_store, expect};
+use super::threads::unwrap_join;
 use crate::data::{ListPlan, Source, build};
 use crate::engines::{Counts, ListEngine};
 use crate::names::Workload;

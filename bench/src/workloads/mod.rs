@@ -13,6 +13,7 @@ mod queries;
 mod readers;
 mod slow_handler;
 mod stall;
+mod threads;
 #[cfg(feature = "peers")]
 mod workqueue;
 

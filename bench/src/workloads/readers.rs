@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::events::unwrap_join;
 use super::fill::{ChildError, relist};
 use super::latency::{Latencies, MAX, P50, P99_9, P99_99};
 use super::lists::expected;
 use super::memory::MemoryMark;
 use super::outcome::{add_outcome, expect};
+use super::threads::unwrap_join;
 use crate::data::{ListPlan, Source, build, uniform_key};
 use crate::engines::{Counts, StoreEngine};
 use crate::names::Workload;

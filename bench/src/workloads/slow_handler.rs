@@ -2,15 +2,16 @@
 //! updates of uniform keys, singly and back to back, to one or several consumers. The handler is
 //! busy, like one that computes. A handler that does nothing is the control.
 
-use std::sync::{Arc, Barrier};
-use std::thread;
+use std::iter;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::events::{ratio, unwrap_join};
+use super::events::ratio;
 use super::fill::{ChildError, filled};
 use super::latency::{Latencies, MAX, P50, P99, P99_9};
 use super::memory::MemoryMark;
 use super::outcome::{add_outcome, expect};
+use super::threads::run_threads;
 use crate::data::{ListPlan, Source, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
@@ -70,42 +71,30 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
     consumers: usize,
     work: Duration,
 ) -> (Duration, Counts, Latencies) {
-    let barrier = &Barrier::new(consumers + 2);
-    thread::scope(|scope| {
-        let consumer = |_| {
-            scope.spawn(move || {
-                let mut counts = Counts::default();
-                barrier.wait();
-                engine.consume(|event| {
-                    counts.record(event);
-                    be_busy(work);
-                });
-                counts
-            })
-        };
-        let consumers: Vec<_> = (0..consumers).map(consumer).collect();
-        let producer = scope.spawn(move || {
-            let mut adds = Latencies::new();
-            barrier.wait();
-            for event in events {
-                let began = Instant::now();
-                engine.update(event);
-                adds.record(began.elapsed());
-            }
-            adds
-        });
-        // Read before the start: once the other threads run, this thread may not be scheduled for a
-        // while.
-        let start = Instant::now();
-        barrier.wait();
-        let adds = unwrap_join(producer.join());
-        engine.close();
+    let consumer = || {
         let mut counts = Counts::default();
-        for consumer in consumers {
-            counts += unwrap_join(consumer.join());
+        engine.consume(|event| {
+            counts.record(event);
+            be_busy(work);
+        });
+        counts
+    };
+    let producer = || {
+        let mut adds = Latencies::new();
+        for event in events {
+            let began = Instant::now();
+            engine.update(event);
+            adds.record(began.elapsed());
         }
-        (start.elapsed(), counts, adds)
-    })
+        adds
+    };
+    let consumers = iter::repeat_n(consumer, consumers);
+    let (elapsed, adds, handled) = run_threads(iter::once(producer), consumers, || engine.close());
+    let mut counts = Counts::default();
+    for counted in handled {
+        counts += counted;
+    }
+    (elapsed, counts, adds.into_iter().next().unwrap_or_else(Latencies::new))
 }
 
 /// Spins for this time. A thread that loses its core for a moment spins less, but this affects few

@@ -12,17 +12,17 @@
 //! own, like a task of tokio. If a queue blocks the thread instead, its future is ready at the
 //! first poll.
 
+use std::iter;
 use std::ops::AddAssign;
-use std::sync::Barrier;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deltafifo_informer::workqueue::WorkQueue;
 use tokio::runtime::{Builder, Handle};
 
-use super::events::{ratio, unwrap_join};
+use super::events::ratio;
 use super::fill::ChildError;
 use super::memory::MemoryMark;
+use super::threads::run_threads;
 use crate::data::{Source, with_key};
 use crate::engines::workqueue::{Key, WorkEngine};
 use crate::names::Workload;
@@ -133,49 +133,30 @@ fn drive<Q: WorkEngine>(
     runtime: &Handle,
 ) -> (Duration, KeyDigest) {
     let workers = if shape == Shape::Workers { shares.len() } else { 0 };
-    let barrier = &Barrier::new(shares.len() + workers + 1);
-    thread::scope(|scope| {
-        let worker = |_| {
-            scope.spawn(move || {
-                barrier.wait();
-                runtime.block_on(take_all(queue))
-            })
-        };
-        let workers: Vec<_> = (0..workers).map(worker).collect();
-        let adder = |keys: Vec<Key>| {
-            scope.spawn(move || {
-                barrier.wait();
-                match shape {
-                    Shape::Turns => runtime.block_on(add_and_take(queue, keys, 1)),
-                    Shape::Backlog => runtime.block_on(add_and_take(queue, keys, usize::MAX)),
-                    Shape::Workers => {
-                        for key in keys {
-                            queue.add(key);
-                        }
-                        KeyDigest::default()
-                    }
+    let worker = || runtime.block_on(take_all(queue));
+    let adders = shares.into_iter().map(|keys| {
+        move || match shape {
+            Shape::Turns => runtime.block_on(add_and_take(queue, keys, 1)),
+            Shape::Backlog => runtime.block_on(add_and_take(queue, keys, usize::MAX)),
+            Shape::Workers => {
+                for key in keys {
+                    queue.add(key);
                 }
-            })
-        };
-        let adders: Vec<_> = shares.into_iter().map(adder).collect();
-        // Read before the start: once the other threads run, this thread may not be scheduled for a
-        // while.
-        let start = Instant::now();
-        barrier.wait();
-        let mut taken = KeyDigest::default();
-        for adder in adders {
-            taken += unwrap_join(adder.join());
+                KeyDigest::default()
+            }
         }
-        queue.shut_down();
-        for worker in workers {
-            taken += unwrap_join(worker.join());
-        }
-        (start.elapsed(), taken)
-    })
+    });
+    let workers = iter::repeat_n(worker, workers);
+    let (elapsed, by_adders, by_workers) = run_threads(adders, workers, || queue.shut_down());
+    let mut taken = KeyDigest::default();
+    for digest in by_adders.into_iter().chain(by_workers) {
+        taken += digest;
+    }
+    (elapsed, taken)
 }
 
-/// Adds `at_once` keys and takes as many, again and again. A key is always there, because no thread
-/// has taken more keys than it has added.
+/// Adds `at_once` keys and takes as many, until all are added. A key is always there, because no
+/// thread has taken more keys than it has added.
 async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) -> KeyDigest {
     let mut taken = KeyDigest::default();
     let mut keys = keys.into_iter();

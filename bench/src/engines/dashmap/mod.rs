@@ -15,10 +15,8 @@
 mod index;
 mod map;
 
-use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use dashmap::mapref::entry::Entry;
 use deltafifo::{DeltaType, Meta};
@@ -27,7 +25,7 @@ use smallvec::SmallVec;
 use self::index::Index;
 use self::map::{Key, Map};
 use super::ready::ReadyQueue;
-use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
+use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine, cores, drain_on};
 use crate::data::{node, with_key};
 
 struct Pending<T> {
@@ -215,23 +213,11 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for DashMapEngine<T, M> {
     }
 
     fn drain(&self) -> Counts {
-        let mut counts = Counts::default();
-        thread::scope(|scope| {
-            let consumers = thread::available_parallelism().map_or(1, NonZero::get);
-            let consumers: Vec<_> = (0..consumers)
-                .map(|_| {
-                    scope.spawn(|| {
-                        let mut counts = Counts::default();
-                        while self.try_pop(|event| counts.record(event)) {}
-                        counts
-                    })
-                })
-                .collect();
-            for consumer in consumers {
-                counts += consumer.join().unwrap_or_default();
-            }
-        });
-        counts
+        drain_on(cores(), || {
+            let mut counts = Counts::default();
+            while self.try_pop(|event| counts.record(event)) {}
+            counts
+        })
     }
 
     fn for_each_known(&self, mut visit: impl FnMut(&T)) {

@@ -15,12 +15,12 @@ use std::thread;
 use std::time::Duration;
 
 use self::offers::Offers;
-use super::events::unwrap_join;
 use super::fill::{ChildError, filled};
 use super::latency::{MAX, P50, P99, P99_9, Quantile};
 use super::memory::MemoryMark;
 use super::outcome::{add_store, expect};
 use super::pace::exact_wake_ups;
+use super::threads::unwrap_join;
 use crate::data::{ListPlan, Source, build};
 use crate::engines::{Counts, Event, QueueEngine};
 use crate::names::Workload;

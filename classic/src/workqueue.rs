@@ -39,7 +39,7 @@ struct State<K> {
 impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
     /// Creates an empty queue.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "an engine is made, not defaulted")]
+    #[expect(clippy::new_without_default, reason = "a queue is made, not defaulted")]
     pub fn new() -> Self {
         let [dirty, processing] = [HashTable::new(), HashTable::new()].map(Keys);
         let state = State { queue: VecDeque::new(), dirty, processing, shut_down: false };

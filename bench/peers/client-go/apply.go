@@ -1,10 +1,11 @@
 package main
 
-// What the shared informer does with popped deltas. client-go keeps these functions private, so they are written
-// down again here, step for step after processDeltas, processDeltasInBatch and processReplacedAllInfo in its
-// tools/cache/controller.go and reconcileReplacement in the_real_fifo.go (v0.37), with the same calls on the store and
-// the same temporary collections. Left out are SyncAll and Bookmark, which no workload causes, and the lock against
-// late handlers, which costs nothing when nobody waits for it.
+// The shared informer's handling of popped deltas. These functions of client-go are private, so
+// they are written again here, step by step as processDeltas, processDeltasInBatch and
+// processReplacedAllInfo in its tools/cache/controller.go and reconcileReplacement in
+// the_real_fifo.go (v0.37), with the same calls of the store and the same temporary collections.
+// SyncAll and Bookmark are left out, because no workload causes them, and so is the lock against
+// late handlers, which costs nothing while nothing waits for it.
 
 import (
 	"fmt"
@@ -50,7 +51,8 @@ func applyDeltas(handler cache.ResourceEventHandler, store cache.Store, deltas c
 	return nil
 }
 
-// applyBatch applies deltas of different keys in one transaction of the store and then calls the handler.
+// applyBatch applies deltas of different keys in one transaction of the store, and then calls the
+// handler.
 func applyBatch(handler cache.ResourceEventHandler, store cache.Store, deltas []cache.Delta, isInInitialList bool) error {
 	transactions := make([]cache.Transaction, 0)
 	callbacks := make([]func(), 0)
@@ -76,7 +78,7 @@ func applyBatch(handler cache.ResourceEventHandler, store cache.Store, deltas []
 	if !ok {
 		return fmt.Errorf("%T takes no transactions", store)
 	}
-	// The comparison must be with the typed nil that Transaction returns, not with a nil error.
+	// The comparison must be with the typed nil that Transaction returns, and not with a nil error.
 	if err := transactionStore.Transaction(transactions...); err != nil {
 		return fmt.Errorf("not all of the batch was applied: %s", err.Error())
 	}
@@ -86,8 +88,9 @@ func applyBatch(handler cache.ResourceEventHandler, store cache.Store, deltas []
 	return nil
 }
 
-// applyReplacedAll compares a whole list with the store, gives it to the store, and then tells the handler of the
-// differences: deletions first, the rest in the order of the list.
+// applyReplacedAll compares a whole list with the store, replaces the content of the store, and
+// then notifies the handler of the differences: of deletions first, and of the rest in the order of
+// the list.
 func applyReplacedAll(handler cache.ResourceEventHandler, store cache.Store, info cache.ReplacedAllInfo, isInInitialList bool) error {
 	type replacement struct{ old, new any }
 	replacements := make([]replacement, 0, len(info.Objects))

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// source makes the objects of a run. Every call makes a fresh one, as a decoder would: a relist never brings the
-// objects that are already known.
+// source creates the objects of a run. Every call creates a new object, as a decoder would, so a
+// relist never contains the objects that are already known.
 type source interface {
-	// example is an object of the type this source makes.
+	// example returns an object of the type that this source creates.
 	example() kruntime.Object
-	// object makes object number index, with its own version if version is empty.
+	// object creates object number index, with its original version if version is empty.
 	object(index int, version string) kruntime.Object
-	// list makes the typed list of a plan, its items by value, as client-go's decoder does.
+	// list creates the typed list of a plan, with items by value, as client-go's decoder does.
 	list(p plan, version string, progress func(done, total int)) kruntime.Object
 }
 
@@ -30,15 +30,16 @@ func openSource(opts *options) (source, error) {
 	return readPods(opts.input)
 }
 
-// objects makes the objects of a plan one by one, each in memory of its own, as the queues take them.
+// objects creates the objects of a plan one by one, each in an allocation of its own, as the queues
+// take them.
 func objects(s source, p plan, progress func(done, total int)) []any {
 	made := make([]any, p.len)
 	onAllCores(p, progress, func(at, index int, version string) { made[at] = s.object(index, version) })
 	return made
 }
 
-// onAllCores visits every entry of a plan, each core its own stretch. It is what keeps a run short: building lists is
-// outside every clock, but takes longer than most of what is measured.
+// onAllCores visits every entry of a plan; each core visits one part. Lists are built outside the
+// measured time, but that takes longer than most of the measurements.
 func onAllCores(p plan, progress func(done, total int), visit func(at, index int, version string)) {
 	cores := runtime.GOMAXPROCS(0)
 	var working sync.WaitGroup
@@ -59,7 +60,7 @@ func onAllCores(p plan, progress func(done, total int), visit func(at, index int
 	working.Wait()
 }
 
-// generated makes the metadata of Pods out of nothing, to the bit what the children in Rust make.
+// generated creates the metadata of pods, identical to what the children in Rust create.
 type generated struct{ objects int }
 
 const namespaces = 500
@@ -78,15 +79,15 @@ func (g generated) list(p plan, version string, progress func(done, total int)) 
 	return list
 }
 
-// fillItems makes a list's items by value.
+// fillItems creates a list's items by value.
 func fillItems[T any](p plan, fill func(*T, int, string), progress func(done, total int)) []T {
 	items := make([]T, p.len)
 	onAllCores(p, progress, func(at, index int, version string) { fill(&items[at], index, version) })
 	return items
 }
 
-// fill writes object number index. Every string is allocated anew, those that all objects share too, since a
-// decoder does not share them.
+// fill writes object number index. Every string has an allocation of its own, also those with the
+// same content in all objects, because a decoder does not share strings.
 func (g generated) fill(object *metav1.PartialObjectMetadata, index int, version string) {
 	x := splitmix64(uint64(index))
 	perNamespace := (g.objects + namespaces - 1) / namespaces
@@ -105,7 +106,7 @@ func (g generated) fill(object *metav1.PartialObjectMetadata, index int, version
 
 const alphabet = "bcdfghjklmnpqrstvwxz2456789"
 
-// suffix5 is the kind of suffix that Kubernetes gives to names, made from the number.
+// suffix5 returns a suffix of the kind that Kubernetes appends to names, derived from a number.
 func suffix5(i uint64) string {
 	x := splitmix64(i)
 	var suffix [5]byte

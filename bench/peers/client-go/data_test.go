@@ -13,8 +13,9 @@ import (
 
 var update = flag.Bool("update", false, "write golden.json anew")
 
-// golden is what every peer must make of the same numbers, for the Rust side to compare with. Integers of 64 bits are
-// written as hexadecimal text, since not every reader of JSON takes them whole.
+// golden is what every peer must generate from the same numbers. The tests in Rust compare it, too.
+// Integers of 64 bits are written as hexadecimal text, because not every JSON reader keeps all
+// bits.
 type golden struct {
 	Splitmix64 map[string]string `json:"splitmix64"`
 	Objects    []goldenObject    `json:"objects_of_1000000"`
@@ -73,7 +74,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Known values from elsewhere, so that golden.json cannot be wrong as a whole.
+// Published values, so that golden.json cannot be wrong as a whole.
 func TestKnownHashes(t *testing.T) {
 	if got := hex(splitmix64(0)); got != "e220a8397b1dcdaf" {
 		t.Errorf("splitmix64(0) = %s", got)
@@ -96,7 +97,7 @@ func TestDigestIgnoresOrderAndSeesVersions(t *testing.T) {
 	}
 }
 
-// The plans say how long they are before they are walked.
+// Compares the lengths of the plans with a walk over them.
 func TestPlanLengths(t *testing.T) {
 	for _, n := range []int{1, 7, 8, 99, 100, 107, 108, 1000, 1234} {
 		for name, p := range map[string]plan{"same": samePlan(n), "churn": churnPlan(n), "hot": hotPlan(n)} {
@@ -111,7 +112,7 @@ func TestPlanLengths(t *testing.T) {
 	}
 }
 
-// The informer's lists hold the same objects as the queues', by value.
+// The informer's lists hold the same objects as the lists of the queues, by value.
 func TestTypedListHoldsTheSameObjects(t *testing.T) {
 	small := generated{objects: 1000}
 	list := small.list(churnPlan(1000), "5", noProgress).(*metav1.PartialObjectMetadataList)

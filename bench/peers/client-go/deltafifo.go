@@ -6,9 +6,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// newDeltaFIFO is the classic queue with the options the shared informer gave it as long as it used it: the store as
-// known objects, and relists told apart from resyncs. Any number of consumers may pop: the queue holds its lock while
-// one applies what it took.
+// newDeltaFIFO creates the classic queue with the options that the shared informer used for it: the
+// store as known objects, and relists distinguished from resyncs. Any number of consumers may pop:
+// the queue holds its lock while a consumer applies deltas.
 func newDeltaFIFO(handler cache.ResourceEventHandler) *queueEngine {
 	engine := &queueEngine{store: newStore(), handler: handler}
 	queue := cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{

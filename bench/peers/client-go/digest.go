@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// digest sums a hash of every object's key and version. The sum does not depend on the order, so that two engines
-// hold the same objects in the same versions if their digests are equal.
+// digest returns the sum of a hash of every object's key and version. The sum does not depend on
+// the order: two engines with equal digests hold the same objects in the same versions.
 func digest(objects []any) (string, error) {
 	var sum uint64
 	for _, object := range objects {

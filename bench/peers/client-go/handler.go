@@ -2,9 +2,9 @@ package main
 
 import "time"
 
-// countingHandler is the one event handler of all engines but in a stall run, and counts for the slow one: it notes when
-// it has seen what it was told to expect. The engines call it from one goroutine at a time; who waits on seenAll may read
-// the counts.
+// countingHandler is the event handler of all engines, except in a stall run. The slow handler uses
+// its counts. It signals when it has counted the expected number of events. The engines call it
+// from one goroutine at a time. After waiting for seenAll, other goroutines may read the counts.
 type countingHandler struct {
 	adds, updates, deletes int
 	left                   int
@@ -12,7 +12,7 @@ type countingHandler struct {
 	seenAllAt              time.Time
 }
 
-// expect starts the counts anew.
+// expect resets the counts.
 func (h *countingHandler) expect(events int) {
 	*h = countingHandler{left: events, seenAll: make(chan struct{})}
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// informerEngine is the real shared informer with its defaults, no resync, the namespace index and one handler. Its
-// server is in memory.
+// informerEngine is the real shared informer with its defaults, without resync, with the namespace
+// index and one handler. Its server is in memory.
 type informerEngine struct {
 	handler  *countingHandler
 	informer cache.SharedIndexInformer
@@ -23,7 +23,7 @@ type informerEngine struct {
 	stopped  chan struct{}
 }
 
-// newInformer starts an informer that calls a handler, which counts what it is told to expect.
+// newInformer starts an informer with a handler that reports to the counting handler.
 func newInformer(example runtime.Object, counting *countingHandler, handler cache.ResourceEventHandler) (*informerEngine, error) {
 	server := &memoryServer{lists: make(chan offeredList), watchers: make(chan *watch.FakeWatcher, 1)}
 	informer := cache.NewSharedIndexInformer(server, example, 0, namespaceIndex())
@@ -39,14 +39,14 @@ func newInformer(example runtime.Object, counting *countingHandler, handler cach
 	return engine, nil
 }
 
-// relist makes the informer list, and waits until the handler has seen the given number of events. It returns the
-// time from the moment the list was handed over, and the memory before that. An informer that lists already has to be
-// made to: its watch ends with the error of an expired version. It then waits a while before it lists again (0.8 s and
-// more, longer each time), which is outside the clock.
+// relist makes the informer list, and waits until the handler has seen the given number of events.
+// It returns the time since the list was handed over, and the memory before that. An informer that
+// has already listed must be made to relist: its watch ends with the error of an expired version.
+// It then pauses before it lists again (0.8 s and more, longer each time), which is not measured.
 func (e *informerEngine) relist(list runtime.Object, events int) (time.Duration, memoryMark, error) {
 	e.handler.expect(events)
 	if e.watcher != nil {
-		e.watcher.Error(&apierrors.NewResourceExpired("the benchmark wants a relist").ErrStatus)
+		e.watcher.Error(&apierrors.NewResourceExpired("the benchmark requests a relist").ErrStatus)
 	}
 	offer := offeredList{list: list, objects: events, handedOver: make(chan handover, 1)}
 	e.server.lists <- offer
@@ -65,11 +65,11 @@ func (e *informerEngine) shutDown() {
 type memoryServer struct {
 	lists    chan offeredList
 	watchers chan *watch.FakeWatcher
-	// onList is called when a list call is about to return; set before the list is offered.
+	// onList is called when a list call is about to return. It is set before the list is offered.
 	onList func()
 }
 
-// offeredList is a prebuilt list for the next list call, and tells back when that call returned.
+// offeredList is a prebuilt list for the next list call. It signals when that call has returned.
 type offeredList struct {
 	list       runtime.Object
 	objects    int
@@ -81,17 +81,17 @@ type handover struct {
 	memory memoryMark
 }
 
-// IsWatchListSemanticsUnSupported makes the reflector use a LIST instead of a watch that begins with all objects.
-// Both are common; a LIST is what the other engines' Replace stands for, and the cheaper of the two, as no
-// second store is filled on the way.
+// IsWatchListSemanticsUnSupported makes the reflector use a LIST instead of a watch that starts
+// with all objects. Both are common. A LIST corresponds to Replace of the other engines, and is
+// cheaper, because no second store is filled.
 func (s *memoryServer) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (s *memoryServer) List(options metav1.ListOptions) (runtime.Object, error) {
 	return s.ListWithContext(context.Background(), options)
 }
 
-// ListWithContext waits for a list to be offered and returns it whole. A limit is ignored, as the API server does when
-// it answers from its watch cache.
+// ListWithContext waits for a list to be offered, and returns it as a whole. It ignores a limit, as
+// the API server does when it answers from its watch cache.
 func (s *memoryServer) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	select {
 	case offer := <-s.lists:

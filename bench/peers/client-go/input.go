@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// pods repeats the pods of a real LIST response under new names. Every object is a deep copy of one of them; strings
-// are the exception, Go's deep copies share those.
+// pods repeats the pods of a real LIST response under new names. Every object is a deep copy of a
+// pod. Go's deep copies share their strings.
 type pods struct{ items []corev1.Pod }
 
 func (p *pods) example() runtime.Object { return &corev1.Pod{} }
@@ -43,7 +43,8 @@ func (p *pods) fill(pod *corev1.Pod, index int, version string) {
 	}
 }
 
-// readPods reads a LIST response, JSON or gzipped JSON whatever the file is called.
+// readPods reads a LIST response. The content, not the file's name, decides whether it is JSON or
+// gzipped JSON.
 func readPods(path string) (*pods, error) {
 	fail := func(err error) (*pods, error) { return nil, fmt.Errorf("input %s: %w", path, err) }
 	data, err := os.ReadFile(path)
@@ -59,7 +60,8 @@ func readPods(path string) (*pods, error) {
 			return fail(fmt.Errorf("truncated or damaged gzip: %w", err))
 		}
 	}
-	// The kind comes first: what is wrong with a list of something else is not how its items look.
+	// The kind is checked first, so that a list of another kind is reported as that, and not as a
+	// list of invalid pods.
 	var head struct {
 		Kind       string          `json:"kind"`
 		APIVersion string          `json:"apiVersion"`

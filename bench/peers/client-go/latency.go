@@ -7,10 +7,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// latencies is how long something took, many times over, with three digits.
+// latencies is a histogram of durations with three significant digits.
 type latencies struct{ histogram *hdrhistogram.Histogram }
 
-// longest is what is longer still counts as.
+// longest is the largest recorded duration. Longer ones count as this.
 const longest = time.Hour
 
 func newLatencies() latencies {
@@ -18,10 +18,10 @@ func newLatencies() latencies {
 }
 
 func (l latencies) note(took time.Duration) {
-	_ = l.histogram.RecordValue(int64(min(max(took, 0), longest))) // which is within the bounds
+	_ = l.histogram.RecordValue(int64(min(max(took, 0), longest))) // the value is within the bounds
 }
 
-// quantile is a share of what was noted, by its name in variants.
+// quantile is a quantile and its name in variants.
 type quantile struct {
 	name  string
 	value float64
@@ -42,7 +42,7 @@ func (l latencies) seconds(value float64) float64 {
 	return time.Duration(l.histogram.ValueAtPercentile(100 * value)).Seconds()
 }
 
-// curve is pairs of a quantile and its seconds.
+// curve returns pairs of a quantile and its seconds.
 func (l latencies) curve() [][2]float64 {
 	points := make([][2]float64, len(curvePoints))
 	for i, value := range curvePoints {
@@ -51,8 +51,9 @@ func (l latencies) curve() [][2]float64 {
 	return points
 }
 
-// report writes the rows of these quantiles, each with the number of samples and the largest: of few samples a percentile
-// is none (bench/src/report/percentile.rs). That of the median carries the whole curve.
+// report writes the rows of these quantiles, each with the number of samples and the largest
+// sample: with few samples a percentile is not shown (bench/src/report/percentile.rs). The row of
+// the median has the whole curve.
 func (l latencies) report(out *output, workload, prefix string, quantiles []quantile, extra map[string]any) error {
 	for _, q := range quantiles {
 		r := row{Workload: workload, Variant: prefix + q.name, Unit: "s", Value: l.seconds(q.value), Extra: maps.Clone(extra)}

@@ -1,8 +1,8 @@
-// client-go-peer measures Kubernetes' own client-go on the workloads of the deltafifo benchmark.
+// client-go-peer measures Kubernetes' client-go in the workloads of the deltafifo benchmark.
 //
-// It is a child process: the benchmark starts it once per engine, reads JSON lines from its standard output (see
-// protocol.go) and compares them with the same lines from the children written in Rust. Nothing else is printed
-// there; an error is one line on standard error and exit status 1.
+// It is a child process: the benchmark starts it once per engine, reads JSON lines from its
+// standard output (see protocol.go), and compares them with the lines of the children in Rust.
+// Nothing else is printed there. An error is one line on standard error, with exit status 1.
 //
 //	client-go-peer --engine E --workload W[,W...] --objects N [--input FILE] [--seconds S] [--events K] [--variant V[,V...]]
 //	client-go-peer --version-only
@@ -46,7 +46,7 @@ type options struct {
 
 func (o *options) asks(workload string) bool { return slices.Contains(o.workloads, workload) }
 
-// wants says whether a variant is to be run: all are when none was named.
+// wants returns whether a variant is to be run. Without named variants all of them are.
 func (o *options) wants(variant string) bool {
 	return len(o.variants) == 0 || slices.Contains(o.variants, variant)
 }
@@ -60,14 +60,14 @@ func main() {
 	}
 }
 
-// quietLogs keeps client-go's traces of slow pops, which a relist of a million objects sets off, away from standard
-// error. Its errors still go there.
+// quietLogs keeps client-go's traces of slow pops, which a relist of a million objects causes, away
+// from standard error. Errors of client-go are still printed there.
 func quietLogs() {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "ERROR"} {
 		if err := flags.Set(name, value); err != nil {
-			panic(err) // a klog without these flags is not the klog this was written for
+			panic(err) // this version of klog has no such flags
 		}
 	}
 	klog.SetOutput(io.Discard)
@@ -109,7 +109,7 @@ func run(args []string, stdout io.Writer) error {
 
 func parse(args []string) (*options, error) {
 	flags := flag.NewFlagSet("client-go-peer", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // a wrong flag is one line, not a page of usage
+	flags.SetOutput(io.Discard) // an unknown flag is reported in one line, without the usage
 	opts := &options{}
 	var workloads, variants string
 	var seconds float64
@@ -147,7 +147,8 @@ func parse(args []string) (*options, error) {
 	}
 	known := slices.Concat(eventVariants(), stallVariants())
 	for _, variant := range opts.variants {
-		// A caller may name the bursts of other engines: there is no such call here, and so no row.
+		// The caller may name the bursts of other engines. client-go has no such call, and so no
+		// row.
 		if !slices.Contains(known, strings.TrimSuffix(variant, "-burst")) {
 			return nil, fmt.Errorf("unknown variant %q, know %s", variant, strings.Join(known, ", "))
 		}

@@ -9,30 +9,31 @@ import (
 	"syscall"
 )
 
-// memoryMark is the resident memory at the start of a measurement, and the way to its peak.
+// memoryMark is the resident memory at the start of a measurement.
 type memoryMark struct {
 	start int64
 	note  string
 }
 
-// What engines were measured to grow by from a clock's start to its peak, in bytes an object, under the GOGC of 400 that
-// the benchmark sets: 50,000 generated objects, one second of stall and of readers.
+// The growth of engines from the start of a measurement to its peak, in bytes an object, measured
+// with the GOGC of 400 that the benchmark sets, 50,000 generated objects, and one second of stall
+// and of readers.
 const (
 	listGrowth    = 1_000 // initial: informer 995, deltafifo 959, realfifo 342; relist: 973, 609, 349
 	queueGrowth   = 2_400 // stall: deltafifo 2,407; slow-handler: informer 2,032; readers: realfifo 1,404
-	indexGrowth   = 400   // queries: by namespace 357, of answers that nobody has collected yet
+	indexGrowth   = 400   // queries: by namespace 357, with results that are not collected yet
 	keysGrowth    = 200   // workqueue: a backlog 154
-	backlogGrowth = 8_200 // events: realfifo 8,123, since it keeps what its one consumer has no time for
+	backlogGrowth = 8_200 // events: realfifo 8,123, which keeps the backlog of its only consumer
 )
 
-// markMemory gives back what is free, makes memory ready for so many objects, and forgets the peak so far, so that the
-// next peak is the workload's own. It belongs right before the clock starts.
+// markMemory returns free memory to the system, touches the memory that the measurement will use,
+// and resets the peak. Call it immediately before the measurement starts.
 func markMemory(objects, growth int) memoryMark {
 	debug.FreeOSMemory()
-	// Not more than half of what is there, for others too.
+	// At most half of the available memory, because other processes need memory, too.
 	touchMemory(min(objects*growth, int(fieldBytes("/proc/meminfo", "MemAvailable")/2)))
 	var mark memoryMark
-	// 5 resets the high-water mark to what is resident now. Some sandboxes do not let a process do that.
+	// Writing 5 resets the peak to the current resident memory. Some sandboxes do not allow it.
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 		mark.note = "peak of the whole process: the high-water mark cannot be reset here"
 	}
@@ -40,11 +41,11 @@ func markMemory(objects, growth int) memoryMark {
 	return mark
 }
 
-// touchMemory writes every page of fresh memory and gives it back: bench/src/warm.rs says why.
+// touchMemory writes every page of fresh memory, and frees it. bench/src/warm.rs explains why.
 func touchMemory(bytes int) {
 	memory, err := syscall.Mmap(-1, 0, bytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
-		return // what follows is merely slower
+		return // the measurement is then slower
 	}
 	for page := 0; page < bytes; page += 4096 {
 		memory[page] = 1
@@ -52,7 +53,7 @@ func touchMemory(bytes int) {
 	_ = syscall.Munmap(memory)
 }
 
-// addTo reads the peak and writes both figures down.
+// addTo reads the peak, and adds the start and the peak.
 func (m memoryMark) addTo(extra map[string]any) {
 	extra["start_bytes"] = m.start
 	extra["peak_bytes"] = statusBytes("VmHWM")
@@ -61,10 +62,10 @@ func (m memoryMark) addTo(extra map[string]any) {
 	}
 }
 
-// statusBytes is one field of what the kernel says of this process.
+// statusBytes returns a field of this process's status, in bytes.
 func statusBytes(field string) int64 { return fieldBytes("/proc/self/status", field) }
 
-// fieldBytes reads one field of such a file; 0 where there is none.
+// fieldBytes returns a field of such a file, in bytes; 0 if it is missing.
 func fieldBytes(path, field string) int64 {
 	file, err := os.Open(path)
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// plan is a list before its objects are made: which objects it has, in order, and in which version. An empty version
-// is the object's own.
+// plan is the plan of a list, before its objects are created: the objects in order, with their
+// versions. An empty version is the object's original version.
 type plan struct {
 	len  int
 	each iter.Seq2[int, string]
 }
 
-// samePlan is the list of the initial fill and of a relist: all objects, unchanged.
+// samePlan plans the list of the initial fill and of a relist: all objects, unchanged.
 func samePlan(objects int) plan {
 	return plan{len: objects, each: func(yield func(int, string) bool) {
 		for i := range objects {
@@ -23,7 +23,8 @@ func samePlan(objects int) plan {
 	}}
 }
 
-// churnPlan is a relist after some time: 1 % gone, 10 % with a new version, 1 % new.
+// churnPlan plans a relist after some time: 1 % of the objects deleted, 10 % with a new version, 1
+// % new.
 func churnPlan(objects int) plan {
 	return plan{len: objects - gone(objects) + added(objects), each: func(yield func(int, string) bool) {
 		for i := range objects {
@@ -48,11 +49,11 @@ func churnPlan(objects int) plan {
 
 func isGone(i int) bool { return i%100 == 7 }
 
-// gone is how many of the objects churn leaves out, added how many it brings.
+// gone returns how many objects churn deletes, and added how many it adds.
 func gone(objects int) int  { return (objects + 92) / 100 }
 func added(objects int) int { return objects / 100 }
 
-// hotPlan is the fixed set of objects that a stall run updates.
+// hotPlan plans the fixed set of objects that a stall run updates.
 func hotPlan(objects int) plan {
 	return plan{len: hotObjects, each: func(yield func(int, string) bool) {
 		for seq := range hotObjects {
@@ -63,7 +64,8 @@ func hotPlan(objects int) plan {
 	}}
 }
 
-// hotObjects is how many objects a stall run updates, spread over all of them by a prime step.
+// hotObjects is the number of objects that a stall run updates. A prime step spreads them over all
+// objects.
 const hotObjects = 1000
 
 func hotKey(seq, objects int) int { return seq % hotObjects * 7919 % objects }

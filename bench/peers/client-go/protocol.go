@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// output writes the protocol: one JSON object a line, each with a single field that says what it is.
+// output writes the protocol: one JSON object a line, with a single field that names the kind of
+// line.
 type output struct {
 	to           io.Writer
 	lastProgress time.Time
 }
 
-// row is one figure. What else is known about the run goes into Extra.
+// row is a figure. Extra has everything else that is known about the run.
 type row struct {
 	Workload string         `json:"workload"`
 	Variant  string         `json:"variant"`
@@ -29,7 +30,8 @@ func (o *output) line(value any) error { return json.NewEncoder(o.to).Encode(val
 
 func (o *output) row(r row) error { return o.line(map[string]row{"row": r}) }
 
-// progress is called often and speaks at most ten times a second. A failure to write it shows at the next row.
+// progress is called often, and prints at most ten times a second. If printing fails, the next row
+// reports it.
 func (o *output) progress(what string, done, total int) {
 	if done%1024 != 0 || time.Since(o.lastProgress) < 100*time.Millisecond {
 		return
@@ -40,7 +42,8 @@ func (o *output) progress(what string, done, total int) {
 
 func (o *output) version() error { return o.line(map[string]string{"version": versions()}) }
 
-// done names what the numbers depend on beside the versions: the number of threads and the collector's setting.
+// done prints the versions and what else the figures depend on: the number of threads and the
+// settings of the collector.
 func (o *output) done() error {
 	gogc := os.Getenv("GOGC")
 	if gogc == "" {
@@ -53,7 +56,7 @@ func (o *output) done() error {
 	return o.line(map[string]any{"done": map[string]string{"version": text}})
 }
 
-// versions reads the build's own record, so that it is true whatever go.mod says when this is read.
+// versions reads the versions that the build recorded, because go.mod may have changed since.
 func versions() string {
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

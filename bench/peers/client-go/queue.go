@@ -7,27 +7,28 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// queueEngine is one of client-go's queues with the informer's store behind it. The constructors are in deltafifo.go
-// and realfifo.go; they differ in the queue, and in how pop takes from it.
+// queueEngine is one of client-go's queues with the informer's store. The constructors are in
+// deltafifo.go and realfifo.go. They differ in the queue, and in how pop takes from it.
 type queueEngine struct {
 	queue   cache.Queue
 	store   cache.Indexer
 	handler cache.ResourceEventHandler
 
-	// pop takes once from the queue and applies what it got; it waits for something to take.
+	// pop pops once, and applies the result. It blocks while the queue is empty.
 	pop func() error
-	// pops counts what pop took. The queue's lock or its single consumer guards it.
+	// pops counts the calls of pop. It is protected by the queue's lock, or by being used by the
+	// only consumer.
 	pops int
-	// singleConsumer is set where only one goroutine may pop.
+	// singleConsumer is set if only one goroutine may pop.
 	singleConsumer bool
-	// replaceIsDeferred is set where Replace only queues the list and pop does the work; onReplaced is then
-	// called after the work.
+	// replaceIsDeferred is set if Replace only queues the list and pop does the work. onReplaced is
+	// then called after the work.
 	replaceIsDeferred bool
 	onReplaced        func()
 }
 
-// newStore is the shared informer's: its key function also takes the tombstones that a relist makes for what is gone,
-// which the plain MetaNamespaceKeyFunc does not.
+// newStore creates the store of the shared informer. Its key function also accepts the tombstones
+// that a relist creates for deleted objects, which MetaNamespaceKeyFunc does not.
 func newStore() cache.Indexer {
 	return cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, namespaceIndex())
 }
@@ -70,7 +71,7 @@ func (e *queueEngine) consume() error {
 	}
 }
 
-// stored puts what the store holds into a row's extra.
+// stored adds the size and the digest of the store to a row's extra.
 func stored(store cache.Store, extra map[string]any) error {
 	objects := store.List()
 	sum, err := digest(objects)

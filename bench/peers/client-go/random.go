@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// splitmix64 is the only source of chance: the children in Rust draw the very same numbers.
+// splitmix64 is the only source of random numbers. The children in Rust draw the same numbers.
 func splitmix64(i uint64) uint64 {
 	z := i + 0x9E3779B97F4A7C15
 	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
@@ -13,13 +13,14 @@ func splitmix64(i uint64) uint64 {
 	return z ^ (z >> 31)
 }
 
-// uniformKey is the index of the object that event e updates when all are updated alike.
+// uniformKey returns the index of the object that event e updates if all objects are equally
+// popular.
 func uniformKey(e, objects int) int {
 	return int(splitmix64(uint64(e)+0xE0000000) % uint64(objects))
 }
 
-// zipf draws object indexes whose popularity falls with the power 1.1 of their rank. Ranks are scattered over the
-// indexes, so that popular objects are not neighbours.
+// zipf draws object indexes with a popularity that falls with the power 1.1 of the rank. Ranks are
+// spread over the indexes, so that popular objects are not neighbours.
 type zipf struct{ cumulative []float64 }
 
 func newZipf(objects int) *zipf {

@@ -6,11 +6,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// newRealFIFO is the queue of today's informers, with the options that newQueueFIFO in client-go's controller.go sets
-// under the default feature gates of 0.37. All of them are public: a relist is one atomic delta, the lock is released
-// while deltas are applied (unless 2,000 or more wait), bookmarks are passed on. Known objects must not be given then:
-// who pops compares with the store. It is popped as the informer does, in batches of up to 1,000 deltas of different
-// keys. The unlocked mode allows one consumer only.
+// newRealFIFO creates the queue of today's informers, with the options that newQueueFIFO in
+// client-go's controller.go sets with the default feature gates of 0.37. All of them are public: a
+// relist is one atomic delta, the lock is released while deltas are applied (unless 2,000 or more
+// wait), and bookmarks are passed on. With them the queue takes no known objects: the consumer
+// compares the list with the store. It is popped as by the informer, in batches of up to 1,000
+// deltas of different keys. Without the lock only one consumer is allowed.
 func newRealFIFO(handler cache.ResourceEventHandler) *queueEngine {
 	engine := &queueEngine{store: newStore(), handler: handler, singleConsumer: true, replaceIsDeferred: true}
 	queue := cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{

@@ -12,7 +12,7 @@ import (
 
 func hex(v uint64) string { return fmt.Sprintf("%016x", v) }
 
-// rowsOf runs the program as its caller does, and reads the rows it prints.
+// rowsOf runs the program as its caller does, and reads the rows that it prints.
 func rowsOf(t *testing.T, args string) []row {
 	t.Helper()
 	var stdout bytes.Buffer
@@ -41,7 +41,7 @@ func rowsOf(t *testing.T, args string) []row {
 	return rows
 }
 
-// expectCounts compares what JSON made of the extra's integers.
+// expectCounts compares the integers of the extra, which JSON has made floats.
 func expectCounts(t *testing.T, r row, adds, updates, deletes, storeLen int) {
 	t.Helper()
 	got := fmt.Sprint(r.Extra["adds"], r.Extra["updates"], r.Extra["deletes"], r.Extra["store_len"])
@@ -76,7 +76,7 @@ func TestListsCountAndAgree(t *testing.T) {
 	}
 }
 
-// A workload that is asked for alone finds the engine as if those before had been run.
+// Without the workloads before it, churn must find the engine in the same state as with them.
 func TestChurnAloneFillsFirst(t *testing.T) {
 	for _, n := range []int{1, 99, 150} {
 		for _, engine := range engineNames[:2] {
@@ -102,7 +102,7 @@ func TestEventsAllArriveInOrder(t *testing.T) {
 		}
 		for _, r := range rows {
 			expectCounts(t, r, 0, 5000, 0, 1000)
-			// The last update of every object wins whatever the shape and the engine are.
+			// The last update of every object wins, with every shape and engine.
 			keys, _, _ := strings.Cut(r.Variant, "-")
 			if seen, ok := digests[keys]; ok && seen != r.Extra["store_digest"] {
 				t.Errorf("%s %s: digest %v, want %v", engine, r.Variant, r.Extra["store_digest"], seen)
@@ -166,7 +166,8 @@ func TestQuantilesAndCurve(t *testing.T) {
 	}
 }
 
-// curves checks that a workload's rows of the median, and no others, have a curve, and returns the variants of all rows.
+// curves checks that only the rows of the median have a curve, and returns the variants of all
+// rows.
 func curves(t *testing.T, rows []row) []string {
 	t.Helper()
 	var variants []string
@@ -224,7 +225,7 @@ func TestSlowHandlersSeeEverything(t *testing.T) {
 		}
 		for _, r := range rows {
 			expectCounts(t, r, 0, 3000, 0, 1000)
-			// One handler at a time, of 10 µs each: no engine here runs more.
+			// One handler of 10 µs at a time: no engine here runs several.
 			if strings.HasPrefix(r.Variant, "10us") && strings.HasSuffix(r.Variant, "rate") && r.Value > 100_000 {
 				t.Errorf("%s %s: %v a second", engine, r.Variant, r.Value)
 			}
@@ -288,7 +289,7 @@ func TestMemoryGrowsWithWhatIsPending(t *testing.T) {
 				t.Errorf("%s %s: digest %v", engine, r.Variant, r.Extra["store_digest"])
 			}
 		}
-		// A key is a string of some 30 bytes, in a map.
+		// A key is a string of about 30 bytes, in a map.
 		if rows[0].Unit != "B" || rows[0].Value < 30 {
 			t.Errorf("%s: %v %s a key", engine, rows[0].Value, rows[0].Unit)
 		}

@@ -16,21 +16,23 @@ const (
 	waitForOffers = 60 * time.Second
 )
 
-// offers are the updates of one phase of a stall run: made before, offered at fixed times whatever became of those
-// before (an open loop), and recognised by the handler by their versions. All times are nanoseconds since start.
+// offers are the updates of one phase of a stall run. They are created in advance, offered at fixed
+// times whether or not the earlier ones have returned (an open loop), and recognized by the handler
+// by their versions. All times are in nanoseconds since start.
 type offers struct {
 	objects   []any
 	start     time.Time
-	over      int64       // when the wait for the handler was
+	over      int64       // when the wait for the handler ended
 	replacing atomic.Bool // a replace is running
 
-	// The producer's, read when it has ended. An offer counts if it began during a replace.
+	// Written by the producer, and read after its end. An offer counts if it started during a
+	// replace.
 	made    int
 	counted []bool
 	took    []int64
 
-	// The consumer's: when each offer was handled, 0 if it was not. Written once each, and read while the
-	// consumer may still be writing.
+	// Written by the consumer: when each offer was handled, 0 if it was not. Each is written once,
+	// and may be read while the consumer still writes.
 	handledAt []atomic.Int64
 	handled   atomic.Int64
 }
@@ -52,8 +54,8 @@ func newOffers(opts *options, data source, progress func(done, total int)) *offe
 
 func intended(seq int) time.Duration { return time.Duration(seq) * offerEvery }
 
-// offer makes the offers on time, or as soon after as it can. What was not offered when the time is over stays so: no
-// replace runs then, so that it would not count.
+// offer makes the offers at their times, or as soon after as possible. Offers that are not made by
+// the end are left out; no replace runs then, so they would not count.
 func (o *offers) offer(queue cache.Queue, length time.Duration) error {
 	for seq, object := range o.objects {
 		waitUntil(o.start, intended(seq))
@@ -71,18 +73,18 @@ func (o *offers) offer(queue cache.Queue, length time.Duration) error {
 	return nil
 }
 
-// wait gives the consumer time to handle what was offered.
+// wait waits until the consumer has handled the offers, at most one minute.
 func (o *offers) wait() {
 	for end := time.Now().Add(waitForOffers); time.Now().Before(end) && int(o.handled.Load()) < o.made; {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// end is when the figures are of: what is handled later was not handled in time.
+// end sets the time of the figures. An offer that is handled later counts as not handled.
 func (o *offers) end() { o.over = int64(time.Since(o.start)) }
 
-// report writes the rows of a phase. An offer that was not handled by its end has its time up to then in the figures: it
-// took at least that.
+// report writes the rows of a phase. An offer that was not handled by the end counts with the time
+// up to then: it took at least that.
 func (o *offers) report(opts *options, out *output, prefix string, extra map[string]any) error {
 	adds, handled := newLatencies(), newLatencies()
 	unhandled := 0
@@ -118,10 +120,11 @@ func (o *offers) report(opts *options, out *output, prefix string, extra map[str
 	return nil
 }
 
-// stallHandler notes when the offers were handled, and counts the updates, those of relists too.
+// stallHandler records when the offers were handled, and counts the updates, including those of
+// relists.
 type stallHandler struct {
 	offers  atomic.Pointer[offers]
-	updates int // the consumer's, read when it has ended
+	updates int // written by the consumer, read after its end
 }
 
 func (h *stallHandler) OnAdd(any, bool) {}
@@ -130,14 +133,16 @@ func (h *stallHandler) OnDelete(any) {}
 
 func (h *stallHandler) OnUpdate(_, object any) {
 	h.updates++
-	// Only offers have a version that starts with an e: the API's and the generated ones are numbers.
+	// Only offers have a version that starts with an e. The versions of the API and of generated
+	// objects are numbers.
 	version := object.(metav1.Object).GetResourceVersion()
 	if version == "" || version[0] != 'e' {
 		return
 	}
 	o := h.offers.Load()
 	seq, err := strconv.Atoi(version[1:])
-	// A late offer of the phase before has the same version as one of this phase, but is another object.
+	// A late offer of the previous phase has the same version as one of this phase, but is another
+	// object.
 	if err != nil || seq >= len(o.objects) || o.objects[seq] != object {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// shape is how many goroutines offer events and how many take them.
+// shape is the numbers of goroutines that offer and that take events.
 type shape struct{ producers, consumers int }
 
 var (
@@ -33,19 +33,20 @@ func eventVariants() []string {
 	return variants
 }
 
-// event is an update that was made before the clock starts, and the index of the object it updates.
+// event is an update that was created in advance, and the index of the object that it updates.
 type event struct {
 	key    int
 	object any
 }
 
-// runEvents measures how many updates a second go through a filled engine. client-go takes no bursts, so there are no
-// rows for those. Into the informer events come through its one watch: one producer, one consumer.
+// runEvents measures the rate of updates through a filled engine. client-go takes no bursts, so
+// there are no rows for them. An informer gets its events through its only watch: one producer, one
+// consumer.
 func runEvents(opts *options, data source, out *output) error {
 	n := opts.objects
 	filling := objects(data, samePlan(n), func(done, total int) { out.progress("building objects", done, total) })
 	for _, keys := range eventKeys {
-		var events []event // made when the first variant needs them, shared by all shapes
+		var events []event // created for the first variant, shared by all shapes
 		for _, s := range eventShapes {
 			variant := eventVariant(keys, s)
 			if !opts.wants(variant) || (opts.engine == engineInformer && variant != "uniform-1x1") {
@@ -84,7 +85,7 @@ func buildEvents(opts *options, data source, keys string, out *output) []event {
 	return events
 }
 
-// eventRun is one variant's run.
+// eventRun is the run of one variant.
 type eventRun struct {
 	opts    *options
 	data    source
@@ -160,8 +161,8 @@ func (r *eventRun) throughQueue() (float64, map[string]any, error) {
 	return r.figure(elapsed, handler, engine.store, extra)
 }
 
-// partition gives every producer the events of its own keys, in their order: the updates of one object are never
-// offered out of order.
+// partition gives every producer the events of its own keys, in order, so that the updates of an
+// object are never reordered.
 func (r *eventRun) partition() [][]any {
 	shares := make([][]any, r.shape.producers)
 	for _, e := range r.events {
@@ -171,7 +172,8 @@ func (r *eventRun) partition() [][]any {
 	return shares
 }
 
-// throughInformer pushes the events into the watch. How many deltas a pop takes cannot be seen from outside.
+// throughInformer sends the events through the watch. The number of deltas of a pop is not visible
+// from outside.
 func (r *eventRun) throughInformer() (float64, map[string]any, error) {
 	handler := &countingHandler{}
 	informer, err := newInformer(r.data.example(), handler, handler)
@@ -179,7 +181,7 @@ func (r *eventRun) throughInformer() (float64, map[string]any, error) {
 		return 0, nil, err
 	}
 	defer informer.shutDown()
-	// The list is not the objects of filling, since an informer takes its items by value.
+	// A new list, because an informer takes its items by value.
 	list := r.data.list(samePlan(r.opts.objects), "1", func(int, int) {})
 	if _, _, err := informer.relist(list, r.opts.objects); err != nil {
 		return 0, nil, err

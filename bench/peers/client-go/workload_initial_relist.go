@@ -11,8 +11,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// runLists measures initial, relist and churn, in this order and on one engine, since each starts where the one before
-// ended. A relist or churn that is asked for alone gets its initial fill unmeasured.
+// runLists measures initial, relist and churn, in this order and on one engine, because each starts
+// with the result of the one before. For a relist or churn without initial, the initial fill is not
+// measured.
 func runLists(opts *options, data source, out *output) error {
 	engine, err := newListEngine(opts, data)
 	if err != nil {
@@ -24,20 +25,21 @@ func runLists(opts *options, data source, out *output) error {
 		workload               string
 		plan                   plan
 		adds, updates, deletes int
-		neededBefore           bool // also when it is not asked for
+		neededBefore           bool // also if it was not requested
 	}{
 		{workload: "initial", plan: samePlan(n), adds: n, neededBefore: true},
 		{workload: "relist", plan: samePlan(n), updates: n},
 		{workload: "churn", plan: churnPlan(n), adds: added(n), updates: n - gone(n), deletes: gone(n)},
 	}
-	// Every list stays alive to the end, so that no engine's time holds the freeing of a list. Each is built when its
-	// turn comes: a heap that is larger than need be makes the collector run less often.
+	// Every list stays alive to the end, so that no measurement includes the freeing of a list.
+	// Each list is built just before its turn: with a larger heap the collector would run less
+	// often.
 	var lists []any
 	for _, step := range steps {
 		if !step.neededBefore && !opts.asks(step.workload) {
 			continue
 		}
-		// Lists are all that lives while they are built: collecting would only take time.
+		// Only the lists are alive while they are built, so a collection would free nothing.
 		collect := debug.SetGCPercent(-1)
 		list := engine.build(step.plan, strconv.Itoa(5_000_000+len(lists)), func(done, total int) {
 			out.progress("building the list of "+step.workload, done, total)
@@ -49,7 +51,7 @@ func runLists(opts *options, data source, out *output) error {
 			return err
 		}
 		extra := map[string]any{}
-		memory.addTo(extra) // first of all: what follows takes memory too
+		memory.addTo(extra) // first, because everything that follows uses memory
 		handler := engine.counts()
 		handler.addTo(extra)
 		if handler.adds != step.adds || handler.updates != step.updates || handler.deletes != step.deletes {
@@ -70,11 +72,12 @@ func runLists(opts *options, data source, out *output) error {
 	return nil
 }
 
-// listEngine is what runLists needs: a queue and an informer take their lists differently.
+// listEngine is the interface that runLists needs: a queue and an informer take their lists
+// differently.
 type listEngine interface {
-	// build makes a plan's list in the form that replace takes.
+	// build creates the list of a plan in the form that replace takes.
 	build(p plan, version string, progress func(done, total int)) any
-	// replace gives a list to the engine, which is then to make this many events.
+	// replace gives a list to the engine, and waits for this many events.
 	replace(list any, events int) (time.Duration, memoryMark, error)
 	counts() *countingHandler
 	indexer() cache.Indexer
@@ -97,14 +100,14 @@ func newListEngine(opts *options, data source) (listEngine, error) {
 	return queueLists{engine: queue, handler: handler, data: data}, nil
 }
 
-// queueLists gives lists to a queue and drains it on the same goroutine.
+// queueLists gives lists to a queue, and drains it on the same goroutine.
 type queueLists struct {
 	engine  *queueEngine
 	handler *countingHandler
 	data    source
 }
 
-// versionedObjects is a list as a queue takes it.
+// versionedObjects is a list in the form that a queue takes.
 type versionedObjects struct {
 	objects []any
 	version string
@@ -129,7 +132,7 @@ func (q queueLists) counts() *countingHandler { return q.handler }
 func (q queueLists) indexer() cache.Indexer   { return q.engine.store }
 func (q queueLists) shutDown()                { q.engine.queue.Close() }
 
-// informerLists has the informer fetch its lists itself.
+// informerLists makes the informer fetch its lists itself.
 type informerLists struct {
 	*informerEngine
 	data source

@@ -6,15 +6,17 @@ import (
 	"runtime"
 )
 
-// runMemory measures the bytes for each key on one fresh engine. First everything known and idle, over what the process
-// had before (the objects and the lists are made before). Then 1, 2 and 8 pending updates of every key, over idle; the
-// updates are the objects of one list over and over. These are bytes of the heap that are in use after a collection.
-// When the updates are handled, the peak of what is resident during a relist, over its start: that holds what a
-// collector has not collected yet, as it must.
+// runMemory measures the bytes for each key on one fresh engine. First everything known and idle,
+// minus the memory before (the objects and the lists are created before). Then 1, 2 and 8 pending
+// updates of every key, minus idle; the updates are the objects of one list again and again. These
+// are bytes of the heap in use after a collection. After the updates are handled, the peak of the
+// resident memory during a relist, minus its start. The peak includes garbage that is not collected
+// yet.
 //
-// Every row has what its own step's handler counted, and what the store holds at the end: to look before would take memory.
+// Every row has the counts of the handler in its own step, and the content of the store at the end.
+// Reading the store earlier would use memory.
 //
-// What is pending in an informer cannot be held there from outside, so it has no rows of that.
+// An informer's pending updates cannot be held back from outside, so it has no rows for them.
 func runMemory(opts *options, data source, out *output) error {
 	n := opts.objects
 	engine, err := newListEngine(opts, data)
@@ -88,7 +90,8 @@ func runMemory(opts *options, data source, out *output) error {
 	return nil
 }
 
-// heapInUse is what lives. Finalizers are run after one collection, and what they let go of is collected by the next.
+// heapInUse returns the bytes of live objects. The first collection runs finalizers, and the second
+// one frees what they release.
 func heapInUse() int64 {
 	runtime.GC()
 	runtime.GC()

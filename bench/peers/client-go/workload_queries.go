@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// queryCalls is how often each index is asked.
+	// queryCalls is the number of look-ups in each index.
 	queryCalls = 10_000
 	nodeIndex  = "node"
 	nodes      = 1000
 )
 
-// nodeIndexFunc is the index that a user would have: by the node that a pod runs on. What is generated runs nowhere, so
-// each object's name is hashed to one of a thousand nodes.
+// nodeIndexFunc is the index by node. Generated objects do not run on a node, so the object's name
+// is hashed to one of a thousand nodes.
 func nodeIndexFunc(object any) ([]string, error) {
 	accessor, err := meta.Accessor(object)
 	if err != nil {
@@ -26,8 +26,9 @@ func nodeIndexFunc(object any) ([]string, error) {
 	return []string{fmt.Sprintf("node-%04d", fnv1a(accessor.GetName())%nodes)}, nil
 }
 
-// runQueries measures how long it takes to find objects by an index: those of one of a thousand nodes, scattered over
-// all, and those of one namespace, which a list has next to each other.
+// runQueries measures the time of index look-ups: of the objects of one of a thousand nodes, which
+// are spread over all objects, and of those of one namespace, which are next to each other in a
+// list.
 func runQueries(opts *options, data source, out *output) error {
 	listed := objects(data, samePlan(opts.objects), func(done, total int) { out.progress("building objects", done, total) })
 	indexers := namespaceIndex()
@@ -62,8 +63,8 @@ func runQueries(opts *options, data source, out *output) error {
 	return nil
 }
 
-// checkIndex asks for every value that there is, and compares the answers with the list. It returns the values, and what
-// is to be compared with other engines.
+// checkIndex looks up every value, and compares the results with the list. It returns the values,
+// and the fields that are compared between engines.
 func checkIndex(store cache.Indexer, name string, listed []any) ([]string, map[string]any, error) {
 	var wanted, got uint64
 	answers, values := 0, map[string]bool{}
@@ -105,7 +106,8 @@ func checkIndex(store cache.Indexer, name string, listed []any) ([]string, map[s
 	return sorted, extra, nil
 }
 
-// foundHash is an object's share of a digest of answers: under another value it is another one.
+// foundHash returns the hash of an object that an index returned for a value. The hash includes the
+// value.
 func foundHash(value string, object any) (uint64, error) {
 	key, err := cache.MetaNamespaceKeyFunc(object)
 	if err != nil {

@@ -11,18 +11,20 @@ import (
 )
 
 const (
-	// idlePart is the part of the time in which the idle store is read.
+	// The idle store is read for the length divided by idlePart.
 	idlePart = 4
-	// patience is for how many times as long relists go on while no get has counted yet: a busy machine may give a reader no
-	// turn before.
-	patience = 100
+	// While no get has counted yet, the relists continue for up to maxExtension times the length:
+	// on a busy machine a reader may not be scheduled earlier.
+	maxExtension = 100
 )
 
-// runReaders measures how long a get of a random key takes, in an idle store, and while relists go on back to back: each
-// replaced and drained before the next. Then only gets that begin during a relist count. An informer waits for a second
-// or more between its relists, which so is left out.
+// runReaders measures the time of a get of a random key, in an idle store, and during back-to-back
+// relists, each of which is drained before the next. In the second case only gets that start during
+// a relist count. An informer pauses for a second or more between its relists; that time does not
+// count.
 //
-// Each get is timed by itself, so that two readings of the clock are in the figures of every engine alike.
+// Each get is measured separately, so the figures of every engine include two readings of the
+// clock.
 func runReaders(opts *options, data source, out *output) error {
 	engine, err := newReadEngine(opts, data, out)
 	if err != nil {
@@ -66,7 +68,7 @@ func runReaders(opts *options, data source, out *output) error {
 			}
 			extra := map[string]any{"gets": all.took.histogram.TotalCount(), "replaces": replaces, "misses": all.misses}
 			memory.addTo(extra)
-			// How many relists there were is the engine's; what the last one told is not.
+			// The number of relists depends on the engine; the counts of the last one do not.
 			engine.counts().addTo(extra)
 			if err := stored(engine.indexer(), extra); err != nil {
 				return err
@@ -97,22 +99,22 @@ func readKeys(opts *options, data source) ([]string, error) {
 	return keys, nil
 }
 
-// readPhase is what the readers are told.
+// readPhase is the state that the readers and the main goroutine share.
 type readPhase struct {
-	counts  atomic.Bool // gets that begin now count
-	counted atomic.Bool // one has
+	counts  atomic.Bool // whether gets that start now count
+	counted atomic.Bool // whether a get has counted
 	over    atomic.Bool
 }
 
-// gets are what a reader found.
+// gets are the results of a reader.
 type gets struct {
 	took   latencies
 	misses int
 }
 
-// read gets all keys over and over, beginning with one of them.
+// read gets all keys again and again, starting with one of them.
 func (p *readPhase) read(store cache.Store, keys []string, first int) gets {
-	found, told := gets{took: newLatencies()}, false
+	found, hasReported := gets{took: newLatencies()}, false
 	for at := first; !p.over.Load(); at++ {
 		if at == len(keys) {
 			at = 0
@@ -124,9 +126,9 @@ func (p *readPhase) read(store cache.Store, keys []string, first int) gets {
 		took := time.Since(began)
 		if counts {
 			found.took.note(took)
-			if !told {
+			if !hasReported {
 				p.counted.Store(true)
-				told = true
+				hasReported = true
 			}
 		}
 		if err != nil || !exists || object == nil {
@@ -136,14 +138,14 @@ func (p *readPhase) read(store cache.Store, keys []string, first int) gets {
 	return found
 }
 
-// relistFor relists back to back for so long, and at least once. It returns how often.
+// relistFor relists back to back for this long, at least once. It returns the number of relists.
 func relistFor(length time.Duration, engine *readEngine, phase *readPhase) (int, error) {
 	replaces := 0
 	enough := func() time.Duration {
 		if phase.counted.Load() {
 			return length
 		}
-		return length * patience
+		return length * maxExtension
 	}
 	for start := time.Now(); replaces == 0 || time.Since(start) < enough(); replaces++ {
 		err := engine.relist((replaces+1)%2, func() { phase.counts.Store(true) })
@@ -155,11 +157,12 @@ func relistFor(length time.Duration, engine *readEngine, phase *readPhase) (int,
 	return replaces, nil
 }
 
-// readEngine is a filled engine and the two lists that its relists take in turn.
+// readEngine is a filled engine with the two lists of its relists, which alternate.
 type readEngine struct {
 	listEngine
 	lists [2]any
-	// relist gives a list to the engine and returns when all of it was handled; it calls begin when the work begins.
+	// relist gives a list to the engine, and returns when everything is handled. It calls begin
+	// when the work starts.
 	relist func(list int, begin func()) error
 }
 

@@ -9,12 +9,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// mostSlowEvents bounds the time of a run: the slowest handler is busy for a second with these.
+// mostSlowEvents is the limit for the number of events. With this many, the slowest handler is busy
+// for a second.
 const mostSlowEvents = 100_000
 
-// runSlowHandler measures what a handler that takes its time does to the adds: updates of uniform keys, offered singly
-// and back to back by one producer, to one and to several consumers. The handler is busy, as one that computes is; one
-// that does nothing is the control. An informer has one consumer, and is offered its updates by its watch.
+// runSlowHandler measures the effect of a slow handler on the producer: updates of uniform keys,
+// offered singly and back to back by one producer, to one and to several consumers. The handler is
+// busy, like one that computes. A handler that does nothing is the control. An informer has one
+// consumer, and gets its updates from its watch.
 func runSlowHandler(opts *options, data source, out *output) error {
 	n := opts.objects
 	filling := objects(data, samePlan(n), func(done, total int) { out.progress("building objects", done, total) })
@@ -47,7 +49,7 @@ func runSlowHandler(opts *options, data source, out *output) error {
 	return nil
 }
 
-// slowHandler counts, and is busy with every update.
+// slowHandler counts, and is busy during every update.
 type slowHandler struct {
 	countingHandler
 	work time.Duration
@@ -61,7 +63,7 @@ func (h *slowHandler) OnUpdate(old, object any) {
 	h.countingHandler.OnUpdate(old, object)
 }
 
-// slowRun is one variant's run.
+// slowRun is the run of one variant.
 type slowRun struct {
 	opts      *options
 	data      source
@@ -118,7 +120,7 @@ func (r *slowRun) throughInformer(out *output, variant string) error {
 	return r.measure(out, variant, informer.informer.GetIndexer(), func() {}, offer, nil)
 }
 
-// measure offers all events, waits until they were handled, and writes the rows.
+// measure offers all events, waits until they are handled, and writes the rows.
 func (r *slowRun) measure(
 	out *output, variant string, store cache.Store, consume func(), offer func(any) error, failures <-chan error,
 ) error {

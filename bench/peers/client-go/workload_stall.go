@@ -22,20 +22,22 @@ func stallVariants() []string {
 	return variants
 }
 
-// runStall measures how long an update and its handling take while relists go on back to back in the same queue, and
-// then, as a control, in an idle twin beside it: that is what sharing two cores costs by itself.
+// runStall measures the latency of an update and of its handling during back-to-back relists of the
+// same queue. The control measures the same in an idle second queue beside it, which shows the cost
+// of sharing two cores.
 //
-// A queue that only notes a relist and leaves the work to the consumer (RealFIFO, atomic) gets the next relist
-// when the last one was applied: Replace returns in a microsecond there, and offering it back to back would queue
-// millions of lists that nobody could ever apply. For the same reason a relist counts as running until it was applied.
-// The control keeps the first queue's consumer, since without it such relists would not run at all.
+// If Replace only queues a list and leaves the work to the consumer (RealFIFO, atomic), the next
+// relist starts when the last one was applied: Replace returns within a microsecond there, and
+// back-to-back calls would queue millions of lists. For the same reason a relist counts as running
+// until it is applied. The consumer of the first queue keeps running in the control, because such
+// relists would not run without it.
 //
-// How many offers and relists there are is up to the engine. So after both phases each queue is given its first list
-// once more and drained: then all stores are to be the same, and each handler must have been told of every object of
-// every list and of every offer.
+// The numbers of offers and relists depend on the engine. So after both phases each queue gets its
+// first list once more, and is drained. Then all stores must be equal, and each handler must have
+// been notified of every object of every list and of every offer.
 func runStall(opts *options, data source, out *output) error {
 	if opts.engine == engineInformer {
-		return nil // its relists are paced by its own waiting, so they are never back to back
+		return nil // its relists are paced by its own pauses, so they are never back to back
 	}
 	progress := func(done, total int) { out.progress("building lists", done, total) }
 	n := opts.objects
@@ -103,14 +105,14 @@ func (o *options) wantsPhase(prefix string) bool {
 	return false
 }
 
-// stallEngine is a filled queue with its consumer running.
+// stallEngine is a filled queue with its running consumer.
 type stallEngine struct {
 	*queueEngine
 	handler  *stallHandler
 	filling  []any
-	expected int           // updates that the handler must be told of
-	replaced chan struct{} // a deferred relist was applied
-	ended    chan struct{} // the consumer has
+	expected int           // updates of which the handler must be notified
+	replaced chan struct{} // signals that a deferred relist was applied
+	ended    chan struct{} // closed when the consumer has ended
 	failed   atomic.Pointer[error]
 }
 
@@ -139,7 +141,8 @@ func startStallEngine(opts *options, filling []any) (*stallEngine, error) {
 	return stall, nil
 }
 
-// finish gives the queue its first list once more, and waits until the consumer has handled all there is.
+// finish gives the queue its first list once more, and waits until the consumer has handled
+// everything.
 func (s *stallEngine) finish() error {
 	if err := s.queue.Replace(s.filling, "1"); err != nil {
 		return err
@@ -160,8 +163,8 @@ func (s *stallEngine) failure() error {
 	return nil
 }
 
-// offerDuringReplaces replaces back to back in one queue for as long as the offers to the target go on. It returns
-// how many replaces were made.
+// offerDuringReplaces relists one queue back to back, while updates are offered to the target. It
+// returns the number of relists.
 func offerDuringReplaces(length time.Duration, first *stallEngine, lists [2][]any, target *stallEngine, offers *offers) (replaces int, err error) {
 	var stop atomic.Bool
 	offers.start = time.Now()

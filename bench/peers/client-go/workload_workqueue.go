@@ -10,12 +10,12 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// runWorkQueue measures how many keys a second go through the work queue: each is added once, taken and done. By who does
-// it:
+// runWorkQueue measures the rate of keys through the work queue. Each key is added once, taken, and
+// done. The shapes differ in which goroutines do this:
 //
-//   - turns: each goroutine adds a key, takes one and ends it, by turns;
-//   - backlog: each adds all its keys, and then takes and ends as many;
-//   - workers: some add and as many take, which wait while there is nothing.
+//   - turns: each goroutine adds a key, takes one, and ends it, in turn;
+//   - backlog: each goroutine adds all its keys, and then takes and ends as many;
+//   - workers: some goroutines add, and as many take, which wait while the queue is empty.
 //
 // The queue has no name, and so no metrics.
 func runWorkQueue(opts *options, data source, out *output) error {
@@ -56,7 +56,7 @@ func runWorkQueue(opts *options, data source, out *output) error {
 	return nil
 }
 
-// taken is how many keys were taken, and the sum of their ends, which differ.
+// taken is a digest of the taken keys: their number, and the sum of their last bytes, which differ.
 type taken struct {
 	keys int
 	ends uint64
@@ -69,7 +69,7 @@ func (t *taken) note(key string) {
 	}
 }
 
-// take takes a key and ends it; false when there will be none.
+// take takes a key and ends it. It returns false if the queue is shut down and empty.
 func (t *taken) take(queue workqueue.TypedInterface[string]) bool {
 	key, over := queue.Get()
 	if over {

@@ -11,10 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// cut stands between the client and the server, for a relist that the client makes by its own means. What a watch would tell is
-// held back while objects change; then it ends, and the next one is refused, as by a server that does not know its version any
-// more. The clients in Rust have the same (bench/src/server/client/cut.rs), there within the watch: kube-rs asks again for ever
-// where a watch is refused.
+// cut is a layer between the client and the server that makes the client relist in its own way. The
+// events of a watch are held back while objects change. Then the watch ends, and the next one is
+// refused, as by a server that does not know its version any more. The clients in Rust have the
+// same cut (bench/src/server/client/cut.rs), but within the watch: kube-rs would repeat a refused
+// watch for ever.
 type cut struct {
 	watching, held, expired chan struct{}
 	watch, refuse           sync.Once
@@ -24,13 +25,13 @@ func newCut() *cut {
 	return &cut{watching: make(chan struct{}), held: make(chan struct{}), expired: make(chan struct{})}
 }
 
-// hold waits until there is a watch, which tells nothing from now on.
+// hold waits until there is a watch, and holds back its events from now on.
 func (c *cut) hold() {
 	<-c.watching
 	close(c.held)
 }
 
-// expire ends what was held.
+// expire ends the held watch.
 func (c *cut) expire() { close(c.expired) }
 
 func isClosed(channel chan struct{}) bool {
@@ -68,13 +69,13 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
 
-// cuttable is the body of a watch that was opened before the cut was over.
+// cuttable is the body of a watch that was opened before the end of the cut.
 type cuttable struct {
 	io.ReadCloser
 	cut *cut
 }
 
-// Read waits for something to read first: objects change while a watch is held, so there is.
+// Read first waits for data. There will be some, because objects change while a watch is held.
 func (b *cuttable) Read(into []byte) (int, error) {
 	read, err := b.ReadCloser.Read(into)
 	if !isClosed(b.cut.held) {
@@ -84,13 +85,13 @@ func (b *cuttable) Read(into []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// gone is the answer of a server to a version that it does not know any more.
+// gone returns the response of a server to a version that it does not know any more.
 func gone(request *http.Request) *http.Response {
 	status := apierrors.NewResourceExpired("too old resource version").ErrStatus
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	body, err := json.Marshal(status)
 	if err != nil {
-		panic(err) // it is plain data
+		panic(err) // plain data can always be encoded
 	}
 	return &http.Response{
 		Status: "410 Gone", StatusCode: http.StatusGone, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -1,6 +1,7 @@
-// Command server runs client-go's shared informer on the config maps of a namespace, with the namespace index and one handler,
-// which counts. Lines at its standard input have it cut off and relist, and it says when it is there: the protocol stands in
-// bench/src/server/client/mod.rs. Whether it lists by a stream says KUBE_FEATURE_WatchListClient.
+// Command server runs client-go's shared informer on the config maps of a namespace, with the
+// namespace index and one handler, which counts. It follows the lines of its standard input, and
+// reports the end of each step: bench/src/server/client/mod.rs describes the protocol.
+// KUBE_FEATURE_WatchListClient selects a streamed list.
 package main
 
 import (
@@ -53,15 +54,15 @@ func run(kubeconfig, namespace string, protobuf, without bool) error {
 			return err
 		}
 	}
-	told := &told{}
-	handler, err := informer.AddEventHandler(told)
+	counts := &handlerCounts{}
+	handler, err := informer.AddEventHandler(counts)
 	if err != nil {
 		return err
 	}
 	go informer.RunWithContext(context.Background())
 
 	<-handler.HasSyncedChecker().Done()
-	if err := there(told, informer); err != nil {
+	if err := report(counts, informer); err != nil {
 		return err
 	}
 	for line := range lines {
@@ -75,10 +76,10 @@ func run(kubeconfig, namespace string, protobuf, without bool) error {
 			if err != nil {
 				return err
 			}
-			done := told.relist(changed, len(informer.GetStore().ListKeys()))
+			done := counts.relist(changed, len(informer.GetStore().ListKeys()))
 			cut.expire()
 			<-done
-			if err := there(told, informer); err != nil {
+			if err := report(counts, informer); err != nil {
 				return err
 			}
 		default:
@@ -88,7 +89,7 @@ func run(kubeconfig, namespace string, protobuf, without bool) error {
 	return nil
 }
 
-// readLines reads the standard input. When it ends, nobody waits for what this process is at.
+// readLines reads the standard input. At its end no parent waits for this process any more.
 func readLines() <-chan string {
 	lines := make(chan string)
 	go func() {
@@ -117,14 +118,14 @@ func newClient(kubeconfig string, protobuf bool, cut *cut) (rest.Interface, erro
 	config.AcceptContentTypes = config.ContentType
 	config.GroupVersion = &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	// As all the others: on one machine to compress takes longer than to send.
+	// As in all other clients: on one machine, compressing takes longer than sending.
 	config.DisableCompression = true
 	config.QPS = -1
 	config.Wrap(cut.wrap)
 	return rest.RESTClientFor(config)
 }
 
-// withoutManagedFields is what controllers usually set.
+// withoutManagedFields is the transform that controllers usually set.
 func withoutManagedFields(object any) (any, error) {
 	if of, err := meta.Accessor(object); err == nil {
 		of.SetManagedFields(nil)
@@ -132,10 +133,10 @@ func withoutManagedFields(object any) (any, error) {
 	return object, nil
 }
 
-// there says that everything was told, at once, and then how much that was.
-func there(told *told, informer cache.SharedIndexInformer) error {
+// report reports at once that a step is complete, and then the counts.
+func report(counts *handlerCounts, informer cache.SharedIndexInformer) error {
 	fmt.Println("there")
-	calls, changed := told.counts()
+	calls, changed := counts.snapshot()
 	line, err := json.Marshal(map[string]any{
 		"told": calls, "changed": changed, "stored": len(informer.GetStore().ListKeys()), "version": version(),
 	})
@@ -146,7 +147,8 @@ func there(told *told, informer cache.SharedIndexInformer) error {
 	return nil
 }
 
-// version names client-go, as the build's own record has it, and what the numbers depend on beside it.
+// version returns the version of client-go that the build recorded, and the settings on which the
+// figures depend.
 func version() string {
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -29,8 +29,6 @@ const KNOWN: usize = 100_000;
 const ROUND: usize = 1_000;
 
 type DeltaFifo = DeltaFifoEngine<Object, ObjectAccess, false>;
-type Mutex = MutexEngine<Object, ObjectAccess>;
-type DashMap = DashMapEngine<Object, ObjectAccess>;
 
 fn objects() -> Vec<Arc<Object>> {
     build(&Generated { objects: KNOWN }, &ListPlan::same(KNOWN))
@@ -117,19 +115,13 @@ fn relist<E: ListEngine<Object, List = Vec<Arc<Object>>>>(bencher: &mut Bencher<
     });
 }
 
-/// One measurement, in the form it has for an engine.
-type Measure<E> = fn(&mut Bencher<'_>, &E);
-
 /// Runs one measurement over every engine with a queue.
-fn compare(
-    group: &mut BenchmarkGroup<'_, WallTime>,
-    deltafifo: Measure<DeltaFifo>,
-    mutex: Measure<Mutex>,
-    dashmap: Measure<DashMap>,
-) {
-    measure(group, "deltafifo", &DeltaFifo::new(ObjectAccess), deltafifo);
-    measure(group, "mutex", &Mutex::new(ObjectAccess), mutex);
-    measure(group, "dashmap", &DashMap::new(ObjectAccess), dashmap);
+macro_rules! compare {
+    ($group:expr, $measurement:ident) => {
+        measure($group, "deltafifo", &DeltaFifo::new(ObjectAccess), $measurement);
+        measure($group, "mutex", &MutexEngine::new(ObjectAccess), $measurement);
+        measure($group, "dashmap", &DashMapEngine::new(ObjectAccess), $measurement);
+    };
 }
 
 /// Fills the store of an engine, and measures.
@@ -137,7 +129,7 @@ fn measure<E: ListEngine<Object, List = Vec<Arc<Object>>>>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
     engine: &E,
-    measure: Measure<E>,
+    measure: impl Fn(&mut Bencher<'_>, &E),
 ) {
     engine.replace(objects(), "1");
     engine.drain();
@@ -145,19 +137,9 @@ fn measure<E: ListEngine<Object, List = Vec<Arc<Object>>>>(
 }
 
 fn one_key(criterion: &mut Criterion) {
-    compare(
-        &mut rounds_of(criterion, "update, known and idle"),
-        update_idle,
-        update_idle,
-        update_idle,
-    );
-    compare(
-        &mut rounds_of(criterion, "update, pending"),
-        update_pending,
-        update_pending,
-        update_pending,
-    );
-    compare(&mut rounds_of(criterion, "pop and apply, one by one"), pop, pop, pop);
+    compare!(&mut rounds_of(criterion, "update, known and idle"), update_idle);
+    compare!(&mut rounds_of(criterion, "update, pending"), update_pending);
+    compare!(&mut rounds_of(criterion, "pop and apply, one by one"), pop);
 }
 
 fn rounds_of<'a>(criterion: &'a mut Criterion, operation: &str) -> BenchmarkGroup<'a, WallTime> {
@@ -173,7 +155,7 @@ fn whole_list(criterion: &mut Criterion) {
         .throughput(Throughput::Elements(KNOWN as u64))
         .sampling_mode(SamplingMode::Flat)
         .sample_size(20);
-    compare(&mut group, relist, relist, relist);
+    compare!(&mut group, relist);
     let skip = DeltaFifoEngine::<_, _, true>::new(ObjectAccess);
     measure(&mut group, "deltafifo-skip", &skip, relist);
     measure(&mut group, "deltafifo-1-thread", &DeltaFifo::one_thread(ObjectAccess), relist);

@@ -92,7 +92,7 @@ impl ReservedMemory {
         }
     }
 
-    /// Releases memory until more than `taken` bytes and one piece are released, or none is left.
+    /// Releases memory until more than `used` bytes and one piece are released, or none is left.
     pub fn release(&mut self, used: u64) {
         while self.released < used + Self::PIECE as u64 && self.pieces.pop().is_some() {
             self.released += Self::PIECE as u64;

@@ -6,8 +6,8 @@ use super::groups::groups;
 use crate::names::EngineName;
 
 /// The introduction of the list.
-pub(super) const BEHIND: &str = "Where deltafifo is behind: every figure in which another engine is ahead of it, and by how much. \
-                                 The floor and kube-rs' writer do less.";
+pub(super) const BEHIND: &str = "Figures in which another engine is ahead of deltafifo, with the \
+                                 ratio. The floor and kube-rs' writer do less work.";
 
 /// A figure in which another engine is better.
 pub(super) struct Behind {
@@ -52,7 +52,7 @@ mod tests {
     use crate::protocol::{Measured, Row};
 
     #[test]
-    fn every_figure_in_which_another_engine_is_ahead_is_there() {
+    fn every_figure_in_which_another_engine_is_ahead_is_listed() {
         let row = |engine, workload, unit: &str, value| {
             Measured::new(engine, 1000, Row::new(workload, "", unit, value))
         };
@@ -67,11 +67,7 @@ mod tests {
             row(EngineName::Mutex, Workload::Churn, "s", 1.0),
         ];
         let found = behind(&Summary::of(&rows, 1));
-        assert_eq!(
-            found.len(),
-            1,
-            "a relist is ahead of mutex, and its own setting is not another engine"
-        );
+        assert_eq!(found.len(), 1, "deltafifo-skip is not another engine");
         assert_eq!(found[0].figure, "events, 1,000");
         assert_eq!(found[0].ahead, ["dashmap 3.00 ×", "mutex 1.50 ×"]);
     }

@@ -27,10 +27,10 @@ pub(super) fn commit(top: &Path) -> Option<String> {
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");
         git.arg("-C").arg(top).args(arguments).stderr(Stdio::null());
-        git.output().ok().filter(|said| said.status.success())
+        git.output().ok().filter(|output| output.status.success())
     };
-    let said = git(&["rev-parse", "--short", "HEAD"])?;
-    let commit = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+    let head = git(&["rev-parse", "--short", "HEAD"])?;
+    let commit = String::from_utf8_lossy(&head.stdout).trim().to_owned();
     let changed = git(&[&["status", "--porcelain", "--"], SOURCES].concat())?;
     Some(if changed.stdout.is_empty() { commit } else { format!("{commit}-dirty") })
 }
@@ -42,50 +42,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_changed_sources_make_it_dirty() {
+    fn only_changed_sources_mark_the_commit_as_dirty() {
         let top = tempfile::tempdir().expect("a directory");
-        assert_eq!(commit(top.path()), None, "it is no repository");
+        assert_eq!(commit(top.path()), None, "it is not a repository");
         let git = |arguments: &str| {
             let mut git = Command::new("git");
             git.arg("-C").arg(top.path()).args(["-c", "user.name=a", "-c", "user.email=a@b.c"]);
-            assert!(
-                git.args(arguments.split(' ')).output().expect("there is git").status.success(),
-                "{arguments}"
-            );
+            let ended = git.args(arguments.split(' ')).output().expect("there is git");
+            assert!(ended.status.success(), "{arguments}");
         };
         let write = |name: &str, text: &str| {
             let path = top.path().join(name);
-            fs::create_dir_all(path.parent().expect("one")).expect("it can be made");
+            fs::create_dir_all(path.parent().expect("a parent")).expect("it can be created");
             fs::write(path, text).expect("it can be written");
         };
-        let files = [
-            "core/src/lib.rs",
-            "bench/report/figures.md",
-            "ci/full.txt",
-            "README.md",
-            "bench/tests/cli.rs",
-        ];
-        for name in files {
+        let (source, others) =
+            ("core/src/lib.rs", ["bench/report/figures.md", "README.md", "bench/tests/cli.rs"]);
+        for name in others.into_iter().chain([source]) {
             write(name, "one");
         }
-        git("init");
-        git("add .");
-        git("commit -m one");
+        ["init", "add .", "commit -m one"].into_iter().for_each(git);
         let clean = commit(top.path()).expect("a commit");
         assert!(clean.len() >= 7 && !clean.contains("dirty"), "{clean}");
-        for name in &files[1..] {
+        for name in others {
             write(name, "two");
         }
         assert_eq!(commit(top.path()), Some(clean.clone()));
-        write("core/src/lib.rs", "two");
-        assert_eq!(commit(top.path()), Some(format!("{clean}-dirty")));
-        write("core/src/lib.rs", "one");
-        assert_eq!(commit(top.path()), Some(clean.clone()));
+        let dirty = Some(format!("{clean}-dirty"));
+        write(source, "two");
+        assert_eq!(commit(top.path()), dirty);
+        write(source, "one");
+        assert_eq!(commit(top.path()), Some(clean));
         write("bench/src/new.rs", "one");
-        assert_eq!(
-            commit(top.path()),
-            Some(format!("{clean}-dirty")),
-            "a source that is not known yet"
-        );
+        assert_eq!(commit(top.path()), dirty, "a new source that git does not know");
     }
 }

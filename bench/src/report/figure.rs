@@ -1,5 +1,7 @@
 //! Figures as text.
 
+use indicatif::HumanCount;
+
 /// Returns a value with its unit, with about three digits.
 pub fn figure(value: f64, unit: &str) -> String {
     match unit {
@@ -31,15 +33,12 @@ pub(super) fn times(ratio: f64) -> String {
 
 /// Returns a number with a comma after every three digits.
 pub(super) fn count(objects: usize) -> String {
-    let digits = objects.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(objects as u64).to_string()
+}
+
+/// Returns a number of samples.
+pub(super) fn samples(number: usize) -> String {
+    if number == 1 { "1 sample".to_owned() } else { format!("{} samples", count(number)) }
 }
 
 #[cfg(test)]
@@ -65,14 +64,5 @@ mod tests {
             (bytes(2_000_000).as_str(), bytes(16_000_000_000).as_str()),
             ("2 MB", "16.0 GB")
         );
-    }
-
-    #[test]
-    fn thousands_are_set_apart() {
-        for (objects, shown) in
-            [(7, "7"), (1_000, "1,000"), (50_000, "50,000"), (1_000_000, "1,000,000")]
-        {
-            assert_eq!(count(objects), shown);
-        }
     }
 }

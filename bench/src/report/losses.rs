@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::figure::count;
+use super::figure::{count, samples};
 use super::percentile::is_the_largest;
 
 /// Describes what a round should have done and did not: few samples, offers that were not made in
@@ -10,11 +10,7 @@ use super::percentile::is_the_largest;
 pub(super) fn losses(variant: &str, extra: &Map<String, Value>) -> String {
     let mut losses = Vec::new();
     if let Some(samples) = number(extra, "samples").filter(|_| is_the_largest(variant, extra)) {
-        let samples = if samples == 1 {
-            "1 sample".to_owned()
-        } else {
-            format!("{} samples", count(samples))
-        };
+        let samples = self::samples(samples);
         losses.push(format!("the largest of {samples}, too few for a percentile"));
     }
     if let (Some(made), Some(intended)) =

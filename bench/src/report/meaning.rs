@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_are_missing_are_not_compared() {
+    fn missing_figures_are_not_compared() {
         let text = of(&[(EngineName::Mutex, 1.0), (EngineName::Floor, 0.1)]);
         assert!(!text.contains('×') && text.contains(FULL), "{text}");
     }

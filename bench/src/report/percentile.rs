@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_has_ten_samples_beyond_it() {
+    fn percentile_needs_ten_samples_beyond_it() {
         for (variant, least) in [
             ("add-p50", 20),
             ("handled-p99", 1_000),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_has_what_the_rows_show() {
+    fn curve_has_the_figures_of_the_rows() {
         let (few, many, slow) = (row("add-p50", 30), row("add-p50", 5_000), {
             let mut slow = row("add-p50", 5_000);
             slow.extra["curve"] = json!([[0.5, 0.5], [0.99, 12.0], [1.0, 13.0]]);

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_absolute_paths_only_the_last_component_stays() {
+    fn absolute_paths_are_shortened_to_their_last_component() {
         for (text, shown) in [
             ("--json /a/b/c.json", "--json c.json"),
             ("--json=/a/b/c.json", "--json=c.json"),

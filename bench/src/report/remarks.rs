@@ -40,7 +40,7 @@ impl Summary {
         if let Some(objects) = self.extra.get("objects_per_call").and_then(Value::as_f64) {
             remarks.push(format!("{objects:.0} objects a call"));
         }
-        // RealFIFO of client-go has one consumer, whatever the name of the row says.
+        // RealFIFO of client-go always has one consumer, also if the variant names more.
         let consumers = self.extra.get("consumers").and_then(Value::as_u64);
         if let Some(consumers) = consumers.filter(|_| consumers != named_consumers(&self.variant)) {
             remarks.push(format!("{consumers} consumer{}", if consumers == 1 { "" } else { "s" }));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn of_offers_only_what_is_missing_is_said_and_of_calls_what_they_found() {
+    fn missing_offers_and_found_objects_are_remarked() {
         assert_eq!(remarks(&json!({})), "");
         assert_eq!(
             remarks(&json!({ "offers_made": 5000, "offers_intended": 5000, "unhandled": 0 })),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_counted_and_few_of_them_are_no_percentile() {
+    fn number_of_samples_is_remarked() {
         assert_eq!(remarks(&json!({ "samples": 1000 })), "1,000 samples");
         assert_eq!(
             remarks(&json!({ "samples": 35 })),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_are_missing_and_what_other_rounds_lost_are_said() {
+    fn missing_rounds_and_losses_of_other_rounds_are_remarked() {
         let round = |made: u32| {
             let mut row = Row::new(Workload::Stall, "add-max", "s", 1.0 / f64::from(made));
             row.extra =
@@ -114,12 +114,13 @@ mod tests {
             Measured::new(EngineName::Mutex, 10, row)
         };
         let rows = Summary::of(&[round(50), round(9), round(40)], 4);
-        let said = "ONLY 3 of 4 rounds, only 40 of 50 offers made, another round: only 9 of 50 offers made";
-        assert_eq!(rows[0].remarks(), said);
+        let expected = "ONLY 3 of 4 rounds, only 40 of 50 offers made, \
+                        another round: only 9 of 50 offers made";
+        assert_eq!(rows[0].remarks(), expected);
     }
 
     #[test]
-    fn variants_name_their_consumers() {
+    fn number_of_consumers_is_read_from_the_variant() {
         let cases = [
             ("zipf-2x4-burst", Some(4)),
             ("uniform-1x1", Some(1)),

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_date_is_of_this_century_and_to_the_second() {
+    fn date_is_in_utc_with_seconds() {
         let date = Run::begins(1).date;
         assert!(date.starts_with("20") && date.ends_with('Z') && date.len() == 20, "{date}");
     }

@@ -34,15 +34,11 @@ fn base_ratios(rows: &[Summary]) -> Vec<String> {
         .collect();
     ratios.sort_by_key(|&(objects, _)| objects);
     let sentence = |(objects, ratio)| {
-        let verdict = if ratio >= LEAST_BASE_RATIO {
-            "as it must be"
-        } else {
-            "TOO SLOW A BASE for ratios to mutex"
-        };
+        let verdict = verdict(ratio >= LEAST_BASE_RATIO, "BASE TOO SLOW for ratios to mutex");
+        let objects = count(objects);
         format!(
-            "base of the ratios: mutex is {ratio:.2} × client-go-deltafifo on a relist of {} objects (at least \
-             {LEAST_BASE_RATIO}): {verdict}",
-            count(objects)
+            "base of the ratios: mutex is {ratio:.2} × client-go-deltafifo on a relist of \
+             {objects} objects (at least {LEAST_BASE_RATIO}): {verdict}"
         )
     };
     ratios.into_iter().map(sentence).collect()
@@ -51,20 +47,17 @@ fn base_ratios(rows: &[Summary]) -> Vec<String> {
 /// Compares the time per object of deltafifo for two numbers of objects.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn growth(rows: &[Summary], workload: Workload) -> Option<String> {
-    let each = |objects: usize| {
-        let row =
-            lists(rows, EngineName::DeltaFifo, workload).find(|row| row.objects == objects)?;
-        Some(row.median / objects as f64)
+    let per_object = |objects: usize| {
+        let mut rows = lists(rows, EngineName::DeltaFifo, workload);
+        Some(rows.find(|row| row.objects == objects)?.median / objects as f64)
     };
     let [few, many] = GROWTH;
-    let ratio = Some(each(many)? / each(few)?).filter(|ratio| ratio.is_finite())?;
-    let verdict = if ratio <= MOST_GROWTH { "as it must be" } else { "IT GROWS TOO FAST" };
+    let ratio = Some(per_object(many)? / per_object(few)?).filter(|ratio| ratio.is_finite())?;
+    let verdict = verdict(ratio <= MOST_GROWTH, "GROWS TOO FAST");
+    let (ratio, few, many) = (times(ratio), count(few), count(many));
     Some(format!(
-        "growth: {workload} of deltafifo takes {} as long for one of {} objects as for one of {} (at most {MOST_GROWTH}): \
-         {verdict}",
-        times(ratio),
-        count(many),
-        count(few)
+        "growth: an object in {workload} of {many} takes deltafifo {ratio} as long as one of {few} \
+         (at most {MOST_GROWTH}): {verdict}"
     ))
 }
 
@@ -78,14 +71,17 @@ fn longest_get(rows: &[Summary]) -> Option<String> {
             && of_relists(&row.variant)
     });
     let longest = gets.max_by(|a, b| a.objects.cmp(&b.objects).then(a.max.total_cmp(&b.max)))?;
-    let verdict = if longest.max <= LONGEST_GET { "as it must be" } else { "A READER IS HELD UP" };
+    let verdict = verdict(longest.max <= LONGEST_GET, "A READER IS DELAYED");
+    let (objects, variant) = (count(longest.objects), &longest.variant);
+    let [time, limit] = [longest.max, LONGEST_GET].map(|seconds| figure(seconds, "s"));
     Some(format!(
-        "readers during relists of {} objects: a get of deltafifo takes {} at {} in the slowest round (at most {}): {verdict}",
-        count(longest.objects),
-        figure(longest.max, &longest.unit),
-        longest.variant,
-        figure(LONGEST_GET, "s")
+        "readers during relists of {objects} objects: a get of deltafifo takes {time} at {variant} \
+         in the slowest round (at most {limit}): {verdict}"
     ))
+}
+
+fn verdict(is_within_limit: bool, failure: &str) -> &str {
+    if is_within_limit { "as required" } else { failure }
 }
 
 fn lists(
@@ -104,7 +100,7 @@ mod tests {
     use crate::protocol::{Measured, Row};
 
     #[test]
-    fn the_base_is_judged_at_every_number_of_objects() {
+    fn base_is_checked_for_every_number_of_objects() {
         let relist = |engine, objects, value| {
             Measured::new(engine, objects, Row::new(Workload::Relist, "", "s", value))
         };
@@ -115,29 +111,32 @@ mod tests {
             relist(EngineName::ClientGoDeltaFifo, 20, 4.0),
             relist(EngineName::ClientGoDeltaFifo, 10, 3.0),
         ];
-        let said = sanity(&Summary::of(&rows, 1));
+        let sentences = sanity(&Summary::of(&rows, 1));
         assert!(
-            said[0].contains("3.00 × client-go-deltafifo on a relist of 10 objects"),
-            "{said:?}"
+            sentences[0].contains("3.00 × client-go-deltafifo on a relist of 10 objects"),
+            "{sentences:?}"
         );
-        assert!(said[0].ends_with("as it must be"), "{said:?}");
-        assert!(said[1].contains("2.00 ×") && said[1].contains("TOO SLOW A BASE"), "{said:?}");
-        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(sentences[0].ends_with("as required"), "{sentences:?}");
+        assert!(
+            sentences[1].contains("2.00 ×") && sentences[1].contains("BASE TOO SLOW"),
+            "{sentences:?}"
+        );
+        assert_eq!(sentences.len(), 2, "{sentences:?}");
     }
 
     #[test]
-    fn a_reader_that_is_held_up_in_any_round_is_said() {
+    fn delayed_reader_in_any_round_is_reported() {
         let get = |engine, objects, variant: &str, value| {
             Measured::new(engine, objects, Row::new(Workload::Readers, variant, "s", value))
         };
-        let said = |rows: &[Measured]| sanity(&Summary::of(rows, 1)).join("\n");
+        let text = |rows: &[Measured]| sanity(&Summary::of(rows, 1)).join("\n");
         let ours = EngineName::DeltaFifo;
         let of_others = [
             get(ours, 20, "4-thread-p99.99", 1.0),
             get(ours, 20, "idle-4-thread-p99.9", 1.0),
             get(EngineName::Mutex, 20, "4-thread-p99.9", 1.0),
         ];
-        assert_eq!(said(&of_others), "");
+        assert_eq!(text(&of_others), "");
         let mut all = of_others.to_vec();
         all.extend([
             get(ours, 10, "4-thread-p99.9", 1.0),
@@ -145,10 +144,10 @@ mod tests {
             get(ours, 20, "4-thread-p99.9", 45e-6),
             get(ours, 20, "4-thread-p99.9", 3e-6),
         ]);
-        let well = said(&all);
+        let well = text(&all);
         assert!(well.contains("takes 45.0 µs at 4-thread-p99.9"), "{well}");
-        assert!(well.ends_with("(at most 50.0 µs): as it must be"), "{well}");
+        assert!(well.ends_with("(at most 50.0 µs): as required"), "{well}");
         all.push(get(ours, 20, "1-thread-p99.9", 51e-6));
-        assert!(said(&all).ends_with("A READER IS HELD UP"));
+        assert!(text(&all).ends_with("A READER IS DELAYED"));
     }
 }

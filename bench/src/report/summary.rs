@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_rounds_the_worse_counts() {
+    fn median_of_two_rounds_is_the_worse_one() {
         let time = [1.0, 2.0].map(|value| measured(EngineName::Mutex, 10, value));
         let (least, most) = (1.0, 2.0);
         let sum = &Summary::of(&time, 2)[0];
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_multiple_of_zero() {
+    fn ratio_to_zero_does_not_exist() {
         let sums = Summary::of(
             &[measured(EngineName::Mutex, 10, 0.0), measured(EngineName::Floor, 10, 0.0)],
             1,

@@ -3,17 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::turn::Turn;
+use crate::names::EngineName;
 
-/// The description of each engine in the measurements of time, and in those of memory. The peers in
-/// Go have different settings there, and the report shows the settings of each figure.
+/// The descriptions in the measurements of time (`false`) and of memory (`true`). The peers in Go
+/// have different settings there, and the report shows the settings of each figure.
 #[derive(Default)]
-pub(super) struct Descriptions(BTreeMap<String, Settings>);
-
-#[derive(Default)]
-struct Settings {
-    time: Option<String>,
-    memory: Option<String>,
-}
+pub(super) struct Descriptions(BTreeMap<(EngineName, bool), String>);
 
 impl Descriptions {
     /// Records the description that a turn's child printed at its end.
@@ -21,50 +16,45 @@ impl Descriptions {
         let engine = turn.engine;
         let description =
             if engine.is_go() { format!("{}: {version}", engine.description()) } else { version };
-        let settings = self.0.entry(engine.to_string()).or_default();
-        *(if turn.memory { &mut settings.memory } else { &mut settings.time }) = Some(description);
+        self.0.insert((engine, turn.memory), description);
     }
 
     /// Returns one description for each engine, with both settings if they differ.
     pub fn into_map(self) -> BTreeMap<String, String> {
-        let described = |(engine, Settings { time, memory })| {
-            let description = match (time, memory) {
-                (Some(time), Some(memory)) if time != memory => {
-                    format!("{time}; where memory was measured: {memory}")
-                }
-                (time, memory) => time.or(memory).unwrap_or_default(),
-            };
-            (engine, description)
-        };
-        self.0.into_iter().map(described).collect()
+        let mut map: BTreeMap<String, String> = BTreeMap::new();
+        for ((engine, _), description) in self.0 {
+            map.entry(engine.to_string())
+                .and_modify(|times| {
+                    if *times != description {
+                        *times = format!("{times}; where memory was measured: {description}");
+                    }
+                })
+                .or_insert(description);
+        }
+        map
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::EngineName;
 
     #[test]
     fn settings_of_times_and_memory_are_both_described() {
         let mut descriptions = Descriptions::default();
-        for (engine, [time, memory]) in [
-            (EngineName::ClientGoDeltaFifo, ["go GOGC=400", "go GOGC=100"]),
-            (EngineName::Mutex, ["one and the same", "one and the same"]),
+        for (engine, memory, description) in [
+            (EngineName::ClientGoDeltaFifo, true, "go GOGC=100"),
+            (EngineName::ClientGoDeltaFifo, false, "go GOGC=400"),
+            (EngineName::Mutex, false, "equal"),
+            (EngineName::Mutex, true, "equal"),
+            (EngineName::DashMap, true, "no times"),
         ] {
-            descriptions.record(&Turn::of(engine, false), time.to_owned());
-            descriptions.record(&Turn::of(engine, true), memory.to_owned());
+            descriptions.record(&Turn::of(engine, memory), description.to_owned());
         }
-        descriptions.record(&Turn::of(EngineName::DashMap, true), "no times".to_owned());
         let of = descriptions.into_map();
         let go = &of["client-go-deltafifo"];
-        assert!(
-            go.contains("go GOGC=400; where memory was measured:") && go.ends_with("go GOGC=100"),
-            "{go}"
-        );
-        assert_eq!(
-            (of["mutex"].as_str(), of["dashmap"].as_str()),
-            ("one and the same", "no times")
-        );
+        assert!(go.contains("go GOGC=400; where memory was measured:"), "{go}");
+        assert!(go.ends_with("go GOGC=100"), "{go}");
+        assert_eq!((&*of["mutex"], &*of["dashmap"]), ("equal", "no times"));
     }
 }

@@ -66,7 +66,7 @@ mod tests {
             |objects, spent, ahead| fewer(objects, seconds(75), seconds(spent), seconds(ahead));
         assert_eq!(fewer(1_000_000, 5, 70), None);
         assert_eq!(fewer(1_000_000, 15, 105), Some(500_000), "60 s are left for what takes 120 s");
-        assert_eq!(fewer(1_000_000, 80, 500), Some(FEWEST), "nothing is left");
+        assert_eq!(fewer(1_000_000, 80, 500), Some(FEWEST), "no time is left");
         assert_eq!(fewer(FEWEST, 80, 500), None);
     }
 }

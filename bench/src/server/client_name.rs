@@ -61,18 +61,12 @@ impl ClientName {
     pub(super) fn program(self) -> Program {
         match self {
             Self::Curl | Self::CurlStreamed => Program::Curl,
-            Self::DeltaFifo
-            | Self::DeltaFifoList
-            | Self::DeltaFifoWithout
-            | Self::KubeList
-            | Self::KubeListAny
-            | Self::KubeStreamed
-            | Self::KubeWithout => Program::Own,
             Self::ClientGoList
             | Self::ClientGoWithout
             | Self::ClientGoStreamed
             | Self::ClientGoProtobufList
             | Self::ClientGoProtobufStreamed => Program::Go,
+            _ => Program::Own,
         }
     }
 

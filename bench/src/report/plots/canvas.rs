@@ -52,10 +52,10 @@ pub fn label_style() -> TextStyle<'static> {
 }
 
 /// Writes a text at its left or right end, vertically centred.
-pub fn write(area: &Area, text: String, at: (i32, i32), side: HPos, ink: Ink, bold: bool) -> Drawn {
+pub fn write(area: &Area, text: &str, at: (i32, i32), side: HPos, bold: bool) -> Drawn {
     let style = if bold { FontStyle::Bold } else { FontStyle::Normal };
-    let style = font(LABEL).style(style).color(&ink.file).pos(Pos::new(side, VPos::Center));
-    area.draw(&Text::new(text, at, style))
+    let style = font(LABEL).style(style).color(&TEXT.file).pos(Pos::new(side, VPos::Center));
+    area.draw(&Text::new(text.to_owned(), at, style))
 }
 
 /// Draws a line through points.

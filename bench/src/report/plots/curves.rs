@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::super::Summary;
-use super::super::figure::count;
+use super::super::figure::samples;
 use super::canvas::Drawn;
 use super::lines::{self, Across, Line, Point};
 use super::scale::Scale;
@@ -61,16 +61,9 @@ fn line(row: &Summary) -> Option<Line<'_>> {
     let (apart, points): (Vec<_>, Vec<_>) = points?.into_iter().partition(|point| point.x >= MAX);
     let quantiles = places.iter().filter_map(|place| place.get(0)?.as_f64());
     let has_few = !quantiles.into_iter().any(|quantile| (FEW..1.0).contains(&quantile));
-    let samples = places
-        .last()?
-        .get(2)
-        .and_then(Value::as_u64)
-        .and_then(|samples| usize::try_from(samples).ok());
-    let note = match samples.filter(|_| has_few) {
-        Some(1) => "1 sample".to_owned(),
-        Some(samples) => format!("{} samples", count(samples)),
-        None => String::new(),
-    };
+    let number = places.last()?.get(2).and_then(Value::as_u64).filter(|_| has_few);
+    let number = number.and_then(|number| usize::try_from(number).ok());
+    let note = number.map(samples).unwrap_or_default();
     Some(Line { engine: &row.engine, points, apart: apart.into_iter().next(), note })
 }
 
@@ -93,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_are_their_largest_and_are_said() {
+    fn curve_of_few_samples_has_only_the_largest_and_a_note() {
         let row = |curve: Value| {
             let row = serde_json::json!({
                 "workload": "stall", "variant": "add-p50", "engine": "mutex", "objects": 10, "unit": "s",
@@ -113,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_have_their_decades() {
+    fn quantile_is_placed_by_its_nines() {
         let at = |quantile: f64| {
             point(&serde_json::json!([quantile, 0.5])).map(|point| (point.x.round(), point.marked))
         };

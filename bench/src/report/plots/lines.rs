@@ -5,7 +5,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::canvas::{self, Area, Drawn, TITLE_HEIGHT, WIDTH};
 use super::scale::{Scale, label};
-use super::style::{GRID, TEXT, style};
+use super::style::{GRID, Style, style};
 
 const PLOT: i32 = 240;
 const LABELS: i32 = 62;
@@ -85,7 +85,7 @@ pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Draw
         for line in others.into_iter().chain(strong) {
             let style = style(line.engine);
             let through = line.points.iter().map(|point| place(point, point.y)).collect();
-            canvas::stroke(area, through, style.ink, if style.strong { 4 } else { 2 })?;
+            canvas::stroke(area, through, style.ink, width(style))?;
             for point in line.all() {
                 if let Some((low, high)) = point.spread {
                     canvas::stroke(
@@ -104,26 +104,18 @@ pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Draw
     })
 }
 
+fn width(style: Style) -> u32 {
+    if style.strong { 4 } else { 2 }
+}
+
 fn legend(area: &Area, top: i32, lines: &[Line], in_a_row: usize) -> Drawn {
     for (pair, row) in lines.chunks(in_a_row).zip(0..) {
         for (line, x) in pair.iter().zip([12, 12 + WIDTH / 2]) {
             let (style, y) = (style(line.engine), top + row * LEGEND_ROW + LEGEND_ROW / 2);
-            canvas::stroke(
-                area,
-                vec![(x, y), (x + 36, y)],
-                style.ink,
-                if style.strong { 4 } else { 2 },
-            )?;
+            canvas::stroke(area, vec![(x, y), (x + 36, y)], style.ink, width(style))?;
             canvas::mark(area, (x + 18, y), style)?;
-            canvas::write(
-                area,
-                line.engine.to_owned(),
-                (x + 44, y),
-                HPos::Left,
-                TEXT,
-                style.strong,
-            )?;
-            canvas::write(area, line.note.clone(), (x + NOTE, y), HPos::Left, TEXT, false)?;
+            canvas::write(area, line.engine, (x + 44, y), HPos::Left, style.strong)?;
+            canvas::write(area, &line.note, (x + NOTE, y), HPos::Left, false)?;
         }
     }
     Ok(())

@@ -53,46 +53,50 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
     let mut all = [
         Section {
             title: "Lists",
-            note: "Time until one handler has seen everything: less is better. The mark is the median of all rounds (of \
-                   an even number the worse of the two in the middle), the whisker goes from the least to the most. The right column: how many times as long as deltafifo (or the \
-                   first engine, where deltafifo was not measured).",
+            note: "Time until one handler was notified of everything; less is better. The mark is \
+                   the median of all rounds (of an even number, the worse of the two in the \
+                   middle), and the whisker goes from the minimum to the maximum. The right \
+                   column is the ratio to deltafifo, or to the first engine if deltafifo was not \
+                   measured.",
             plots: each(figures::times, &LISTS)?,
         },
         Section {
             title: "Growth",
-            note: "Time per object by how many there are, with the spread of the rounds: a level line means that the whole grows \
- in step with the number.",
+            note: "Time per object against the number of objects, with the spread of the rounds. \
+                   A level line means that the time grows in proportion to the number.",
             plots: growth::plots(rows, &LISTS)?,
         },
         Section {
             title: "Events",
-            note: "Updates a second through a filled engine, by keys and by producers and consumers: more is better. The right \
- column: how many times as fast deltafifo is.",
+            note: "Updates a second through a filled engine, by keys, producers and consumers; \
+                   more is better. The right column is the factor by which deltafifo is faster.",
             plots: each(figures::rates, &["events", "slow-handler"])?,
         },
         Section {
             title: "Latency",
-            note: "How long single calls take: lower is better. Each step to the right leaves a tenth of the samples beyond \
-                   it. At each percentile the line is at the round that the tables show, and it ends where fewer than ten \
-                   samples lie beyond: the largest of them stands apart, at the right. Who has few samples has their number \
-                   beside the name.",
+            note: "Duration of single calls; lower is better. Each step to the right leaves a \
+                   tenth of the samples beyond it. At each percentile the line shows the round \
+                   that the tables show. It ends where fewer than ten samples lie beyond; the \
+                   largest sample is a separate mark at the right. The name of an engine with few \
+                   samples is followed by their number.",
             plots: each(curves::plots, &["stall", "readers", "queries", "slow-handler"])?,
         },
         Section {
             title: "Work queue",
-            note: "Keys a second, each added, taken and done, by who does it and on how many threads: more is better. The right \
- column: how many times as fast deltafifo is.",
+            note: "Keys a second that are added, taken and done, by shape and number of threads; \
+                   more is better. The right column is the factor by which deltafifo is faster.",
             plots: figures::rates(rows, "workqueue")?,
         },
         Section {
             title: "Memory",
-            note: "Bytes per key: less is better.",
+            note: "Bytes per key; less is better.",
             plots: figures::memory(rows)?,
         },
         Section {
             title: "A real API server",
-            note: "Clients of one server on the same machine: seconds, and CPU seconds of the client alone, until its handler was \
-                   told of everything: less is better. What curl takes is what the server takes.",
+            note: "Clients of a server on the same machine: seconds, and CPU seconds of the client \
+                   alone, until its handler was notified of everything; less is better. The time \
+                   of curl is the time of the server.",
             plots: figures::times(rows, "server")?,
         },
     ];

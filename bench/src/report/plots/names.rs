@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_are_alike_and_none_is_long() {
+    fn names_are_distinct_and_short() {
         let mut names = Names::default();
         let plain = ["relist a b", "relist a-b", "relist a/b", "relist ", "relist a b 2"]
             .map(|name| names.plain(name));

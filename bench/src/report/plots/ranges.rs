@@ -9,7 +9,7 @@ use super::super::figure::{figure, times};
 use super::super::groups::base;
 use super::canvas::{self, Drawn, TITLE_HEIGHT, WIDTH};
 use super::scale::{Scale, label};
-use super::style::{GRID, TEXT, style};
+use super::style::{GRID, style};
 
 const ROW: i32 = 24;
 const NAMES: i32 = 138;
@@ -56,28 +56,14 @@ pub fn draw(title: &str, rows: &[&Summary], scale: &Scale) -> Drawn<String> {
                 canvas::stroke(area, vec![(end, y - 4), (end, y + 4)], style.ink, width)?;
             }
             canvas::mark(area, (middle, y), style)?;
-            canvas::write(
-                area,
-                row.engine.clone(),
-                (NAMES - 12, y),
-                HPos::Right,
-                TEXT,
-                style.strong,
-            )?;
-            let value = (WIDTH - 56, y);
-            canvas::write(
-                area,
-                figure(row.median, &row.unit),
-                value,
-                HPos::Right,
-                TEXT,
-                style.strong,
-            )?;
+            let write = |text: &str, x, bold| canvas::write(area, text, (x, y), HPos::Right, bold);
+            write(&row.engine, NAMES - 12, style.strong)?;
+            write(&figure(row.median, &row.unit), WIDTH - 56, style.strong)?;
             let ratio = base
                 .filter(|base| base.engine != row.engine)
                 .and_then(|base| row.times_slower_than(base));
             if let Some(ratio) = ratio {
-                canvas::write(area, times(ratio), (WIDTH - 4, y), HPos::Right, TEXT, false)?;
+                write(&times(ratio), WIDTH - 4, false)?;
             }
         }
         Ok(())

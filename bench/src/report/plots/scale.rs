@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn decades_are_labelled_and_their_parts_where_there_are_few() {
+    fn few_decades_have_labels_between_them() {
         assert_eq!(
             labels(&Scale::logarithmic([0.0008, 5.0], 6.0), "s"),
             ["1 ms", "10 ms", "100 ms", "1 s"]
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_a_label_of_what_begins_there() {
+    fn axis_from_zero_has_a_label_at_zero() {
         assert_eq!(labels(&Scale::from_zero([64.0, 950.0]), "B"), ["0 B", "500 B"]);
         assert_eq!(labels(&Scale::from_zero([2100.0]), "B"), ["0 B", "1 kB", "2 kB"]);
     }
 
     #[test]
-    fn odd_values_have_a_place() {
+    fn unusual_values_are_mapped_onto_the_axis() {
         let odd = [
             &[][..],
             &[0.0],

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_cut_ends_as_it_is() {
+    async fn only_the_cut_watch_ends_as_expired() {
         let cut = Cut::default();
         assert_eq!(text(cut.cuttable(body("before"))).await, "before");
         cut.hold().await;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_open_or_opened_before_the_end_tells_nothing_more_and_ends_as_expired() {
+    async fn watches_open_during_the_cut_deliver_nothing_and_end_as_expired() {
         let cut = Cut::default();
         let open = cut.cuttable(body("changes"));
         cut.hold().await;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cut_waits_for_a_watch() {
+    async fn cut_waits_for_a_watch() {
         let cut = Cut::default();
         assert_eq!(cut.hold().now_or_never(), None);
         let _open = cut.cuttable(body("changes"));

@@ -1,10 +1,5 @@
 //! The errors of the crate. Each message says what failed for which key, and what to do.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-use crate::engine::sync::assert_none_held;
-
 /// An error that a user function returned.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -466,62 +461,4 @@ pub enum IndexError {
 /// Formats a version as part of a message.
 fn at(version: Option<&str>) -> String {
     version.map_or_else(String::new, |version| format!(" at version {version:?}"))
-}
-
-/// Returns the message of a panic and drops its payload.
-pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(|message| (*message).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned());
-    discard(panic);
-    message
-}
-
-/// Drops the payload of a panic. A panic of that drop is ignored.
-pub(crate) fn discard(panic: Box<dyn Any + Send>) {
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(another);
-    }
-}
-
-/// Calls a user function. A panic is converted to an error, so that it aborts only this call's
-/// operation.
-pub(crate) fn fallible<R>(function: impl FnOnce() -> Result<R, BoxError>) -> Result<R, BoxError> {
-    assert_none_held();
-    catch_unwind(AssertUnwindSafe(function))
-        .unwrap_or_else(|panic| Err(format!("panicked: {}", panic_message(panic)).into()))
-}
-
-/// Calls user code (a waker, a log subscriber) whose panic must not affect the caller. Returns
-/// `None` if it panicked.
-pub(crate) fn ignore_panic<R>(user_code: impl FnOnce() -> R) -> Option<R> {
-    assert_none_held();
-    catch_unwind(AssertUnwindSafe(user_code)).map_err(discard).ok()
-}
-
-/// The first panic of several calls to user code, kept so that all of the calls are made.
-#[derive(Default)]
-pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
-
-impl FirstPanic {
-    /// Makes one of the calls.
-    pub(crate) fn of(&mut self, call: impl FnOnce()) {
-        match catch_unwind(AssertUnwindSafe(call)) {
-            Err(panic) if self.0.is_none() => self.0 = Some(panic),
-            Err(panic) => discard(panic),
-            Ok(()) => {}
-        }
-    }
-
-    /// Resumes the first panic, unless the thread is already panicking: a second panic would
-    /// abort the process.
-    pub(crate) fn go_on(self) {
-        match self.0 {
-            Some(panic) if std::thread::panicking() => discard(panic),
-            Some(panic) => resume_unwind(panic),
-            None => {}
-        }
-    }
 }

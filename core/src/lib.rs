@@ -65,6 +65,9 @@ mod in_order;
 mod key;
 mod lifecycle;
 mod meta;
+/// For the informer of this workspace.
+#[doc(hidden)]
+pub mod panics;
 mod roles;
 mod scope;
 mod store;

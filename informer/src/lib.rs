@@ -5,16 +5,15 @@
 //!   `Reflector`).
 //! * [`SharedInformer`]: one watch, a store with indexes, and any number of handlers (client-go
 //!   `SharedIndexInformer`).
-//! * [`Controller`]: a reflector, a queue, and workers that apply each item and call a handler
-//!   (client-go `cache.Controller`).
+//! * [`Controller`](runtime::Controller): calls a reconciler for each object that has changed, with
+//!   the names and paths of kube's `kube::runtime` in [`runtime`] (feature `runtime`, on by
+//!   default).
 //! * [`lister_watcher`]: the sources of objects: an API server, several namespaces of one, or a
 //!   script in a test.
 //! * [`KubeMeta`]: the metadata accessor of all Kubernetes types.
 //! * `compact`: objects that are kept as compressed JSON and decoded on demand (feature `compact`,
 //!   off by default).
 //! * [`metrics`]: the metrics and spans of all of these.
-//! * [`runtime`]: a controller under the names and paths of kube's `kube::runtime` (feature
-//!   `runtime`, on by default).
 //! * [`workqueue`]: the queue of keys between event handlers and reconcilers (client-go
 //!   `util/workqueue`), with the priorities of controller-runtime.
 //!
@@ -33,10 +32,7 @@
 
 #[cfg(feature = "compact")]
 pub mod compact;
-mod controller;
 mod error_chain;
-mod in_flight;
-mod last_state;
 pub mod lister_watcher;
 mod meta;
 pub mod metrics;
@@ -44,18 +40,16 @@ pub mod reflector;
 #[cfg(feature = "runtime")]
 pub mod runtime;
 pub mod shared_informer;
-mod slab;
-mod sleep;
-mod time;
-mod user_code;
+mod util;
 mod wire;
 pub mod workqueue;
 
-pub use controller::{Controller, ControllerError, ObjectEvent};
 pub use error_chain::error_chain;
 pub use kube;
 pub use lister_watcher::{KubeListerWatcher, ListerWatcher};
 pub use meta::KubeMeta;
 pub use reflector::{Reflector, ReflectorError};
+#[cfg(feature = "runtime")]
+pub use runtime::Controller;
 pub use shared_informer::SharedInformer;
 pub use wire::WireError;

@@ -76,13 +76,12 @@
 
 use std::time::Duration;
 
+use deltafifo::panics::ignore_panic;
 use metrics::{
     Counter, Gauge, Histogram, Label, Unit, counter, describe_counter, describe_gauge,
     describe_histogram, gauge, histogram,
 };
 use tokio::time::Instant;
-
-use crate::user_code::ignore_panic;
 
 /// The period in which gauges are set, as in client-go's work queue.
 pub(crate) const SAMPLE: Duration = Duration::from_millis(500);

@@ -13,7 +13,8 @@ use super::key_heap::{Before, HeapEntry, KeyHeap};
 use crate::engine::release::{OneByOne, Rest, UserCode};
 use crate::engine::sync::{Arc, Event, IntoNotification, Mutex};
 use crate::engine::wait::wait;
-use crate::error::{Closed, FirstPanic, KeyError, ProcessError, panic_message};
+use crate::error::{Closed, KeyError, ProcessError};
+use crate::panics::{FirstPanic, panic_message};
 use crate::{KeyFunc, KeySource, Meta};
 
 /// The common methods of [`Fifo`](crate::caches::Fifo) and [`Heap`](crate::caches::Heap), which
@@ -158,18 +159,18 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
                 state.heap.insert(&key, object, arrival, false);
                 if !state.running.contains(&*key) {
                     notify.ready += 1;
-                    panic.of(|| state.heap.add_to_order(&key, &*self.before));
+                    panic.catch(|| state.heap.add_to_order(&key, &*self.before));
                 }
             } else if keeps {
                 dropped.push(object);
             } else {
                 dropped.extend(state.heap.set(&key, object));
-                panic.of(|| state.heap.restore(&key, &*self.before));
+                panic.catch(|| state.heap.restore(&key, &*self.before));
             }
         }
         drop(state);
         drop(notify);
-        panic.go_on();
+        panic.resume();
         Ok(())
     }
 

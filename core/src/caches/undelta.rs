@@ -5,7 +5,8 @@
 
 use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, Mutex, assert_none_held};
-use crate::error::{FirstPanic, KeyError, StoreError};
+use crate::error::{KeyError, StoreError};
+use crate::panics::FirstPanic;
 use crate::{DeltaObject, ReflectorStore, Store};
 
 type Push<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
@@ -82,9 +83,9 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
                 let mut panic = FirstPanic::default();
                 while self.turns.lock().next() {
                     assert_none_held();
-                    panic.of(|| (self.push)(self.store.list()));
+                    panic.call(|| (self.push)(self.store.list()));
                 }
-                panic.go_on();
+                panic.resume();
             }
         }
         changed

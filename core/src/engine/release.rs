@@ -4,7 +4,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::error::FirstPanic;
+use crate::panics::FirstPanic;
 
 /// Drops each item, even if the drop of another one panics. Resumes the first panic at the end,
 /// unless the thread is already panicking.
@@ -14,14 +14,14 @@ pub(crate) fn release<I>(items: impl IntoIterator<Item = I>) {
     let mut rest = true;
     while rest {
         // One call covers all items up to the next panic.
-        panic.of(|| {
+        panic.catch(|| {
             for item in items.by_ref() {
                 drop(item);
             }
             rest = false;
         });
     }
-    panic.go_on();
+    panic.resume();
 }
 
 /// A collection of user objects that are [released](release) one by one when it is dropped.

@@ -11,8 +11,9 @@ use crate::Meta;
 use crate::engine::clock::Started;
 use crate::engine::slot::Ticket;
 use crate::engine::sync::{Arc, mutant};
-use crate::error::{Closed, ProcessError, panic_message};
+use crate::error::{Closed, ProcessError};
 use crate::lifecycle::Marks;
+use crate::panics::panic_message;
 
 /// How many slots ahead the batch prefetches the slot, and the reference count of its known
 /// object.

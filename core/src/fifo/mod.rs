@@ -36,8 +36,9 @@ use crate::engine::ready_queue::{Lane, ReadyQueue};
 use crate::engine::release::UserCode;
 use crate::engine::slot::{QueuedSlot, StaleSlot, Ticket};
 use crate::engine::sync::{Arc, RUN, SHARDS, mutant};
-use crate::error::{BoxError, Closed, FirstPanic, KeyError};
+use crate::error::{BoxError, Closed, KeyError};
 use crate::lifecycle::{Depth, Lifecycle};
+use crate::panics::FirstPanic;
 use crate::store::applied::Source;
 use crate::store::transform::Transform;
 use crate::store::{Core, Parts};
@@ -400,11 +401,11 @@ impl<T, M> Drop for DeltaFifo<T, M> {
         while let Some(ticket) = self.queue.pop_unhandled() {
             let Some(slot) = self.redeem(ticket) else { continue };
             let (running, taken) = slot.take();
-            panic.of(|| taken.release());
+            panic.catch(|| taken.release());
             let idle = running.idle();
             debug_assert!(idle.is_ok(), "nobody pushes on a queue that is being dropped");
         }
-        panic.go_on();
+        panic.resume();
     }
 }
 

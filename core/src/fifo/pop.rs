@@ -18,8 +18,9 @@ use crate::engine::clock::Started;
 use crate::engine::release::{OneByOne, release};
 use crate::engine::slot::{Content, Pending, QueuedSlot, RunningSlot, TakenDeltas};
 use crate::engine::sync::{Arc, assert_none_held, mutant};
-use crate::error::{Closed, PopError, ProcessError, StoreError, ignore_panic, panic_message};
+use crate::error::{Closed, PopError, ProcessError, StoreError};
 use crate::lifecycle::Marks;
+use crate::panics::{ignore_panic, panic_message};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
 /// A handler that takes longer than this while more than [`SLOW_DEPTH`] deltas wait is reported

@@ -12,7 +12,7 @@ use crate::engine::ready_queue::Lane;
 use crate::engine::release::OneByOne;
 use crate::engine::slot::{Content, Pending, Rule, RunningSlot};
 use crate::engine::sync::mutant;
-use crate::error::ignore_panic;
+use crate::panics::ignore_panic;
 use crate::{DeltaObject, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {

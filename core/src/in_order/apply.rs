@@ -4,14 +4,14 @@
 //! Only the consumer that has the turn writes the store, so a key that is not listed when a relist
 //! begins stays unlisted until it ends.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::InOrderFifo;
 use super::event::{Event, ReplacedAll};
 use crate::engine::release::OneByOne;
 use crate::engine::sync::{Arc, assert_none_held};
-use crate::error::{StoreError, discard};
+use crate::error::StoreError;
+use crate::panics::FirstPanic;
 use crate::store::Core;
 use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Meta};
 
@@ -122,13 +122,15 @@ fn put<'a, T>(old: Option<&'a Arc<T>>, new: &'a Arc<T>, kind: DeltaType) -> Chan
 struct Writer<'c, T, M: Meta<T>> {
     core: &'c Core<T, M>,
     error: Option<StoreError>,
-    /// The first panic of an accessor or a predicate, and its key.
-    panic: Option<(Box<str>, Box<dyn Any + Send>)>,
+    /// The first panic of an accessor or a predicate.
+    panic: FirstPanic,
+    /// The key of the first panic.
+    panicked: PanickedKey,
 }
 
 impl<'c, T, M: Meta<T>> Writer<'c, T, M> {
     fn new(core: &'c Core<T, M>) -> Self {
-        Self { core, error: None, panic: None }
+        Self { core, error: None, panic: FirstPanic::default(), panicked: None }
     }
 
     /// Stores `new` under `key`, and returns the former object.
@@ -142,25 +144,19 @@ impl<'c, T, M: Meta<T>> Writer<'c, T, M> {
     /// Calls user code about `key`. Returns `None` if it panics, and keeps the first panic for
     /// the [end](Self::end).
     fn contain<R>(&mut self, key: &str, user_code: impl FnOnce() -> R) -> Option<R> {
-        match catch_unwind(AssertUnwindSafe(user_code)) {
-            Ok(result) => Some(result),
-            Err(panic) if self.panic.is_none() => {
-                self.panic = Some((key.into(), panic));
-                None
-            }
-            Err(panic) => {
-                discard(panic);
-                None
-            }
+        let result = self.panic.call(user_code);
+        if result.is_none() && self.panicked.is_none() {
+            self.panicked = Some(key.into());
         }
+        result
     }
 
     /// Returns the last error, or resumes the panic if there was one.
     fn end(self, panicked: &mut PanickedKey) -> Result<(), StoreError> {
-        if let Some((key, panic)) = self.panic {
-            *panicked = Some(key);
-            resume_unwind(panic);
+        if self.panicked.is_some() {
+            *panicked = self.panicked;
         }
+        self.panic.resume();
         self.error.map_or(Ok(()), Err)
     }
 }

@@ -15,8 +15,9 @@ use super::log::TakenEvents;
 use crate::engine::clock::Started;
 use crate::engine::release::OneByOne;
 use crate::engine::sync::mutant;
-use crate::error::{ProcessError, StoreError, ignore_panic, panic_message};
+use crate::error::{ProcessError, StoreError};
 use crate::fifo::{SLOW, report_slow};
+use crate::panics::{ignore_panic, panic_message};
 use crate::{Change, Meta};
 
 /// The key in reports of an event that is about all keys.

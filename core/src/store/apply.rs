@@ -9,8 +9,9 @@ use crate::Meta;
 use crate::engine::release::OneByOne;
 use crate::engine::slot::{RunningSlot, Slot, Swapped};
 use crate::engine::sync::{Arc, mutant};
-use crate::error::{BoxError, StoreError, ignore_panic};
+use crate::error::{BoxError, StoreError};
 use crate::key::namespace_of;
+use crate::panics::ignore_panic;
 
 /// The answers of user code for an object and the one that is to replace it.
 pub(super) struct IndexValues<'a> {

@@ -14,7 +14,8 @@ use crate::engine::sync::{
     self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering,
     RandomState, RwLock, mutant,
 };
-use crate::error::{BoxError, fallible};
+use crate::error::BoxError;
+use crate::panics::fallible;
 
 pub(super) type IndexFn<T> =
     UserCode<Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>>;

@@ -217,7 +217,7 @@ impl<K> Compactor<K> {
             let types = self.common.types.as_ref();
             let decode = || Prune::default().decode::<K>(text.as_bytes(), types);
             // A user's object, whose `Drop` may panic too.
-            crate::user_code::caught(|| decode().map(drop))
+            deltafifo::panics::caught(|| decode().map(drop))
                 .map_err(PackError::Panicked)?
                 .map_err(PackError::Decode)?;
         }

@@ -193,7 +193,7 @@ impl<K> Compact<K> {
 }
 
 fn decode<K: DeserializeOwned>(text: &[u8], types: Option<&Types>) -> Result<K, DecodeFailure> {
-    match crate::user_code::caught(|| Prune::default().decode(text, types)) {
+    match deltafifo::panics::caught(|| Prune::default().decode(text, types)) {
         Ok(decoded) => Ok(decoded?),
         Err(message) => Err(DecodeFailure::Panicked(message)),
     }

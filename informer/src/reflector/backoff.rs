@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::time::FAR;
+use crate::util::time::FAR;
 
 /// The waits between attempts that fail.
 #[derive(Clone, Debug)]

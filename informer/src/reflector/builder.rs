@@ -15,7 +15,7 @@ use super::versions::Versions;
 use super::{Backoff, OnError, Reflector, ReflectorError, Target};
 use crate::error_chain;
 use crate::lister_watcher::{ListerWatcher, ObjectLimit};
-use crate::time::FAR;
+use crate::util::time::FAR;
 use crate::wire::{Prune, Types};
 
 /// Builds a [`Reflector`].

@@ -6,9 +6,9 @@ use std::thread;
 use bytes::Bytes;
 use deltafifo::BoxError;
 use deltafifo::locks::{Condvar, Mutex};
+use deltafifo::panics::caught;
 use serde::de::DeserializeOwned;
 
-use crate::user_code::caught;
 use crate::wire::{Prune, Types};
 
 /// The least number of bytes for each thread. A batch of 2 MiB gets eight threads, more than a

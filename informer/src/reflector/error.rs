@@ -1,5 +1,6 @@
 //! The errors of a reflector.
 
+use deltafifo::panics;
 use deltafifo::{BoxError, Closed, OfferError, StoreError};
 #[cfg(feature = "runtime")]
 use kube::runtime::watcher;
@@ -7,7 +8,6 @@ use kube::runtime::watcher;
 #[cfg(feature = "runtime")]
 use crate::lister_watcher::is_unavailable;
 use crate::lister_watcher::{RequestError, TooLarge};
-use crate::user_code;
 use crate::wire::Head;
 
 /// An error that a reflector reports. The reflector continues after each of them. Its message does
@@ -185,5 +185,5 @@ impl ReflectorError {
 
 /// Calls a function that may run user code, and catches its panic.
 pub(super) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, ReflectorError> {
-    user_code::caught(work).map_err(|message| ReflectorError::Panicked { message })
+    panics::caught(work).map_err(|message| ReflectorError::Panicked { message })
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::alarm::Alarm;
 use crate::lister_watcher::{ObjectLimit, RequestError};
-use crate::time::FAR;
+use crate::util::time::FAR;
 
 /// The time limits of one response that arrives in pieces. Only time spent waiting for a piece
 /// counts, because the target may have no room at other times.

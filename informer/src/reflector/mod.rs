@@ -45,9 +45,9 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
 use crate::error_chain;
-use crate::in_flight::InFlight;
 use crate::lister_watcher::{ListerWatcher, ObjectLimit, RequestError, WatchStream};
 use crate::metrics::Named;
+use crate::util::in_flight::InFlight;
 pub use crate::wire::set_large_object_budget;
 pub use backoff::Backoff;
 pub(crate) use builder::Options;

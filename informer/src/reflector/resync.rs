@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::error::{ReflectorError, caught};
 use super::target::Target;
 use super::threads::Threads;
-use crate::time::period;
+use crate::util::time::period;
 
 type ShouldResync = dyn Fn() -> bool + Send + Sync;
 

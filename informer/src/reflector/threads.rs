@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 use tracing::Span;
 
 use super::error::{ReflectorError, caught};
-use crate::in_flight::InFlight;
+use crate::util::in_flight::InFlight;
 
 /// A handle of the blocking threads. Each piece of work holds a guard until its end, and keeps
 /// running if the run that waits for it is dropped or not polled.

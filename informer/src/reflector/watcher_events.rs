@@ -25,7 +25,7 @@ use super::target::{Pieces, Target};
 use super::threads::Threads;
 use super::versions::Versions;
 use super::watch::delete_refused;
-use crate::in_flight::InFlight;
+use crate::util::in_flight::InFlight;
 use crate::{KubeMeta, error_chain};
 
 /// Objects per page, the default of kube's watcher.

@@ -14,8 +14,8 @@ use super::metrics::Identity;
 use super::source::{Availability, Source};
 use super::worker::Queue;
 use super::{Inner, SharedInformer};
-use crate::in_flight::InFlight;
 use crate::reflector::{ReflectorBuilder, Scoped};
+use crate::util::in_flight::InFlight;
 
 /// The number of pending deltas at which the reflector waits for the workers.
 const MOST_PENDING: usize = 100_000;

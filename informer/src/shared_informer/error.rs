@@ -4,10 +4,10 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
+use deltafifo::panics::{caught, panic_message};
 use deltafifo::{IndexError, StoreError};
 
 use crate::lister_watcher::QueryError;
-use crate::user_code::{caught, said};
 use crate::{ReflectorError, error_chain};
 
 /// An error of an informer, which continues after it. Its message contains its sources.
@@ -62,7 +62,7 @@ impl OnError {
     }
 
     pub(super) fn tell_panic(&self, panic: Box<dyn Any + Send>) {
-        self.tell_said(said(panic));
+        self.tell_said(panic_message(panic));
     }
 
     fn tell_said(&self, message: String) {

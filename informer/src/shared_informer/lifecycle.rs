@@ -13,7 +13,7 @@ use super::metrics::Metrics;
 use super::source::Availability;
 use super::worker::Worker;
 use super::{Inner, SharedInformer};
-use crate::sleep::with_catching_waker;
+use crate::util::sleep::with_catching_waker;
 
 /// The phase of an informer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -73,10 +73,10 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::KubeMeta;
-use crate::in_flight::InFlight;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Named;
 use crate::reflector::{Decodable, WatchStatus};
+use crate::util::in_flight::InFlight;
 pub use builder::SharedInformerBuilder;
 use delivery::Distributor;
 pub use delivery::{

@@ -10,9 +10,9 @@ use super::source::Source;
 use super::sync::{Arc, Mutex};
 use super::{SharedInformer, SharedInformerBuilder};
 use crate::KubeMeta;
-use crate::in_flight::InFlight;
 use crate::reflector::watcher_events::WatcherEvents;
 use crate::reflector::{ReflectorError, Target, WatchStatus};
+use crate::util::in_flight::InFlight;
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     /// Returns a builder of an informer that is fed by a kube watcher (kube: `reflector`,

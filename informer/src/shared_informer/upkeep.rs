@@ -12,7 +12,7 @@ use super::error::InformerError;
 use super::{Inner, SharedInformer};
 use crate::compact::{Compact, CompactStats, Upkeep};
 use crate::reflector::{ReflectorError, Threads};
-use crate::sleep::with_catching_waker;
+use crate::util::sleep::with_catching_waker;
 
 /// The time between two passes, if no list ends.
 const PERIOD: Duration = Duration::from_secs(60);

@@ -1,4 +1,5 @@
-//! Applies the items of the queue to the store, and delivers their changes to the handlers.
+//! The loop of client-go's `cache.Controller`: pops the items of the queue, applies them to the
+//! store, and delivers their changes to the handlers.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use super::error::{InformerError, OnError};
 use super::metrics::Metrics;
 use super::namespaces::Namespaces;
 use super::sync::spawn_blocking;
-use crate::in_flight::WorkGuard;
 use crate::metrics::Named;
+use crate::util::in_flight::WorkGuard;
 
 /// The queue of an informer.
 pub(super) enum Queue<K, M> {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::delays::{Delay, Delays};
 use super::line::{Line, Phase};
 use super::shard::Place;
-use crate::slab::place_size;
+use crate::util::slab::place_size;
 
 /// The state outside of the shards: the order of queued keys, and the times that keys wait for.
 pub(super) struct Schedule {

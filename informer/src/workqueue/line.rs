@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use super::shard::Place;
-use crate::slab::list::{Links, List};
-use crate::slab::{Slab, place_size};
+use crate::util::slab::list::{Links, List};
+use crate::util::slab::{Slab, place_size};
 
 /// Of this many keys taken in a row, at least one is the oldest.
 const TURNS: u32 = 8;

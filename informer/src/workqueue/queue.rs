@@ -14,7 +14,7 @@ use super::keeper::Keeper;
 use super::line::Phase;
 use super::options::AddOptions;
 use super::shared::{NextItem, Shared};
-use crate::sleep::wait_until_some;
+use crate::util::sleep::wait_until_some;
 
 /// A queue of keys, each processed by one reconciler at a time (client-go
 /// `TypedRateLimitingInterface`, controller-runtime `PriorityQueue`). The docs of the

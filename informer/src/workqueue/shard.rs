@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::delays::Delay;
 use super::entry::{Added, Ended, Entry, Schedule};
-use crate::slab::Slab;
+use crate::util::slab::Slab;
 
 /// The position of a key's entry, fixed while the entry exists.
 #[derive(Clone, Copy, PartialEq, Eq)]

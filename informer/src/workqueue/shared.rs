@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
+use deltafifo::panics::ignore_panic;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -18,8 +19,7 @@ use super::metrics::Metrics;
 use super::options::AddOptions;
 use super::shard::{Place, Shard};
 use super::sharded::Sharded;
-use crate::time::FAR;
-use crate::user_code::ignore_panic;
+use crate::util::time::FAR;
 
 /// How many due keys are queued before other tasks get a turn.
 const PIECE: usize = 256;

@@ -17,7 +17,7 @@ use super::line::{Line, NextKey, Phase};
 use super::options::AddOptions;
 use super::shard::{Place, Shard};
 use super::shared::Shared;
-use crate::sleep::wait_until_some;
+use crate::util::sleep::wait_until_some;
 
 const PLACE: Place = Place { shard: 0, slot: 0 };
 

@@ -2,7 +2,6 @@
 //! every fault (client-go's `reflector_test.go` and `reflector_watchlist_test.go`). Clocks are
 //! paused, so waits take no time.
 
-mod controllers;
 mod endless;
 mod faults;
 #[path = "../common/fragile.rs"]

@@ -6,8 +6,7 @@ use deltafifo_informer::lister_watcher::{
 use deltafifo_informer::reflector::ReflectorBuilder;
 use deltafifo_informer::shared_informer::*;
 use deltafifo_informer::{
-    Controller, ControllerError, KubeListerWatcher, KubeMeta, ObjectEvent, Reflector,
-    ReflectorError, SharedInformer, WireError, workqueue,
+    KubeListerWatcher, KubeMeta, Reflector, ReflectorError, SharedInformer, WireError, workqueue,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 
@@ -28,11 +27,6 @@ fn public_types_can_be_shared_among_threads() {
     shared::<InformerError<'static>>();
 
     shared::<(Reflector<ConfigMap>, ReflectorBuilder<ConfigMap>, ReflectorError)>();
-    shared::<(
-        Controller<ConfigMap, KubeMeta, fn(ObjectEvent<ConfigMap>)>,
-        ControllerError,
-        ObjectEvent<ConfigMap>,
-    )>();
     shared::<(KubeListerWatcher, Merged, Scripted, Asked)>();
     shared::<(ListRequest, WatchRequest, Listed, PageMeta, RawEvent, RequestError)>();
     shared::<(KubeMeta, WireError)>();

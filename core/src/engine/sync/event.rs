@@ -15,7 +15,7 @@ use std::time::Instant;
 use event_listener::{IntoNotification, Listener as _};
 
 use super::locks::assert_none_held;
-use crate::error::ignore_panic;
+use crate::panics::ignore_panic;
 
 pub(crate) struct Event(event_listener::Event);
 

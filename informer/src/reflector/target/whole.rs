@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use deltafifo::panics::ignore_panic;
 use deltafifo::{
     Closed, DeltaObject, InOrderFifo, KeyError, KeyScope, Meta, Refused, RelistError, ScopeError,
     ScopeId, Store, StoreError,
@@ -12,7 +13,6 @@ use futures_util::future::BoxFuture;
 
 use super::scope::{self, check_namespace};
 use super::{Pieces, Scoped, Target, keys_of_named, tombstone};
-use crate::user_code::ignore_panic;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {

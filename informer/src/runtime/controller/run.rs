@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
 use deltafifo::IndexReader;
+use deltafifo::panics::{FirstPanic, panic_message};
 use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt, TryFuture, TryFutureExt};
@@ -17,7 +18,7 @@ use super::error::{Error, RunnerError};
 use super::key::{Key, key_of, reference};
 use super::metrics::Metrics;
 use super::schedule::Schedule;
-use super::source::{Failure, Owner, Trigger, UserCalls, listen};
+use super::source::{Failure, Owner, Trigger, listen};
 use super::start::{Relation, Started, Terms};
 use super::{Action, Controller};
 use crate::KubeMeta;
@@ -25,7 +26,6 @@ use crate::metrics::Named;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::{Cause, Notification};
-use crate::user_code::said;
 use crate::workqueue::{AddOptions, Item};
 
 /// The next step of a controller's stream.
@@ -229,14 +229,14 @@ where
             let span = info_span!("notifying of deletion", "object.ref" = %reference::<K>(item.key(), self.types.clone()));
             let calls: Vec<_> = span.in_scope(|| lasts.into_iter().map(on_deleted).collect());
             self.call(item, false, span, async move {
-                let mut user_calls = UserCalls::default();
+                let mut user_calls = FirstPanic::default();
                 for call in calls {
                     // Each deletion is handled once, so a panic in one must not skip the others.
                     if let Err(panic) = AssertUnwindSafe(call).catch_unwind().await {
-                        user_calls.panicked(panic);
+                        user_calls.keep(panic);
                     }
                 }
-                user_calls.end();
+                user_calls.resume();
                 Outcome::Deleted
             });
             return Ok(None);
@@ -292,8 +292,8 @@ where
         let call = call.instrument(span.clone());
         self.work.spawn(async move {
             let outcome = AssertUnwindSafe(call).catch_unwind().await;
-            let outcome =
-                outcome.unwrap_or_else(|panic| Outcome::Panicked { message: said(panic), again });
+            let outcome = outcome
+                .unwrap_or_else(|panic| Outcome::Panicked { message: panic_message(panic), again });
             Done { item, outcome, span }
         });
     }

@@ -1,14 +1,12 @@
 //! The informers that a controller listens to: those that it owns, and shared ones.
 
-use std::any::Any;
 use std::future::ready;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deltafifo::Meta;
-use deltafifo::locks::assert_none_held;
+use deltafifo::panics::FirstPanic;
 use futures_util::FutureExt;
 use kube::runtime::watcher::{Config, InitialListStrategy, ListSemantic};
 use kube::{Api, Resource};
@@ -26,7 +24,6 @@ use crate::shared_informer::{
     Availability, Buffer, Cause, HandlerOptions, Notification, Registration, SharedInformer,
     SharedInformerBuilder,
 };
-use crate::user_code::said;
 
 /// The number of notifications that a controller's handler buffers. If the buffer is full, the
 /// watch waits: merging notifications would lose intermediate states, and one of these may be the
@@ -91,7 +88,7 @@ impl<'n, K> Trigger<'n, K> {
     pub(super) fn of(
         notification: &'n Notification<K>,
         update_filter: impl Fn(&K, &K) -> bool,
-        user_calls: &mut UserCalls,
+        user_calls: &mut FirstPanic,
     ) -> Option<Self> {
         let mut update_filter =
             |old, new| user_calls.call(|| update_filter(old, new)).unwrap_or(true);
@@ -109,43 +106,6 @@ impl<'n, K> Trigger<'n, K> {
             _ => return None,
         };
         Some(Self { states, priority: priority(*cause) })
-    }
-}
-
-/// Calls the user functions of one notification. A panic in one does not skip the others; the
-/// first panic is resumed at the end.
-#[derive(Default)]
-pub(super) struct UserCalls {
-    panicked: Option<Box<dyn Any + Send>>,
-}
-
-impl UserCalls {
-    /// Calls `function`. Returns `None` if it panics.
-    pub(super) fn call<R>(&mut self, function: impl FnOnce() -> R) -> Option<R> {
-        assert_none_held();
-        match catch_unwind(AssertUnwindSafe(function)) {
-            Ok(said) => Some(said),
-            Err(panic) => {
-                self.panicked(panic);
-                None
-            }
-        }
-    }
-
-    /// Keeps the first panic, and drops all others.
-    pub(super) fn panicked(&mut self, panic: Box<dyn Any + Send>) {
-        if self.panicked.is_none() {
-            self.panicked = Some(panic);
-        } else {
-            said(panic);
-        }
-    }
-
-    /// Resumes the first panic, so that the informer reports it.
-    pub(super) fn end(self) {
-        if let Some(panic) = self.panicked {
-            resume_unwind(panic);
-        }
     }
 }
 
@@ -180,14 +140,15 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     owner: Owner,
     terms: Terms,
     started: &mut Started,
-    mut deliver: impl FnMut(Notification<K>, &Schedule, &mut UserCalls) + Send + 'static,
+    mut deliver: impl FnMut(Notification<K>, &Schedule, &mut FirstPanic) + Send + 'static,
 ) -> Result<(), RunnerError> {
     let schedule = Arc::clone(&started.schedule);
     let options = HandlerOptions::new().buffer(Buffer::HoldBack(MOST_WAITING));
     let handler = move |notification| {
-        let mut user_calls = UserCalls::default();
+        let mut user_calls = FirstPanic::default();
         deliver(notification, &schedule, &mut user_calls);
-        user_calls.end();
+        // So that the informer reports it.
+        user_calls.resume();
         ready(())
     };
     let registration = informer.add_async_handler(options, handler);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::distributor::Distributor;
 use super::feed::Feed;
 use crate::shared_informer::error::Removed;
-use crate::sleep::with_catching_waker;
+use crate::util::sleep::with_catching_waker;
 
 /// The registration of a handler (client-go `ResourceEventHandlerRegistration`). Cheap to clone.
 /// Dropping it does not remove the handler. It keeps the informer's store in memory.

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use super::error::{AddHandlerError, InvalidNamespace};
 use super::{HandlerOptions, SharedInformer};
-use crate::sleep::with_catching_waker;
+use crate::util::sleep::with_catching_waker;
 pub use parts::NamespaceStatus;
 pub(super) use parts::{Parts, Plan};
 

@@ -8,6 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use deltafifo::locks::Mutex;
+use deltafifo::panics::panic_message;
 use deltafifo::{KeyScope, ResourceVersion, ScopeId, StoreError};
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -23,8 +24,7 @@ use crate::reflector::{
 };
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
-use crate::sleep::with_catching_waker;
-use crate::user_code::said;
+use crate::util::sleep::with_catching_waker;
 
 type MakeSource = Box<dyn Fn(&str) -> Box<dyn ListerWatcher> + Send + Sync>;
 
@@ -213,7 +213,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 // The queue is closed, so the informer ends as well.
                 Ok(_closed) => return std::future::pending().await,
                 Err(panic) => {
-                    let error = ReflectorError::Panicked { message: said(panic) };
+                    let error = ReflectorError::Panicked { message: panic_message(panic) };
                     self.reporter(name, &part.scope)(&error);
                     sleep(backoff.next(None)).await;
                 }

@@ -8,8 +8,8 @@ use std::ops::{Index, IndexMut};
 use hashbrown::HashTable;
 
 use super::super::step::Step;
-use crate::slab::Slab;
-use crate::slab::list::{Links, List};
+use crate::util::slab::Slab;
+use crate::util::slab::list::{Links, List};
 
 /// The number of hash tables, each with 1/256 of the keys. A single table of half a million keys
 /// paused for up to 0.15 s when it grew (measured).

@@ -5,7 +5,7 @@ mod tests;
 
 use std::time::Duration;
 
-use deltafifo::{Change, IndexReader, Meta};
+use deltafifo::{Change, DeletedFinalStateUnknown, DeltaObject, IndexReader, Meta};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -14,10 +14,9 @@ use super::handler::HandlerOptions;
 use super::notification::Cause;
 use super::protocol::{Desks, Known};
 use super::step::{Now, Step};
-use crate::last_state::last_state;
 use crate::shared_informer::error::OnError;
 use crate::shared_informer::sync::{Arc, Mutex, mutant};
-use crate::sleep::with_catching_waker;
+use crate::util::sleep::with_catching_waker;
 
 /// The handlers of an informer, and the workers' desks.
 pub(in crate::shared_informer) struct Distributor<K> {
@@ -256,5 +255,17 @@ impl<K: Send + Sync + 'static> Drop for InHand<'_, K> {
         if self.distributor.desks.end(self.number) {
             self.settle();
         }
+    }
+}
+
+/// Returns `last`. If it is a tombstone without an object, the result is a tombstone with the
+/// object that was stored.
+fn last_state<K>(last: &DeltaObject<K>, stored: Option<&Arc<K>>) -> DeltaObject<K> {
+    match (last, stored) {
+        (DeltaObject::Tombstone(tombstone), Some(stored)) if tombstone.obj.is_none() => {
+            DeletedFinalStateUnknown { key: tombstone.key.clone(), obj: Some(Arc::clone(stored)) }
+                .into()
+        }
+        (last, _) => last.clone(),
     }
 }

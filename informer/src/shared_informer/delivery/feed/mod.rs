@@ -6,6 +6,7 @@ mod told;
 use std::task::Waker;
 use std::time::Duration;
 
+use deltafifo::panics::ignore_panic;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tracing::Span;
@@ -17,9 +18,8 @@ use crate::metrics::Named;
 use crate::shared_informer::error::OnError;
 use crate::shared_informer::metrics::HandlerMetrics;
 use crate::shared_informer::sync::{Arc, Mutex, mutant};
-use crate::sleep::{wait_until_some, with_catching_waker};
-use crate::time::period;
-use crate::user_code::ignore_panic;
+use crate::util::sleep::{wait_until_some, with_catching_waker};
+use crate::util::time::period;
 pub(super) use told::Told;
 
 /// The shortest resync period, as in client-go.

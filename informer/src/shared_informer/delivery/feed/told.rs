@@ -2,13 +2,13 @@
 
 use std::task::{Context, Poll, Waker};
 
+use deltafifo::panics::ignore_panic;
 use tokio::time::Instant;
 
 use super::super::notification::Notification;
 use super::super::protocol::{Next, Spent};
 use super::{Feed, Later, Matches};
 use crate::shared_informer::sync::mutant;
-use crate::user_code::ignore_panic;
 
 /// One or two notifications of a handler, or none.
 pub(in super::super) struct Told<K> {

@@ -47,6 +47,7 @@ mod desks;
 mod tests;
 mod walk;
 
+use deltafifo::panics::ignore_panic;
 use deltafifo::{WalkPosition, WalkStep};
 use tokio::time::Instant;
 
@@ -54,7 +55,6 @@ use super::buffers::{Buffer, Compress, Log, Waiting};
 use super::notification::Cause;
 use super::step::{Now, Step};
 use crate::shared_informer::sync::{Arc, mutant};
-use crate::user_code::ignore_panic;
 pub(super) use desks::Desks;
 pub(super) use walk::Known;
 use walk::{Reason, Walk};

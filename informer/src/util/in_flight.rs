@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-use crate::sleep::wait_until_some;
+use crate::util::sleep::wait_until_some;
 
 /// The number of pieces of work in flight.
 #[derive(Clone, Default)]

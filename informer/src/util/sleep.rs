@@ -5,9 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
+use deltafifo::panics::ignore_panic;
 use tokio::sync::Notify;
-
-use crate::user_code::ignore_panic;
 
 /// Checks a condition, and waits on `place` between checks, until `look` returns a value. Dropping
 /// the future loses no wake-up: `Notify` passes an unused one on to another waiter.

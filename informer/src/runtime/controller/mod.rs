@@ -68,7 +68,6 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use async_stream::stream;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, TryFuture};
 use kube::{Api, Resource};
@@ -84,7 +83,6 @@ pub use action::Action;
 pub use config::Config;
 use deleted::OnDeleted;
 pub use error::{Error, RunnerError};
-use run::{Running, Step};
 use schedule::Retry;
 pub use source::Source;
 use source::{Failure, OwnedInformer, UpdateFilter, as_configured, every_update, of_api};
@@ -281,7 +279,7 @@ where
     /// instead.
     pub fn run<ReconcilerFut, Ctx>(
         self,
-        mut reconciler: impl FnMut(Arc<K>, Arc<Ctx>) -> ReconcilerFut,
+        reconciler: impl FnMut(Arc<K>, Arc<Ctx>) -> ReconcilerFut,
         error_policy: impl Fn(Arc<K>, &ReconcilerFut::Error, Arc<Ctx>) -> Action,
         context: Arc<Ctx>,
     ) -> impl Stream<Item = Result<(ObjectRef<K>, Action), Error<ReconcilerFut::Error, watcher::Error>>>
@@ -290,35 +288,6 @@ where
         ReconcilerFut: TryFuture<Ok = Action> + Send + 'static,
         ReconcilerFut::Error: std::error::Error + Send + 'static,
     {
-        stream! {
-            let mut running = match Running::start(self) {
-                Ok(running) => running,
-                Err(stopped) => {
-                    yield Err(stopped.into());
-                    return;
-                }
-            };
-            loop {
-                match running.next().await {
-                    Step::Take(item) => match running.find(item) {
-                        Ok(Some(found)) => {
-                            let span = running.span(&found.object);
-                            let future = span.in_scope(|| reconciler(found.object.clone(), context.clone()));
-                            running.reconcile(found, future, span);
-                        }
-                        Ok(None) => {}
-                        Err(error) => yield Err(error),
-                    },
-                    Step::Done(done) => {
-                        let policy = |object, error: &_| error_policy(object, error, context.clone());
-                        if let Some(item) = running.settle(done, policy) {
-                            yield item;
-                        }
-                    }
-                    Step::Failed(error) => yield Err(error),
-                    Step::End => return,
-                }
-            }
-        }
+        run::stream(self, reconciler, error_policy, context)
     }
 }

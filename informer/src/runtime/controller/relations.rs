@@ -24,7 +24,7 @@ use super::start::{Relation, Started, Terms};
 use crate::lister_watcher::resource;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
-use crate::shared_informer::SharedInformer;
+use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
 
 /// The number of objects of a walk that are requested before the task yields.
 const STRIDE: usize = 64;
@@ -60,21 +60,9 @@ where
         let keys = KeyFunc::meta_namespace(OwnedMeta);
         let builder =
             SharedInformer::<Owned, _>::with_keys(children, keys).reflector(as_configured(wc));
-        let own = OwnedInformer::build(resource::<Child>(&dyntype), builder, &self.errors);
         let kind = OwnerKind::of::<K>(&self.types);
-        self.relate(move |started, terms| {
-            request_for(
-                own.informer(),
-                every_update(),
-                Owner::Controller,
-                terms,
-                started,
-                move |object, request| {
-                    kind.of_owned(object).for_each(request);
-                },
-            )?;
-            own.run(started, terms);
-            Ok(())
+        self.relate_own(resource::<Child>(&dyntype), builder, move |object, request| {
+            kind.of_owned(object).for_each(request);
         })
     }
 
@@ -85,19 +73,9 @@ where
     where
         Child: Resource + Send + Sync + 'static,
     {
-        let Source { informer, update_filter } = informer.into();
         let kind = OwnerKind::of::<K>(&self.types);
-        self.relate(move |started, terms| {
-            request_for(
-                &informer,
-                update_filter,
-                Owner::User,
-                terms,
-                started,
-                move |object, request| {
-                    kind.of_child(object).for_each(request);
-                },
-            )
+        self.relate_shared(informer.into(), move |object, request| {
+            kind.of_child(object).for_each(request);
         })
     }
 
@@ -154,20 +132,8 @@ where
     {
         let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype))
             .reflector(as_configured(wc));
-        let own = OwnedInformer::build(resource::<Other>(dyntype), builder, &self.errors);
-        self.relate(move |started, terms| {
-            request_for(
-                own.informer(),
-                every_update(),
-                Owner::Controller,
-                terms,
-                started,
-                move |object, request| {
-                    mapped(mapper(object), request);
-                },
-            )?;
-            own.run(started, terms);
-            Ok(())
+        self.relate_own(resource::<Other>(dyntype), builder, move |object, request| {
+            mapped(mapper(object), request);
         })
     }
 
@@ -183,18 +149,8 @@ where
         Other: Resource + Send + Sync + 'static,
         I: IntoIterator<Item = ObjectRef<K>>,
     {
-        let Source { informer, update_filter } = informer.into();
-        self.relate(move |started, terms| {
-            request_for(
-                &informer,
-                update_filter,
-                Owner::User,
-                terms,
-                started,
-                move |object, request| {
-                    mapped(mapper(object), request);
-                },
-            )
+        self.relate_shared(informer.into(), move |object, request| {
+            mapped(mapper(object), request);
         })
     }
 
@@ -226,6 +182,33 @@ where
             last.is_optional = true;
         }
         self
+    }
+
+    /// Adds a relation to an informer that the controller builds and runs.
+    fn relate_own<O: DeserializeOwned + Send + Sync + 'static, M: Meta<O>>(
+        self,
+        resource: String,
+        builder: SharedInformerBuilder<O, M>,
+        objects: impl Fn(&O, &mut dyn FnMut(Key)) + Send + 'static,
+    ) -> Self {
+        let own = OwnedInformer::build(resource, builder, &self.errors);
+        self.relate(move |started, terms| {
+            let informer = own.informer();
+            request_for(informer, every_update(), Owner::Controller, terms, started, objects)?;
+            own.run(started, terms);
+            Ok(())
+        })
+    }
+
+    /// Adds a relation to an informer that the user runs.
+    fn relate_shared<O: Resource + Send + Sync + 'static>(
+        self,
+        Source { informer, update_filter }: Source<O>,
+        objects: impl Fn(&O, &mut dyn FnMut(Key)) + Send + 'static,
+    ) -> Self {
+        self.relate(move |started, terms| {
+            request_for(&informer, update_filter, Owner::User, terms, started, objects)
+        })
     }
 
     fn relate(

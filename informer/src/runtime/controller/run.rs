@@ -1,14 +1,17 @@
-//! A running controller: chooses the next step each time its stream is polled.
+//! The loop of a controller: chooses the next step each time its stream is polled, starts calls of
+//! the reconciler, and settles them.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
+use async_stream::stream;
 use deltafifo::IndexReader;
 use deltafifo::panics::{FirstPanic, panic_message};
 use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt, TryFuture, TryFutureExt};
+use futures_util::{FutureExt, Stream, StreamExt, TryFuture, TryFutureExt};
 use kube::Resource;
+use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tracing::{Instrument, Span, info_span};
@@ -28,10 +31,51 @@ use crate::runtime::watcher;
 use crate::shared_informer::{Cause, Notification};
 use crate::workqueue::{AddOptions, Item};
 
+/// Returns the stream of [`Controller::run`].
+pub(super) fn stream<K, ReconcilerFut, Ctx>(
+    controller: Controller<K>,
+    mut reconciler: impl FnMut(Arc<K>, Arc<Ctx>) -> ReconcilerFut,
+    error_policy: impl Fn(Arc<K>, &ReconcilerFut::Error, Arc<Ctx>) -> Action,
+    context: Arc<Ctx>,
+) -> impl Stream<Item = Yielded<K, ReconcilerFut::Error>>
+where
+    K: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
+    K::DynamicType: Clone,
+    ReconcilerFut: TryFuture<Ok = Action> + Send + 'static,
+    ReconcilerFut::Error: Send + 'static,
+{
+    stream! {
+        let mut running = match Running::start(controller) {
+            Ok(running) => running,
+            Err(stopped) => {
+                yield Err(stopped.into());
+                return;
+            }
+        };
+        loop {
+            match running.next().await {
+                Step::Reconcile(item, object) => {
+                    let span = running.span(&object);
+                    let future = span.in_scope(|| reconciler(object.clone(), context.clone()));
+                    running.reconcile(item, object, future, span);
+                }
+                Step::Done(done) => {
+                    let policy = |object, error: &_| error_policy(object, error, context.clone());
+                    if let Some(item) = running.settle(done, policy) {
+                        yield item;
+                    }
+                }
+                Step::Failed(error) => yield Err(error),
+                Step::End => return,
+            }
+        }
+    }
+}
+
 /// The next step of a controller's stream.
-pub(super) enum Step<K, E: 'static> {
-    /// Reconcile this key.
-    Take(Item<Key>),
+enum Step<K, E: 'static> {
+    /// Reconcile this object. The item holds its key.
+    Reconcile(Item<Key>, Arc<K>),
     /// A reconcile or a deletion handler has ended.
     Done(Done<K, E>),
     /// Yield this error.
@@ -39,15 +83,9 @@ pub(super) enum Step<K, E: 'static> {
     End,
 }
 
-/// An object to reconcile, with its work queue item.
-pub(super) struct Found<K> {
-    item: Item<Key>,
-    pub(super) object: Arc<K>,
-}
-
 /// The outcome of a reconcile or a deletion handler. Holds the work queue item, so no other call
 /// for the key starts before the outcome is settled.
-pub(super) struct Done<K, E> {
+struct Done<K, E> {
     item: Item<Key>,
     outcome: Outcome<K, E>,
     /// The span of the call. The error policy runs in it, too.
@@ -65,10 +103,13 @@ enum Outcome<K, E> {
     },
 }
 
+/// An object to reconcile, with the item that holds its key.
+type Found<K> = (Item<Key>, Arc<K>);
+
 /// An item of the controller's stream.
 type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
 
-pub(super) struct Running<K: Resource + Send + Sync + 'static, E> {
+struct Running<K: Resource + Send + Sync + 'static, E> {
     types: K::DynamicType,
     store: IndexReader<K, KubeMeta>,
     schedule: Arc<Schedule>,
@@ -88,11 +129,11 @@ pub(super) struct Running<K: Resource + Send + Sync + 'static, E> {
 
 impl<K, E> Running<K, E>
 where
-    K: Clone + Resource + serde::de::DeserializeOwned + Send + Sync + 'static,
+    K: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Clone,
     E: Send + 'static,
 {
-    pub(super) fn start(controller: Controller<K>) -> Result<Self, RunnerError> {
+    fn start(controller: Controller<K>) -> Result<Self, RunnerError> {
         let Controller {
             types,
             informer,
@@ -164,7 +205,7 @@ where
     }
 
     /// Waits for the next step. Cancel safe.
-    pub(super) async fn next(&mut self) -> Step<K, E> {
+    async fn next(&mut self) -> Step<K, E> {
         loop {
             if self.is_shut_down && self.work.is_empty() {
                 return Step::End;
@@ -209,18 +250,19 @@ where
                         resume_panic(error);
                     }
                 }
-                Some(item) = self.schedule.queue.get(), if takes => return Step::Take(item),
+                Some(item) = self.schedule.queue.get(), if takes => match self.find(item) {
+                    Ok(Some((item, object))) => return Step::Reconcile(item, object),
+                    Ok(None) => {}
+                    Err(error) => return Step::Failed(error),
+                },
                 else => return Step::End,
             }
         }
     }
 
-    /// Returns the object to reconcile. Returns `None` if there is none, or if deletion handlers
-    /// were started for the key instead.
-    pub(super) fn find(
-        &mut self,
-        item: Item<Key>,
-    ) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
+    /// Returns the object to reconcile, with its item. Returns `None` if there is none, or if
+    /// deletion handlers were started for the key instead.
+    fn find(&mut self, item: Item<Key>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
         let lasts =
             if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
         if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
@@ -242,7 +284,7 @@ where
             return Ok(None);
         }
         if let Some(object) = self.store.get_by_key(item.key()) {
-            return Ok(Some(Found { item, object }));
+            return Ok(Some((item, object)));
         }
         if let Some((_, name)) = item.key().split_once('/')
             && self.store.get_by_key(name).is_some()
@@ -263,16 +305,12 @@ where
     }
 
     /// Returns the span of a reconcile.
-    pub(super) fn span(&self, object: &K) -> Span {
+    fn span(&self, object: &K) -> Span {
         info_span!("reconciling object", "object.ref" = %ObjectRef::from_obj_with(object, self.types.clone()))
     }
 
-    pub(super) fn reconcile<F>(
-        &mut self,
-        Found { item, object }: Found<K>,
-        reconcile: F,
-        span: Span,
-    ) where
+    fn reconcile<F>(&mut self, item: Item<Key>, object: Arc<K>, reconcile: F, span: Span)
+    where
         F: TryFuture<Ok = Action, Error = E> + Send + 'static,
     {
         let reconcile =
@@ -300,7 +338,7 @@ where
 
     /// Requests the next reconcile of the key, if there is to be one, and releases the item.
     /// Returns what the stream yields for the call.
-    pub(super) fn settle(
+    fn settle(
         &self,
         Done { item, outcome, span }: Done<K, E>,
         error_policy: impl FnOnce(Arc<K>, &E) -> Action,

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::task::coop::consume_budget;
 use tracing::{Instrument, Span, trace_span};
 
-use super::feed::{Feed, Told};
+use super::feed::{Delivery, Feed};
 use super::notification::Notification;
 use super::registration::Registration;
 use crate::shared_informer::sync::STRIDE;
@@ -29,7 +29,7 @@ impl<K: Send + Sync + 'static> RunningHandler<K> {
         self.registration.feed()
     }
 
-    async fn next(&self) -> Option<Told<K>> {
+    async fn next(&self) -> Option<Delivery<K>> {
         poll_fn(|context| self.feed().poll(context)).await
     }
 }
@@ -53,15 +53,15 @@ pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
         while let Some(first) = block_on(running.next()) {
             let (mut all, mut batch, mut next) = (Vec::new(), Vec::new(), Some(first));
             let mut rejected = 0;
-            while let Some(mut told) = next {
-                let accepted = notifications(&mut told);
+            while let Some(mut delivery) = next {
+                let accepted = notifications(&mut delivery);
                 // A step that the filter rejects is marked as done at once, so that a walk over a
                 // store of rejected objects does not collect them here.
                 if accepted.is_empty() {
                     rejected += usize::from(!batch.is_empty());
-                    running.feed().done(&told);
+                    running.feed().done(&delivery);
                 } else {
-                    all.push(told);
+                    all.push(delivery);
                     batch.extend(accepted);
                 }
                 // Bounded, so that a batch is not delayed by changes that the filter rejects.
@@ -72,8 +72,8 @@ pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
                 let span = call_span(batch.len());
                 running.feed().on_error.caught(|| span.in_scope(|| handler(batch)));
             }
-            for told in &all {
-                running.feed().done(told);
+            for delivery in &all {
+                running.feed().done(delivery);
             }
         }
         // Dropped before the feed ends, because the destructor is user code, and stopping the
@@ -83,8 +83,8 @@ pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
     thread::Builder::new().name("informer-handler".to_owned()).spawn(run).map(drop)
 }
 
-fn notifications<K>(told: &mut Told<K>) -> Vec<Notification<K>> {
-    told.notifications.iter_mut().filter_map(Option::take).collect()
+fn notifications<K>(delivery: &mut Delivery<K>) -> Vec<Notification<K>> {
+    delivery.notifications.iter_mut().filter_map(Option::take).collect()
 }
 
 /// Spawns a task that calls `handler`.
@@ -110,8 +110,8 @@ pub(in crate::shared_informer) fn run_handler<
     let running = RunningHandler { registration };
     let span = running.feed().span.clone();
     let run = async move {
-        while let Some(mut told) = running.next().await {
-            for notification in notifications(&mut told) {
+        while let Some(mut delivery) = running.next().await {
+            for notification in notifications(&mut delivery) {
                 let call = AssertUnwindSafe(
                     async { handler(notification).await }.instrument(call_span(1)),
                 );
@@ -119,7 +119,7 @@ pub(in crate::shared_informer) fn run_handler<
                     running.feed().on_error.tell_panic(panic);
                 }
             }
-            running.feed().done(&told);
+            running.feed().done(&delivery);
             consume_budget().await;
         }
         running.feed().on_error.caught(|| drop(handler));
@@ -140,12 +140,12 @@ fn call_span(notifications: usize) -> Span {
 pub struct Subscription<K: Send + Sync + 'static> {
     registration: Registration<K>,
     /// The notifications in progress.
-    told: Option<Told<K>>,
+    delivery: Option<Delivery<K>>,
 }
 
 impl<K: Send + Sync + 'static> Subscription<K> {
     pub(in crate::shared_informer) fn new(registration: Registration<K>) -> Self {
-        Self { registration, told: None }
+        Self { registration, delivery: None }
     }
 
     /// Returns the registration of the handler.
@@ -166,17 +166,17 @@ impl<K: Send + Sync + 'static> Stream for Subscription<K> {
         loop {
             // A walk over a million objects that the filter rejects must not starve other tasks.
             ready!(pin!(consume_budget()).poll(context));
-            if let Some(told) = &mut this.told {
-                if let Some(next) = told.notifications.iter_mut().find_map(Option::take) {
+            if let Some(delivery) = &mut this.delivery {
+                if let Some(next) = delivery.notifications.iter_mut().find_map(Option::take) {
                     return Poll::Ready(Some(next));
                 }
-                this.registration.feed().done(told);
-                this.told = None;
+                this.registration.feed().done(delivery);
+                this.delivery = None;
             }
             match this.registration.feed().poll(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Ready(told) => this.told = told,
+                Poll::Ready(delivery) => this.delivery = delivery,
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The feed of a handler: its intake behind a lock, its waker, and its observable state. A thread,
 //! a task and a stream all take notifications with [`Feed::poll`].
 
-mod told;
+mod delivery;
 
 use std::task::Waker;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::shared_informer::metrics::HandlerMetrics;
 use crate::shared_informer::sync::{Arc, Mutex, mutant};
 use crate::util::sleep::{wait_until_some, with_catching_waker};
 use crate::util::time::period;
-pub(super) use told::Told;
+pub(super) use delivery::Delivery;
 
 /// The shortest resync period, as in client-go.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use super::{Feed, Later, Matches};
 use crate::shared_informer::sync::mutant;
 
 /// One or two notifications of a handler, or none.
-pub(in super::super) struct Told<K> {
+pub(in super::super) struct Delivery<K> {
     pub(in super::super) notifications: [Option<Notification<K>>; 2],
     is_in_initial_list: bool,
     /// When the notifications were taken, if there are metrics.
@@ -21,7 +21,7 @@ pub(in super::super) struct Told<K> {
 impl<K: Send + Sync + 'static> Feed<K> {
     /// Polls for the handler's next notifications. `None` at the end of the feed. After handling
     /// them the caller must call [`done`](Self::done).
-    pub(in super::super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Told<K>>> {
+    pub(in super::super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Delivery<K>>> {
         let next = match self.next(None) {
             Poll::Pending => {
                 // Cloned with no lock held: the waker is user code.
@@ -30,7 +30,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             }
             ready @ Poll::Ready(_) => ready,
         };
-        next.map(|next| next.map(|next| self.told(next)))
+        next.map(|next| next.map(|next| self.delivery(next)))
     }
 
     fn next(&self, sleeper: Option<Waker>) -> Poll<Option<Next<K>>> {
@@ -69,14 +69,14 @@ impl<K: Send + Sync + 'static> Feed<K> {
         next
     }
 
-    fn told(&self, next: Next<K>) -> Told<K> {
+    fn delivery(&self, next: Next<K>) -> Delivery<K> {
         let at = self.metrics.now();
         let step = match next {
-            Next::ResyncBegins => return Told::only(Some(Notification::ResyncBegins)),
-            Next::ResyncEnds => return Told::only(Some(Notification::ResyncEnds)),
+            Next::ResyncBegins => return Delivery::only(Some(Notification::ResyncBegins)),
+            Next::ResyncEnds => return Delivery::only(Some(Notification::ResyncEnds)),
             // Same as for a step that the filter rejects: the caller continues after other tasks
             // had a turn.
-            Next::Stride => return Told::only(None),
+            Next::Stride => return Delivery::only(None),
             Next::Step(step) => step,
         };
         let is_in_initial_list = step.is_in_initial_list;
@@ -92,7 +92,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         };
         let notifications =
             self.on_error.caught(|| step.notifications(|object| self.uid(object), cares));
-        Told { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
+        Delivery { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
     }
 
     fn uid<'a>(&self, object: &'a K) -> Option<&'a str> {
@@ -100,15 +100,15 @@ impl<K: Send + Sync + 'static> Feed<K> {
     }
 
     /// Records that the notifications have been handled.
-    pub(in super::super) fn done(&self, told: &Told<K>) {
-        self.metrics.tell(|metrics| metrics.done(told.at));
-        if told.is_in_initial_list {
+    pub(in super::super) fn done(&self, delivery: &Delivery<K>) {
+        self.metrics.tell(|metrics| metrics.done(delivery.at));
+        if delivery.is_in_initial_list {
             self.with(|behind, _| behind.intake.initial_done());
         }
     }
 }
 
-impl<K> Told<K> {
+impl<K> Delivery<K> {
     fn only(notification: Option<Notification<K>>) -> Self {
         Self { notifications: [notification, None], is_in_initial_list: false, at: None }
     }

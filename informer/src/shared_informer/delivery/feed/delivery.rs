@@ -6,7 +6,7 @@ use deltafifo::panics::ignore_panic;
 use tokio::time::Instant;
 
 use super::super::notification::Notification;
-use super::super::protocol::{Next, Spent};
+use super::super::protocol::{DeferredDrops, Next};
 use super::{Feed, Later, Matches};
 use crate::shared_informer::sync::mutant;
 
@@ -34,7 +34,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
     }
 
     fn next(&self, sleeper: Option<Waker>) -> Poll<Option<Next<K>>> {
-        let mut later = Later { spent: Spent::default(), wake: None, has_synced: false };
+        let mut later = Later { drops: DeferredDrops::default(), wake: None, has_synced: false };
         let (mut before, mut has_room) = (None, false);
         let next = {
             let mut behind = self.behind.lock();
@@ -46,7 +46,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
                     behind.sleeper = sleeper;
                     return Poll::Pending;
                 });
-                let next = behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
+                let next = behind.intake.take(self.known.as_ref(), &self.desks, &mut later.drops);
                 behind.note_most();
                 later.has_synced = behind.intake.syncs();
                 has_room = was_full && !behind.intake.holds_back();

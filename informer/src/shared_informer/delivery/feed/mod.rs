@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use super::handler::HandlerOptions;
-use super::protocol::{Desks, Intake, Known, Spent};
+use super::protocol::{DeferredDrops, Desks, Intake, Known};
 use super::step::Step;
 use crate::metrics::Named;
 use crate::shared_informer::error::OnError;
@@ -70,7 +70,7 @@ pub(super) struct State {
 
 /// The actions for after the lock is released, since all of them are or may be user code.
 struct Later<K> {
-    spent: Spent<K>,
+    drops: DeferredDrops<K>,
     wake: Option<Waker>,
     has_synced: bool,
 }
@@ -117,14 +117,17 @@ impl<K: Send + Sync + 'static> Feed<K> {
 
     /// Changes the intake, unless the feed has ended, and then performs the resulting actions with
     /// the lock released.
-    fn with<R>(&self, change: impl FnOnce(&mut Behind<K>, &mut Spent<K>) -> R) -> Option<R> {
-        let mut later = Later { spent: Spent::default(), wake: None, has_synced: false };
+    fn with<R>(
+        &self,
+        change: impl FnOnce(&mut Behind<K>, &mut DeferredDrops<K>) -> R,
+    ) -> Option<R> {
+        let mut later = Later { drops: DeferredDrops::default(), wake: None, has_synced: false };
         let done = {
             let mut behind = self.behind.lock();
             if behind.has_ended {
                 None
             } else {
-                let done = change(&mut behind, &mut later.spent);
+                let done = change(&mut behind, &mut later.drops);
                 behind.note_most();
                 later.has_synced = behind.intake.syncs();
                 let sleeper = behind.sleeper.take();
@@ -141,17 +144,17 @@ impl<K: Send + Sync + 'static> Feed<K> {
     }
 
     fn after(&self, later: Later<K>) {
-        let Later { spent, wake, has_synced } = later;
+        let Later { drops, wake, has_synced } = later;
         if has_synced {
             self.state.send_modify(|state| state.has_synced = true);
         }
         ignore_panic(|| wake.into_iter().for_each(Waker::wake));
-        spent.end();
+        drops.drop_all();
     }
 
     /// Offers a change. The caller has its key in hand.
     pub(super) fn offer(&self, step: Step<K>) {
-        if self.with(|behind, spent| behind.intake.offer(self.known.as_ref(), step, spent))
+        if self.with(|behind, drops| behind.intake.offer(self.known.as_ref(), step, drops))
             == Some(true)
         {
             self.metrics.tell(HandlerMetrics::overrun);
@@ -160,7 +163,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
 
     /// Settles a key, or all keys, at the end of a worker's work on them.
     pub(super) fn settle(&self, key: Option<&Arc<str>>) {
-        self.with(|behind, spent| behind.intake.settle(self.known.as_ref(), key, spent));
+        self.with(|behind, drops| behind.intake.settle(self.known.as_ref(), key, drops));
     }
 
     /// Records that the informer's first list has been delivered.
@@ -192,11 +195,11 @@ impl<K: Send + Sync + 'static> Feed<K> {
     /// Ends the feed: no call begins any more, and the buffer is emptied. Further calls have no
     /// effect.
     pub(super) fn remove(&self) {
-        let mut spent = Spent::default();
+        let mut drops = DeferredDrops::default();
         let sleeper = {
             let mut behind = self.behind.lock();
             behind.has_ended = true;
-            behind.intake.clear(&mut spent);
+            behind.intake.clear(&mut drops);
             behind.sleeper.take()
         };
         self.state.send_modify(|state| {
@@ -204,7 +207,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             state.has_ended |= self.is_stream;
             mutant!(RemovedWithoutWaiting => { state.has_ended = true; });
         });
-        self.after(Later { spent, wake: sleeper, has_synced: false });
+        self.after(Later { drops, wake: sleeper, has_synced: false });
         self.tell_of_waiting();
         mutant!(GoneNobodyWakes => return);
         self.room.notify_waiters();

@@ -60,22 +60,22 @@ pub(super) use walk::Known;
 use walk::{Reason, Walk};
 
 /// Objects to drop after the intake is unlocked, because their destructors are user code.
-pub(super) struct Spent<K> {
+pub(super) struct DeferredDrops<K> {
     steps: Vec<Step<K>>,
     buffers: Vec<Box<dyn Waiting<K>>>,
     found: Vec<(Box<str>, Arc<K>)>,
 }
 
-impl<K> Default for Spent<K> {
+impl<K> Default for DeferredDrops<K> {
     fn default() -> Self {
         Self { steps: Vec::new(), buffers: Vec::new(), found: Vec::new() }
     }
 }
 
-impl<K> Spent<K> {
+impl<K> DeferredDrops<K> {
     /// Drops the objects one by one, each with its panic caught. If two destructors panicked at
     /// once, the process would abort.
-    pub(super) fn end(self) {
+    pub(super) fn drop_all(self) {
         let Self { steps, buffers, found } = self;
         let waiting =
             buffers.into_iter().flat_map(|mut buffer| std::iter::from_fn(move || buffer.pop()));
@@ -145,7 +145,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
         &mut self,
         known: &dyn Known<K>,
         mut step: Step<K>,
-        spent: &mut Spent<K>,
+        drops: &mut DeferredDrops<K>,
     ) -> bool {
         if let Some(walk) = self.walk.as_mut().filter(|walk| walk.reason != Reason::Period) {
             let is_ahead = |at| !known.has_walked(at, &step.key);
@@ -153,7 +153,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
             let is_ahead = walk.at.is_some_and(is_ahead);
             mutant!(WhatIsAheadIsTold => let is_ahead = false);
             if is_ahead {
-                spent.steps.push(step);
+                drops.steps.push(step);
                 return false;
             }
             // The walk passed the key and discarded what it read, so this is the first
@@ -163,7 +163,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
                 let delivered = step.told.take();
                 mutant!(PassedWasTold => { step.told = delivered.clone(); });
                 if let Some(told) = delivered {
-                    spent.found.push((Box::default(), told));
+                    drops.found.push((Box::default(), told));
                 }
                 step.is_in_initial_list |= !self.has_synced;
             }
@@ -171,10 +171,10 @@ impl<K: Send + Sync + 'static> Intake<K> {
         if matches!(self.policy, Buffer::DropAndResync(most) if self.waiting.changes() >= most.max(1))
         {
             self.start_anew(step.since);
-            spent.steps.push(step);
+            drops.steps.push(step);
             return true;
         }
-        self.push(step, spent);
+        self.push(step, drops);
         self.finish_walk();
         false
     }
@@ -188,8 +188,8 @@ impl<K: Send + Sync + 'static> Intake<K> {
         (self.begins, self.ends_in) = (true, None);
     }
 
-    fn push(&mut self, step: Step<K>, spent: &mut Spent<K>) {
-        spent.steps.extend(self.waiting.push(step).into_iter().flatten());
+    fn push(&mut self, step: Step<K>, drops: &mut DeferredDrops<K>) {
+        drops.steps.extend(self.waiting.push(step).into_iter().flatten());
     }
 
     /// Called by a worker at the end of its work on `key` (or on all keys), with its desk cleared.
@@ -198,7 +198,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
         &mut self,
         known: &dyn Known<K>,
         key: Option<&Arc<str>>,
-        spent: &mut Spent<K>,
+        drops: &mut DeferredDrops<K>,
     ) {
         let Some(walk) = &mut self.walk else { return };
         let Some(key) = key else {
@@ -209,7 +209,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
         walk.passed.swap_remove(passed);
         if let Some(now) = known.get(key) {
             let step = self.first_word(key.clone(), now);
-            self.push(step, spent);
+            self.push(step, drops);
         }
         self.finish_walk();
     }
@@ -233,7 +233,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
     }
 
     /// Advances the walk by one stride, if there is a walk and the buffer is nearly empty.
-    fn stride(&mut self, known: &dyn Known<K>, desks: &Desks, spent: &mut Spent<K>) {
+    fn stride(&mut self, known: &dyn Known<K>, desks: &Desks, drops: &mut DeferredDrops<K>) {
         if !self.waiting.takes_stride() {
             return;
         }
@@ -253,7 +253,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
         };
         let Some(passed) = desks.pass(came_by) else {
             walk.waits = true;
-            return spent.found.extend(objects);
+            return drops.found.extend(objects);
         };
         walk.at = next;
         let is_period = walk.reason == Reason::Period;
@@ -264,11 +264,11 @@ impl<K: Send + Sync + 'static> Intake<K> {
             let is_in_hand = passed.iter().any(|passed| **passed == *key);
             mutant!(ResyncTellsWhatIsInHand => let is_in_hand = is_in_hand && !is_period);
             if is_in_hand || is_period && self.waiting.covers(&key) {
-                spent.found.push((key, object));
+                drops.found.push((key, object));
                 continue;
             }
             let step = self.first_word(key.into(), object);
-            self.push(step, spent);
+            self.push(step, drops);
         }
         mutant!(PassedIsNotNoted => let is_period = true);
         if !is_period && let Some(walk) = &mut self.walk {
@@ -293,9 +293,9 @@ impl<K: Send + Sync + 'static> Intake<K> {
         &mut self,
         known: &dyn Known<K>,
         desks: &Desks,
-        spent: &mut Spent<K>,
+        drops: &mut DeferredDrops<K>,
     ) -> Option<Next<K>> {
-        spent.buffers.extend(self.dropped.take());
+        drops.buffers.extend(self.dropped.take());
         if std::mem::take(&mut self.begins) {
             self.dropped_since = None;
             return Some(Next::ResyncBegins);
@@ -303,7 +303,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
         if self.ends_in.take_if(|steps| *steps == 0).is_some() {
             return Some(Next::ResyncEnds);
         }
-        self.stride(known, desks, spent);
+        self.stride(known, desks, drops);
         let Some(step) = self.waiting.pop() else { return self.goes_on().then_some(Next::Stride) };
         self.initial_in_hand += usize::from(step.is_in_initial_list);
         self.ends_in = self.ends_in.map(|steps| steps.saturating_sub(1));
@@ -355,9 +355,9 @@ impl<K: Send + Sync + 'static> Intake<K> {
     }
 
     /// Empties the buffer and ends the walk.
-    pub(super) fn clear(&mut self, spent: &mut Spent<K>) {
-        spent.buffers.push(std::mem::replace(&mut self.waiting, Box::new(Log::new())));
-        spent.buffers.extend(self.dropped.take());
+    pub(super) fn clear(&mut self, drops: &mut DeferredDrops<K>) {
+        drops.buffers.push(std::mem::replace(&mut self.waiting, Box::new(Log::new())));
+        drops.buffers.extend(self.dropped.take());
         self.dropped_since = None;
         self.walk = None;
     }

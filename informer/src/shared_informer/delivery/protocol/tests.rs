@@ -145,7 +145,7 @@ impl World {
             match handlers.next() {
                 Some(number) => {
                     let handler = &mut self.handlers[number];
-                    handler.intake.offer(&known, step.clone(), &mut Spent::default());
+                    handler.intake.offer(&known, step.clone(), &mut DeferredDrops::default());
                     handler.syncs();
                 }
                 None => job.delivering = None,
@@ -158,7 +158,7 @@ impl World {
         } else if let Some(handlers) = &mut job.settling {
             let Some(number) = handlers.next() else { return };
             let handler = &mut self.handlers[number];
-            handler.intake.settle(&known, job.key.as_ref(), &mut Spent::default());
+            handler.intake.settle(&known, job.key.as_ref(), &mut DeferredDrops::default());
             handler.syncs();
         } else {
             if !self.desks.end(worker) {
@@ -201,7 +201,8 @@ impl World {
     /// Takes the next notification of a handler. Returns whether there was one.
     fn take(&mut self, number: usize) -> bool {
         let Some(handler) = self.handlers.get_mut(number) else { return false };
-        let next = handler.intake.take(&self.store.reader(), &self.desks, &mut Spent::default());
+        let next =
+            handler.intake.take(&self.store.reader(), &self.desks, &mut DeferredDrops::default());
         handler.syncs();
         match next {
             None => return false,
@@ -314,12 +315,12 @@ fn walk_alternates_with_buffered_notifications() {
     .build();
     let store = store.expect("a store without indexes");
     (0..OBJECTS).for_each(|key| store.add(Arc::new((key, 0))).expect("a key"));
-    let (known, desks, mut spent) = (store.reader(), Desks::new(1), Spent::default());
+    let (known, desks, mut drops) = (store.reader(), Desks::new(1), DeferredDrops::default());
     let mut intake = Intake::new(Buffer::Compress);
     let (mut taken, most) = (0, (OBJECTS / STRIDE + 2) * STRIDE);
     while intake.walk.is_some() {
         assert!(taken < most, "{taken} steps were taken without a turn of the walk");
-        let next = intake.take(&known, &desks, &mut spent);
+        let next = intake.take(&known, &desks, &mut drops);
         let Some(Next::Step(Step { key, now: Now::Stored(old), .. })) = next else {
             panic!("the buffer is empty")
         };
@@ -330,7 +331,7 @@ fn walk_alternates_with_buffered_notifications() {
         let cause = Cause::Watch;
         let step =
             Step { key, told, now, cause, is_in_initial_list: false, is_walked: false, since };
-        intake.offer(&known, step, &mut spent);
+        intake.offer(&known, step, &mut drops);
     }
     assert!(taken > OBJECTS / 2, "{taken} taken until the end of the walk");
 }

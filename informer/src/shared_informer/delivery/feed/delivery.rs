@@ -6,7 +6,7 @@ use deltafifo::panics::ignore_panic;
 use tokio::time::Instant;
 
 use super::super::notification::Notification;
-use super::super::protocol::{DeferredDrops, Next};
+use super::super::protocol::{DeferredDrops, NextAction};
 use super::{Feed, Later, Matches};
 use crate::shared_informer::sync::mutant;
 
@@ -33,7 +33,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         next.map(|next| next.map(|next| self.delivery(next)))
     }
 
-    fn next(&self, sleeper: Option<Waker>) -> Poll<Option<Next<K>>> {
+    fn next(&self, sleeper: Option<Waker>) -> Poll<Option<NextAction<K>>> {
         let mut later = Later { drops: DeferredDrops::default(), wake: None, has_synced: false };
         let (mut before, mut has_room) = (None, false);
         let next = {
@@ -69,15 +69,15 @@ impl<K: Send + Sync + 'static> Feed<K> {
         next
     }
 
-    fn delivery(&self, next: Next<K>) -> Delivery<K> {
+    fn delivery(&self, next: NextAction<K>) -> Delivery<K> {
         let at = self.metrics.now();
         let step = match next {
-            Next::ResyncBegins => return Delivery::only(Some(Notification::ResyncBegins)),
-            Next::ResyncEnds => return Delivery::only(Some(Notification::ResyncEnds)),
+            NextAction::ResyncBegins => return Delivery::only(Some(Notification::ResyncBegins)),
+            NextAction::ResyncEnds => return Delivery::only(Some(Notification::ResyncEnds)),
             // Same as for a step that the filter rejects: the caller continues after other tasks
             // had a turn.
-            Next::Stride => return Delivery::only(None),
-            Next::Step(step) => step,
+            NextAction::Stride => return Delivery::only(None),
+            NextAction::Step(step) => step,
         };
         let is_in_initial_list = step.is_in_initial_list;
         if let Some(now) = at {

@@ -90,7 +90,7 @@ impl<K> DeferredDrops<K> {
 }
 
 /// What a handler does next.
-pub(super) enum Next<K> {
+pub(super) enum NextAction<K> {
     Step(Step<K>),
     ResyncBegins,
     ResyncEnds,
@@ -294,20 +294,22 @@ impl<K: Send + Sync + 'static> Intake<K> {
         known: &dyn Known<K>,
         desks: &Desks,
         drops: &mut DeferredDrops<K>,
-    ) -> Option<Next<K>> {
+    ) -> Option<NextAction<K>> {
         drops.buffers.extend(self.dropped.take());
         if std::mem::take(&mut self.begins) {
             self.dropped_since = None;
-            return Some(Next::ResyncBegins);
+            return Some(NextAction::ResyncBegins);
         }
         if self.ends_in.take_if(|steps| *steps == 0).is_some() {
-            return Some(Next::ResyncEnds);
+            return Some(NextAction::ResyncEnds);
         }
         self.stride(known, desks, drops);
-        let Some(step) = self.waiting.pop() else { return self.goes_on().then_some(Next::Stride) };
+        let Some(step) = self.waiting.pop() else {
+            return self.goes_on().then_some(NextAction::Stride);
+        };
         self.initial_in_hand += usize::from(step.is_in_initial_list);
         self.ends_in = self.ends_in.map(|steps| steps.saturating_sub(1));
-        Some(Next::Step(step))
+        Some(NextAction::Step(step))
     }
 
     /// Returns whether there may be something to take without a further change.

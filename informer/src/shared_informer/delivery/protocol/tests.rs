@@ -206,13 +206,13 @@ impl World {
         handler.syncs();
         match next {
             None => return false,
-            Some(Next::Stride) => {}
-            Some(Next::ResyncBegins) => handler.resynced = Some(BTreeSet::new()),
-            Some(Next::ResyncEnds) => {
+            Some(NextAction::Stride) => {}
+            Some(NextAction::ResyncBegins) => handler.resynced = Some(BTreeSet::new()),
+            Some(NextAction::ResyncEnds) => {
                 let resynced = handler.resynced.take().expect("the resync has begun");
                 handler.known.retain(|key, _| resynced.contains(key));
             }
-            Some(Next::Step(step)) => {
+            Some(NextAction::Step(step)) => {
                 let key = step.key.parse().expect("a number");
                 assert!(
                     !handler.initial.remove(&key) || step.is_in_initial_list,
@@ -321,7 +321,7 @@ fn walk_alternates_with_buffered_notifications() {
     while intake.walk.is_some() {
         assert!(taken < most, "{taken} steps were taken without a turn of the walk");
         let next = intake.take(&known, &desks, &mut drops);
-        let Some(Next::Step(Step { key, now: Now::Stored(old), .. })) = next else {
+        let Some(NextAction::Step(Step { key, now: Now::Stored(old), .. })) = next else {
             panic!("the buffer is empty")
         };
         taken += 1;

@@ -41,15 +41,15 @@ impl<K: Send + Sync + 'static> Feed<K> {
             if behind.has_ended {
                 Poll::Ready(None)
             } else {
-                let was_full = behind.intake.holds_back();
+                let was_full = behind.inbox.holds_back();
                 mutant!(SleepsWithoutALook => if sleeper.is_some() {
                     behind.sleeper = sleeper;
                     return Poll::Pending;
                 });
-                let next = behind.intake.take(self.known.as_ref(), &self.desks, &mut later.drops);
+                let next = behind.inbox.take(self.known.as_ref(), &self.desks, &mut later.drops);
                 behind.note_most();
-                later.has_synced = behind.intake.syncs();
-                has_room = was_full && !behind.intake.holds_back();
+                later.has_synced = behind.inbox.syncs();
+                has_room = was_full && !behind.inbox.holds_back();
                 match (next, sleeper) {
                     (Some(next), _) => Poll::Ready(Some(next)),
                     (None, Some(sleeper)) => {
@@ -103,7 +103,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
     pub(in super::super) fn done(&self, delivery: &Delivery<K>) {
         self.metrics.tell(|metrics| metrics.done(delivery.at));
         if delivery.is_in_initial_list {
-            self.with(|behind, _| behind.intake.initial_done());
+            self.with(|behind, _| behind.inbox.initial_done());
         }
     }
 }

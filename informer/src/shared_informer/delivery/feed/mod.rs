@@ -1,4 +1,4 @@
-//! The feed of a handler: its intake behind a lock, its waker, and its observable state. A thread,
+//! The feed of a handler: its inbox behind a lock, its waker, and its observable state. A thread,
 //! a task and a stream all take notifications with [`Feed::poll`].
 
 mod delivery;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use super::handler::HandlerOptions;
-use super::protocol::{DeferredDrops, Desks, Intake, Known};
+use super::protocol::{DeferredDrops, Desks, Inbox, Known};
 use super::step::Step;
 use crate::metrics::Named;
 use crate::shared_informer::error::OnError;
@@ -48,7 +48,7 @@ pub(in crate::shared_informer) struct Feed<K> {
 
 /// The state behind the lock.
 struct Behind<K> {
-    intake: Intake<K>,
+    inbox: Inbox<K>,
     /// The most steps that ever waited.
     most: usize,
     /// The waker of the thread, task or stream that waits for a step.
@@ -89,7 +89,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             resync.or(of_informer).and_then(period).map(|period| period.max(SHORTEST_RESYNC));
         let due = resync.map(|period| Instant::now() + period);
         let behind =
-            Behind { intake: Intake::new(buffer), most: 0, sleeper: None, has_ended: false, due };
+            Behind { inbox: Inbox::new(buffer), most: 0, sleeper: None, has_ended: false, due };
         let state = watch::Sender::new(State::default());
         Self {
             known,
@@ -115,7 +115,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         Self { metrics, span, ..self }
     }
 
-    /// Changes the intake, unless the feed has ended, and then performs the resulting actions with
+    /// Changes the inbox, unless the feed has ended, and then performs the resulting actions with
     /// the lock released.
     fn with<R>(
         &self,
@@ -129,7 +129,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             } else {
                 let done = change(&mut behind, &mut later.drops);
                 behind.note_most();
-                later.has_synced = behind.intake.syncs();
+                later.has_synced = behind.inbox.syncs();
                 let sleeper = behind.sleeper.take();
                 mutant!(NobodyIsWoken => let sleeper = None);
                 Some((done, sleeper))
@@ -154,7 +154,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
 
     /// Offers a change. The caller has its key in hand.
     pub(super) fn offer(&self, step: Step<K>) {
-        if self.with(|behind, drops| behind.intake.offer(self.known.as_ref(), step, drops))
+        if self.with(|behind, drops| behind.inbox.offer(self.known.as_ref(), step, drops))
             == Some(true)
         {
             self.metrics.tell(HandlerMetrics::overrun);
@@ -163,12 +163,12 @@ impl<K: Send + Sync + 'static> Feed<K> {
 
     /// Settles a key, or all keys, at the end of a worker's work on them.
     pub(super) fn settle(&self, key: Option<&Arc<str>>) {
-        self.with(|behind, drops| behind.intake.settle(self.known.as_ref(), key, drops));
+        self.with(|behind, drops| behind.inbox.settle(self.known.as_ref(), key, drops));
     }
 
     /// Records that the informer's first list has been delivered.
     pub(super) fn informer_has_synced(&self) {
-        self.with(|behind, _| behind.intake.informer_has_synced());
+        self.with(|behind, _| behind.inbox.informer_has_synced());
     }
 
     /// Starts a resync if one is due. Returns when the next one is due.
@@ -176,7 +176,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         let period = self.resync?;
         self.with(|behind, _| {
             if behind.due.is_some_and(|due| due <= now) {
-                behind.intake.resync();
+                behind.inbox.resync();
                 behind.due = now.checked_add(period);
             }
             behind.due
@@ -187,7 +187,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
     pub(super) async fn hold_back(&self) {
         let is_full = || {
             let behind = self.behind.lock();
-            !behind.has_ended && behind.intake.holds_back()
+            !behind.has_ended && behind.inbox.holds_back()
         };
         wait_until_some(&self.room, || (!is_full()).then_some(())).await;
     }
@@ -199,7 +199,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         let sleeper = {
             let mut behind = self.behind.lock();
             behind.has_ended = true;
-            behind.intake.clear(&mut drops);
+            behind.inbox.clear(&mut drops);
             behind.sleeper.take()
         };
         self.state.send_modify(|state| {
@@ -234,7 +234,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
     }
 
     pub(super) fn depth(&self) -> usize {
-        self.behind.lock().intake.len()
+        self.behind.lock().inbox.len()
     }
 
     pub(super) fn high_water(&self) -> usize {
@@ -242,7 +242,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
     }
 
     pub(super) fn age(&self) -> Option<Duration> {
-        let oldest = self.behind.lock().intake.oldest();
+        let oldest = self.behind.lock().inbox.oldest();
         oldest.map(|since| Instant::now().saturating_duration_since(since))
     }
 }
@@ -261,7 +261,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         self.metrics.tell(|metrics| {
             let (depth, most, oldest) = {
                 let behind = self.behind.lock();
-                (behind.intake.len(), behind.most, behind.intake.oldest())
+                (behind.inbox.len(), behind.most, behind.inbox.oldest())
             };
             metrics.waiting(depth, most, oldest);
         });
@@ -270,6 +270,6 @@ impl<K: Send + Sync + 'static> Feed<K> {
 
 impl<K: Send + Sync + 'static> Behind<K> {
     fn note_most(&mut self) {
-        self.most = self.most.max(self.intake.len());
+        self.most = self.most.max(self.inbox.len());
     }
 }

@@ -4,12 +4,12 @@
 //! Each worker has a **desk**, which names the key that the worker has in hand (or, for a list of
 //! an in-order queue, all keys): from before it applies a change to the store until after it has
 //! offered the change to all handlers. In this time no other worker has the key. Each handler has
-//! an **intake**: the state behind the handler's lock, which is its buffer and the position of its
+//! an **inbox**: the state behind the handler's lock, which is its buffer and the position of its
 //! walk over the store.
 //!
 //! ```text
-//!   worker:  desk = key | apply | offer to every intake | desk = nothing | settle, if a walk passed the key
-//!   walk:    intake locked: read a stride of the store | check the desks | push what is on no desk
+//!   worker:  desk = key | apply | offer to every inbox | desk = nothing | settle, if a walk passed the key
+//!   walk:    inbox locked: read a stride of the store | check the desks | push what is on no desk
 //! ```
 //!
 //! Changes of keys that the walk has not reached are left to the walk: `offer` drops them. A key
@@ -18,7 +18,7 @@
 //! * on no desk. Then every change of it is either stored and offered, or neither. So the object
 //!   that was read is the state after all changes that were offered before, and before all that will
 //!   be offered later. (A worker that begins between the read and the check is seen on its desk. One
-//!   that begins after the check waits for the intake's lock to offer, after what was read.)
+//!   that begins after the check waits for the inbox's lock to offer, after what was read.)
 //! * on a desk. The read may have seen the state before or after the change, or no object, and the
 //!   change may or may not be offered yet. So what was read is discarded, and the key is noted as
 //!   **passed**. The worker's next offer of it counts as the first notification. If the worker offers
@@ -38,7 +38,7 @@
 //! | a worker clears its desk before it settles | a walk in between would note a key that no worker settles any more |
 //! | a worker releases the key only after it has settled | another worker's change would be offered before the settled state |
 //!
-//! Lock order: an intake's lock, then the lock of one desk or one shard of the store. No user code
+//! Lock order: an inbox's lock, then the lock of one desk or one shard of the store. No user code
 //! runs under any of them: objects that are no longer needed are returned to the caller, to be
 //! dropped after unlocking.
 
@@ -59,7 +59,7 @@ pub(super) use desks::Desks;
 pub(super) use walk::Known;
 use walk::{Reason, Walk};
 
-/// Objects to drop after the intake is unlocked, because their destructors are user code.
+/// Objects to drop after the inbox is unlocked, because their destructors are user code.
 pub(super) struct DeferredDrops<K> {
     steps: Vec<Step<K>>,
     buffers: Vec<Box<dyn Waiting<K>>>,
@@ -99,7 +99,7 @@ pub(super) enum NextAction<K> {
 }
 
 /// The state behind a handler's lock.
-pub(super) struct Intake<K> {
+pub(super) struct Inbox<K> {
     policy: Buffer,
     waiting: Box<dyn Waiting<K>>,
     walk: Option<Walk>,
@@ -118,8 +118,8 @@ pub(super) struct Intake<K> {
     has_synced: bool,
 }
 
-impl<K: Send + Sync + 'static> Intake<K> {
-    /// Creates the intake of a new handler, which begins with a walk.
+impl<K: Send + Sync + 'static> Inbox<K> {
+    /// Creates the inbox of a new handler, which begins with a walk.
     pub(super) fn new(policy: Buffer) -> Self {
         let waiting: Box<dyn Waiting<K>> = match policy {
             Buffer::Compress => Box::new(Compress::new()),

@@ -62,7 +62,7 @@ struct Job {
 
 /// A handler, and its expected state.
 struct Handler {
-    intake: Intake<Object>,
+    inbox: Inbox<Object>,
     known: BTreeMap<u8, u32>,
     /// The initial keys of the handler that are not yet delivered: those that were stored when it
     /// was added.
@@ -92,11 +92,11 @@ impl World {
     fn run(&mut self, op: Op) {
         match op {
             Op::AddHandler(buffer) if self.handlers.len() < 8 => {
-                let mut intake = Intake::new(buffer);
-                intake.informer_has_synced();
+                let mut inbox = Inbox::new(buffer);
+                inbox.informer_has_synced();
                 let initial = self.store.list().into_iter().map(|object| object.0).collect();
                 self.handlers.push(Handler {
-                    intake,
+                    inbox,
                     known: BTreeMap::new(),
                     initial,
                     resynced: None,
@@ -125,7 +125,7 @@ impl World {
             }
             Op::Resync(number) => {
                 if let Some(handler) = self.handlers.get_mut(number) {
-                    handler.intake.resync();
+                    handler.inbox.resync();
                 }
             }
         }
@@ -145,7 +145,7 @@ impl World {
             match handlers.next() {
                 Some(number) => {
                     let handler = &mut self.handlers[number];
-                    handler.intake.offer(&known, step.clone(), &mut DeferredDrops::default());
+                    handler.inbox.offer(&known, step.clone(), &mut DeferredDrops::default());
                     handler.syncs();
                 }
                 None => job.delivering = None,
@@ -158,7 +158,7 @@ impl World {
         } else if let Some(handlers) = &mut job.settling {
             let Some(number) = handlers.next() else { return };
             let handler = &mut self.handlers[number];
-            handler.intake.settle(&known, job.key.as_ref(), &mut DeferredDrops::default());
+            handler.inbox.settle(&known, job.key.as_ref(), &mut DeferredDrops::default());
             handler.syncs();
         } else {
             if !self.desks.end(worker) {
@@ -202,7 +202,7 @@ impl World {
     fn take(&mut self, number: usize) -> bool {
         let Some(handler) = self.handlers.get_mut(number) else { return false };
         let next =
-            handler.intake.take(&self.store.reader(), &self.desks, &mut DeferredDrops::default());
+            handler.inbox.take(&self.store.reader(), &self.desks, &mut DeferredDrops::default());
         handler.syncs();
         match next {
             None => return false,
@@ -219,7 +219,7 @@ impl World {
                     "{key} is an initial object, but was delivered as a new one"
                 );
                 if step.is_in_initial_list {
-                    handler.intake.initial_done();
+                    handler.inbox.initial_done();
                 }
                 for notification in step.notifications(|_| None, |_| true).into_iter().flatten() {
                     handler.record(notification);
@@ -242,7 +242,7 @@ impl World {
             while self.take(number) {}
             let handler = &self.handlers[number];
             assert_eq!(handler.known, stored, "handler {number}");
-            assert!(handler.intake.has_synced && handler.resynced.is_none(), "handler {number}");
+            assert!(handler.inbox.has_synced && handler.resynced.is_none(), "handler {number}");
         }
     }
 }
@@ -251,7 +251,7 @@ impl Handler {
     /// Checks the sync of the handler, as after each of its steps: it is synced once every initial
     /// key is delivered or gone.
     fn syncs(&mut self) {
-        if self.intake.syncs() {
+        if self.inbox.syncs() {
             assert!(self.initial.is_empty(), "synced before it was notified of {:?}", self.initial);
         }
     }
@@ -316,11 +316,11 @@ fn walk_alternates_with_buffered_notifications() {
     let store = store.expect("a store without indexes");
     (0..OBJECTS).for_each(|key| store.add(Arc::new((key, 0))).expect("a key"));
     let (known, desks, mut drops) = (store.reader(), Desks::new(1), DeferredDrops::default());
-    let mut intake = Intake::new(Buffer::Compress);
+    let mut inbox = Inbox::new(Buffer::Compress);
     let (mut taken, most) = (0, (OBJECTS / STRIDE + 2) * STRIDE);
-    while intake.walk.is_some() {
+    while inbox.walk.is_some() {
         assert!(taken < most, "{taken} steps were taken without a turn of the walk");
-        let next = intake.take(&known, &desks, &mut drops);
+        let next = inbox.take(&known, &desks, &mut drops);
         let Some(NextAction::Step(Step { key, now: Now::Stored(old), .. })) = next else {
             panic!("the buffer is empty")
         };
@@ -331,7 +331,7 @@ fn walk_alternates_with_buffered_notifications() {
         let cause = Cause::Watch;
         let step =
             Step { key, told, now, cause, is_in_initial_list: false, is_walked: false, since };
-        intake.offer(&known, step, &mut drops);
+        inbox.offer(&known, step, &mut drops);
     }
     assert!(taken > OBJECTS / 2, "{taken} taken until the end of the walk");
 }

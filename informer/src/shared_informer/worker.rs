@@ -12,7 +12,7 @@ use tokio::task::JoinError;
 use tokio::task::coop::consume_budget;
 use tracing::Span;
 
-use super::delivery::{Cause, Distributor, InHand};
+use super::delivery::{ActiveKeyGuard, Cause, Distributor};
 use super::error::{InformerError, OnError};
 use super::metrics::Metrics;
 use super::namespaces::Namespaces;
@@ -140,12 +140,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
     fn apply_item(&self, mut item: Popped<'_, K, M>) {
         let began = self.metrics.now();
         let key: Arc<str> = item.key().into();
-        let in_hand = self.distributor.begin(self.number, Some(key.clone()));
+        let active = self.distributor.begin(self.number, Some(key.clone()));
         let initial = item.is_in_initial_list();
         self.apply_and_report(|| {
-            item.apply(|change| self.deliver(&in_hand, &key, &change, initial))
+            item.apply(|change| self.deliver(&active, &key, &change, initial))
         });
-        drop(in_hand);
+        drop(active);
         self.metrics.tell(|metrics| metrics.processed(began));
         // The last step, because it drops replaced objects, whose destructors may panic.
         item.done();
@@ -154,15 +154,15 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
     fn apply_turn(&self, mut turn: Turn<'_, K, M>) {
         let began = self.metrics.now();
         let key: Option<Arc<str>> = turn.event().and_then(Event::key).map(Arc::from);
-        let in_hand = self.distributor.begin(self.number, key.clone());
+        let active = self.distributor.begin(self.number, key.clone());
         let initial = turn.is_in_initial_list();
         self.apply_and_report(|| {
             turn.apply(|of, change| match &key {
-                Some(key) => self.deliver(&in_hand, key, &change, initial),
-                None => self.deliver(&in_hand, &of.into(), &change, initial),
+                Some(key) => self.deliver(&active, key, &change, initial),
+                None => self.deliver(&active, &of.into(), &change, initial),
             })
         });
-        drop(in_hand);
+        drop(active);
         self.metrics.tell(|metrics| metrics.processed(began));
         turn.done();
     }
@@ -177,7 +177,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
     /// Delivers a change to all handlers, unless it changes nothing.
     fn deliver(
         &self,
-        in_hand: &InHand<'_, K>,
+        active: &ActiveKeyGuard<'_, K>,
         key: &Arc<str>,
         change: &Change<'_, K>,
         is_in_initial_list: bool,
@@ -192,7 +192,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
                 (Some(namespaces), Change::Deleted { .. }) => cause.of_deletion(namespaces, key),
                 _ => cause,
             };
-            in_hand.deliver(key, change, cause, is_in_initial_list);
+            active.deliver(key, change, cause, is_in_initial_list);
         }
     }
 

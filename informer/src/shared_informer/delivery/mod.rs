@@ -13,7 +13,7 @@ mod runner;
 mod step;
 
 pub use buffers::Buffer;
-pub(super) use distributor::{Distributor, InHand};
+pub(super) use distributor::{ActiveKeyGuard, Distributor};
 pub use handler::{EventHandler, HandlerOptions};
 pub use notification::{Cause, Notification};
 pub use registration::Registration;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::feed::{Feed, State};
 use super::handler::HandlerOptions;
 use super::notification::Cause;
-use super::protocol::{Desks, Known};
+use super::protocol::{ActiveKeys, Known};
 use super::step::{Now, Step};
 use crate::shared_informer::error::OnError;
 use crate::shared_informer::sync::{Arc, Mutex, mutant};
@@ -21,7 +21,7 @@ use crate::util::sleep::with_catching_waker;
 /// The handlers of an informer, and the workers' desks.
 pub(in crate::shared_informer) struct Distributor<K> {
     known: Arc<dyn Known<K>>,
-    desks: Arc<Desks>,
+    active_keys: Arc<ActiveKeys>,
     list: Mutex<List<K>>,
     /// Notified when a handler with resyncs is added.
     pub(in crate::shared_informer) came: Notify,
@@ -47,7 +47,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
             List { feeds: Arc::default(), has_synced: false, is_closed: false, last: Vec::new() };
         Self {
             known: Arc::new(store),
-            desks: Arc::new(Desks::new(workers)),
+            active_keys: Arc::new(ActiveKeys::new(workers)),
             list: Mutex::new(list),
             came: Notify::new(),
         }
@@ -61,8 +61,8 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         is_stream: bool,
         on_error: OnError,
     ) -> Feed<K> {
-        let (known, desks) = (self.known.clone(), self.desks.clone());
-        Feed::new(known, desks, options, resync_of_informer, is_stream, on_error)
+        let (known, active_keys) = (self.known.clone(), self.active_keys.clone());
+        Feed::new(known, active_keys, options, resync_of_informer, is_stream, on_error)
     }
 
     fn feeds(&self) -> Arc<Vec<Arc<Feed<K>>>> {
@@ -163,10 +163,10 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         &self,
         number: usize,
         key: Option<Arc<str>>,
-    ) -> InHand<'_, K> {
-        self.desks.begin(number, key.as_ref());
-        mutant!(DeskIsClearedEarly => { self.desks.end(number); });
-        InHand { distributor: self, number, key }
+    ) -> ActiveKeyGuard<'_, K> {
+        self.active_keys.begin(number, key.as_ref());
+        mutant!(DeskIsClearedEarly => { self.active_keys.end(number); });
+        ActiveKeyGuard { distributor: self, number, key }
     }
 
     /// Waits for room in the buffers with `Buffer::HoldBack`.
@@ -201,13 +201,13 @@ impl<K: Send + Sync + 'static> Distributor<K> {
 }
 
 /// The keys that a worker has in hand. It must be dropped before another worker can get them.
-pub(in crate::shared_informer) struct InHand<'d, K: Send + Sync + 'static> {
+pub(in crate::shared_informer) struct ActiveKeyGuard<'d, K: Send + Sync + 'static> {
     distributor: &'d Distributor<K>,
     number: usize,
     key: Option<Arc<str>>,
 }
 
-impl<K: Send + Sync + 'static> InHand<'_, K> {
+impl<K: Send + Sync + 'static> ActiveKeyGuard<'_, K> {
     /// Offers an applied change to all handlers.
     pub(in crate::shared_informer) fn deliver(
         &self,
@@ -245,14 +245,14 @@ impl<K: Send + Sync + 'static> InHand<'_, K> {
     }
 }
 
-impl<K: Send + Sync + 'static> Drop for InHand<'_, K> {
+impl<K: Send + Sync + 'static> Drop for ActiveKeyGuard<'_, K> {
     fn drop(&mut self) {
         mutant!(DeskIsClearedLast => {
             self.settle();
-            self.distributor.desks.end(self.number);
+            self.distributor.active_keys.end(self.number);
             return;
         });
-        if self.distributor.desks.end(self.number) {
+        if self.distributor.active_keys.end(self.number) {
             self.settle();
         }
     }

@@ -46,7 +46,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
                     behind.sleeper = sleeper;
                     return Poll::Pending;
                 });
-                let next = behind.inbox.take(self.known.as_ref(), &self.desks, &mut later.drops);
+                let next =
+                    behind.inbox.take(self.known.as_ref(), &self.active_keys, &mut later.drops);
                 behind.note_most();
                 later.has_synced = behind.inbox.syncs();
                 has_room = was_full && !behind.inbox.holds_back();

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use super::handler::HandlerOptions;
-use super::protocol::{DeferredDrops, Desks, Inbox, Known};
+use super::protocol::{ActiveKeys, DeferredDrops, Inbox, Known};
 use super::step::Step;
 use crate::metrics::Named;
 use crate::shared_informer::error::OnError;
@@ -31,7 +31,7 @@ pub(super) type Matches<K> = dyn Fn(&K) -> bool + Send + Sync;
 /// The feed of one handler.
 pub(in crate::shared_informer) struct Feed<K> {
     known: Arc<dyn Known<K>>,
-    desks: Arc<Desks>,
+    active_keys: Arc<ActiveKeys>,
     matches: Option<Box<Matches<K>>>,
     resync: Option<Duration>,
     /// Whether the handler is a stream, which has no calls to wait for.
@@ -78,7 +78,7 @@ struct Later<K> {
 impl<K: Send + Sync + 'static> Feed<K> {
     pub(super) fn new(
         known: Arc<dyn Known<K>>,
-        desks: Arc<Desks>,
+        active_keys: Arc<ActiveKeys>,
         options: HandlerOptions<K>,
         of_informer: Option<Duration>,
         is_stream: bool,
@@ -93,7 +93,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         let state = watch::Sender::new(State::default());
         Self {
             known,
-            desks,
+            active_keys,
             matches,
             resync,
             is_stream,

@@ -42,7 +42,7 @@
 //! runs under any of them: objects that are no longer needed are returned to the caller, to be
 //! dropped after unlocking.
 
-mod desks;
+mod active_keys;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -55,7 +55,7 @@ use super::buffers::{Buffer, Compress, Log, Waiting};
 use super::notification::Cause;
 use super::step::{Now, Step};
 use crate::shared_informer::sync::{Arc, mutant};
-pub(super) use desks::Desks;
+pub(super) use active_keys::ActiveKeys;
 pub(super) use walk::Known;
 use walk::{Reason, Walk};
 
@@ -113,7 +113,7 @@ pub(super) struct Inbox<K> {
     begins: bool,
     ends_in: Option<usize>,
     /// Steps of the initial list that were taken by the handler and are not done.
-    initial_in_hand: usize,
+    initial_in_progress: usize,
     informer_has_synced: bool,
     has_synced: bool,
 }
@@ -133,7 +133,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
             dropped_since: None,
             begins: false,
             ends_in: None,
-            initial_in_hand: 0,
+            initial_in_progress: 0,
             informer_has_synced: false,
             has_synced: false,
         }
@@ -233,7 +233,12 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     }
 
     /// Advances the walk by one stride, if there is a walk and the buffer is nearly empty.
-    fn stride(&mut self, known: &dyn Known<K>, desks: &Desks, drops: &mut DeferredDrops<K>) {
+    fn stride(
+        &mut self,
+        known: &dyn Known<K>,
+        active_keys: &ActiveKeys,
+        drops: &mut DeferredDrops<K>,
+    ) {
         if !self.waiting.takes_stride() {
             return;
         }
@@ -251,7 +256,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
             });
             is_before(next, key) && !is_before(Some(from), key)
         };
-        let Some(passed) = desks.pass(came_by) else {
+        let Some(passed) = active_keys.pass(came_by) else {
             walk.waits = true;
             return drops.found.extend(objects);
         };
@@ -261,9 +266,9 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         for (key, object) in objects {
             // The worker that has the key in hand will offer it, or the buffer already has a step
             // of it.
-            let is_in_hand = passed.iter().any(|passed| **passed == *key);
-            mutant!(ResyncTellsWhatIsInHand => let is_in_hand = is_in_hand && !is_period);
-            if is_in_hand || is_period && self.waiting.covers(&key) {
+            let is_active = passed.iter().any(|passed| **passed == *key);
+            mutant!(ResyncTellsWhatIsInHand => let is_active = is_active && !is_period);
+            if is_active || is_period && self.waiting.covers(&key) {
                 drops.found.push((key, object));
                 continue;
             }
@@ -292,7 +297,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     pub(super) fn take(
         &mut self,
         known: &dyn Known<K>,
-        desks: &Desks,
+        active_keys: &ActiveKeys,
         drops: &mut DeferredDrops<K>,
     ) -> Option<NextAction<K>> {
         drops.buffers.extend(self.dropped.take());
@@ -303,11 +308,11 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         if self.ends_in.take_if(|steps| *steps == 0).is_some() {
             return Some(NextAction::ResyncEnds);
         }
-        self.stride(known, desks, drops);
+        self.stride(known, active_keys, drops);
         let Some(step) = self.waiting.pop() else {
             return self.goes_on().then_some(NextAction::Stride);
         };
-        self.initial_in_hand += usize::from(step.is_in_initial_list);
+        self.initial_in_progress += usize::from(step.is_in_initial_list);
         self.ends_in = self.ends_in.map(|steps| steps.saturating_sub(1));
         Some(NextAction::Step(step))
     }
@@ -320,7 +325,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
 
     /// Records that the handler has processed a step of the initial list.
     pub(super) fn initial_done(&mut self) {
-        self.initial_in_hand -= 1;
+        self.initial_in_progress -= 1;
     }
 
     /// Starts a resync, unless a walk is in progress.
@@ -337,7 +342,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     /// is true.
     pub(super) fn syncs(&mut self) -> bool {
         let walks = self.walk.as_ref().is_some_and(|walk| walk.reason != Reason::Period);
-        let told = !walks && !self.begins && self.waiting.initial() + self.initial_in_hand == 0;
+        let told = !walks && !self.begins && self.waiting.initial() + self.initial_in_progress == 0;
         let syncs = self.informer_has_synced && told && !self.has_synced;
         self.has_synced |= syncs;
         syncs

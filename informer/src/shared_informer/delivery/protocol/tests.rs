@@ -73,7 +73,7 @@ struct Handler {
 
 struct World {
     store: Indexer<Object, NoMeta>,
-    desks: Desks,
+    active_keys: ActiveKeys,
     jobs: [Option<Job>; 2],
     handlers: Vec<Handler>,
     version: u32,
@@ -86,7 +86,13 @@ impl World {
                 .build();
         let store = store.expect("a store without indexes");
         (0..KEYS).step_by(2).for_each(|key| store.add(Arc::new((key, 0))).expect("a key"));
-        Self { store, desks: Desks::new(2), jobs: [None, None], handlers: Vec::new(), version: 0 }
+        Self {
+            store,
+            active_keys: ActiveKeys::new(2),
+            jobs: [None, None],
+            handlers: Vec::new(),
+            version: 0,
+        }
     }
 
     fn run(&mut self, op: Op) {
@@ -132,7 +138,7 @@ impl World {
     }
 
     fn begin(&mut self, worker: usize, key: Option<Arc<str>>, changes: Vec<(u8, bool)>) {
-        self.desks.begin(worker, key.as_ref());
+        self.active_keys.begin(worker, key.as_ref());
         self.jobs[worker] =
             Some(Job { key, changes, stored: Vec::new(), delivering: None, settling: None });
     }
@@ -161,7 +167,7 @@ impl World {
             handler.inbox.settle(&known, job.key.as_ref(), &mut DeferredDrops::default());
             handler.syncs();
         } else {
-            if !self.desks.end(worker) {
+            if !self.active_keys.end(worker) {
                 return;
             }
             job.settling = Some(0..self.handlers.len());
@@ -201,8 +207,11 @@ impl World {
     /// Takes the next notification of a handler. Returns whether there was one.
     fn take(&mut self, number: usize) -> bool {
         let Some(handler) = self.handlers.get_mut(number) else { return false };
-        let next =
-            handler.inbox.take(&self.store.reader(), &self.desks, &mut DeferredDrops::default());
+        let next = handler.inbox.take(
+            &self.store.reader(),
+            &self.active_keys,
+            &mut DeferredDrops::default(),
+        );
         handler.syncs();
         match next {
             None => return false,
@@ -315,12 +324,13 @@ fn walk_alternates_with_buffered_notifications() {
     .build();
     let store = store.expect("a store without indexes");
     (0..OBJECTS).for_each(|key| store.add(Arc::new((key, 0))).expect("a key"));
-    let (known, desks, mut drops) = (store.reader(), Desks::new(1), DeferredDrops::default());
+    let (known, active_keys, mut drops) =
+        (store.reader(), ActiveKeys::new(1), DeferredDrops::default());
     let mut inbox = Inbox::new(Buffer::Compress);
     let (mut taken, most) = (0, (OBJECTS / STRIDE + 2) * STRIDE);
     while inbox.walk.is_some() {
         assert!(taken < most, "{taken} steps were taken without a turn of the walk");
-        let next = inbox.take(&known, &desks, &mut drops);
+        let next = inbox.take(&known, &active_keys, &mut drops);
         let Some(NextAction::Step(Step { key, now: Now::Stored(old), .. })) = next else {
             panic!("the buffer is empty")
         };

@@ -12,7 +12,7 @@ use super::notification::{Cause, Notification};
 pub(super) struct Step<K> {
     pub(super) key: Arc<str>,
     /// The object that the handler was last notified of, unless that was a deletion.
-    pub(super) told: Option<Arc<K>>,
+    pub(super) delivered: Option<Arc<K>>,
     pub(super) now: Now<K>,
     pub(super) cause: Cause,
     pub(super) is_in_initial_list: bool,
@@ -41,11 +41,11 @@ impl<K> Step<K> {
     where
         K: 'a,
     {
-        let Self { key, told, now, cause, is_in_initial_list, .. } = self;
+        let Self { key, delivered, now, cause, is_in_initial_list, .. } = self;
         let added = |new: Arc<K>| {
             matches(&new).then_some(Notification::Added { new, is_in_initial_list, cause })
         };
-        let Some(old) = told.filter(|old| matches(old)) else {
+        let Some(old) = delivered.filter(|old| matches(old)) else {
             return match now {
                 Now::Gone(_) => [None, None],
                 Now::Stored(new) => [added(new), None],
@@ -71,14 +71,14 @@ impl<K> Step<K> {
 
 impl<K> Clone for Step<K> {
     fn clone(&self) -> Self {
-        let Self { key, told, now, cause, is_in_initial_list, is_walked, since } = self;
+        let Self { key, delivered, now, cause, is_in_initial_list, is_walked, since } = self;
         let now = match now {
             Now::Stored(object) => Now::Stored(object.clone()),
             Now::Gone(last) => Now::Gone(last.clone()),
         };
         Self {
             key: key.clone(),
-            told: told.clone(),
+            delivered: delivered.clone(),
             now,
             cause: *cause,
             is_in_initial_list: *is_in_initial_list,

@@ -27,7 +27,7 @@ impl<K: Send + Sync> Waiting<K> for Compress<K> {
             self.since_walked = 0;
         }
         let Some(place) = self.steps.find(&step.key) else {
-            if matches!((&step.told, &step.now), (None, Now::Gone(_))) {
+            if matches!((&step.delivered, &step.now), (None, Now::Gone(_))) {
                 return [Some(step), None];
             }
             self.initial += usize::from(step.is_in_initial_list);
@@ -43,12 +43,12 @@ impl<K: Send + Sync> Waiting<K> for Compress<K> {
             waiting.is_in_initial_list = true;
             self.initial += 1;
         }
-        if waiting.told.is_some() || matches!(waiting.now, Now::Stored(_)) {
+        if waiting.delivered.is_some() || matches!(waiting.now, Now::Stored(_)) {
             return [Some(step), None];
         }
-        let never_told = self.steps.remove(place);
-        self.initial -= usize::from(never_told.is_in_initial_list);
-        [Some(step), Some(never_told)]
+        let undelivered = self.steps.remove(place);
+        self.initial -= usize::from(undelivered.is_in_initial_list);
+        [Some(step), Some(undelivered)]
     }
 
     fn pop(&mut self) -> Option<Step<K>> {

@@ -33,7 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
 #[derive(Clone, Debug, PartialEq)]
 struct Plain {
     key: String,
-    told: Option<u32>,
+    delivered: Option<u32>,
     now: Option<u32>,
     cause: Cause,
     initial: bool,
@@ -47,16 +47,16 @@ impl Plain {
             Now::Stored(now) => Some(**now),
             Now::Gone(_) => None,
         };
-        let (key, told) = (step.key.to_string(), step.told.as_deref().copied());
+        let (key, delivered) = (step.key.to_string(), step.delivered.as_deref().copied());
         let Step { cause, is_in_initial_list: initial, is_walked: walked, since, .. } = *step;
-        Self { key, told, now, cause, initial, walked, since }
+        Self { key, delivered, now, cause, initial, walked, since }
     }
 
     fn step(&self) -> Step<u32> {
         let gone = || Now::Gone(DeltaObject::Object(Arc::new(0)));
         Step {
             key: self.key.as_str().into(),
-            told: self.told.map(Arc::new),
+            delivered: self.delivered.map(Arc::new),
             now: self.now.map_or_else(gone, |now| Now::Stored(Arc::new(now))),
             cause: self.cause,
             is_in_initial_list: self.initial,
@@ -79,7 +79,7 @@ fn compress(waiting: &mut Vec<Plain>, step: Plain) {
         }
         None => waiting.push(step),
     }
-    waiting.retain(|one| one.told.is_some() || one.now.is_some());
+    waiting.retain(|one| one.delivered.is_some() || one.now.is_some());
 }
 
 fn follows(mut buffer: impl Waiting<u32>, push: impl Fn(&mut Vec<Plain>, Plain), ops: Vec<Op>) {
@@ -89,9 +89,10 @@ fn follows(mut buffer: impl Waiting<u32>, push: impl Fn(&mut Vec<Plain>, Plain),
         match op {
             Op::Push(key, is_stored, cause, initial, walked) => {
                 let now = is_stored.then_some(number);
-                let told = std::mem::replace(&mut stored[usize::from(key)], now);
+                let delivered = std::mem::replace(&mut stored[usize::from(key)], now);
                 let since = began + Duration::from_secs(number.into());
-                let step = Plain { key: key.to_string(), told, now, cause, initial, walked, since };
+                let step =
+                    Plain { key: key.to_string(), delivered, now, cause, initial, walked, since };
                 drop(buffer.push(step.step()));
                 push(&mut waiting, step);
             }

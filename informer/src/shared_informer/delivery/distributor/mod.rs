@@ -216,7 +216,7 @@ impl<K: Send + Sync + 'static> ActiveKeyGuard<'_, K> {
         cause: Cause,
         is_in_initial_list: bool,
     ) {
-        let (told, now) = match change {
+        let (delivered, now) = match change {
             Change::Added { new, .. } => (None, Now::Stored(Arc::clone(new))),
             Change::Updated { old, new, .. } => {
                 (Some(Arc::clone(old)), Now::Stored(Arc::clone(new)))
@@ -226,7 +226,7 @@ impl<K: Send + Sync + 'static> ActiveKeyGuard<'_, K> {
         let key = key.clone();
         let step = Step {
             key,
-            told,
+            delivered,
             now,
             cause,
             is_in_initial_list,

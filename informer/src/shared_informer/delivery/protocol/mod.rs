@@ -79,8 +79,8 @@ impl<K> DeferredDrops<K> {
         let Self { steps, buffers, found } = self;
         let waiting =
             buffers.into_iter().flat_map(|mut buffer| std::iter::from_fn(move || buffer.pop()));
-        for Step { told, now, .. } in steps.into_iter().chain(waiting) {
-            ignore_panic(|| drop(told));
+        for Step { delivered, now, .. } in steps.into_iter().chain(waiting) {
+            ignore_panic(|| drop(delivered));
             ignore_panic(|| drop(now));
         }
         for (_, object) in found {
@@ -160,10 +160,10 @@ impl<K: Send + Sync + 'static> Inbox<K> {
             // notification.
             if let Some(passed) = walk.passed.iter().position(|key| *key == step.key) {
                 walk.passed.swap_remove(passed);
-                let delivered = step.told.take();
-                mutant!(PassedWasTold => { step.told = delivered.clone(); });
-                if let Some(told) = delivered {
-                    drops.found.push((Box::default(), told));
+                let delivered = step.delivered.take();
+                mutant!(PassedWasTold => { step.delivered = delivered.clone(); });
+                if let Some(delivered) = delivered {
+                    drops.found.push((Box::default(), delivered));
                 }
                 step.is_in_initial_list |= !self.has_synced;
             }
@@ -216,14 +216,15 @@ impl<K: Send + Sync + 'static> Inbox<K> {
 
     /// Returns the step for an object that a walk has read.
     fn first_word(&self, key: Arc<str>, now: Arc<K>) -> Step<K> {
-        let (told, cause, is_in_initial_list) = match self.walk.as_ref().map(|walk| walk.reason) {
-            Some(Reason::Period) => (Some(now.clone()), Cause::Resync, false),
-            Some(Reason::Dropped) => (None, Cause::Resync, !self.has_synced),
-            Some(Reason::Late) | None => (None, Cause::Initial, true),
-        };
+        let (delivered, cause, is_in_initial_list) =
+            match self.walk.as_ref().map(|walk| walk.reason) {
+                Some(Reason::Period) => (Some(now.clone()), Cause::Resync, false),
+                Some(Reason::Dropped) => (None, Cause::Resync, !self.has_synced),
+                Some(Reason::Late) | None => (None, Cause::Initial, true),
+            };
         Step {
             key,
-            told,
+            delivered,
             now: Now::Stored(now),
             cause,
             is_in_initial_list,
@@ -342,8 +343,9 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     /// is true.
     pub(super) fn syncs(&mut self) -> bool {
         let walks = self.walk.as_ref().is_some_and(|walk| walk.reason != Reason::Period);
-        let told = !walks && !self.begins && self.waiting.initial() + self.initial_in_progress == 0;
-        let syncs = self.informer_has_synced && told && !self.has_synced;
+        let is_done =
+            !walks && !self.begins && self.waiting.initial() + self.initial_in_progress == 0;
+        let syncs = self.informer_has_synced && is_done && !self.has_synced;
         self.has_synced |= syncs;
         syncs
     }

@@ -179,13 +179,13 @@ impl World {
     fn store(&mut self, key: u8, is_stored: bool) -> Option<Step<Object>> {
         self.version += 1;
         let name: Arc<str> = key.to_string().into();
-        let told = self.store.get_by_key(&name);
+        let delivered = self.store.get_by_key(&name);
         let object = Arc::new((key, self.version));
         let now = if is_stored {
             self.store.add(object.clone()).expect("a key");
             Now::Stored(object)
         } else {
-            let last = DeltaObject::Object(told.clone()?);
+            let last = DeltaObject::Object(delivered.clone()?);
             self.store.delete(&*object).expect("a key");
             for handler in &mut self.handlers {
                 handler.initial.remove(&key);
@@ -195,7 +195,7 @@ impl World {
         let since = Instant::now();
         Some(Step {
             key: name,
-            told,
+            delivered,
             now,
             cause: Cause::Watch,
             is_in_initial_list: false,
@@ -337,10 +337,10 @@ fn walk_alternates_with_buffered_notifications() {
         taken += 1;
         let now = Arc::new((old.0, taken));
         store.add(now.clone()).expect("a key");
-        let (told, now, since) = (Some(old), Now::Stored(now), Instant::now());
+        let (delivered, now, since) = (Some(old), Now::Stored(now), Instant::now());
         let cause = Cause::Watch;
         let step =
-            Step { key, told, now, cause, is_in_initial_list: false, is_walked: false, since };
+            Step { key, delivered, now, cause, is_in_initial_list: false, is_walked: false, since };
         inbox.offer(&known, step, &mut drops);
     }
     assert!(taken > OBJECTS / 2, "{taken} taken until the end of the walk");

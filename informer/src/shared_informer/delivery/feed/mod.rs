@@ -208,7 +208,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             mutant!(RemovedWithoutWaiting => { state.has_ended = true; });
         });
         self.after(Later { drops, wake: sleeper, has_synced: false });
-        self.tell_of_waiting();
+        self.record_waiting();
         mutant!(GoneNobodyWakes => return);
         self.room.notify_waiters();
     }
@@ -251,13 +251,13 @@ impl<K: Send + Sync + 'static> Feed<K> {
     /// Records the gauges. They are recorded again if the feed has ended, so that the last values
     /// are those after its end, whether this method or the end records last.
     pub(super) fn sample(&self) {
-        self.tell_of_waiting();
+        self.record_waiting();
         if self.behind.lock().has_ended {
-            self.tell_of_waiting();
+            self.record_waiting();
         }
     }
 
-    fn tell_of_waiting(&self) {
+    fn record_waiting(&self) {
         self.metrics.tell(|metrics| {
             let (depth, most, oldest) = {
                 let behind = self.behind.lock();

@@ -55,23 +55,23 @@ pub(super) struct OnError(pub(super) Arc<dyn Fn(&InformerError<'_>) + Send + Syn
 
 impl OnError {
     /// The error handler is user code: its panic is caught.
-    pub(super) fn tell(&self, error: &InformerError<'_>) {
+    pub(super) fn report(&self, error: &InformerError<'_>) {
         if caught(|| (self.0)(error)).is_err() {
             tracing::error!(%error, "the error handler of an informer panicked");
         }
     }
 
-    pub(super) fn tell_panic(&self, panic: Box<dyn Any + Send>) {
-        self.tell_said(panic_message(panic));
+    pub(super) fn report_panic(&self, panic: Box<dyn Any + Send>) {
+        self.report_message(panic_message(panic));
     }
 
-    fn tell_said(&self, message: String) {
-        self.tell(&InformerError::Panicked { message });
+    fn report_message(&self, message: String) {
+        self.report(&InformerError::Panicked { message });
     }
 
     /// Calls a function that may run user code. Reports its panic, and then returns `None`.
-    pub(super) fn caught<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
-        caught(call).map_err(|message| self.tell_said(message)).ok()
+    pub(super) fn catch<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
+        caught(call).map_err(|message| self.report_message(message)).ok()
     }
 }
 

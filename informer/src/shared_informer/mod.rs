@@ -206,7 +206,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         let on_error = self.inner.on_error.clone();
         let one_by_one = move |batch: Vec<Notification<K>>| {
             for notification in batch {
-                on_error.caught(|| handler.on_notification(notification));
+                on_error.catch(|| handler.on_notification(notification));
             }
         };
         self.add_batch_handler(options, 1, one_by_one)

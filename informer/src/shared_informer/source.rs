@@ -98,7 +98,7 @@ fn reported(
         if error.is_unavailable() {
             availability.send_if_modified(Availability::refused);
         }
-        on_error.tell(&InformerError::Reflector(error));
+        on_error.report(&InformerError::Reflector(error));
     }
 }
 

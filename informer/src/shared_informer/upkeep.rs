@@ -45,7 +45,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
             };
             last = Some(now);
             if let Err(error) = done {
-                self.on_error.tell(&InformerError::Reflector(&error));
+                self.on_error.report(&InformerError::Reflector(&error));
             }
         }
     }

@@ -111,12 +111,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
             Queue::Delta(fifo) => {
                 let item = fifo.pop_async().await?;
                 // An object's destructor is user code, and may panic.
-                self.on_error.caught(|| self.apply_item(item));
+                self.on_error.catch(|| self.apply_item(item));
             }
             Queue::InOrder(fifo) => {
                 let turn = fifo.pop_async().await?;
                 if turn.event().is_some_and(|event| event.key().is_some()) {
-                    self.on_error.caught(|| self.apply_turn(turn));
+                    self.on_error.catch(|| self.apply_turn(turn));
                     return Ok(());
                 }
                 // The item is a whole list, which may take long to apply, so use a blocking
@@ -128,7 +128,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
                 let all = spawn_blocking(move || span.in_scope(apply_all));
                 match all.await.map_err(JoinError::try_into_panic) {
                     Ok(()) => {}
-                    Err(Ok(panic)) => self.on_error.tell_panic(panic),
+                    Err(Ok(panic)) => self.on_error.report_panic(panic),
                     // The runtime is shutting down, which ends this task as well.
                     Err(Err(_)) => std::future::pending().await,
                 }
@@ -169,8 +169,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
 
     /// Applies an item, and reports an error or a panic of it.
     fn apply_and_report(&self, apply: impl FnOnce() -> Result<(), StoreError>) {
-        if let Some(Err(error)) = self.on_error.caught(apply) {
-            self.on_error.tell(&InformerError::Store(&error));
+        if let Some(Err(error)) = self.on_error.catch(apply) {
+            self.on_error.report(&InformerError::Store(&error));
         }
     }
 
@@ -185,7 +185,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         // The accessor is user code. Its panic must not prevent the delivery of the rest of a
         // list.
         if self.notify_unchanged
-            || !self.on_error.caught(|| self.is_unchanged(change)).unwrap_or(false)
+            || !self.on_error.catch(|| self.is_unchanged(change)).unwrap_or(false)
         {
             let cause = Cause::of(change, is_in_initial_list);
             let cause = match (&self.namespaces, change) {

@@ -70,7 +70,7 @@ pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
             }
             if !batch.is_empty() {
                 let span = call_span(batch.len());
-                running.feed().on_error.caught(|| span.in_scope(|| handler(batch)));
+                running.feed().on_error.catch(|| span.in_scope(|| handler(batch)));
             }
             for delivery in &all {
                 running.feed().done(delivery);
@@ -78,7 +78,7 @@ pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
         }
         // Dropped before the feed ends, because the destructor is user code, and stopping the
         // informer must wait for it.
-        running.feed().on_error.caught(|| drop(handler));
+        running.feed().on_error.catch(|| drop(handler));
     };
     thread::Builder::new().name("informer-handler".to_owned()).spawn(run).map(drop)
 }
@@ -116,13 +116,13 @@ pub(in crate::shared_informer) fn run_handler<
                     async { handler(notification).await }.instrument(call_span(1)),
                 );
                 if let Err(panic) = call.catch_unwind().await {
-                    running.feed().on_error.tell_panic(panic);
+                    running.feed().on_error.report_panic(panic);
                 }
             }
             running.feed().done(&delivery);
             consume_budget().await;
         }
-        running.feed().on_error.caught(|| drop(handler));
+        running.feed().on_error.catch(|| drop(handler));
     };
     run.instrument(span)
 }

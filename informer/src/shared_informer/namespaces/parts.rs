@@ -183,7 +183,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let removed = self.threads.run(move || queue.remove_scope(&scope)).await;
         let removed = removed.and_then(|removed| Ok(removed.map_err(StoreError::from)?));
         if let Err(error) = removed {
-            self.on_error.tell(&InformerError::Reflector(&error));
+            self.on_error.report(&InformerError::Reflector(&error));
         }
     }
 
@@ -250,14 +250,15 @@ impl<K: Send + Sync + 'static> Parts<K> {
             } else if error.is_unavailable() {
                 availability.send_if_modified(Availability::refused);
             }
-            on_error.tell(&InformerError::Namespace { namespace: &name, error });
+            on_error.report(&InformerError::Namespace { namespace: &name, error });
         }
     }
 
     async fn resync(&self) {
         let Some(resync) = &self.resync else { return std::future::pending().await };
         let target: Arc<dyn Target<K>> = self.queue.clone();
-        let report = |error: &ReflectorError| self.on_error.tell(&InformerError::Reflector(error));
+        let report =
+            |error: &ReflectorError| self.on_error.report(&InformerError::Reflector(error));
         match resync.run(&target, &self.threads, report).await {}
     }
 

@@ -88,16 +88,16 @@ impl<K: Send + Sync + 'static> Feed<K> {
         // step, the handler would see a history that never happened.
         let cares = |object: &K| {
             let matches =
-                |matches: &Matches<K>| self.on_error.caught(|| matches(object)).unwrap_or(false);
+                |matches: &Matches<K>| self.on_error.catch(|| matches(object)).unwrap_or(false);
             self.matches.as_deref().is_none_or(matches)
         };
         let notifications =
-            self.on_error.caught(|| step.notifications(|object| self.uid(object), cares));
+            self.on_error.catch(|| step.notifications(|object| self.uid(object), cares));
         Delivery { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
     }
 
     fn uid<'a>(&self, object: &'a K) -> Option<&'a str> {
-        self.on_error.caught(|| self.known.uid(object)).flatten()
+        self.on_error.catch(|| self.known.uid(object)).flatten()
     }
 
     /// Records that the notifications have been handled.

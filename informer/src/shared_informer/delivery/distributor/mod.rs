@@ -24,7 +24,7 @@ pub(in crate::shared_informer) struct Distributor<K> {
     active_keys: Arc<ActiveKeys>,
     list: Mutex<List<K>>,
     /// Notified when a handler with resyncs is added.
-    pub(in crate::shared_informer) came: Notify,
+    pub(in crate::shared_informer) resync_added: Notify,
 }
 
 /// The list of handlers.
@@ -49,7 +49,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
             known: Arc::new(store),
             active_keys: Arc::new(ActiveKeys::new(workers)),
             list: Mutex::new(list),
-            came: Notify::new(),
+            resync_added: Notify::new(),
         }
     }
 
@@ -95,7 +95,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
             feed.informer_has_synced();
         }
         if feed.resync_period().is_some() {
-            self.came.notify_one();
+            self.resync_added.notify_one();
         }
         true
     }
@@ -194,7 +194,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
             let due = self.tick(now).unwrap_or(now + Duration::from_secs(86_400));
             tokio::select! {
                 () = tokio::time::sleep_until(due) => {}
-                () = with_catching_waker(self.came.notified()) => {}
+                () = with_catching_waker(self.resync_added.notified()) => {}
             }
         }
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::super::notification::Notification;
 use super::super::protocol::{DeferredDrops, NextAction};
-use super::{Feed, Later, Matches};
+use super::{AfterUnlock, Feed, Matches};
 use crate::shared_informer::sync::mutant;
 
 /// One or two notifications of a handler, or none.
@@ -34,27 +34,31 @@ impl<K: Send + Sync + 'static> Feed<K> {
     }
 
     fn next(&self, sleeper: Option<Waker>) -> Poll<Option<NextAction<K>>> {
-        let mut later = Later { drops: DeferredDrops::default(), wake: None, has_synced: false };
+        let mut after_unlock =
+            AfterUnlock { drops: DeferredDrops::default(), wake: None, has_synced: false };
         let (mut before, mut has_room) = (None, false);
         let next = {
-            let mut behind = self.behind.lock();
-            if behind.has_ended {
+            let mut locked = self.locked.lock();
+            if locked.has_ended {
                 Poll::Ready(None)
             } else {
-                let was_full = behind.inbox.holds_back();
+                let was_full = locked.inbox.holds_back();
                 mutant!(SleepsWithoutALook => if sleeper.is_some() {
-                    behind.sleeper = sleeper;
+                    locked.sleeper = sleeper;
                     return Poll::Pending;
                 });
-                let next =
-                    behind.inbox.take(self.known.as_ref(), &self.active_keys, &mut later.drops);
-                behind.note_most();
-                later.has_synced = behind.inbox.syncs();
-                has_room = was_full && !behind.inbox.holds_back();
+                let next = locked.inbox.take(
+                    self.known.as_ref(),
+                    &self.active_keys,
+                    &mut after_unlock.drops,
+                );
+                locked.update_high_water();
+                after_unlock.has_synced = locked.inbox.syncs();
+                has_room = was_full && !locked.inbox.holds_back();
                 match (next, sleeper) {
                     (Some(next), _) => Poll::Ready(Some(next)),
                     (None, Some(sleeper)) => {
-                        before = behind.sleeper.replace(sleeper);
+                        before = locked.sleeper.replace(sleeper);
                         Poll::Pending
                     }
                     (None, None) => Poll::Pending,
@@ -66,7 +70,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         if has_room {
             self.room.notify_waiters();
         }
-        self.after(later);
+        self.finish(after_unlock);
         next
     }
 
@@ -104,7 +108,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
     pub(in super::super) fn done(&self, delivery: &Delivery<K>) {
         self.metrics.tell(|metrics| metrics.done(delivery.at));
         if delivery.is_in_initial_list {
-            self.with(|behind, _| behind.inbox.initial_done());
+            self.with(|locked, _| locked.inbox.initial_done());
         }
     }
 }

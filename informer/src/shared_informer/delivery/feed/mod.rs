@@ -40,17 +40,17 @@ pub(in crate::shared_informer) struct Feed<K> {
     metrics: Named<HandlerMetrics>,
     /// The span of all that runs for the handler.
     pub(super) span: Span,
-    behind: Mutex<Behind<K>>,
+    locked: Mutex<Locked<K>>,
     /// Notified when there is room again, or the feed has ended.
     room: Notify,
     state: watch::Sender<State>,
 }
 
 /// The state behind the lock.
-struct Behind<K> {
+struct Locked<K> {
     inbox: Inbox<K>,
     /// The most steps that ever waited.
-    most: usize,
+    high_water: usize,
     /// The waker of the thread, task or stream that waits for a step.
     sleeper: Option<Waker>,
     has_ended: bool,
@@ -69,7 +69,7 @@ pub(super) struct State {
 }
 
 /// The actions for after the lock is released, since all of them are or may be user code.
-struct Later<K> {
+struct AfterUnlock<K> {
     drops: DeferredDrops<K>,
     wake: Option<Waker>,
     has_synced: bool,
@@ -88,8 +88,13 @@ impl<K: Send + Sync + 'static> Feed<K> {
         let resync =
             resync.or(of_informer).and_then(period).map(|period| period.max(SHORTEST_RESYNC));
         let due = resync.map(|period| Instant::now() + period);
-        let behind =
-            Behind { inbox: Inbox::new(buffer), most: 0, sleeper: None, has_ended: false, due };
+        let locked = Locked {
+            inbox: Inbox::new(buffer),
+            high_water: 0,
+            sleeper: None,
+            has_ended: false,
+            due,
+        };
         let state = watch::Sender::new(State::default());
         Self {
             known,
@@ -100,7 +105,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             on_error,
             metrics: Named(None),
             span: Span::none(),
-            behind: Mutex::new(behind),
+            locked: Mutex::new(locked),
             room: Notify::new(),
             state,
         }
@@ -119,32 +124,33 @@ impl<K: Send + Sync + 'static> Feed<K> {
     /// the lock released.
     fn with<R>(
         &self,
-        change: impl FnOnce(&mut Behind<K>, &mut DeferredDrops<K>) -> R,
+        change: impl FnOnce(&mut Locked<K>, &mut DeferredDrops<K>) -> R,
     ) -> Option<R> {
-        let mut later = Later { drops: DeferredDrops::default(), wake: None, has_synced: false };
+        let mut after_unlock =
+            AfterUnlock { drops: DeferredDrops::default(), wake: None, has_synced: false };
         let done = {
-            let mut behind = self.behind.lock();
-            if behind.has_ended {
+            let mut locked = self.locked.lock();
+            if locked.has_ended {
                 None
             } else {
-                let done = change(&mut behind, &mut later.drops);
-                behind.note_most();
-                later.has_synced = behind.inbox.syncs();
-                let sleeper = behind.sleeper.take();
+                let done = change(&mut locked, &mut after_unlock.drops);
+                locked.update_high_water();
+                after_unlock.has_synced = locked.inbox.syncs();
+                let sleeper = locked.sleeper.take();
                 mutant!(NobodyIsWoken => let sleeper = None);
                 Some((done, sleeper))
             }
         };
         let done = done.map(|(done, sleeper)| {
-            later.wake = sleeper;
+            after_unlock.wake = sleeper;
             done
         });
-        self.after(later);
+        self.finish(after_unlock);
         done
     }
 
-    fn after(&self, later: Later<K>) {
-        let Later { drops, wake, has_synced } = later;
+    fn finish(&self, after_unlock: AfterUnlock<K>) {
+        let AfterUnlock { drops, wake, has_synced } = after_unlock;
         if has_synced {
             self.state.send_modify(|state| state.has_synced = true);
         }
@@ -154,7 +160,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
 
     /// Offers a change. The caller has its key in hand.
     pub(super) fn offer(&self, step: Step<K>) {
-        if self.with(|behind, drops| behind.inbox.offer(self.known.as_ref(), step, drops))
+        if self.with(|locked, drops| locked.inbox.offer(self.known.as_ref(), step, drops))
             == Some(true)
         {
             self.metrics.tell(HandlerMetrics::overrun);
@@ -163,31 +169,31 @@ impl<K: Send + Sync + 'static> Feed<K> {
 
     /// Settles a key, or all keys, at the end of a worker's work on them.
     pub(super) fn settle(&self, key: Option<&Arc<str>>) {
-        self.with(|behind, drops| behind.inbox.settle(self.known.as_ref(), key, drops));
+        self.with(|locked, drops| locked.inbox.settle(self.known.as_ref(), key, drops));
     }
 
     /// Records that the informer's first list has been delivered.
     pub(super) fn informer_has_synced(&self) {
-        self.with(|behind, _| behind.inbox.informer_has_synced());
+        self.with(|locked, _| locked.inbox.informer_has_synced());
     }
 
     /// Starts a resync if one is due. Returns when the next one is due.
     pub(super) fn tick(&self, now: Instant) -> Option<Instant> {
         let period = self.resync?;
-        self.with(|behind, _| {
-            if behind.due.is_some_and(|due| due <= now) {
-                behind.inbox.resync();
-                behind.due = now.checked_add(period);
+        self.with(|locked, _| {
+            if locked.due.is_some_and(|due| due <= now) {
+                locked.inbox.resync();
+                locked.due = now.checked_add(period);
             }
-            behind.due
+            locked.due
         })?
     }
 
     /// Waits for room in the buffer, if its policy is to hold back.
     pub(super) async fn hold_back(&self) {
         let is_full = || {
-            let behind = self.behind.lock();
-            !behind.has_ended && behind.inbox.holds_back()
+            let locked = self.locked.lock();
+            !locked.has_ended && locked.inbox.holds_back()
         };
         wait_until_some(&self.room, || (!is_full()).then_some(())).await;
     }
@@ -197,17 +203,17 @@ impl<K: Send + Sync + 'static> Feed<K> {
     pub(super) fn remove(&self) {
         let mut drops = DeferredDrops::default();
         let sleeper = {
-            let mut behind = self.behind.lock();
-            behind.has_ended = true;
-            behind.inbox.clear(&mut drops);
-            behind.sleeper.take()
+            let mut locked = self.locked.lock();
+            locked.has_ended = true;
+            locked.inbox.clear(&mut drops);
+            locked.sleeper.take()
         };
         self.state.send_modify(|state| {
             state.is_removed = true;
             state.has_ended |= self.is_stream;
             mutant!(RemovedWithoutWaiting => { state.has_ended = true; });
         });
-        self.after(Later { drops, wake: sleeper, has_synced: false });
+        self.finish(AfterUnlock { drops, wake: sleeper, has_synced: false });
         self.record_waiting();
         mutant!(GoneNobodyWakes => return);
         self.room.notify_waiters();
@@ -234,15 +240,15 @@ impl<K: Send + Sync + 'static> Feed<K> {
     }
 
     pub(super) fn depth(&self) -> usize {
-        self.behind.lock().inbox.len()
+        self.locked.lock().inbox.len()
     }
 
     pub(super) fn high_water(&self) -> usize {
-        self.behind.lock().most
+        self.locked.lock().high_water
     }
 
     pub(super) fn age(&self) -> Option<Duration> {
-        let oldest = self.behind.lock().inbox.oldest();
+        let oldest = self.locked.lock().inbox.oldest();
         oldest.map(|since| Instant::now().saturating_duration_since(since))
     }
 }
@@ -252,7 +258,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
     /// are those after its end, whether this method or the end records last.
     pub(super) fn sample(&self) {
         self.record_waiting();
-        if self.behind.lock().has_ended {
+        if self.locked.lock().has_ended {
             self.record_waiting();
         }
     }
@@ -260,16 +266,16 @@ impl<K: Send + Sync + 'static> Feed<K> {
     fn record_waiting(&self) {
         self.metrics.tell(|metrics| {
             let (depth, most, oldest) = {
-                let behind = self.behind.lock();
-                (behind.inbox.len(), behind.most, behind.inbox.oldest())
+                let locked = self.locked.lock();
+                (locked.inbox.len(), locked.high_water, locked.inbox.oldest())
             };
             metrics.waiting(depth, most, oldest);
         });
     }
 }
 
-impl<K: Send + Sync + 'static> Behind<K> {
-    fn note_most(&mut self) {
-        self.most = self.most.max(self.inbox.len());
+impl<K: Send + Sync + 'static> Locked<K> {
+    fn update_high_water(&mut self) {
+        self.high_water = self.high_water.max(self.inbox.len());
     }
 }

@@ -43,7 +43,7 @@ impl ActiveKeys {
 
     /// Marks the desks whose key a walk has passed, stored or not, and returns these keys. `None`
     /// if a worker has all keys in hand.
-    pub(super) fn pass(&self, came_by: impl Fn(&str) -> bool) -> Option<Vec<Arc<str>>> {
+    pub(super) fn pass(&self, is_in_stride: impl Fn(&str) -> bool) -> Option<Vec<Arc<str>>> {
         let mut passed = Vec::new();
         for worker in &self.0 {
             let mut worker = worker.lock();
@@ -52,7 +52,7 @@ impl ActiveKeys {
                     worker.passed = true;
                     return None;
                 }
-                ActiveKey::One(key) if came_by(key) => passed.push(key.clone()),
+                ActiveKey::One(key) if is_in_stride(key) => passed.push(key.clone()),
                 ActiveKey::None | ActiveKey::One(_) => continue,
             }
             worker.passed = true;

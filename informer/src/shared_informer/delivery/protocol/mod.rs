@@ -110,7 +110,7 @@ pub(super) struct Inbox<K> {
     /// hangs.
     dropped_since: Option<Instant>,
     /// Whether a resync must be announced, and after how many more steps its end.
-    begins: bool,
+    announces_resync: bool,
     ends_in: Option<usize>,
     /// Steps of the initial list that were taken by the handler and are not done.
     initial_in_progress: usize,
@@ -131,7 +131,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
             walk: Some(Walk::new(Reason::Late)),
             dropped: None,
             dropped_since: None,
-            begins: false,
+            announces_resync: false,
             ends_in: None,
             initial_in_progress: 0,
             informer_has_synced: false,
@@ -170,7 +170,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         }
         if matches!(self.policy, Buffer::DropAndResync(most) if self.waiting.changes() >= most.max(1))
         {
-            self.start_anew(step.since);
+            self.restart(step.since);
             drops.steps.push(step);
             return true;
         }
@@ -179,13 +179,13 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         false
     }
 
-    fn start_anew(&mut self, since: Instant) {
+    fn restart(&mut self, since: Instant) {
         self.dropped_since = Some(self.waiting.oldest().unwrap_or(since));
         let dropped = std::mem::replace(&mut self.waiting, Box::new(Log::new()));
         // At most one is kept: until the handler takes it, all changes are left to the walk.
         self.dropped = Some(dropped);
         self.walk = Some(Walk::new(Reason::Dropped));
-        (self.begins, self.ends_in) = (true, None);
+        (self.announces_resync, self.ends_in) = (true, None);
     }
 
     fn push(&mut self, step: Step<K>, drops: &mut DeferredDrops<K>) {
@@ -208,14 +208,14 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         let Some(passed) = walk.passed.iter().position(|passed| passed == key) else { return };
         walk.passed.swap_remove(passed);
         if let Some(now) = known.get(key) {
-            let step = self.first_word(key.clone(), now);
+            let step = self.walked_step(key.clone(), now);
             self.push(step, drops);
         }
         self.finish_walk();
     }
 
     /// Returns the step for an object that a walk has read.
-    fn first_word(&self, key: Arc<str>, now: Arc<K>) -> Step<K> {
+    fn walked_step(&self, key: Arc<str>, now: Arc<K>) -> Step<K> {
         let (delivered, cause, is_in_initial_list) =
             match self.walk.as_ref().map(|walk| walk.reason) {
                 Some(Reason::Period) => (Some(now.clone()), Cause::Resync, false),
@@ -249,7 +249,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         // The desks are checked after the read: see the table above.
         let is_before =
             |at: Option<WalkPosition>, key: &str| at.is_none_or(|at| known.has_walked(at, key));
-        let came_by = |key: &str| {
+        let is_in_stride = |key: &str| {
             mutant!(OnlyWhatIsStoredIsPassed => {
                 if !objects.iter().any(|(stored, _)| **stored == *key) {
                     return false;
@@ -257,7 +257,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
             });
             is_before(next, key) && !is_before(Some(from), key)
         };
-        let Some(passed) = active_keys.pass(came_by) else {
+        let Some(passed) = active_keys.pass(is_in_stride) else {
             walk.waits = true;
             return drops.found.extend(objects);
         };
@@ -273,7 +273,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
                 drops.found.push((key, object));
                 continue;
             }
-            let step = self.first_word(key.into(), object);
+            let step = self.walked_step(key.into(), object);
             self.push(step, drops);
         }
         mutant!(PassedIsNotNoted => let is_period = true);
@@ -302,7 +302,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         drops: &mut DeferredDrops<K>,
     ) -> Option<NextAction<K>> {
         drops.buffers.extend(self.dropped.take());
-        if std::mem::take(&mut self.begins) {
+        if std::mem::take(&mut self.announces_resync) {
             self.dropped_since = None;
             return Some(NextAction::ResyncBegins);
         }
@@ -311,7 +311,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         }
         self.stride(known, active_keys, drops);
         let Some(step) = self.waiting.pop() else {
-            return self.goes_on().then_some(NextAction::Stride);
+            return self.can_continue().then_some(NextAction::Stride);
         };
         self.initial_in_progress += usize::from(step.is_in_initial_list);
         self.ends_in = self.ends_in.map(|steps| steps.saturating_sub(1));
@@ -319,7 +319,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     }
 
     /// Returns whether there may be something to take without a further change.
-    fn goes_on(&self) -> bool {
+    fn can_continue(&self) -> bool {
         let walks = self.walk.as_ref().is_some_and(|walk| walk.at.is_some() && !walk.waits);
         self.ends_in == Some(0) || walks
     }
@@ -343,8 +343,9 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     /// is true.
     pub(super) fn syncs(&mut self) -> bool {
         let walks = self.walk.as_ref().is_some_and(|walk| walk.reason != Reason::Period);
-        let is_done =
-            !walks && !self.begins && self.waiting.initial() + self.initial_in_progress == 0;
+        let is_done = !walks
+            && !self.announces_resync
+            && self.waiting.initial() + self.initial_in_progress == 0;
         let syncs = self.informer_has_synced && is_done && !self.has_synced;
         self.has_synced |= syncs;
         syncs

@@ -76,7 +76,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         let has_synced = {
             let mut list = self.list.lock();
             let is_closed = list.is_closed;
-            mutant!(ClosedTakesHandlers => let is_closed = false);
+            mutant!(StoppedInformerAcceptsHandler => let is_closed = false);
             if is_closed {
                 return false;
             }
@@ -123,11 +123,11 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         let feeds = {
             let mut list = self.list.lock();
             list.has_synced = true;
-            mutant!(SyncIsNotedLate => { list.has_synced = false; });
+            mutant!(SyncIsRecordedLate => { list.has_synced = false; });
             list.feeds.clone()
         };
         feeds.iter().for_each(|feed| feed.informer_has_synced());
-        mutant!(SyncIsNotedLate => { self.list.lock().has_synced = true });
+        mutant!(SyncIsRecordedLate => { self.list.lock().has_synced = true });
     }
 
     /// Removes all handlers, and refuses later ones. Further calls have no effect.
@@ -165,7 +165,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         key: Option<Arc<str>>,
     ) -> ActiveKeyGuard<'_, K> {
         self.active_keys.begin(number, key.as_ref());
-        mutant!(DeskIsClearedEarly => { self.active_keys.end(number); });
+        mutant!(ActiveKeyIsClearedBeforeApply => { self.active_keys.end(number); });
         ActiveKeyGuard { distributor: self, number, key }
     }
 
@@ -247,7 +247,7 @@ impl<K: Send + Sync + 'static> ActiveKeyGuard<'_, K> {
 
 impl<K: Send + Sync + 'static> Drop for ActiveKeyGuard<'_, K> {
     fn drop(&mut self) {
-        mutant!(DeskIsClearedLast => {
+        mutant!(ActiveKeyIsClearedAfterSettle => {
             self.settle();
             self.distributor.active_keys.end(self.number);
             return;

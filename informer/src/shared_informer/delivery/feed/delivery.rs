@@ -43,7 +43,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 Poll::Ready(None)
             } else {
                 let was_full = locked.inbox.holds_back();
-                mutant!(SleepsWithoutALook => if sleeper.is_some() {
+                mutant!(SleepsWithoutRecheck => if sleeper.is_some() {
                     locked.sleeper = sleeper;
                     return Poll::Pending;
                 });
@@ -66,7 +66,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             }
         };
         ignore_panic(|| drop(before));
-        mutant!(RoomIsNotTold => let has_room = false);
+        mutant!(RoomWakesNoWaiter => let has_room = false);
         if has_room {
             self.room.notify_waiters();
         }

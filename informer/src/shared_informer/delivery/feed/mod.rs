@@ -137,7 +137,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 locked.update_high_water();
                 after_unlock.has_synced = locked.inbox.syncs();
                 let sleeper = locked.sleeper.take();
-                mutant!(NobodyIsWoken => let sleeper = None);
+                mutant!(ChangeWakesNoHandler => let sleeper = None);
                 Some((done, sleeper))
             }
         };
@@ -211,11 +211,11 @@ impl<K: Send + Sync + 'static> Feed<K> {
         self.state.send_modify(|state| {
             state.is_removed = true;
             state.has_ended |= self.is_stream;
-            mutant!(RemovedWithoutWaiting => { state.has_ended = true; });
+            mutant!(RemovalDoesNotWait => { state.has_ended = true; });
         });
         self.finish(AfterUnlock { drops, wake: sleeper, has_synced: false });
         self.record_waiting();
-        mutant!(GoneNobodyWakes => return);
+        mutant!(RemovalWakesNoWaiter => return);
         self.room.notify_waiters();
     }
 

@@ -151,7 +151,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
             let is_ahead = |at| !known.has_walked(at, &step.key);
             // The walk has yet to reach the key, and will read the state after this change.
             let is_ahead = walk.at.is_some_and(is_ahead);
-            mutant!(WhatIsAheadIsTold => let is_ahead = false);
+            mutant!(KeyAheadOfWalkIsDelivered => let is_ahead = false);
             if is_ahead {
                 drops.steps.push(step);
                 return false;
@@ -161,7 +161,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
             if let Some(passed) = walk.passed.iter().position(|key| *key == step.key) {
                 walk.passed.swap_remove(passed);
                 let delivered = step.delivered.take();
-                mutant!(PassedWasTold => { step.delivered = delivered.clone(); });
+                mutant!(PassedKeyCountsAsDelivered => { step.delivered = delivered.clone(); });
                 if let Some(delivered) = delivered {
                     drops.found.push((Box::default(), delivered));
                 }
@@ -250,7 +250,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         let is_before =
             |at: Option<WalkPosition>, key: &str| at.is_none_or(|at| known.has_walked(at, key));
         let is_in_stride = |key: &str| {
-            mutant!(OnlyWhatIsStoredIsPassed => {
+            mutant!(PassesOnlyStoredKeys => {
                 if !objects.iter().any(|(stored, _)| **stored == *key) {
                     return false;
                 }
@@ -263,12 +263,12 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         };
         walk.at = next;
         let is_period = walk.reason == Reason::Period;
-        mutant!(LooksBeforeItReads => let objects = known.walk(from).objects);
+        mutant!(ChecksActiveKeysBeforeRead => let objects = known.walk(from).objects);
         for (key, object) in objects {
             // The worker that has the key in hand will offer it, or the buffer already has a step
             // of it.
             let is_active = passed.iter().any(|passed| **passed == *key);
-            mutant!(ResyncTellsWhatIsInHand => let is_active = is_active && !is_period);
+            mutant!(ResyncDeliversActiveKey => let is_active = is_active && !is_period);
             if is_active || is_period && self.waiting.covers(&key) {
                 drops.found.push((key, object));
                 continue;
@@ -276,7 +276,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
             let step = self.walked_step(key.into(), object);
             self.push(step, drops);
         }
-        mutant!(PassedIsNotNoted => let is_period = true);
+        mutant!(PassedKeyIsNotRecorded => let is_period = true);
         if !is_period && let Some(walk) = &mut self.walk {
             walk.passed.extend(passed);
         }
@@ -285,7 +285,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
 
     fn finish_walk(&mut self) {
         let is_over = |walk: &mut Walk| {
-            mutant!(WalkEndsOverWhatItPassed => { return walk.at.is_none(); });
+            mutant!(WalkEndsWithPassedKeys => { return walk.at.is_none(); });
             walk.at.is_none() && walk.passed.is_empty()
         };
         let Some(walk) = self.walk.take_if(is_over) else { return };

@@ -54,7 +54,7 @@ impl<'e> InformerError<'e> {
 pub(super) struct OnError(pub(super) Arc<dyn Fn(&InformerError<'_>) + Send + Sync>);
 
 impl OnError {
-    /// The error handler is user code: its panic is caught.
+    /// Calls the error handler. It is user code, so its panic is caught and logged.
     pub(super) fn report(&self, error: &InformerError<'_>) {
         if caught(|| (self.0)(error)).is_err() {
             tracing::error!(%error, "the error handler of an informer panicked");

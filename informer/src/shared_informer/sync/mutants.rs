@@ -1,25 +1,25 @@
 //! Deliberate defects of the protocol, for `ci/shuttle.sh`: with each of them some schedule must
-//! fail. One of them, or none, is chosen when a program of schedules starts; this file and every
-//! `mutant!` line exist in schedules only.
+//! fail. At most one is chosen when the program starts. This file and the `mutant!` lines are
+//! compiled only for schedules.
 
 deltafifo::mutants! {
-    ChecksActiveKeysBeforeRead: "a walk looks at the desks and reads then",
-    PassesOnlyStoredKeys: "a walk comes by what it found only, and not by where a key would be",
-    PassedKeyIsNotRecorded: "what a walk came by on a desk is left to nobody",
-    PassedKeyCountsAsDelivered: "what a walk came by on a desk counts as told before",
-    WalkEndsWithPassedKeys: "a walk is at its end with keys that it passed over",
-    KeyAheadOfWalkIsDelivered: "a change of a key that the walk has not come to is told too",
-    ResyncDeliversActiveKey: "a resync tells of what a worker has in hand",
-    ActiveKeyIsClearedAfterSettle: "a worker settles what walks have passed over, and clears its desk then",
-    ActiveKeyIsClearedBeforeApply: "a worker clears its desk before it applies",
-    ListIsCopiedUnlocked: "the list of handlers is copied with nothing locked, and put in the place of a newer one",
-    StoppedInformerAcceptsHandler: "an informer that stopped takes a handler",
-    SyncIsRecordedLate: "a handler that comes while others are told that the informer has synced is not told",
-    SleepsWithoutRecheck: "who sleeps for notifications does not look again",
-    ChangeWakesNoHandler: "a change wakes nobody",
-    RoomWakesNoWaiter: "who waits for room is not told of it",
-    RemovalWakesNoWaiter: "a handler that is waited for is removed, and who waits is not told",
-    RemovalDoesNotWait: "to remove a handler does not wait for its running call",
+    ChecksActiveKeysBeforeRead: "a walk checks the active keys before it reads the store",
+    PassesOnlyStoredKeys: "a walk marks only stored keys as passed, and not deleted ones in its stride",
+    PassedKeyIsNotRecorded: "a walk discards the object of an active key and does not record the key as passed",
+    PassedKeyCountsAsDelivered: "the first offer of a passed key counts as an update of an object that the handler knows",
+    WalkEndsWithPassedKeys: "a walk ends although passed keys were neither offered nor settled",
+    KeyAheadOfWalkIsDelivered: "a change of a key that the walk has not reached is delivered as well",
+    ResyncDeliversActiveKey: "a resync delivers the object of an active key",
+    ActiveKeyIsClearedAfterSettle: "a worker settles passed keys before it clears its active key",
+    ActiveKeyIsClearedBeforeApply: "a worker clears its active key before it applies the change",
+    ListIsCopiedUnlocked: "the list of handlers is copied with no lock held, and then replaces a newer list",
+    StoppedInformerAcceptsHandler: "an informer that was stopped accepts a handler",
+    SyncIsRecordedLate: "a handler that is added while the others are notified of the sync is never notified of it",
+    SleepsWithoutRecheck: "a handler stores its waker without checking the buffer again",
+    ChangeWakesNoHandler: "a change does not wake the handler",
+    RoomWakesNoWaiter: "room in a buffer does not wake the worker that waits for it",
+    RemovalWakesNoWaiter: "the removal of a handler does not wake the worker that waits for room in its buffer",
+    RemovalDoesNotWait: "the removal of a handler does not wait for its running call",
 }
 
 macro_rules! mutant {

@@ -1,4 +1,4 @@
-//! Distributes changes from the workers to all handlers.
+//! The distributor, which offers the changes of the workers to all handlers.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use crate::shared_informer::error::OnError;
 use crate::shared_informer::sync::{Arc, Mutex, mutant};
 use crate::util::sleep::with_catching_waker;
 
-/// The handlers of an informer, and the workers' desks.
+/// The handlers of an informer, and the active keys of its workers.
 pub(in crate::shared_informer) struct Distributor<K> {
     known: Arc<dyn Known<K>>,
     active_keys: Arc<ActiveKeys>,
@@ -33,8 +33,8 @@ struct List<K> {
     feeds: Arc<Vec<Arc<Feed<K>>>>,
     has_synced: bool,
     is_closed: bool,
-    /// The states of the handlers at the time of closing, and of handlers that were removed
-    /// earlier while a call was running.
+    /// The states of handlers that were removed, or that existed when the list was closed. The end
+    /// of their last calls is awaited through them.
     last: Vec<watch::Receiver<State>>,
 }
 
@@ -69,8 +69,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         self.list.lock().feeds.clone()
     }
 
-    /// Adds a handler, which receives all changes from here on. Returns false if the list is
-    /// closed.
+    /// Adds a handler, to which all later changes are offered. Returns false if the list is closed.
     #[must_use]
     pub(in crate::shared_informer) fn add(&self, feed: &Arc<Feed<K>>) -> bool {
         let has_synced = {
@@ -108,17 +107,17 @@ impl<K: Send + Sync + 'static> Distributor<K> {
                 Arc::new(before.iter().filter(|one| !Arc::ptr_eq(one, feed)).cloned().collect());
             list.last.retain(|state| !state.borrow().has_ended);
             if list.feeds.len() < before.len() {
-                // Its call may still be running, and stopping the informer waits for that, too.
+                // A call of it may still be running, which a stop of the informer waits for.
                 list.last.push(feed.state());
             }
             before
         };
-        // This may drop the last reference to a handler, which is user code, so it is done
-        // unlocked.
+        // Dropped with the list unlocked, because this may drop the last reference to a handler,
+        // which is user code.
         drop(before);
     }
 
-    /// Records that the first list has been delivered.
+    /// Records that the first list has been offered to all handlers.
     pub(in crate::shared_informer) fn informer_has_synced(&self) {
         let feeds = {
             let mut list = self.list.lock();
@@ -130,7 +129,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         mutant!(SyncIsRecordedLate => { self.list.lock().has_synced = true });
     }
 
-    /// Removes all handlers, and refuses later ones. Further calls have no effect.
+    /// Removes all handlers, and refuses later ones. Calling it again has no effect.
     pub(in crate::shared_informer) fn close(&self) {
         let feeds = {
             let mut list = self.list.lock();
@@ -157,8 +156,8 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         list.is_closed && list.last.iter().all(|state| state.borrow().has_ended)
     }
 
-    /// Records that worker `number` is about to apply and deliver a change of `key`, or of all
-    /// keys.
+    /// Makes `key`, or all keys, active for worker `number`, which is about to apply and offer
+    /// changes of it.
     pub(in crate::shared_informer) fn begin(
         &self,
         number: usize,
@@ -190,7 +189,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     pub(in crate::shared_informer) async fn resync(&self) {
         loop {
             let now = Instant::now();
-            // A day, if no handler has resyncs.
+            // If no handler has resyncs, sleep for a day: `resync_added` ends the sleep.
             let due = self.tick(now).unwrap_or(now + Duration::from_secs(86_400));
             tokio::select! {
                 () = tokio::time::sleep_until(due) => {}
@@ -200,7 +199,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     }
 }
 
-/// The keys that a worker has in hand. It must be dropped before another worker can get them.
+/// Keeps the key of a worker active. It must be dropped before another worker can get the key.
 pub(in crate::shared_informer) struct ActiveKeyGuard<'d, K: Send + Sync + 'static> {
     distributor: &'d Distributor<K>,
     number: usize,
@@ -208,7 +207,7 @@ pub(in crate::shared_informer) struct ActiveKeyGuard<'d, K: Send + Sync + 'stati
 }
 
 impl<K: Send + Sync + 'static> ActiveKeyGuard<'_, K> {
-    /// Offers an applied change to all handlers.
+    /// Offers a change that was applied to the store to all handlers.
     pub(in crate::shared_informer) fn deliver(
         &self,
         key: &Arc<str>,
@@ -238,6 +237,7 @@ impl<K: Send + Sync + 'static> ActiveKeyGuard<'_, K> {
         }
     }
 
+    /// Settles the key in all feeds, because a walk passed it.
     fn settle(&self) {
         for feed in self.distributor.feeds().iter() {
             feed.settle(self.key.as_ref());

@@ -1,4 +1,4 @@
-//! Takes notifications from a feed.
+//! Deliveries, and the methods by which a handler takes them from its feed.
 
 use std::task::{Context, Poll, Waker};
 
@@ -10,21 +10,22 @@ use super::super::protocol::{DeferredDrops, NextAction};
 use super::{AfterUnlock, Feed, Matches};
 use crate::shared_informer::sync::mutant;
 
-/// One or two notifications of a handler, or none.
+/// The notifications of one step: one, two, or none.
 pub(in super::super) struct Delivery<K> {
     pub(in super::super) notifications: [Option<Notification<K>>; 2],
     is_in_initial_list: bool,
-    /// When the notifications were taken, if there are metrics.
+    /// When the step was taken, if there are metrics.
     at: Option<Instant>,
 }
 
 impl<K: Send + Sync + 'static> Feed<K> {
-    /// Polls for the handler's next notifications. `None` at the end of the feed. After handling
-    /// them the caller must call [`done`](Self::done).
+    /// Polls for the handler's next delivery, or for `None` at the end of the feed. The caller must
+    /// call [`done`](Self::done) when it has handled the delivery.
     pub(in super::super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Delivery<K>>> {
         let next = match self.next(None) {
             Poll::Pending => {
-                // Cloned with no lock held: the waker is user code.
+                // Cloned with no lock held, because the waker is user code. Then the buffer is
+                // checked again under the lock that stores the waker, so no wake-up is lost.
                 let waker = context.waker().clone();
                 self.next(Some(waker))
             }
@@ -79,8 +80,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
         let step = match next {
             NextAction::ResyncBegins => return Delivery::only(Some(Notification::ResyncBegins)),
             NextAction::ResyncEnds => return Delivery::only(Some(Notification::ResyncEnds)),
-            // Same as for a step that the filter rejects: the caller continues after other tasks
-            // had a turn.
+            // An empty delivery, as for a step that the filter rejects, so that the caller yields
+            // to other tasks.
             NextAction::Stride => return Delivery::only(None),
             NextAction::Step(step) => step,
         };
@@ -88,15 +89,15 @@ impl<K: Send + Sync + 'static> Feed<K> {
         if let Some(now) = at {
             self.metrics.tell(|metrics| metrics.notified(now, step.since));
         }
-        // Each user function is called with its own panic guard. If a panic discarded the whole
+        // The panic of each user function is caught separately. If a panic discarded the whole
         // step, the handler would see a history that never happened.
-        let cares = |object: &K| {
+        let accepts = |object: &K| {
             let matches =
                 |matches: &Matches<K>| self.on_error.catch(|| matches(object)).unwrap_or(false);
             self.matches.as_deref().is_none_or(matches)
         };
         let notifications =
-            self.on_error.catch(|| step.notifications(|object| self.uid(object), cares));
+            self.on_error.catch(|| step.notifications(|object| self.uid(object), accepts));
         Delivery { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
     }
 
@@ -104,7 +105,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         self.on_error.catch(|| self.known.uid(object)).flatten()
     }
 
-    /// Records that the notifications have been handled.
+    /// Records that a delivery has been handled.
     pub(in super::super) fn done(&self, delivery: &Delivery<K>) {
         self.metrics.tell(|metrics| metrics.done(delivery.at));
         if delivery.is_in_initial_list {

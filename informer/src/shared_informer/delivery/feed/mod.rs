@@ -1,5 +1,5 @@
-//! The feed of a handler: its inbox behind a lock, its waker, and its observable state. A thread,
-//! a task and a stream all take notifications with [`Feed::poll`].
+//! The feed of a handler: its inbox behind a lock, its waker, and its observable state. The
+//! handler's thread, task or stream takes notifications with [`Feed::poll`].
 
 mod delivery;
 
@@ -38,18 +38,18 @@ pub(in crate::shared_informer) struct Feed<K> {
     is_stream: bool,
     pub(super) on_error: OnError,
     metrics: Named<HandlerMetrics>,
-    /// The span of all that runs for the handler.
+    /// The span in which all work for the handler runs.
     pub(super) span: Span,
     locked: Mutex<Locked<K>>,
-    /// Notified when there is room again, or the feed has ended.
+    /// Notified when the buffer has room again, and when the feed has ended.
     room: Notify,
     state: watch::Sender<State>,
 }
 
-/// The state behind the lock.
+/// The state that the lock protects.
 struct Locked<K> {
     inbox: Inbox<K>,
-    /// The most steps that ever waited.
+    /// The largest number of steps that were ever in the buffer.
     high_water: usize,
     /// The waker of the thread, task or stream that waits for a step.
     sleeper: Option<Waker>,
@@ -62,13 +62,13 @@ struct Locked<K> {
 #[derive(Clone, Copy, Default)]
 pub(super) struct State {
     pub(super) has_synced: bool,
-    /// Whether no call will begin any more.
+    /// Whether the handler was removed, so that no further call begins.
     pub(super) is_removed: bool,
-    /// Whether, in addition, no call is running.
+    /// Whether the handler was removed and no call is running.
     pub(super) has_ended: bool,
 }
 
-/// The actions for after the lock is released, since all of them are or may be user code.
+/// Actions that run after the lock is released, because they are or may be user code.
 struct AfterUnlock<K> {
     drops: DeferredDrops<K>,
     wake: Option<Waker>,
@@ -111,7 +111,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         }
     }
 
-    /// Adds metrics and a span.
+    /// Sets the metrics and the span.
     pub(in crate::shared_informer) fn visible(
         self,
         metrics: Named<HandlerMetrics>,
@@ -120,8 +120,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
         Self { metrics, span, ..self }
     }
 
-    /// Changes the inbox, unless the feed has ended, and then performs the resulting actions with
-    /// the lock released.
+    /// Changes the locked state, wakes the handler, and runs the deferred actions. Does nothing and
+    /// returns `None` if the feed has ended.
     fn with<R>(
         &self,
         change: impl FnOnce(&mut Locked<K>, &mut DeferredDrops<K>) -> R,
@@ -158,7 +158,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         drops.drop_all();
     }
 
-    /// Offers a change. The caller has its key in hand.
+    /// Offers a change of a key, which must be active.
     pub(super) fn offer(&self, step: Step<K>) {
         if self.with(|locked, drops| locked.inbox.offer(self.known.as_ref(), step, drops))
             == Some(true)
@@ -167,12 +167,12 @@ impl<K: Send + Sync + 'static> Feed<K> {
         }
     }
 
-    /// Settles a key, or all keys, at the end of a worker's work on them.
+    /// Settles a key, or all keys, at the end of a worker's work on them: see [`Inbox::settle`].
     pub(super) fn settle(&self, key: Option<&Arc<str>>) {
         self.with(|locked, drops| locked.inbox.settle(self.known.as_ref(), key, drops));
     }
 
-    /// Records that the informer's first list has been delivered.
+    /// Records that the informer's first list has been offered to all handlers.
     pub(super) fn informer_has_synced(&self) {
         self.with(|locked, _| locked.inbox.informer_has_synced());
     }
@@ -189,7 +189,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         })?
     }
 
-    /// Waits for room in the buffer, if its policy is to hold back.
+    /// Waits until the buffer has room, if its policy is [`HoldBack`](super::Buffer::HoldBack).
     pub(super) async fn hold_back(&self) {
         let is_full = || {
             let locked = self.locked.lock();
@@ -198,7 +198,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         wait_until_some(&self.room, || (!is_full()).then_some(())).await;
     }
 
-    /// Ends the feed: no call begins any more, and the buffer is emptied. Further calls have no
+    /// Ends the feed: no further call begins, and the buffer is emptied. Calling it again has no
     /// effect.
     pub(super) fn remove(&self) {
         let mut drops = DeferredDrops::default();
@@ -254,8 +254,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
 }
 
 impl<K: Send + Sync + 'static> Feed<K> {
-    /// Records the gauges. They are recorded again if the feed has ended, so that the last values
-    /// are those after its end, whether this method or the end records last.
+    /// Records the gauges. If the feed has ended in the meantime, they are recorded a second time,
+    /// so that the last recorded values are those after the end.
     pub(super) fn sample(&self) {
         self.record_waiting();
         if self.locked.lock().has_ended {

@@ -1,22 +1,22 @@
-//! The keys that workers have in hand, as walks see them.
+//! The active keys: those that workers are applying.
 
 use crate::shared_informer::sync::{Arc, Mutex};
 
-/// The keys that a worker has in hand.
+/// The key that a worker is applying.
 enum ActiveKey {
     None,
     One(Arc<str>),
     All,
 }
 
-/// The desk of one worker.
+/// The active key of one worker.
 struct WorkerState {
     active: ActiveKey,
-    /// Whether a walk passed the key.
+    /// Whether a walk has passed the key.
     passed: bool,
 }
 
-/// The desks of all workers.
+/// The active keys of all workers.
 pub(in super::super) struct ActiveKeys(Box<[Mutex<WorkerState>]>);
 
 impl ActiveKeys {
@@ -41,8 +41,8 @@ impl ActiveKeys {
         std::mem::replace(&mut *self.0[number].lock(), nothing).passed
     }
 
-    /// Marks the desks whose key a walk has passed, stored or not, and returns these keys. `None`
-    /// if a worker has all keys in hand.
+    /// Marks the active keys for which `is_in_stride` is true as passed by a walk, and returns
+    /// them. Returns `None` if all keys are active.
     pub(super) fn pass(&self, is_in_stride: impl Fn(&str) -> bool) -> Option<Vec<Arc<str>>> {
         let mut passed = Vec::new();
         for worker in &self.0 {

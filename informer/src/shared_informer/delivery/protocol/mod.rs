@@ -1,31 +1,34 @@
-//! The protocol between changes and walks: decides whether a worker or a walk notifies a handler
+//! The protocol between changes and walks. It decides whether a worker or a walk notifies a handler
 //! of an object, when the handler is added or resynced while objects change.
 //!
-//! Each worker has a **desk**, which names the key that the worker has in hand (or, for a list of
-//! an in-order queue, all keys): from before it applies a change to the store until after it has
-//! offered the change to all handlers. In this time no other worker has the key. Each handler has
-//! an **inbox**: the state behind the handler's lock, which is its buffer and the position of its
-//! walk over the store.
+//! The key that a worker is applying is **active**: from before the worker applies a change to the
+//! store until after it has offered the change to all handlers. In this time no other worker has
+//! the key. (For a list of an in-order queue, all keys are active.) [`ActiveKeys`] has the active
+//! key of each worker. Each handler has an **inbox**: the state behind the handler's lock, which is
+//! its buffer and the position of its walk over the store.
 //!
 //! ```text
-//!   worker:  desk = key | apply | offer to every inbox | desk = nothing | settle, if a walk passed the key
-//!   walk:    inbox locked: read a stride of the store | check the desks | push what is on no desk
+//!   worker:  set the active key | apply | offer to every inbox | clear the active key
+//!            | settle, if a walk passed the key
+//!   walk:    lock the inbox: read a stride of the store | check the active keys
+//!            | push the objects whose keys are not active
 //! ```
 //!
 //! Changes of keys that the walk has not reached are left to the walk: `offer` drops them. A key
 //! that the walk reaches is
 //!
-//! * on no desk. Then every change of it is either stored and offered, or neither. So the object
-//!   that was read is the state after all changes that were offered before, and before all that will
-//!   be offered later. (A worker that begins between the read and the check is seen on its desk. One
-//!   that begins after the check waits for the inbox's lock to offer, after what was read.)
-//! * on a desk. The read may have seen the state before or after the change, or no object, and the
-//!   change may or may not be offered yet. So what was read is discarded, and the key is noted as
-//!   **passed**. The worker's next offer of it counts as the first notification. If the worker offers
-//!   nothing more, it settles the key at the end, while it still has it: the handler is notified of
-//!   what is stored.
+//! * **not active.** Then every change of it is either stored and offered, or neither. So the
+//!   object that was read is the state after all changes that were offered before, and before all
+//!   changes that will be offered later. (If a worker begins between the read and the check, the
+//!   check finds its active key. If it begins after the check, its offer waits for the inbox's
+//!   lock, and comes after the object that was read.)
+//! * **active.** The read may have seen the state before or after the change, or no object, and
+//!   the change may or may not be offered yet. So the walk discards the object that it read, and
+//!   records the key as **passed**. The worker's next offer of the key counts as the first
+//!   notification. If the worker offers nothing more, it settles the key at the end, while it
+//!   still has it: it notifies the handler of the stored object.
 //!
-//! While a worker has all keys in hand, a walk waits for its end. So the first notification of a
+//! While all keys are active, a walk waits for the worker to end. So the first notification of a
 //! key is always the state after all changes that were not offered to the handler, and the last is
 //! the stored state. Notifications of a key are in order because only the worker that has the key
 //! offers them.
@@ -33,14 +36,14 @@
 //! | rule | because otherwise |
 //! | --- | --- |
 //! | a handler is on the list before its walk begins | changes offered in between would reach it neither by an offer nor by the walk |
-//! | a walk reads the store before it checks the desks | a worker could begin, store and end in between, and the handler would be notified twice |
+//! | a walk reads the store before it checks the active keys | a worker could begin, store and end in between, and the handler would be notified twice |
 //! | a key counts as reached by its place in the order, stored or not | a deletion could be stored and not offered yet, and be offered to a handler that never saw the object |
-//! | a worker clears its desk before it settles | a walk in between would note a key that no worker settles any more |
+//! | a worker clears its active key before it settles | a walk in between would record a passed key that no worker will settle |
 //! | a worker releases the key only after it has settled | another worker's change would be offered before the settled state |
 //!
-//! Lock order: an inbox's lock, then the lock of one desk or one shard of the store. No user code
-//! runs under any of them: objects that are no longer needed are returned to the caller, to be
-//! dropped after unlocking.
+//! Lock order: an inbox's lock, then the lock of one active key or one shard of the store. No user
+//! code runs under any of them: objects that are no longer needed are collected in
+//! [`DeferredDrops`], and dropped after unlocking.
 
 mod active_keys;
 #[cfg(test)]
@@ -59,7 +62,7 @@ pub(super) use active_keys::ActiveKeys;
 pub(super) use walk::Known;
 use walk::{Reason, Walk};
 
-/// Objects to drop after the inbox is unlocked, because their destructors are user code.
+/// Objects that are dropped after the inbox is unlocked, because their destructors are user code.
 pub(super) struct DeferredDrops<K> {
     steps: Vec<Step<K>>,
     buffers: Vec<Box<dyn Waiting<K>>>,
@@ -73,8 +76,8 @@ impl<K> Default for DeferredDrops<K> {
 }
 
 impl<K> DeferredDrops<K> {
-    /// Drops the objects one by one, each with its panic caught. If two destructors panicked at
-    /// once, the process would abort.
+    /// Drops the objects one by one, and catches the panic of each. If one destructor panicked
+    /// while another panic unwinds, the process would abort.
     pub(super) fn drop_all(self) {
         let Self { steps, buffers, found } = self;
         let waiting =
@@ -89,30 +92,30 @@ impl<K> DeferredDrops<K> {
     }
 }
 
-/// What a handler does next.
+/// The next action of a handler.
 pub(super) enum NextAction<K> {
     Step(Step<K>),
     ResyncBegins,
     ResyncEnds,
-    /// A stride of the walk found nothing to notify of; there may be more.
+    /// Nothing: a stride of the walk pushed no step, but the walk has not ended.
     Stride,
 }
 
-/// The state behind a handler's lock.
+/// The buffer of a handler, and the state of its walk.
 pub(super) struct Inbox<K> {
     policy: Buffer,
     waiting: Box<dyn Waiting<K>>,
     walk: Option<Walk>,
-    /// The full buffer that was replaced. The handler drops it, and not the worker that offers to
-    /// all handlers.
+    /// A full buffer that was replaced. It is dropped when the handler takes its next step, so that
+    /// the worker, which has to offer to all handlers, does not spend time on it.
     dropped: Option<Box<dyn Waiting<K>>>,
-    /// When the oldest step of that buffer was offered, so that the age shows a handler that
-    /// hangs.
+    /// When the oldest step of that buffer was pushed. It counts for the age of the buffer, which
+    /// would otherwise not show that a handler hangs.
     dropped_since: Option<Instant>,
-    /// Whether a resync must be announced, and after how many more steps its end.
+    /// Whether `ResyncBegins` must be delivered, and the number of steps before `ResyncEnds`.
     announces_resync: bool,
     ends_in: Option<usize>,
-    /// Steps of the initial list that were taken by the handler and are not done.
+    /// The number of steps of the initial list that the handler has taken and not yet handled.
     initial_in_progress: usize,
     informer_has_synced: bool,
     has_synced: bool,
@@ -139,8 +142,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         }
     }
 
-    /// Offers a change of a key. The caller has the key in hand. Returns whether the buffer
-    /// overran.
+    /// Offers a change of a key, which must be active. Returns whether the buffer overran.
     pub(super) fn offer(
         &mut self,
         known: &dyn Known<K>,
@@ -149,7 +151,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     ) -> bool {
         if let Some(walk) = self.walk.as_mut().filter(|walk| walk.reason != Reason::Period) {
             let is_ahead = |at| !known.has_walked(at, &step.key);
-            // The walk has yet to reach the key, and will read the state after this change.
+            // The walk has not reached the key yet, and will read the state after this change.
             let is_ahead = walk.at.is_some_and(is_ahead);
             mutant!(KeyAheadOfWalkIsDelivered => let is_ahead = false);
             if is_ahead {
@@ -182,7 +184,8 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     fn restart(&mut self, since: Instant) {
         self.dropped_since = Some(self.waiting.oldest().unwrap_or(since));
         let dropped = std::mem::replace(&mut self.waiting, Box::new(Log::new()));
-        // At most one is kept: until the handler takes it, all changes are left to the walk.
+        // There is at most one such buffer: the walk does not advance before the handler takes it,
+        // so until then all changes are left to the walk.
         self.dropped = Some(dropped);
         self.walk = Some(Walk::new(Reason::Dropped));
         (self.announces_resync, self.ends_in) = (true, None);
@@ -192,8 +195,9 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         drops.steps.extend(self.waiting.push(step).into_iter().flatten());
     }
 
-    /// Called by a worker at the end of its work on `key` (or on all keys), with its desk cleared.
-    /// Notifies the handler of a key that a walk has passed and no offer has covered.
+    /// Settles `key`, or all keys, at the end of a worker's work on them, after the active key was
+    /// cleared. If a walk has passed the key and no offer followed, the handler is notified of the
+    /// stored object.
     pub(super) fn settle(
         &mut self,
         known: &dyn Known<K>,
@@ -246,7 +250,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         let Some(walk) = self.walk.as_mut().filter(|walk| !walk.waits) else { return };
         let Some(from) = walk.at else { return };
         let WalkStep { objects, next } = known.walk(from);
-        // The desks are checked after the read: see the table above.
+        // The active keys are checked after the read: see the table above.
         let is_before =
             |at: Option<WalkPosition>, key: &str| at.is_none_or(|at| known.has_walked(at, key));
         let is_in_stride = |key: &str| {
@@ -265,8 +269,8 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         let is_period = walk.reason == Reason::Period;
         mutant!(ChecksActiveKeysBeforeRead => let objects = known.walk(from).objects);
         for (key, object) in objects {
-            // The worker that has the key in hand will offer it, or the buffer already has a step
-            // of it.
+            // An active key is left to its worker. A resync also skips keys that the buffer already
+            // has a step of.
             let is_active = passed.iter().any(|passed| **passed == *key);
             mutant!(ResyncDeliversActiveKey => let is_active = is_active && !is_period);
             if is_active || is_period && self.waiting.covers(&key) {
@@ -318,7 +322,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         Some(NextAction::Step(step))
     }
 
-    /// Returns whether there may be something to take without a further change.
+    /// Returns whether another call of `take` may return something, even without a change.
     fn can_continue(&self) -> bool {
         let walks = self.walk.as_ref().is_some_and(|walk| walk.at.is_some() && !walk.waits);
         self.ends_in == Some(0) || walks

@@ -44,12 +44,11 @@ pub(super) enum Reason {
 /// The state of a walk.
 pub(super) struct Walk {
     pub(super) reason: Reason,
-    /// The position in the store. `None` at the end.
+    /// The position in the store, or `None` if the walk has read all objects.
     pub(super) at: Option<WalkPosition>,
-    /// The keys that the walk passed while a worker had them in hand, and that have not been
-    /// offered since.
+    /// The keys that were active when the walk passed them, and that were not offered since.
     pub(super) passed: Vec<Arc<str>>,
-    /// Whether the walk waits for a worker that has all keys in hand.
+    /// Whether the walk waits for a worker for which all keys are active.
     pub(super) waits: bool,
 }
 

@@ -143,7 +143,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         let mut deletions = state.delete_unlisted(&listed);
         for (key, obj) in self.select_known(|key| !listed.contains(key)) {
             if !state.is_pending(&key) {
-                let tombstone = DeletedFinalStateUnknown { key: (&*key).into(), obj };
+                let tombstone = DeletedFinalStateUnknown::new(&*key, obj);
                 state.push(&key, Delta::new(DeltaType::Deleted, tombstone));
                 deletions += 1;
             }

@@ -91,7 +91,7 @@ impl<T> State<T> {
         for (key, deltas) in &mut self.pending {
             if !listed.contains(&**key) {
                 let obj = deltas.last().and_then(|newest| newest.object.object()).cloned();
-                let tombstone = DeletedFinalStateUnknown { key: (&**key).into(), obj };
+                let tombstone = DeletedFinalStateUnknown::new(&**key, obj);
                 push_deduplicated(deltas, Delta::new(DeltaType::Deleted, tombstone));
                 deletions += 1;
             }

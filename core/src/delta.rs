@@ -44,11 +44,23 @@ pub struct DeletedFinalStateUnknown<T> {
     pub key: Box<str>,
     /// The last known state, if there is one.
     pub obj: Option<Arc<T>>,
+    /// Whether the key is gone because its scope was removed
+    /// ([`DeltaFifo::remove_scope`](crate::DeltaFifo::remove_scope)). The object itself may still
+    /// exist.
+    pub scope_removed: bool,
+}
+
+impl<T> DeletedFinalStateUnknown<T> {
+    /// Creates the tombstone of an object that is gone, with its last known state.
+    pub fn new(key: impl Into<Box<str>>, obj: Option<Arc<T>>) -> Self {
+        Self { key: key.into(), obj, scope_removed: false }
+    }
 }
 
 impl<T> Clone for DeletedFinalStateUnknown<T> {
     fn clone(&self) -> Self {
-        Self { key: self.key.clone(), obj: self.obj.clone() }
+        let Self { key, obj, scope_removed } = self;
+        Self { key: key.clone(), obj: obj.clone(), scope_removed: *scope_removed }
     }
 }
 
@@ -57,6 +69,7 @@ impl<T: fmt::Debug> fmt::Debug for DeletedFinalStateUnknown<T> {
         f.debug_struct("DeletedFinalStateUnknown")
             .field("key", &self.key)
             .field("obj", &self.obj)
+            .field("scope_removed", &self.scope_removed)
             .finish()
     }
 }

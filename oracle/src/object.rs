@@ -77,7 +77,7 @@ pub fn nameless() -> Arc<Obj> {
 /// Returns a tombstone.
 #[must_use]
 pub fn tombstone(key: &str, obj: Option<Arc<Obj>>) -> DeletedFinalStateUnknown<Obj> {
-    DeletedFinalStateUnknown { key: key.into(), obj }
+    DeletedFinalStateUnknown::new(key, obj)
 }
 
 /// Returns client-go's key function.
@@ -92,17 +92,16 @@ pub fn deltas(list: impl IntoIterator<Item = (DeltaType, Arc<Obj>)>) -> Deltas<O
 }
 
 /// Formats a delta: `A1`, `U2`, `R3`, `S4`, `D5`; a tombstone is `D(5)`, or `D()` without an
-/// object.
+/// object, and `D!(5)` if its scope was removed.
 #[must_use]
 pub fn show_one(delta: &Delta<Obj>) -> String {
     let kind = &delta.kind.to_string()[..1];
     match &delta.object {
         DeltaObject::Object(object) => format!("{kind}{}", object.n),
         DeltaObject::Tombstone(tombstone) => {
-            format!(
-                "{kind}({})",
-                tombstone.obj.as_ref().map_or(String::new(), |object| object.n.to_string())
-            )
+            let mark = if tombstone.scope_removed { "!" } else { "" };
+            let last = tombstone.obj.as_ref().map_or(String::new(), |object| object.n.to_string());
+            format!("{kind}{mark}({last})")
         }
     }
 }

@@ -231,11 +231,9 @@ impl From<&Item> for DeltaObject<Obj> {
         match item {
             Item::Obj(obj) => Arc::new(obj.clone()).into(),
             Item::Unkeyable(_) => Arc::new(Obj::unkeyable()).into(),
-            Item::Tombstone(Tombstone { key, obj }) => DeletedFinalStateUnknown {
-                key: key.as_str().into(),
-                obj: obj.clone().map(Arc::new),
+            Item::Tombstone(Tombstone { key, obj }) => {
+                DeletedFinalStateUnknown::new(key.as_str(), obj.clone().map(Arc::new)).into()
             }
-            .into(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use super::{DeltaFifo, Known};
 use crate::engine::buckets::Place;
 use crate::engine::shard::Shard;
-use crate::engine::slot::{Content, Pending, Pushed, Rule, Slot, State};
+use crate::engine::slot::{Content, Pending, Pushed, Rule, Slot, State, Sweep};
 use crate::engine::sync::{Arc, assert_none_held, mutant};
 use crate::error::{KeyError, OfferError, RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
@@ -101,7 +101,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             Ok(Some(deletion)) => (deletion, Ok(())),
             // The object is deleted nevertheless, and no commit would find that out if it was
             // listed before.
-            Err(refused) => (Pending::new(Content::Swept(None)), Err(refused.into())),
+            Err(refused) => {
+                (Pending::new(Content::Swept(Sweep::Unlisted, None)), Err(refused.into()))
+            }
         };
         let (hash, missing) = (self.core.table.hash(&key), self.missing());
         let shard = self.core.table.shard(hash).write();

@@ -1,6 +1,6 @@
 //! Folds a taken list into the deltas that client-go would hand out.
 
-use crate::engine::slot::{Content, Pending};
+use crate::engine::slot::{Content, Pending, Sweep};
 use crate::engine::sync::Arc;
 use crate::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 
@@ -34,15 +34,16 @@ pub(super) fn resolve<T>(
             Content::Tombstone(tombstone) => {
                 Delta::new(DeltaType::Deleted, DeltaObject::Tombstone(tombstone))
             }
-            Content::Swept(brought) => {
+            Content::Swept(sweep, brought) => {
                 let (newest, unused) = match deltas.newest() {
                     Some(newest) => (newest.object.object().cloned(), brought),
                     None => either(known(), brought),
                 };
                 fold(unused.map(DeltaObject::Object));
+                let scope_removed = sweep == Sweep::ScopeRemoved;
                 Delta::new(
                     DeltaType::Deleted,
-                    DeletedFinalStateUnknown { key: key.into(), obj: newest },
+                    DeletedFinalStateUnknown { key: key.into(), obj: newest, scope_removed },
                 )
             }
             Content::Again(kind, brought) => {

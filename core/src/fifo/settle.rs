@@ -179,7 +179,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             });
         }
         let unused = match &mut pending.content {
-            Content::Swept(object) | Content::Again(_, object) => std::mem::replace(object, found),
+            Content::Swept(_, object) | Content::Again(_, object) => {
+                std::mem::replace(object, found)
+            }
             Content::Object(..) | Content::Tombstone(_) | Content::Sealed(_) => found,
         };
         left_out.get_or_insert_default().objects.extend(unused.map(DeltaObject::from));

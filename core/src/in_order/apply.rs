@@ -91,7 +91,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
                 return None;
             }
             let old = writer.write(&key, None);
-            Some((DeletedFinalStateUnknown { key, obj: Some(object) }, old))
+            let scope_removed = list.removes_scope();
+            Some((DeletedFinalStateUnknown { key, obj: Some(object), scope_removed }, old))
         });
         // Released when all changes are delivered, or a handler has panicked.
         let deletions: OneByOne<Vec<_>> = OneByOne(deletions.collect());

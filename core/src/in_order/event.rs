@@ -64,6 +64,7 @@ pub struct ReplacedAll<T> {
     keeps_unlisted: bool,
     /// The keys of the scope; `None` for the whole queue.
     within: Option<Within>,
+    removes_scope: bool,
 }
 
 impl<T> ReplacedAll<T> {
@@ -73,7 +74,21 @@ impl<T> ReplacedAll<T> {
         objects: OneByOne<Vec<Arc<T>>>,
         kept: Vec<Box<str>>,
     ) -> Self {
-        Self { version: version.into(), keys, objects, kept, keeps_unlisted: false, within: None }
+        Self {
+            version: version.into(),
+            keys,
+            objects,
+            kept,
+            keeps_unlisted: false,
+            within: None,
+            removes_scope: false,
+        }
+    }
+
+    /// Creates the relist by which a scope is removed.
+    pub(super) fn removal(within: Within) -> Self {
+        let none = Self::new("", Keys::with_capacity(0), OneByOne::default(), Vec::new());
+        Self { removes_scope: true, ..none.within(within) }
     }
 
     /// Returns the version of the list.
@@ -121,6 +136,14 @@ impl<T> ReplacedAll<T> {
     #[must_use]
     pub fn covers(&self, key: &str) -> bool {
         !self.keeps_unlisted && self.within.as_ref().is_none_or(|within| within.contains(key))
+    }
+
+    /// Returns whether this is the removal of a scope
+    /// ([`remove_scope`](crate::InOrderFifo::remove_scope)). The objects that it deletes may still
+    /// exist.
+    #[must_use]
+    pub fn removes_scope(&self) -> bool {
+        self.removes_scope
     }
 
     pub(super) fn within(self, within: Within) -> Self {

@@ -1,7 +1,7 @@
 //! Scopes of the in-order queue: each has relists of its own.
 
 use super::InOrderFifo;
-use super::event::{Entry, Event, Keys, ReplacedAll};
+use super::event::{Entry, Event, ReplacedAll};
 use crate::engine::release::OneByOne;
 use crate::engine::sync::Arc;
 use crate::error::{RelistError, ScopeError};
@@ -125,9 +125,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let within = scopes.within(scope).ok_or_else(|| unknown(scope))?;
         let synced = scopes.remove(scope) && self.life.initial.commit();
         drop(scopes);
-        let none = ReplacedAll::new("", Keys::with_capacity(0), OneByOne::default(), Vec::new());
         self.push(Entry {
-            event: Event::ReplacedAll(Box::new(none.within(within))),
+            event: Event::ReplacedAll(Box::new(ReplacedAll::removal(within))),
             hash: None,
             marks: 0,
         });

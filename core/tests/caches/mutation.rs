@@ -207,7 +207,7 @@ fn late_own_write_does_not_hide_the_objects_replacement() {
 
 #[test]
 fn tombstone_counts_as_the_object_that_it_holds() {
-    let gone = |obj| DeltaObject::from(DeletedFinalStateUnknown { key: "ns/pod".into(), obj });
+    let gone = |obj| DeltaObject::from(DeletedFinalStateUnknown::new("ns/pod", obj));
     let (_store, cache) = build(|cache| cache.include_adds(true));
     cache.mutation(pod("uid-1", "2")).unwrap();
     cache.on_delete(&gone(None)).unwrap();

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use deltafifo::{
-    BoxError, DeltaFifo, DeltaType, Indexer, KeyFunc, KeyScope, KnownObjects, Meta, OfferError,
-    RelistError, ScopeError, ScopeId, StoreError, VersionError, WaitError,
+    BoxError, DeltaFifo, DeltaObject, DeltaType, Indexer, KeyFunc, KeyScope, KnownObjects, Meta,
+    OfferError, RelistError, ScopeError, ScopeId, StoreError, VersionError, WaitError,
 };
 
 /// An object that consists of its metadata.
@@ -190,6 +190,62 @@ fn removed_scope_drops_its_keys_and_relists() {
     assert!(unknown(fifo.begin_replace_in(&blue).commit("5").unwrap_err()));
     drain(&fifo);
     assert_eq!(stored(&fifo), ["blue/a", "green/a"]);
+}
+
+#[test]
+fn tombstone_says_whether_its_scope_was_removed() {
+    for with_objects_elsewhere in [false, true] {
+        let known = Arc::new(Elsewhere::default());
+        let fifo = if with_objects_elsewhere {
+            let known = Arc::clone(&known);
+            DeltaFifo::builder(KeyFunc::meta_namespace(Names)).known_objects(known).build()
+        } else {
+            fused()
+        };
+        let [blue, green] = two_scopes(&fifo);
+        let objects = [object("blue", "a", 1), object("green", "a", 1), object("green", "b", 1)];
+        if with_objects_elsewhere {
+            let named = objects.map(|one| (format!("{}/{}", one.namespace, one.name), one));
+            known.0.lock().unwrap().extend(named);
+        } else {
+            list(&fifo, &blue, &objects[..1], "1");
+            list(&fifo, &green, &objects[1..], "1");
+            drain(&fifo);
+        }
+        list(&fifo, &blue, &[], "2");
+        fifo.remove_scope(&green).unwrap();
+        let mut popped = Vec::new();
+        while let Some(item) = fifo.try_pop() {
+            let DeltaObject::Tombstone(last) = &item.deltas()[0].object else { panic!("swept") };
+            popped.push(format!("{} {}", last.key, last.scope_removed));
+            item.done();
+        }
+        popped.sort();
+        assert_eq!(popped, ["blue/a false", "green/a true", "green/b true"]);
+    }
+}
+
+#[test]
+fn deletion_by_a_watch_or_a_list_behind_a_removal_keeps_its_own_cause() {
+    let fifo = fused();
+    let [blue, _green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[object("blue", "a", 1), object("blue", "b", 1)], "1");
+    drain(&fifo);
+    fifo.remove_scope(&blue).unwrap();
+    let again = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
+    list(&fifo, &again, &[object("blue", "b", 1)], "2");
+    let mut popped = Vec::new();
+    while let Some(item) = fifo.try_pop() {
+        let shown = item.deltas().iter().map(|delta| match &delta.object {
+            DeltaObject::Tombstone(last) => format!("removed {}", last.scope_removed),
+            DeltaObject::Object(_) => "listed".to_owned(),
+        });
+        popped.push(format!("{}: {}", item.key(), shown.collect::<Vec<_>>().join(", ")));
+        item.done();
+    }
+    popped.sort();
+    // The new list does not have `a`: it is gone. `b` was there all the time.
+    assert_eq!(popped, ["blue/a: removed false", "blue/b: removed true, listed"]);
 }
 
 #[test]

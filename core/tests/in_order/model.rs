@@ -268,7 +268,8 @@ impl Model {
                 let mut told = Vec::new();
                 for (key, n) in gone {
                     self.store.remove(&key);
-                    told.push(format!("-k{key}({n})"));
+                    let mark = if all.removes { "!" } else { "" };
+                    told.push(format!("-k{key}{mark}({n})"));
                 }
                 told.extend(all.list.into_iter().map(|(key, n)| self.put('R', key, n)));
                 told

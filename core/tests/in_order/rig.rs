@@ -28,8 +28,8 @@ pub fn picky() -> Fifo {
 }
 
 /// Formats a change: `A+a1` added, `U a1>2` updated, `-a2` deleted, `-a(2)` deleted by a
-/// tombstone, with a `?` if the key was not known. Additions and updates start with the kind of
-/// the delta.
+/// tombstone, `-a!(2)` by the removal of its scope, with a `?` if the key was not known. Additions
+/// and updates start with the kind of the delta.
 pub fn show_change(key: &str, change: &Change<'_, Obj>) -> String {
     let first = |kind: &DeltaType| kind.to_string()[..1].to_owned();
     match change {
@@ -37,7 +37,11 @@ pub fn show_change(key: &str, change: &Change<'_, Obj>) -> String {
         Change::Updated { old, new, kind } => format!("{} {key}{}>{}", first(kind), old.n, new.n),
         Change::Deleted { last, old } => {
             let n = last.object().map_or(String::new(), |object| object.n.to_string());
-            let n = if last.is_tombstone() { format!("({n})") } else { n };
+            let n = match last {
+                DeltaObject::Tombstone(last) if last.scope_removed => format!("!({n})"),
+                DeltaObject::Tombstone(_) => format!("({n})"),
+                DeltaObject::Object(_) => n,
+            };
             format!("-{key}{n}{}", if old.is_none() { "?" } else { "" })
         }
     }

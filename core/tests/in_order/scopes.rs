@@ -74,7 +74,7 @@ fn removed_scope_deletes_its_keys_in_its_turn() {
     fifo.replace_in(&high, list(&[("x", 1)]), "1").unwrap();
     fifo.add(obj("b", 2)).unwrap();
     fifo.remove_scope(&low).unwrap();
-    assert_eq!(notified(&fifo), ["R+a1", "R+x1", "A+b2", "-a(1)", "-b(2)"]);
+    assert_eq!(notified(&fifo), ["R+a1", "R+x1", "A+b2", "-a!(1)", "-b!(2)"]);
     assert_eq!(stored(&fifo), ["x1"]);
     assert!(matches!(fifo.remove_scope(&low), Err(RelistError::UnknownScope { .. })));
     assert!(matches!(fifo.replace_in(&low, vec![], "2"), Err(RelistError::UnknownScope { .. })));

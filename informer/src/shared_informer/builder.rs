@@ -175,7 +175,6 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
         if self.transforms && feeder.upkeep().is_some() {
             return Err(BuildError::Transform);
         }
-        let namespaces = feeder.namespaces().cloned();
         let inner = Inner {
             distributor: Arc::new(Distributor::new(store.clone(), workers)),
             store,
@@ -184,7 +183,6 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
             queue,
             feeder,
             workers,
-            namespaces,
             notify_unchanged: self.notify_unchanged,
             resync: self.resync,
             on_error: self.on_error,

@@ -143,8 +143,6 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     metrics: Arc<Named<Metrics>>,
     feeder: Feeder<K>,
     workers: usize,
-    /// The set of namespaces, if the informer is of a set.
-    namespaces: Option<Namespaces>,
     notify_unchanged: bool,
     /// The resync period of handlers that do not set their own.
     resync: Option<Duration>,

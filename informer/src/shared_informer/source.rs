@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::error::{InformerError, OnError};
-use super::namespaces::{NamespaceStatus, Namespaces, Parts, Plan};
+use super::namespaces::{NamespaceStatus, Parts, Plan};
 #[cfg(feature = "runtime")]
 use super::stream::{Events, StreamFeeder};
 use crate::ReflectorError;
@@ -181,11 +181,6 @@ impl<K: Send + Sync + 'static> Feeder<K> {
             #[cfg(feature = "runtime")]
             Self::Stream(_) => None,
         }
-    }
-
-    /// Returns the set of namespaces, if the informer is of a set.
-    pub(super) fn namespaces(&self) -> Option<&Namespaces> {
-        if let Self::Parts(parts) = self { Some(parts.namespaces()) } else { None }
     }
 
     /// Returns whether all work has ended, including work that a dropped run leaves behind.

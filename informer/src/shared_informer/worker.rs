@@ -15,7 +15,6 @@ use tracing::Span;
 use super::delivery::{ActiveKeyGuard, Cause, Distributor};
 use super::error::{InformerError, OnError};
 use super::metrics::Metrics;
-use super::namespaces::Namespaces;
 use super::sync::spawn_blocking;
 use crate::metrics::Named;
 use crate::util::in_flight::WorkGuard;
@@ -82,8 +81,6 @@ pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
     pub(super) store: IndexReader<K, M>,
     pub(super) distributor: Arc<Distributor<K>>,
     pub(super) metrics: Arc<Named<Metrics>>,
-    /// The set of namespaces, if the informer is of a set.
-    pub(super) namespaces: Option<Namespaces>,
     pub(super) notify_unchanged: bool,
     pub(super) on_error: OnError,
     /// Counts the worker as work in flight. It is the last field, so that it is dropped after the
@@ -188,10 +185,6 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
             || !self.on_error.catch(|| self.is_unchanged(change)).unwrap_or(false)
         {
             let cause = Cause::of(change, is_in_initial_list);
-            let cause = match (&self.namespaces, change) {
-                (Some(namespaces), Change::Deleted { .. }) => cause.of_deletion(namespaces, key),
-                _ => cause,
-            };
             active.deliver(key, change, cause, is_in_initial_list);
         }
     }

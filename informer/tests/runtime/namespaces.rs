@@ -1,9 +1,15 @@
 //! Controllers of several namespaces.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use deltafifo_informer::SharedInformer;
 use deltafifo_informer::runtime::{Controller, watcher};
-use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};
+use deltafifo_informer::shared_informer::{
+    HandlerOptions, Namespaces, Notification, Scope, SharedInformerFactory,
+};
 use deltafifo_testkit::{ApiServer, Fault, Resource, status};
+use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use tokio::sync::mpsc;
 
@@ -126,5 +132,34 @@ async fn removal_of_a_namespace_reconciles_no_owner_of_its_objects() {
         super::rig::idle().await;
     }
     assert_eq!(polled.at_rest().await, [""; 0], "the pod still exists");
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_deleted_is_not_called_if_a_removed_namespace_is_added_again_during_the_delivery() {
+    let server = server();
+    for n in 0..500 {
+        apply(&server, "green", &format!("m{n}"), "1");
+    }
+    let namespaces = Namespaces::new(["green"]).unwrap();
+    let factory = SharedInformerFactory::new(server.client());
+    let maps: SharedInformer<ConfigMap> =
+        factory.informer(&Scope::namespaces(&namespaces)).unwrap();
+    let mut changes = maps.subscribe(HandlerOptions::new()).unwrap();
+    factory.start();
+    let called = Arc::new(AtomicUsize::new(0));
+    let count = called.clone();
+    let controller = Controller::from_informer(&maps).on_deleted(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        async {}
+    });
+    let mut polled = poll_idle(controller);
+    polled.sorted(500).await;
+    namespaces.remove("green");
+    while !matches!(changes.next().await.unwrap(), Notification::Deleted { .. }) {}
+    namespaces.add("green").unwrap();
+    polled.at_rest().await;
+    assert_eq!(called.load(Ordering::Relaxed), 0, "the server deleted nothing");
+    drop(changes);
     factory.shutdown().await;
 }

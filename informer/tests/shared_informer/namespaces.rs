@@ -244,6 +244,92 @@ async fn objects_of_a_removed_namespace_are_deleted_with_a_cause_of_their_own() 
     }
 }
 
+/// Applies maps `m0`, `m1`, ... of a namespace.
+fn apply_many(server: &ApiServer, namespace: &str, count: usize) {
+    for n in 0..count {
+        apply(server, namespace, &format!("m{n}"), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn removal_keeps_its_cause_if_the_namespace_is_added_again_during_the_delivery() {
+    for choose in QUEUES {
+        let server = server();
+        apply_many(&server, "green", 500);
+        let namespaces = of(["green"]);
+        let informer = choose(builder(&server, &namespaces)).build().unwrap();
+        run(&informer);
+        informer.wait_for_sync().await.unwrap();
+        let mut changes = informer.subscribe(HandlerOptions::new()).unwrap();
+        for _ in 0..500 {
+            next(&mut changes).await;
+        }
+        namespaces.remove("green");
+        assert!(next(&mut changes).await.starts_with("NamespaceRemoved -"));
+        namespaces.add("green").unwrap();
+        // Each object is deleted and added, or updated if it was listed again before the deletion
+        // was delivered.
+        let mut listed = 0;
+        while listed < 500 {
+            let change = next(&mut changes).await;
+            if change.contains('-') {
+                assert!(change.starts_with("NamespaceRemoved -"), "{change}");
+            } else {
+                assert!(change.starts_with("Relist "), "{change}");
+                listed += 1;
+            }
+        }
+        informer.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_of_a_namespace_and_loss_of_its_label_have_different_causes() {
+    for is_deleted in [true, false] {
+        let server = server();
+        namespace(&server, "green", "shop");
+        apply_many(&server, "green", 5);
+        let factory = SharedInformerFactory::new(server.client());
+        let ours = Scope::all().labels("team=shop");
+        let all = factory.informer::<PartialObjectMeta<Namespace>>(&ours).unwrap();
+        let (namespaces, following) = Namespaces::of_informer(&all).unwrap();
+        tokio::spawn(following);
+        let maps = factory.informer::<ConfigMap>(&Scope::namespaces(&namespaces)).unwrap();
+        factory.start();
+        maps.wait_for_sync().await.unwrap();
+        let mut changes = maps.subscribe(HandlerOptions::new()).unwrap();
+        for _ in 0..5 {
+            next(&mut changes).await;
+        }
+        // The watch of the objects has just ended, and is in its back-off.
+        server.fault(Fault::refused().when(in_green).times(usize::MAX));
+        server.end_watches();
+        idle().await;
+        let mut green = server.get(&Resource::namespaces(), "", "green").unwrap();
+        if is_deleted {
+            // The server marks a namespace before it deletes it.
+            green["metadata"]["finalizers"] = json!(["example.com/content"]);
+            server.apply(green).unwrap();
+            let client = kube::Api::<Namespace>::all(server.client());
+            client.delete("green", &Default::default()).await.unwrap();
+            for n in 0..5 {
+                server.delete(&Resource::config_maps(), "green", &format!("m{n}")).unwrap();
+            }
+            server.delete(&Resource::namespaces(), "", "green").unwrap();
+        } else {
+            green["metadata"]["labels"]["team"] = "bank".into();
+            server.apply(green).unwrap();
+        }
+        let cause = if is_deleted { "Relist -" } else { "NamespaceRemoved -" };
+        for _ in 0..5 {
+            let change = next(&mut changes).await;
+            assert!(change.starts_with(cause), "{change}");
+        }
+        drop(changes);
+        factory.shutdown().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn deletion_in_a_present_namespace_keeps_its_cause() {
     let server = server();

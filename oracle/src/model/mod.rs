@@ -67,8 +67,9 @@ enum Later<T> {
     Offered(Delta<T>, bool),
     /// A deletion, and whether it belongs to the initial population.
     Deleted(DeltaObject<T>, bool),
-    /// A key that a relist did not list, and whether that was the first relist.
-    Swept(bool),
+    /// A key that is swept, whether because its scope was removed, and whether that belongs to
+    /// the initial population.
+    Swept(bool, bool),
     Resynced,
     IfNotPresent(Vec<Delta<T>>),
 }
@@ -304,8 +305,10 @@ impl<T> Model<T> {
             match later {
                 Later::Offered(delta, first) => self.push(key, delta, first),
                 Later::Deleted(object, first) if exists => self.push_deletion(key, object, first),
-                Later::Swept(first) if exists => self.sweep(key, first),
-                Later::Deleted(..) | Later::Swept(_) => {}
+                Later::Swept(scope_removed, first) if exists => {
+                    self.sweep(key, first, scope_removed);
+                }
+                Later::Deleted(..) | Later::Swept(..) => {}
                 Later::Resynced => self.sync(key),
                 Later::IfNotPresent(deltas) => self.put(key, deltas),
             }
@@ -458,7 +461,10 @@ impl<T> Model<T> {
     /// operation during one.
     fn finish_initial(&mut self) {
         let marked = |later: &Later<T>| {
-            matches!(later, Later::Offered(_, true) | Later::Deleted(_, true) | Later::Swept(true))
+            matches!(
+                later,
+                Later::Offered(_, true) | Later::Deleted(_, true) | Later::Swept(_, true)
+            )
         };
         let runs = |running: &Running<T>| running.marked || running.later.iter().any(marked);
         if self.initial == Initial::Draining

@@ -30,6 +30,8 @@ pub(super) struct Open {
     pub(super) within: Option<Within>,
     /// Whether its deltas are of the initial population.
     first: bool,
+    /// Whether it is the removal of its scope.
+    removes_scope: bool,
     /// Whether an object of an equal version counts as changed.
     ignores_versions: bool,
     /// The keys that it listed, or that were written since it began.
@@ -38,7 +40,19 @@ pub(super) struct Open {
 
 impl Open {
     pub(super) fn new(number: u32, within: Option<Within>, first: bool) -> Self {
-        Self { number, within, first, ignores_versions: false, listed: BTreeSet::new() }
+        Self {
+            number,
+            within,
+            first,
+            removes_scope: false,
+            ignores_versions: false,
+            listed: BTreeSet::new(),
+        }
+    }
+
+    /// Creates the relist by which a scope is removed.
+    pub(super) fn removal(within: Within) -> Self {
+        Self { removes_scope: true, ..Self::new(0, Some(within), false) }
     }
 
     pub(super) fn is_of(&self, scope: u32) -> bool {
@@ -180,7 +194,7 @@ impl<T> Model<T> {
         match self.transform_deleted(&key, object) {
             Ok(object) => self.push_deletion(&key, object, first),
             Err(refused) => {
-                self.push_sweep(&key, first);
+                self.push_sweep(&key, first, false);
                 return Err(refused.into());
             }
         }
@@ -271,27 +285,25 @@ impl<T> Model<T> {
             self.known.iter().flat_map(BTreeMap::keys).filter(gone).filter(idle).cloned().collect();
         let deleted = running.len() + pending.len() + known.len();
         for key in running.into_iter().chain(pending).chain(known) {
-            self.push_sweep(&key, relist.first);
+            self.push_sweep(&key, relist.first, relist.removes_scope);
         }
         deleted
     }
 
-    fn push_sweep(&mut self, key: &str, first: bool) {
+    fn push_sweep(&mut self, key: &str, first: bool, scope_removed: bool) {
         match self.running.get_mut(key) {
-            Some(running) => running.later.push(Later::Swept(first)),
-            None => self.sweep(key, first),
+            Some(running) => running.later.push(Later::Swept(scope_removed, first)),
+            None => self.sweep(key, first, scope_removed),
         }
     }
 
-    pub(super) fn sweep(&mut self, key: &str, first: bool) {
+    pub(super) fn sweep(&mut self, key: &str, first: bool, scope_removed: bool) {
         let obj = match self.items.get(key).and_then(|deltas| deltas.last()) {
             Some(newest) => newest.object.object().cloned(),
             None => self.known_object(key),
         };
-        self.append(
-            key,
-            Delta::new(DeltaType::Deleted, DeletedFinalStateUnknown { key: key.into(), obj }),
-        );
+        let tombstone = DeletedFinalStateUnknown { key: key.into(), obj, scope_removed };
+        self.append(key, Delta::new(DeltaType::Deleted, tombstone));
         self.mark(key, first);
     }
 }

@@ -101,7 +101,7 @@ impl<T> Model<T> {
         self.open.retain(|open| !open.is_of(scope));
         let was_awaited = self.scopes.iter().any(|entry| entry.id == scope && entry.is_awaited);
         self.scopes.retain(|entry| entry.id != scope);
-        let deleted = self.delete_unlisted(&Open::new(0, Some(within), false));
+        let deleted = self.delete_unlisted(&Open::removal(within));
         self.populate_if(was_awaited);
         Ok(Committed { deleted })
     }

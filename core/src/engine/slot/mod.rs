@@ -75,7 +75,7 @@ pub(crate) use known::Swapped;
 use lane::Holds;
 pub(crate) use lane::{Left, StaleSlot, Ticket};
 use name::Name;
-pub(crate) use pending::{Content, Pending, Rule};
+pub(crate) use pending::{Content, Pending, Rule, Sweep};
 pub(crate) use prefetch::prefetch;
 pub(crate) use version::Version;
 use word::Word;

@@ -27,13 +27,22 @@ pub(crate) enum Content<T> {
     Object(DeltaType, Arc<T>),
     /// A deletion that the user offered with a tombstone. An empty tombstone stays empty.
     Tombstone(Box<DeletedFinalStateUnknown<T>>),
-    /// The deletion of a key that a relist did not list. Its object is the newest pending one,
-    /// else the known one, else this one.
-    Swept(Option<Arc<T>>),
+    /// The deletion of a key by a sweep. Its object is the newest pending one, else the known
+    /// one, else this one.
+    Swept(Sweep, Option<Arc<T>>),
     /// The known object again, with this type; this object if the store is not fused.
     Again(DeltaType, Option<Arc<T>>),
     /// Deltas put back or offered as a batch, which are never merged with others.
     Sealed(Box<Deltas<T>>),
+}
+
+/// The reason of a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sweep {
+    /// A relist did not list the key.
+    Unlisted,
+    /// The scope of the key was removed.
+    ScopeRemoved,
 }
 
 impl<T> Clone for Content<T> {
@@ -41,7 +50,7 @@ impl<T> Clone for Content<T> {
         match self {
             Content::Object(kind, object) => Content::Object(*kind, object.clone()),
             Content::Tombstone(tombstone) => Content::Tombstone(tombstone.clone()),
-            Content::Swept(object) => Content::Swept(object.clone()),
+            Content::Swept(sweep, object) => Content::Swept(*sweep, object.clone()),
             Content::Again(kind, object) => Content::Again(*kind, object.clone()),
             Content::Sealed(deltas) => Content::Sealed(deltas.clone()),
         }
@@ -89,7 +98,7 @@ impl<T> Pending<T> {
         match &self.content {
             Content::Object(kind, _) => !matches!(kind, DeltaType::Replaced | DeltaType::Sync),
             Content::Tombstone(_) | Content::Sealed(_) => true,
-            Content::Swept(_) | Content::Again(..) => false,
+            Content::Swept(..) | Content::Again(..) => false,
         }
     }
 

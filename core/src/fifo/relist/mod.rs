@@ -15,7 +15,7 @@ use super::join::{Join, Refused};
 use super::unchanged::ListedCheck;
 use super::{DeltaFifo, Known};
 use crate::engine::release::{OneByOne, Rest};
-use crate::engine::slot::Version;
+use crate::engine::slot::{Sweep, Version};
 use crate::engine::sync::{Arc, GROUP, mutant};
 use crate::error::{OfferError, RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
@@ -90,7 +90,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub(super) fn begin_relist_in(&self, scope: &ScopeId) -> Result<Course, Unbegun> {
         let ready = |superseded, generation| self.note_begin(superseded, generation);
         let begun = self.relists.begin_in(scope, || self.pass_every_shard(), ready);
-        begun.map(|(generation, marks, within)| Course { generation, marks, within: Some(within) })
+        begun.map(|(generation, marks, within)| Course::new(generation, marks, Some(within)))
     }
 
     /// Takes a scope out of the queue, and begins the relist that deletes its keys.
@@ -98,7 +98,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let ready = |superseded, generation| self.note_begin(superseded, generation);
         let begun = self.relists.remove(scope, || self.pass_every_shard(), ready);
         let (generation, within, completes) = begun.map_err(|why| why.error())?;
-        let course = Course { generation, marks: false, within: Some(within) };
+        let sweep = Sweep::ScopeRemoved;
+        let course = Course { sweep, ..Course::new(generation, false, Some(within)) };
         Ok(Removal { fifo: self, course, completes })
     }
 
@@ -106,7 +107,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let ready = |superseded, generation| self.note_begin(superseded, generation);
         let begun =
             self.relists.begin(|| self.life.initial.claim(), || self.pass_every_shard(), ready);
-        begun.map(|(generation, marks)| Course { generation, marks, within: None })
+        begun.map(|(generation, marks)| Course::new(generation, marks, None))
     }
 
     /// Passes through every shard's lock once: an older relist checks, with the lock held, whether
@@ -212,9 +213,15 @@ pub(super) struct Course {
     marks: bool,
     /// The keys of its scope; `None` for the whole queue.
     within: Option<Within>,
+    /// The reason of its deletions.
+    sweep: Sweep,
 }
 
 impl Course {
+    fn new(generation: u32, marks: bool, within: Option<Within>) -> Self {
+        Self { generation, marks, within, sweep: Sweep::Unlisted }
+    }
+
     /// Returns the scope whose keys the relist may delete, if not all.
     fn sweeps(&self) -> Option<&Within> {
         mutant!(ScopeSweepsAll => return None);
@@ -263,8 +270,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Relist<'f, T, M> {
     }
 
     fn new(fifo: Owner<'f, T, M>, begun: Result<Course, Unbegun>) -> Self {
-        let not_begun =
-            |why| (Course { generation: NO_GENERATION, marks: false, within: None }, Some(why));
+        let not_begun = |why| (Course::new(NO_GENERATION, false, None), Some(why));
         let (course, unbegun) = begun.map_or_else(not_begun, |course| (course, None));
         Self { fifo, course, unbegun, choices: Choices::default(), over: false }
     }
@@ -439,7 +445,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {
         self.check_current()?;
-        let Course { generation, marks, within } = &self.course;
+        let Course { generation, marks, within, .. } = &self.course;
         mutant!(DeletionsAreNotMarked => let marks = &false);
         self.fifo.delete_in(*generation, *marks, within.as_ref(), object.into())
     }

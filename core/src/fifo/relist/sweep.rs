@@ -91,7 +91,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     fn sweep_slot(&self, shard: &Shard<T>, key: &str, course: &Course, swept: &mut Swept<T>) {
-        let Course { generation, marks, .. } = *course;
+        let Course { generation, marks, sweep, .. } = *course;
         let hash = self.core.table.hash(key.as_bytes());
         let Some(slot) = shard.find(hash, key.as_bytes()) else { return };
         let was_listed = slot.stamped() >= generation;
@@ -101,7 +101,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         // Counted before the push: see `join_group`.
         self.counted(1, marks);
-        let pending = Pending::new(Content::Swept(None)).initial(marks).since(self.queue.now());
+        let pending =
+            Pending::new(Content::Swept(sweep, None)).initial(marks).since(self.queue.now());
         let pushed = slot.push(pending, Rule::IfExists);
         if matches!(pushed, Pushed::Skipped(_)) {
             swept.skipped += 1;
@@ -117,7 +118,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Deletes the keys that a store elsewhere knows and the relist did not list, after the sweep
     /// of the table. A key that the store no longer knows when it is asked was deleted in between.
     fn sweep_elsewhere(&self, course: &Course) -> usize {
-        let Course { generation, marks, ref within } = *course;
+        let Course { generation, marks, ref within, sweep } = *course;
         let Known::Elsewhere { objects, .. } = &self.known else { return 0 };
         let mut deleted = 0;
         let table = &self.core.table;
@@ -131,7 +132,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let hash = table.hash(key.as_bytes());
             mutant!(SweepLooksUnlocked => {
                 if !self.is_listed_elsewhere(generation, key.as_bytes()) {
-                    self.push(key.as_bytes(), Pending::new(Content::Swept(None)), Rule::IfExists, Missing::Ask);
+                    self.push(key.as_bytes(), Pending::new(Content::Swept(sweep, None)), Rule::IfExists, Missing::Ask);
                 }
                 continue;
             });
@@ -145,7 +146,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 continue;
             }
             self.life.initial.marked(usize::from(marks));
-            let pending = Pending::new(Content::Swept(None)).initial(marks);
+            let pending = Pending::new(Content::Swept(sweep, None)).initial(marks);
             deleted += usize::from(self.push_or_insert(
                 shard,
                 hash,

@@ -177,7 +177,7 @@ fn keys_of_named<'n, K, M: Meta<K>>(
 
 /// Creates the deletion of an object of which only the key is known.
 pub(super) fn tombstone<K>(key: &str) -> DeltaObject<K> {
-    DeltaObject::from(DeletedFinalStateUnknown { key: key.into(), obj: None })
+    DeltaObject::from(DeletedFinalStateUnknown::new(key, None))
 }
 
 /// Creates the deletion of an object of which only the name is known.

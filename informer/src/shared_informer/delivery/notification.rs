@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use deltafifo::{Change, DeltaObject, DeltaType};
 
-use crate::shared_informer::namespaces::Namespaces;
-
 /// The cause of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
@@ -13,12 +11,11 @@ pub enum Cause {
     Initial,
     /// An event of a watch.
     Watch,
-    /// A list that shows a change that the watch missed.
+    /// A list that shows a change that the watch missed, or the deletion of a namespace before the
+    /// watch has shown the deletion of the object in it.
     Relist,
     /// The removal of a namespace from the informer's
-    /// [`Namespaces`](crate::shared_informer::Namespaces). The object may still exist. If the
-    /// namespace is added again before the handler's buffer has the deletion, the cause is
-    /// [`Relist`](Self::Relist).
+    /// [`Namespaces`](crate::shared_informer::Namespaces). The object may still exist.
     NamespaceRemoved,
     /// No change: a resync of the handler, or the restart after its buffer overran.
     Resync,
@@ -38,27 +35,16 @@ impl Cause {
                 DeltaType::Sync => Self::Resync,
                 DeltaType::Added | DeltaType::Updated | DeltaType::Deleted => Self::Watch,
             },
-            // A tombstone without an object is from a watch, and its last state cannot be decoded.
-            Change::Deleted { last: DeltaObject::Tombstone(tombstone), .. }
-                if tombstone.obj.is_some() =>
-            {
-                listed
+            Change::Deleted { last: DeltaObject::Tombstone(tombstone), .. } => {
+                match (tombstone.scope_removed, &tombstone.obj) {
+                    (true, _) => Self::NamespaceRemoved,
+                    (false, Some(_)) => listed,
+                    // It comes from a watch, and the last state could not be decoded.
+                    (false, None) => Self::Watch,
+                }
             }
-            Change::Deleted { .. } => Self::Watch,
+            Change::Deleted { last: DeltaObject::Object(_), .. } => Self::Watch,
         }
-    }
-
-    /// Returns the cause of a deletion in an informer of several namespaces. A deletion without a
-    /// watch event, in a namespace that is not in the set now, is caused by the removal of the
-    /// namespace.
-    pub(in crate::shared_informer) fn of_deletion(
-        self,
-        namespaces: &Namespaces,
-        key: &str,
-    ) -> Self {
-        let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
-        let is_unseen = matches!(self, Self::Relist | Self::Initial);
-        if is_unseen && !namespaces.contains(namespace) { Self::NamespaceRemoved } else { self }
     }
 }
 

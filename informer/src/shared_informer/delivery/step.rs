@@ -53,8 +53,7 @@ impl<K> Step<K> {
         };
         let deleted = |last| Some(Notification::Deleted { old: old.clone(), last, cause });
         let is_same = |object: &K| uid(object) == uid(&old);
-        let missed =
-            || DeletedFinalStateUnknown { key: (*key).into(), obj: Some(old.clone()) }.into();
+        let missed = || DeletedFinalStateUnknown::new(&*key, Some(old.clone())).into();
         match now {
             Now::Gone(last) if last.object().is_some_and(|last| is_same(last)) => {
                 [deleted(last), None]

@@ -7,18 +7,18 @@
 mod parts;
 mod source;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use deltafifo::Meta;
+use deltafifo::{KeyFunc, Meta};
 use futures_util::pin_mut;
 use futures_util::stream::{Stream, StreamExt};
 use tokio::sync::watch;
 
 use super::error::{AddHandlerError, InvalidNamespace};
-use super::{HandlerOptions, SharedInformer};
+use super::{HandlerOptions, Notification, SharedInformer};
 use crate::util::sleep::with_catching_waker;
 pub use parts::NamespaceStatus;
 pub(super) use parts::{Parts, Plan};
@@ -67,8 +67,22 @@ pub struct Namespaces {
 #[derive(Clone, Default)]
 struct Set {
     /// `None` until a [followed](Namespaces::follow) stream has yielded its first item.
-    names: Option<BTreeSet<Arc<str>>>,
+    names: Option<BTreeMap<Arc<str>, Arc<Member>>>,
     is_optional: bool,
+}
+
+/// The stay of a name in a set. If the name is added again later, that is another one.
+#[derive(Default)]
+struct Member {
+    /// Whether the stay has ended because the namespace was deleted.
+    is_deleted: AtomicBool,
+}
+
+impl Member {
+    fn is_deleted(&self) -> bool {
+        // Relaxed: the lock of the set orders the end of the stay before this.
+        self.is_deleted.load(Ordering::Relaxed)
+    }
 }
 
 impl Namespaces {
@@ -79,8 +93,9 @@ impl Namespaces {
     pub fn new(
         names: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<Self, InvalidNamespace> {
-        let names =
-            names.into_iter().map(|name| checked(&name.into())).collect::<Result<_, _>>()?;
+        let member = |name: Arc<str>| (name, Arc::default());
+        let names = names.into_iter().map(|name| checked(&name.into()).map(member));
+        let names = names.collect::<Result<_, _>>()?;
         Ok(Self::of(Set { names: Some(names), is_optional: false }))
     }
 
@@ -112,7 +127,7 @@ impl Namespaces {
         let following = async move {
             pin_mut!(names);
             while let Some(names) = with_catching_waker(names.next()).await {
-                set.set(&names);
+                set.set(&names, &BTreeSet::new());
             }
         };
         (namespaces, following)
@@ -124,9 +139,12 @@ impl Namespaces {
     /// stops.
     ///
     /// A namespace that is being deleted stays in the set until it no longer exists. Two watches
-    /// report its last changes and its removal, so the deletion of an object shortly before the
-    /// removal may be delivered with
-    /// [`Cause::NamespaceRemoved`](super::Cause::NamespaceRemoved).
+    /// report its last changes and its removal. An object whose deletion has not been seen by then
+    /// counts as deleted, with the cause [`Relist`](super::Cause::Relist), because the API server
+    /// deletes a namespace after everything in it. This needs the `deletionTimestamp` of the
+    /// namespace ([`Meta::is_being_deleted`]). If a namespace leaves the set without one, as when
+    /// it loses its label, its objects may still exist, and the cause is
+    /// [`NamespaceRemoved`](super::Cause::NamespaceRemoved).
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};
@@ -152,17 +170,27 @@ impl Namespaces {
     ) -> Result<(Self, impl Future<Output = ()> + Send + use<K, M>), AddHandlerError> {
         let changes = informer.subscribe(HandlerOptions::new())?;
         let namespaces = Self::of(Set::default());
-        let (set, informer, store) = (namespaces.clone(), informer.clone(), informer.store());
+        let (set, store) = (namespaces.clone(), informer.store());
         let following = async move {
-            if informer.wait_for_sync().await.is_err() {
-                return;
-            }
-            // The subscription must not keep the informer running.
-            drop(informer);
-            set.set(&store.list_keys());
+            let registration = changes.registration().clone();
             let mut changes = changes.ready_chunks(MOST_CHANGES);
-            while changes.next().await.is_some() {
-                set.set(&store.list_keys());
+            let mut followed = Followed::default();
+            let mut is_synced = false;
+            loop {
+                let next = tokio::select! {
+                    biased;
+                    next = changes.next() => next,
+                    // A handler is synced once the notification behind the last one is polled.
+                    synced = registration.wait_for_sync(), if !is_synced => {
+                        is_synced = true;
+                        synced.ok().map(|()| Vec::new())
+                    }
+                };
+                let Some(changes) = next else { return };
+                let deleted = followed.apply(&changes, store.keys());
+                if is_synced {
+                    set.set(&followed.names, &deleted);
+                }
             }
         };
         Ok((namespaces, following))
@@ -183,7 +211,12 @@ impl Namespaces {
     /// [`InvalidNamespace`] if no namespace can have this name.
     pub fn add(&self, name: &str) -> Result<bool, InvalidNamespace> {
         let name = checked(name)?;
-        Ok(self.set.send_if_modified(|set| set.names.get_or_insert_default().insert(name)))
+        Ok(self.set.send_if_modified(|set| {
+            let names = set.names.get_or_insert_default();
+            let is_new = !names.contains_key(&name);
+            names.entry(name).or_default();
+            is_new
+        }))
     }
 
     /// Removes a namespace. Returns whether it was in the set. Informers stop its list and watch,
@@ -191,43 +224,97 @@ impl Namespaces {
     /// noticed the removal, the informer continues with it.
     #[allow(clippy::must_use_candidate)] // As for `HashSet::remove`.
     pub fn remove(&self, name: &str) -> bool {
-        self.set.send_if_modified(|set| set.names.as_mut().is_some_and(|names| names.remove(name)))
+        self.set.send_if_modified(|set| {
+            set.names.as_mut().is_some_and(|names| names.remove(name).is_some())
+        })
     }
 
     /// Returns whether the set contains `name`.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
-        self.set.borrow().contains(name)
+        self.set.borrow().member(name).is_some()
     }
 
     /// Returns the names, in order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.set.borrow().names.iter().flatten().map(ToString::to_string).collect()
+        self.set.borrow().names().map(ToString::to_string).collect()
     }
 
-    /// Replaces all names. Logs and ignores those that no namespace can have.
-    fn set(&self, names: &[String]) {
+    /// Replaces all names. Logs and ignores those that no namespace can have. The namespaces of
+    /// those that leave the set and are among `deleted` were deleted.
+    fn set<'n>(&self, names: impl IntoIterator<Item = &'n String>, deleted: &BTreeSet<String>) {
         let names: BTreeSet<_> = names
-            .iter()
+            .into_iter()
             .filter_map(|name| {
                 let name = checked(name);
                 name.inspect_err(|error| tracing::warn!(%error, "namespace ignored")).ok()
             })
             .collect();
         self.set.send_if_modified(|set| {
-            let changes = set.names.as_ref() != Some(&names);
-            if changes {
-                set.names = Some(names);
+            if set.names.is_some() && set.names().eq(&names) {
+                return false;
             }
-            changes
+            let before = set.names.take().unwrap_or_default();
+            let left = before.iter().filter(|(name, _)| !names.contains(*name));
+            for (_, member) in left.filter(|(name, _)| deleted.contains(&***name)) {
+                // Relaxed: as in `Member::is_deleted`.
+                member.is_deleted.store(true, Ordering::Relaxed);
+            }
+            let member = |name: Arc<str>| {
+                let member = before.get(&name).cloned().unwrap_or_default();
+                (name, member)
+            };
+            set.names = Some(names.into_iter().map(member).collect());
+            true
         });
     }
 }
 
+/// The names of the objects of an informer, as its notifications show them. Its store is ahead of
+/// them, and does not say how an object has gone.
+#[derive(Default)]
+struct Followed {
+    names: BTreeSet<String>,
+}
+
+impl Followed {
+    /// Applies notifications. Returns the names of objects whose deletion has been seen.
+    fn apply<K, M: Meta<K>>(
+        &mut self,
+        changes: &[Notification<K>],
+        keys: &KeyFunc<K, M>,
+    ) -> BTreeSet<String> {
+        let mut deleted = BTreeSet::new();
+        for change in changes {
+            match change {
+                Notification::Added { new, .. } => self.names.extend(keys.key(new)),
+                Notification::Deleted { old, last, .. } => {
+                    let last = last.object().unwrap_or(old);
+                    let Ok(name) = keys.key(last) else { continue };
+                    self.names.remove(&name);
+                    if keys.meta().is_being_deleted(last) {
+                        deleted.insert(name);
+                    }
+                }
+                // No change is dropped, because the buffer is the default one, which merges the
+                // changes of a key.
+                Notification::Updated { .. }
+                | Notification::ResyncBegins
+                | Notification::ResyncEnds => {}
+            }
+        }
+        deleted
+    }
+}
+
 impl Set {
-    fn contains(&self, name: &str) -> bool {
-        self.names.as_ref().is_some_and(|names| names.contains(name))
+    fn member(&self, name: &str) -> Option<&Arc<Member>> {
+        self.names.as_ref()?.get(name)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.names.iter().flat_map(BTreeMap::keys)
     }
 }
 
@@ -278,6 +365,6 @@ impl fmt::Display for Namespaces {
 
 impl fmt::Debug for Namespaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.set.borrow().names.iter().flatten()).finish()
+        f.debug_set().entries(self.set.borrow().names()).finish()
     }
 }

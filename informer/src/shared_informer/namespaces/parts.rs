@@ -15,7 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::Namespaces;
+use super::{Member, Namespaces, Set};
 use crate::ReflectorError;
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::{
@@ -143,8 +143,9 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let mut running = FuturesUnordered::new();
         loop {
             let set = changes.borrow_and_update().clone();
-            for name in set.names.iter().flatten() {
-                running.extend(self.add(name).map(|part| self.feed(name.clone(), part)));
+            for (name, member) in set.names.iter().flatten() {
+                let part = self.add(name);
+                running.extend(part.map(|part| self.feed(name.clone(), member.clone(), part)));
             }
             if set.names.is_some() {
                 self.end_wait().await;
@@ -175,28 +176,40 @@ impl<K: Send + Sync + 'static> Parts<K> {
     /// Lets the initial population end once the first lists of the namespaces are complete.
     async fn end_wait(&self) {
         let Some(scope) = self.waits.lock().take() else { return };
-        self.remove_scope(scope).await;
+        self.remove_scope(scope, false).await;
     }
 
-    async fn remove_scope(&self, scope: ScopeId) {
+    /// Removes a scope and its objects. If its namespace `is_deleted`, they are deleted as by an
+    /// empty list, because they no longer exist.
+    async fn remove_scope(&self, scope: ScopeId, is_deleted: bool) {
         let queue = Arc::clone(&self.queue);
-        let removed = self.threads.run(move || queue.remove_scope(&scope)).await;
-        let removed = removed.and_then(|removed| Ok(removed.map_err(StoreError::from)?));
-        if let Err(error) = removed {
+        let remove = move || -> Result<(), StoreError> {
+            if is_deleted {
+                // Its version does not matter, because the scope is removed.
+                Arc::clone(&queue).begin_in(&scope).commit("")?;
+            }
+            Ok(queue.remove_scope(&scope)?)
+        };
+        let removed = self.threads.run(remove).await;
+        if let Err(error) = removed.and_then(|removed| Ok(removed?)) {
             self.on_error.report(&InformerError::Reflector(&error));
         }
     }
 
     /// Lists and watches a namespace while it is in the set, and then removes its objects.
-    async fn feed(&self, name: Arc<str>, part: Arc<Part<K>>) {
+    async fn feed(&self, name: Arc<str>, mut member: Arc<Member>, part: Arc<Part<K>>) {
         let mut set = self.namespaces.set.subscribe();
+        let is_removed = |set: &Set| {
+            // The name may have been removed and added again in between.
+            set.member(&name).map(|now| member.clone_from(now)).is_none()
+        };
         tokio::select! {
             () = self.reflect(&name, &part) => {}
-            _removed = with_catching_waker(set.wait_for(|set| !set.contains(&name))) => {}
+            _removed = with_catching_waker(set.wait_for(is_removed)) => {}
         }
         // A batch that a thread is still offering would add objects again.
         part.wait_idle().await;
-        self.remove_scope(part.scope.clone()).await;
+        self.remove_scope(part.scope.clone(), member.is_deleted()).await;
         self.by_name.lock().remove(&name);
     }
 
@@ -293,10 +306,6 @@ impl<K: Send + Sync + 'static> Parts<K> {
 }
 
 impl<K> Parts<K> {
-    pub(in crate::shared_informer) fn namespaces(&self) -> &Namespaces {
-        &self.namespaces
-    }
-
     /// Returns whether no thread works for a namespace any more.
     pub(in crate::shared_informer) fn is_idle(&self) -> bool {
         self.threads.work.is_idle() && self.running().iter().all(|part| part.is_idle())

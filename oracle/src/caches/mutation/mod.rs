@@ -236,9 +236,9 @@ impl Both {
                 let done = match last {
                     Last::Object => self.cache.on_delete(&DeltaObject::from(object.clone())),
                     _ if object.name.is_empty() => return,
-                    _ => self.cache.on_delete(
-                        &DeletedFinalStateUnknown { key: object.name.into(), obj }.into(),
-                    ),
+                    _ => self
+                        .cache
+                        .on_delete(&DeletedFinalStateUnknown::new(object.name, obj).into()),
                 };
                 let expected = if last == Last::EmptyTombstone {
                     Ok(())

@@ -263,8 +263,8 @@ impl<K: Send + Sync + 'static> Drop for ActiveKeyGuard<'_, K> {
 fn last_state<K>(last: &DeltaObject<K>, stored: Option<&Arc<K>>) -> DeltaObject<K> {
     match (last, stored) {
         (DeltaObject::Tombstone(tombstone), Some(stored)) if tombstone.obj.is_none() => {
-            DeletedFinalStateUnknown { key: tombstone.key.clone(), obj: Some(Arc::clone(stored)) }
-                .into()
+            let last = (**tombstone).clone();
+            DeletedFinalStateUnknown { obj: Some(Arc::clone(stored)), ..last }.into()
         }
         (last, _) => last.clone(),
     }

@@ -48,7 +48,8 @@ impl KeyScope {
         self.contains.is_none()
     }
 
-    /// Fails if the scope is a namespace, and the keys of the queue do not tell it.
+    /// Fails if the scope is a namespace and the queue has custom keys, which need not contain the
+    /// namespace.
     fn check_keys<T, M: Meta<T>>(&self, keys: &KeyFunc<T, M>) -> Result<(), ScopeError> {
         if self.is_namespace() && !keys.is_meta_namespace() {
             return Err(ScopeError::NeedsNames { scope: self.name.to_string() });
@@ -286,20 +287,49 @@ impl Scopes {
     }
 }
 
-/// Checks a scope that is about to be added. Returns the scopes that it may overlap with; if there
-/// are any, fails if one of the `known` keys lies in both.
-pub(crate) fn check_new<T, M: Meta<T>, K: IntoIterator<Item = String>>(
-    scope: &KeyScope,
-    keys: &KeyFunc<T, M>,
-    rivals: impl FnOnce(&KeyScope) -> Vec<ScopeId>,
-    known: impl FnOnce() -> K,
-) -> Result<Vec<ScopeId>, ScopeError> {
-    scope.check_keys(keys)?;
-    let rivals = rivals(scope);
-    if !rivals.is_empty() {
-        check_common_keys(scope, &rivals, known())?;
+/// The check of a scope that is about to be added. Predicates run with no lock held, so the scopes
+/// may change between the check and the addition.
+pub(crate) struct Candidate {
+    pub(crate) scope: ScopeId,
+    /// The scopes that it was compared with.
+    checked: Vec<ScopeId>,
+}
+
+impl Candidate {
+    /// Fails if the scope is a namespace and the queue has custom keys.
+    pub(crate) fn new<T, M: Meta<T>>(
+        scope: KeyScope,
+        keys: &KeyFunc<T, M>,
+    ) -> Result<Self, ScopeError> {
+        scope.check_keys(keys)?;
+        Ok(Self { scope: ScopeId::new(scope), checked: Vec::new() })
     }
-    Ok(rivals)
+
+    /// Returns the scopes that may have a key in common with this one and of which some are not
+    /// checked, or `None` if all are. If there are any, [`check`](Self::check) them, and ask again.
+    pub(crate) fn unchecked(&self, scopes: &Scopes) -> Option<Vec<ScopeId>> {
+        mutant!(ScopeCheckedOnce => if !self.checked.is_empty() { return None });
+        let rivals = scopes.rivals(&self.scope.0.scope);
+        let is_checked = |rival: &ScopeId| self.checked.iter().any(|other| other.is(rival));
+        (!rivals.iter().all(is_checked)).then_some(rivals)
+    }
+
+    /// Fails if one of the `known` keys lies in this scope and in one of `rivals`. No lock may be
+    /// held.
+    pub(crate) fn check(
+        &mut self,
+        rivals: Vec<ScopeId>,
+        known: impl IntoIterator<Item = String>,
+    ) -> Result<(), ScopeError> {
+        check_common_keys(&self.scope.0.scope, &rivals, known)?;
+        self.checked = rivals;
+        Ok(())
+    }
+
+    /// Returns whether a relist of a scope that may have a key in common with this one is open.
+    pub(crate) fn is_relisted(&self, scopes: &Scopes) -> bool {
+        scopes.rivals(&self.scope.0.scope).iter().any(|rival| rival.current() != 0)
+    }
 }
 
 /// Finds a key that lies in `scope` and in one of `rivals`.

@@ -119,7 +119,12 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::ScopeEndsAll
         | Mutant::ScopeSweepsAll
         | Mutant::GreatestScopeApplies
-        | Mutant::FirstScopeSyncs => &["scopes"],
+        | Mutant::NewScopeIsAhead
+        | Mutant::ScopeCheckedOnce
+        | Mutant::AnyOpenScopeIsCurrent
+        | Mutant::FirstScopeSyncs => &["scopes::"],
+        Mutant::BeginForgetsOtherScopes => &["scopes::elsewhere"],
+        Mutant::ListedAfterTheRemoval | Mutant::WholeListBesideScopes => &["scopes_in_order"],
         Mutant::PassLeavesTheEntry
         | Mutant::StaleIsTaken
         | Mutant::StaleIsLeftThere

@@ -105,8 +105,8 @@ impl Relists {
         Ok((generation, claim()))
     }
 
-    /// Does the same for the relist of a scope. Returns its generation, whether its deltas are of
-    /// the initial population, and its keys.
+    /// Begins a relist of a scope: see [`begin`](Self::begin). Returns its generation, whether its
+    /// deltas are of the initial population, and its keys.
     pub(super) fn begin_in(
         &self,
         scope: &ScopeId,
@@ -183,7 +183,10 @@ impl Relists {
     pub(super) fn is_current(&self, generation: u32, within: Option<&Within>) -> bool {
         match within {
             None => self.open() == generation,
-            Some(within) => within.scope.current() == generation,
+            Some(within) => {
+                mutant!(AnyOpenScopeIsCurrent => return self.open() != 0);
+                within.scope.current() == generation
+            }
         }
     }
 }

@@ -25,6 +25,7 @@ impl Listed {
     /// it supersedes.
     pub(super) fn begin(&self, superseded: u32, generation: u32) {
         self.clear(superseded);
+        mutant!(BeginForgetsOtherScopes => self.0.lock().clear());
         self.0.lock().push(Keys { of: generation, keys: HashSet::new() });
     }
 

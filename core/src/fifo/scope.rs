@@ -6,7 +6,7 @@ use crate::Meta;
 use crate::engine::slot::{Slot, State};
 use crate::engine::sync::Arc;
 use crate::error::{RelistError, ScopeError, VersionError};
-use crate::scope::{KeyScope, ScopeId, check_new};
+use crate::scope::{Candidate, KeyScope, ScopeId};
 use crate::store::applied::Origin;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -18,8 +18,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// initial population: [`has_synced`](Self::has_synced) waits for all of them, and nothing
     /// else populates the queue. A scope that is added later is not waited for.
     ///
-    /// O(1) if all scopes are namespaces. A predicate is asked about every key that is known or
-    /// pending, and from then on about every key that is listed.
+    /// In a queue that [tracks the applied version](crate::DeltaFifoBuilder::track_applied) there
+    /// is none from then on, until the first list of the scope has been handled or the scope is
+    /// [waived](Self::waive_initial): the applied version is the least of the scopes'.
+    ///
+    /// O(scopes) if all scopes are namespaces. A predicate is asked about every key that is known
+    /// or pending, and from then on about every key that is listed.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -54,17 +58,22 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Panics
     /// If the predicate of a scope panics.
     pub fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
-        let rivals = |scope: &KeyScope| self.relists.last.lock().scopes.rivals(scope);
-        let rivals = check_new(&scope, &self.core.keys, rivals, || self.keys())?;
-        let scope = ScopeId::new(scope);
-        let mut last = self.relists.last.lock();
-        let is_whole_open = last.scopes.is_empty() && self.relists.open() != 0;
-        if is_whole_open || rivals.iter().any(|rival| rival.current() != 0) {
-            return Err(ScopeError::RelistOpen { scope: scope.name().to_owned() });
+        let mut candidate = Candidate::new(scope, &self.core.keys)?;
+        loop {
+            let mut last = self.relists.last.lock();
+            if let Some(rivals) = candidate.unchecked(&last.scopes) {
+                drop(last);
+                candidate.check(rivals, self.keys())?;
+                continue;
+            }
+            let is_whole_open = last.scopes.is_empty() && self.relists.open() != 0;
+            if is_whole_open || candidate.is_relisted(&last.scopes) {
+                return Err(ScopeError::RelistOpen { scope: candidate.scope.name().to_owned() });
+            }
+            last.scopes.add(&candidate.scope, || self.life.initial.claim())?;
+            break;
         }
-        last.scopes.add(&scope, || self.life.initial.claim())?;
-        drop(last);
-        Ok(scope)
+        Ok(candidate.scope)
     }
 
     /// Returns all keys that are known or pending, copied shard by shard.
@@ -93,13 +102,16 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Relist::borrowed(self, self.begin_relist_in(scope))
     }
 
-    /// Does the same; the relist keeps the queue alive, so that it can go from thread to thread.
+    /// Begins a relist of a scope that keeps the queue alive, so that it can go from thread to
+    /// thread.
     pub fn begin_replace_in_owned(this: &Arc<Self>, scope: &ScopeId) -> Relist<'static, T, M> {
         Relist::shared(Arc::clone(this), this.begin_relist_in(scope))
     }
 
     /// Declares that everything in `scope` up to `version` has been offered. The applied version
-    /// is the least of the scopes'. See [`bookmark`](Self::bookmark). O(scopes).
+    /// is the least of the scopes': a scope for which there was neither a list nor a bookmark holds
+    /// it back, unless it is [waived](Self::waive_initial). See [`bookmark`](Self::bookmark).
+    /// O(scopes).
     ///
     /// # Errors
     /// As for [`bookmark`](Self::bookmark). A scope that was removed is ignored.
@@ -111,9 +123,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(())
     }
 
-    /// Ends the wait of the initial population for the first list of `scope`: its server refuses to
-    /// list it, perhaps. The applied version does not wait for it either. A list that comes later
-    /// counts as any other. O(scopes).
+    /// Stops the initial population and the applied version from waiting for the first list of
+    /// `scope`, for example because the server refuses to list it. A list that comes later counts
+    /// as any other. O(scopes).
     pub fn waive_initial(&self, scope: &ScopeId) {
         let mut last = self.relists.last.lock();
         let synced = last.scopes.waive(scope) && self.life.initial.commit();
@@ -126,8 +138,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Removes a scope: a deletion is queued for each of its keys that is known or pending, as by
-    /// the commit of an empty relist, and an open relist of it is superseded. Stop the scope's
-    /// producers first: a key that is offered during the removal may stay. O(known).
+    /// the commit of an empty relist, and an open relist of it is superseded. The tombstones have
+    /// [`scope_removed`](crate::DeletedFinalStateUnknown::scope_removed) set, because the objects
+    /// may still exist. Stop the scope's producers first: a key that is offered during the removal
+    /// may stay. O(known).
     ///
     /// # Errors
     /// [`RelistError::UnknownScope`] if it was removed before; [`RelistError::Exhausted`]. Nothing

@@ -212,6 +212,11 @@ pub(super) struct Entry<T> {
 }
 
 impl<T> Entry<T> {
+    /// Creates the event of a relist.
+    pub(super) fn whole(list: ReplacedAll<T>, marks: usize) -> Self {
+        Self { event: Event::ReplacedAll(Box::new(list)), hash: None, marks }
+    }
+
     /// Returns the weight of the event in the depth gauge.
     pub(super) fn weight(&self) -> usize {
         match &self.event {

@@ -51,9 +51,14 @@ impl<T> Log<T> {
         }
     }
 
-    /// Appends an event. Called with no lock held, because it may run a waker.
-    pub(super) fn push(&self, entry: Entry<T>) {
+    /// Appends an event. The caller then calls [`announce`](Self::announce).
+    pub(super) fn append(&self, entry: Entry<T>) {
         self.tail.push(entry);
+    }
+
+    /// Wakes a consumer for an appended event. Called with no lock held, because it may run a
+    /// waker.
+    pub(super) fn announce(&self) {
         mutant!(AppendWakesNobody => return);
         mutant!(PlainNotifyInOrder => return self.ready.notify(1_usize));
         self.ready.notify(1_usize.additional());

@@ -4,7 +4,7 @@
 use super::InOrderFifo;
 use super::event::{Entry, Event, Keys, ReplacedAll};
 use crate::engine::release::{OneByOne, Rest};
-use crate::engine::sync::{Arc, mutant};
+use crate::engine::sync::Arc;
 use crate::error::{OfferError, RelistError};
 use crate::key::{KeyBuf, as_str};
 use crate::scope::Within;
@@ -67,8 +67,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), RelistError> {
         let mut list = OneByOne(list);
         self.check_no_scopes()?;
-        self.push_all(self.all_or_none(list.take(), None, version)?);
-        Ok(())
+        self.push_all(self.all_or_none(list.take(), None, version)?)
     }
 
     /// Keys and transforms a list, which is refused whole if one of its objects is.
@@ -127,12 +126,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         version: &str,
     ) -> Vec<Refused> {
         let kept = kept.into_iter().map(Box::from).collect();
-        if self.check_no_scopes().is_err() {
-            return all_refused(list);
-        }
+        let listed = list.len();
         let (all, refused) = self.all_but_refused(list, kept, None, version);
-        self.push_all(all);
-        refused
+        self.push_all(all).map_or_else(|_| all_refused(listed), |()| refused)
     }
 
     /// Queues a relist with an object whose key is not known. It deletes nothing, because any key
@@ -140,12 +136,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// [`ReplacedAll::keeps_unlisted`]. Returns the refused objects; in a queue with
     /// [scopes](Self::add_scope), all.
     pub fn replace_keeping_unlisted(&self, list: Vec<Arc<T>>, version: &str) -> Vec<Refused> {
-        if self.check_no_scopes().is_err() {
-            return all_refused(list);
-        }
+        let listed = list.len();
         let (all, refused) = self.all_but_refused(list, Vec::new(), None, version);
-        self.push_all(all.keeping_unlisted());
-        refused
+        self.push_all(all.keeping_unlisted()).map_or_else(|_| all_refused(listed), |()| refused)
     }
 
     /// Keys and transforms a list without its refused objects, whose keys are kept if they have
@@ -187,27 +180,6 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         (ReplacedAll::new(version, keys, objects, kept), refused)
     }
 
-    fn push_all(&self, list: ReplacedAll<T>) {
-        let marks = usize::from(self.life.initial.claim());
-        let entry = Entry { event: Event::ReplacedAll(Box::new(list)), hash: None, marks };
-        self.life.initial.marked(marks);
-        mutant!(CommittedWhenQueued => {
-            self.push(entry);
-            self.commit();
-            return;
-        });
-        // Before any consumer can take it: an event behind it must find the initial population
-        // ended.
-        self.commit();
-        self.push(entry);
-    }
-
-    fn commit(&self) {
-        if self.life.initial.commit() {
-            self.life.initial.announce();
-        }
-    }
-
     /// Queues a resync as one event (client-go `Resync`): in its turn the handler is called for
     /// every object that is known then, even if events are pending for it. O(1).
     pub fn resync(&self) {
@@ -218,9 +190,15 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.transform.apply(&self.core.keys, key.as_bytes(), object)
     }
 
-    pub(super) fn push(&self, entry: Entry<T>) {
+    fn push(&self, entry: Entry<T>) {
+        self.append(entry);
+        self.log.announce();
+    }
+
+    /// Appends an event. The caller then announces it.
+    pub(super) fn append(&self, entry: Entry<T>) {
         self.life.depth.add(entry.weight());
-        self.log.push(entry);
+        self.log.append(entry);
     }
 }
 
@@ -231,7 +209,6 @@ fn check_scope(within: Option<&Within>, key: &str) -> Result<(), OfferError> {
 }
 
 /// Refuses all objects of a relist of the whole queue, because the queue has scopes.
-fn all_refused<T>(list: Vec<Arc<T>>) -> Vec<Refused> {
-    let list = OneByOne(list);
-    (0..list.len()).map(|index| Refused { index, source: OfferError::HasScopes }).collect()
+fn all_refused(listed: usize) -> Vec<Refused> {
+    (0..listed).map(|index| Refused { index, source: OfferError::HasScopes }).collect()
 }

@@ -1,18 +1,18 @@
 //! Scopes of the in-order queue: each has relists of its own.
 
 use super::InOrderFifo;
-use super::event::{Entry, Event, ReplacedAll};
+use super::event::{Entry, ReplacedAll};
 use crate::engine::release::OneByOne;
-use crate::engine::sync::Arc;
+use crate::engine::sync::{Arc, mutant};
 use crate::error::{RelistError, ScopeError};
-use crate::scope::{KeyScope, ScopeId, Within, check_new};
+use crate::scope::{Candidate, KeyScope, ScopeId, Within};
 use crate::{Meta, Refused};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Adds a scope, which is then relisted by itself with [`replace_in`](Self::replace_in): as
-    /// [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope), but that relists queue one after
-    /// another, so none is superseded, and that a predicate is asked about stored keys only, and
-    /// not about queued ones.
+    /// Adds a scope, which is then relisted by itself with [`replace_in`](Self::replace_in). There
+    /// are two differences to [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope): relists queue
+    /// one after another, so that none is superseded, and a predicate is asked about stored keys
+    /// only, and not about queued ones.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -37,16 +37,22 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`ScopeError`], as there. Nothing was changed.
+    /// As for [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope), but an open relist is no error.
     ///
     /// # Panics
     /// If the predicate of a scope panics.
     pub fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
-        let rivals = |scope: &KeyScope| self.scopes.lock().rivals(scope);
-        check_new(&scope, &self.core.keys, rivals, || self.core.known().map(|(key, _)| key))?;
-        let scope = ScopeId::new(scope);
-        self.scopes.lock().add(&scope, || self.life.initial.claim())?;
-        Ok(scope)
+        let mut candidate = Candidate::new(scope, &self.core.keys)?;
+        loop {
+            let mut scopes = self.scopes.lock();
+            let Some(rivals) = candidate.unchecked(&scopes) else {
+                scopes.add(&candidate.scope, || self.life.initial.claim())?;
+                break;
+            };
+            drop(scopes);
+            candidate.check(rivals, self.core.known().map(|(key, _)| key))?;
+        }
+        Ok(candidate.scope)
     }
 
     /// Queues a relist of a scope as one event: these are all objects of the scope, as of
@@ -68,9 +74,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.push_within(within, all)
     }
 
-    /// Does the same with what can be had of a list: see
-    /// [`replace_keeping`](Self::replace_keeping). Returns the objects that were refused, those
-    /// outside of the scope among them.
+    /// Queues a relist of a scope of which some objects cannot be had: see
+    /// [`replace_keeping`](Self::replace_keeping). Returns the objects that were refused, including
+    /// those outside of the scope.
     ///
     /// # Errors
     /// [`RelistError::UnknownScope`]: nothing was queued.
@@ -89,7 +95,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(refused)
     }
 
-    /// Does the same, and deletes nothing: see
+    /// Queues a relist of a scope that deletes nothing: see
     /// [`replace_keeping_unlisted`](Self::replace_keeping_unlisted).
     ///
     /// # Errors
@@ -107,7 +113,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(refused)
     }
 
-    /// Ends the wait of the initial population for the first list of `scope`. O(scopes).
+    /// Stops the initial population from waiting for the first list of `scope`. O(scopes).
     pub fn waive_initial(&self, scope: &ScopeId) {
         let synced = self.scopes.lock().waive(scope) && self.life.initial.commit();
         if synced {
@@ -116,7 +122,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     /// Removes a scope: a relist of it without objects is queued, so in its turn the scope's keys
-    /// are deleted. Stop what feeds the scope first: a key that is offered later stays. O(scopes).
+    /// are deleted, with tombstones that have
+    /// [`scope_removed`](crate::DeletedFinalStateUnknown::scope_removed) set. Stop the scope's
+    /// producers first: a key that is offered later stays. O(scopes).
     ///
     /// # Errors
     /// [`RelistError::UnknownScope`] if it was removed before.
@@ -124,20 +132,50 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let mut scopes = self.scopes.lock();
         let within = scopes.within(scope).ok_or_else(|| unknown(scope))?;
         let synced = scopes.remove(scope) && self.life.initial.commit();
+        // With the lock held, so that no list of the scope comes after its removal.
+        self.append(Entry::whole(ReplacedAll::removal(within), 0));
         drop(scopes);
-        self.push(Entry {
-            event: Event::ReplacedAll(Box::new(ReplacedAll::removal(within))),
-            hash: None,
-            marks: 0,
-        });
-        if synced {
-            self.life.initial.announce();
-        }
+        self.appended(synced);
         Ok(())
     }
 
     pub(super) fn check_no_scopes(&self) -> Result<(), RelistError> {
         if self.scopes.lock().is_empty() { Ok(()) } else { Err(RelistError::HasScopes) }
+    }
+
+    /// Queues a relist of the whole queue, unless the queue has scopes.
+    pub(super) fn push_all(&self, list: ReplacedAll<T>) -> Result<(), RelistError> {
+        let scopes = self.scopes.lock();
+        if !scopes.is_empty() {
+            return Err(RelistError::HasScopes);
+        }
+        let marks = usize::from(self.life.initial.claim());
+        let entry = Entry::whole(list, marks);
+        self.life.initial.marked(marks);
+        mutant!(CommittedWhenQueued => {
+            drop(scopes);
+            self.append(entry);
+            self.appended(false);
+            if self.life.initial.commit() {
+                self.life.initial.announce();
+            }
+            return Ok(());
+        });
+        // Before any consumer can take it: an event behind it must find the initial population
+        // ended.
+        let synced = self.life.initial.commit();
+        mutant!(WholeListBesideScopes => {
+            drop(scopes);
+            self.append(entry);
+            self.appended(synced);
+            return Ok(());
+        });
+        // With the lock held, so that the relist comes before the relists of scopes that are added
+        // later, whose keys it would delete.
+        self.append(entry);
+        drop(scopes);
+        self.appended(synced);
+        Ok(())
     }
 
     fn within(&self, scope: &ScopeId) -> Result<Within, RelistError> {
@@ -152,16 +190,30 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         }
         let marks = usize::from(scopes.is_awaited(&scope));
         self.life.initial.marked(marks);
-        // Before anybody can take it: what is taken behind the last first list is to find the
+        // Before any consumer can take it: an event behind the last first list must find the
         // initial population ended.
         let synced = scopes.listed(&scope, list.version()) && self.life.initial.commit();
+        let entry = Entry::whole(list.within(within), marks);
+        mutant!(ListedAfterTheRemoval => {
+            drop(scopes);
+            self.append(entry);
+            self.appended(synced);
+            return Ok(());
+        });
+        // With the lock held, so that the list comes before the removal of the scope.
+        self.append(entry);
         drop(scopes);
-        let event = Event::ReplacedAll(Box::new(list.within(within)));
-        self.push(Entry { event, hash: None, marks });
+        self.appended(synced);
+        Ok(())
+    }
+
+    /// Wakes a consumer after an [`append`](Self::append) and, if the queue is `synced` by it,
+    /// callers that wait for the initial sync. Called with no lock held.
+    fn appended(&self, synced: bool) {
+        self.log.announce();
         if synced {
             self.life.initial.announce();
         }
-        Ok(())
     }
 }
 

@@ -137,7 +137,7 @@ impl Outside {
     }
 }
 
-fn known(objects: &[Arc<Object>]) -> (Arc<Fifo>, Outside) {
+pub(super) fn known(objects: &[Arc<Object>]) -> (Arc<Fifo>, Outside) {
     let (builder, outside) = over(objects);
     (Arc::new(builder.build()), outside)
 }

@@ -122,14 +122,14 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-type Queue = InOrderFifo<Object, Access>;
+pub(super) type Queue = InOrderFifo<Object, Access>;
 
 fn bare() -> Arc<Queue> {
     Arc::new(InOrderFifo::builder(KeyFunc::meta_namespace(Access)).build())
 }
 
 /// Creates a queue over a store that holds `objects`.
-fn over(objects: &[Arc<Object>]) -> Arc<Queue> {
+pub(super) fn over(objects: &[Arc<Object>]) -> Arc<Queue> {
     let store = Indexer::builder(KeyFunc::meta_namespace(Access)).build().unwrap();
     objects.iter().for_each(|object| store.add(object.clone()).unwrap());
     Arc::new(InOrderFifo::over(store).build())
@@ -173,7 +173,7 @@ fn rest(fifo: &Queue) -> String {
         .join(" ")
 }
 
-fn apply(turn: &mut Turn<'_, Object, Access>) {
+pub(super) fn apply(turn: &mut Turn<'_, Object, Access>) {
     turn.apply(|_, _| ()).unwrap();
 }
 

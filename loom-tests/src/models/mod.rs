@@ -17,6 +17,7 @@ mod requeue;
 mod retire;
 mod running;
 mod scopes;
+mod scopes_in_order;
 mod sleep;
 mod store;
 mod synced;
@@ -52,6 +53,7 @@ pub fn all() -> Vec<&'static Model> {
         in_order::MODELS,
         user_code::MODELS,
         scopes::MODELS,
+        scopes_in_order::MODELS,
     ]
     .into_iter()
     .flatten()

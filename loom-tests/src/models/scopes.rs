@@ -5,6 +5,7 @@
 use deltafifo::{KeyScope, ScopeId};
 use loom::sync::Arc;
 
+use super::elsewhere::known;
 use crate::explore::Model;
 use crate::rig::{Fifo, Log, Object, beside, drain, fused, fused_with, pop_and_show, rest};
 
@@ -64,6 +65,48 @@ pub const MODELS: &[Model] = &[
         at_least: 230,
         outcomes: &["applied 1"],
         body: least_version,
+    },
+    Model {
+        name: "scopes::added_beside_a_handler",
+        bound: Some(3),
+        at_least: 70,
+        outcomes: &["none"],
+        body: added_beside_a_handler,
+    },
+    Model {
+        name: "scopes::two_overlapping_additions",
+        bound: Some(3),
+        at_least: 170,
+        outcomes: &["1 added"],
+        body: two_overlapping_additions,
+    },
+    Model {
+        name: "scopes::a_deletion_beside_a_commit",
+        bound: Some(3),
+        at_least: 1,
+        outcomes: &["[-a1] [-b1], stored: "],
+        body: a_deletion_beside_a_commit,
+    },
+    Model {
+        name: "scopes::a_superseded_deletion_beside_another",
+        bound: Some(2),
+        at_least: 1,
+        outcomes: &["deleted, [-a1 =a2], stored: a2", "superseded, [=a2], stored: a2"],
+        body: a_superseded_deletion_beside_another,
+    },
+    Model {
+        name: "scopes::elsewhere_two_lists",
+        bound: Some(2),
+        at_least: 1,
+        outcomes: &["0 and 1 deleted, [-b1], stored: a1"],
+        body: elsewhere_two_lists,
+    },
+    Model {
+        name: "scopes::elsewhere_a_deletion_beside_a_commit",
+        bound: Some(2),
+        at_least: 1,
+        outcomes: &["1 deleted, [-a1] [-b1], stored: ", "1 deleted, [-b1] [-a1], stored: "],
+        body: elsewhere_a_deletion_beside_a_commit,
     },
 ];
 
@@ -171,4 +214,92 @@ fn least_version() -> String {
     list(&fifo, &a, vec![], "1");
     other.join().unwrap();
     format!("applied {}", fifo.applied_version().unwrap_or_default())
+}
+
+/// A marker from before a scope was added is not applied, although it is handled later.
+fn added_beside_a_handler() -> String {
+    let fifo = Arc::new(fused_with(&[]).track_applied(true).build());
+    let [a, _b] = scopes_at(&fifo, "1");
+    fifo.add(Object::new("a", 2)).unwrap();
+    fifo.bookmark_in(&a, "2").unwrap();
+    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    fifo.add_scope(KeyScope::keys("none", |_| false)).unwrap();
+    consumer.join().unwrap();
+    fifo.applied_version().unwrap_or_else(|| "none".to_owned())
+}
+
+/// Adds the scopes, and lists each at `version`.
+fn scopes_at(fifo: &Fifo, version: &str) -> [ScopeId; 2] {
+    let scopes = scopes(fifo);
+    for scope in &scopes {
+        list(fifo, scope, vec![], version);
+    }
+    scopes
+}
+
+/// Of two scopes with a known key in common only one is added.
+fn two_overlapping_additions() -> String {
+    let fifo = fused(&[Object::new("c", 1)]);
+    fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();
+    let add =
+        |fifo: &Fifo, name: &str| fifo.add_scope(KeyScope::keys(name, |key| key == "c")).is_ok();
+    let other = beside(&fifo, move |fifo| add(fifo, "other"));
+    let added = [add(&fifo, "own"), other.join().unwrap()];
+    format!("{} added", added.iter().filter(|added| **added).count())
+}
+
+/// A key that a watch deletes beside the commit of its scope is deleted, and so is the key of the
+/// other scope.
+fn a_deletion_beside_a_commit() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
+    let [a, _b] = scopes(&fifo);
+    let producer = beside(&fifo, |fifo| {
+        fifo.delete(Object::new("a", 1)).unwrap();
+        fifo.delete(Object::new("b", 1)).unwrap();
+    });
+    list(&fifo, &a, vec![], "1");
+    producer.join().unwrap();
+    rest(&fifo, &log)
+}
+
+/// A relist that is superseded in its scope deletes nothing that the newer one has listed, even
+/// while a relist of another scope is open.
+fn a_superseded_deletion_beside_another() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
+    let [a, b] = scopes(&fifo);
+    let of_b = fifo.begin_replace_in(&b);
+    let mut older = fifo.begin_replace_in(&a);
+    let newer = beside(&fifo, {
+        let a = a.clone();
+        move |fifo| list(fifo, &a, vec![Object::new("a", 2)], "2")
+    });
+    let deleted = if older.delete(Object::new("a", 1)).is_ok() { "deleted" } else { "superseded" };
+    drop(older);
+    newer.join().unwrap();
+    of_b.commit("1").unwrap();
+    format!("{deleted}, {}", rest(&fifo, &log))
+}
+
+/// Over a store elsewhere each relist keeps the keys that it has listed, although another scope's
+/// begins and ends.
+fn elsewhere_two_lists() -> String {
+    let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
+    let [a, b] = scopes(&fifo);
+    let other = beside(&fifo, move |fifo| list(fifo, &b, vec![], "1"));
+    let mut relist = fifo.begin_replace_in(&a);
+    relist.keep("a").unwrap();
+    let own = relist.commit("1").unwrap().deleted;
+    let other = other.join().unwrap();
+    format!("{own} and {other} deleted, {}", outside.rest(&fifo))
+}
+
+/// Over a store elsewhere a deletion by a watch and the commit of another scope do not hinder each
+/// other.
+fn elsewhere_a_deletion_beside_a_commit() -> String {
+    let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
+    let [a, _b] = scopes(&fifo);
+    let producer = beside(&fifo, |fifo| fifo.delete(Object::new("b", 1)).unwrap());
+    let own = list(&fifo, &a, vec![], "1");
+    producer.join().unwrap();
+    format!("{own} deleted, {}", outside.rest(&fifo))
 }

@@ -117,7 +117,7 @@ impl<T> Content<T> {
         match self {
             Content::Object(_, object) => unused.push(object.into()),
             Content::Tombstone(tombstone) => unused.push(DeltaObject::Tombstone(tombstone)),
-            Content::Swept(object) | Content::Again(_, object) => {
+            Content::Swept(_, object) | Content::Again(_, object) => {
                 unused.extend(object.map(DeltaObject::from));
             }
             Content::Sealed(deltas) => unused.extend(deltas.into_iter().map(|delta| delta.object)),

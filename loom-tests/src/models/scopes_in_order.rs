@@ -1,0 +1,124 @@
+//! Scopes of the in-order queue: relists of two of them, their removal and addition, and deletions.
+//!
+//! The scopes are as in `scopes`.
+
+use deltafifo::{KeyScope, ScopeId};
+
+use super::in_order::{Queue, apply, over};
+use crate::explore::Model;
+use crate::rig::{Object, beside, show_all};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "scopes_in_order::two_lists_and_a_consumer",
+        bound: Some(4),
+        at_least: 1,
+        outcomes: &["b1 c2, stored: c2", "a1, stored: c2"],
+        body: two_lists_and_a_consumer,
+    },
+    Model {
+        name: "scopes_in_order::a_list_beside_the_removal",
+        bound: None,
+        at_least: 670,
+        outcomes: &["listed, stored: b1", "refused, stored: b1"],
+        body: a_list_beside_the_removal,
+    },
+    Model {
+        name: "scopes_in_order::a_whole_list_beside_an_addition",
+        bound: None,
+        at_least: 1,
+        outcomes: &["listed, stored: a1 b1", "refused, stored: b1"],
+        body: a_whole_list_beside_an_addition,
+    },
+    Model {
+        name: "scopes_in_order::two_overlapping_additions",
+        bound: Some(3),
+        at_least: 1,
+        outcomes: &["1 added"],
+        body: two_overlapping_additions,
+    },
+    Model {
+        name: "scopes_in_order::a_deletion_beside_a_list",
+        bound: None,
+        at_least: 1,
+        outcomes: &["stored: b1", "stored: a2 b1"],
+        body: a_deletion_beside_a_list,
+    },
+];
+
+fn scopes(fifo: &Queue) -> [ScopeId; 2] {
+    let of_b = |key: &str| key == "b";
+    [KeyScope::keys("a and c", move |key| !of_b(key)), KeyScope::keys("b", of_b)]
+        .map(|scope| fifo.add_scope(scope).unwrap())
+}
+
+/// Applies everything left, and returns the contents of the store.
+fn stored(fifo: &Queue) -> String {
+    while let Some(mut turn) = fifo.try_pop() {
+        apply(&mut turn);
+    }
+    format!("stored: {}", show_all(&fifo.store().list()))
+}
+
+/// The queue is synced when both lists are handled, and not before. Each list deletes the keys of
+/// its scope only.
+fn two_lists_and_a_consumer() -> String {
+    let fifo = over(&[Object::new("a", 1), Object::new("b", 1)]);
+    let [a, b] = scopes(&fifo);
+    let other = beside(&fifo, move |fifo| fifo.replace_in(&b, vec![], "1").unwrap());
+    fifo.replace_in(&a, vec![Object::new("c", 2)], "1").unwrap();
+    apply(&mut fifo.pop().unwrap());
+    assert!(!fifo.has_synced(), "synced before both lists are handled");
+    let between = show_all(&fifo.store().list());
+    other.join().unwrap();
+    let stored = stored(&fifo);
+    assert!(fifo.has_synced());
+    format!("{between}, {stored}")
+}
+
+/// No list of a scope comes after its removal, which would leave its keys in the store.
+fn a_list_beside_the_removal() -> String {
+    let fifo = over(&[Object::new("b", 1)]);
+    let [a, _b] = scopes(&fifo);
+    let remover = beside(&fifo, {
+        let a = a.clone();
+        move |fifo| fifo.remove_scope(&a).unwrap()
+    });
+    let listed = fifo.replace_in(&a, vec![Object::new("a", 1)], "1").is_ok();
+    remover.join().unwrap();
+    format!("{}, {}", if listed { "listed" } else { "refused" }, stored(&fifo))
+}
+
+/// A relist of the whole queue comes before those of scopes that are added, or is refused: it would
+/// delete their keys.
+fn a_whole_list_beside_an_addition() -> String {
+    let fifo = over(&[]);
+    let other = beside(&fifo, |fifo| {
+        let b = fifo.add_scope(KeyScope::keys("b", |key| key == "b")).unwrap();
+        fifo.replace_in(&b, vec![Object::new("b", 1)], "1").unwrap();
+    });
+    let listed = fifo.replace(vec![Object::new("a", 1)], "1").is_ok();
+    other.join().unwrap();
+    format!("{}, {}", if listed { "listed" } else { "refused" }, stored(&fifo))
+}
+
+/// Of two scopes with a stored key in common only one is added.
+fn two_overlapping_additions() -> String {
+    let fifo = over(&[Object::new("c", 1)]);
+    fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();
+    let add =
+        |fifo: &Queue, name: &str| fifo.add_scope(KeyScope::keys(name, |key| key == "c")).is_ok();
+    let other = beside(&fifo, move |fifo| add(fifo, "other"));
+    let added = [add(&fifo, "own"), other.join().unwrap()];
+    format!("{} added", added.iter().filter(|added| **added).count())
+}
+
+/// A deletion before or behind the list of its scope deletes or not, and never another key.
+fn a_deletion_beside_a_list() -> String {
+    let fifo = over(&[Object::new("a", 1), Object::new("b", 1)]);
+    let [a, _b] = scopes(&fifo);
+    let producer = beside(&fifo, |fifo| fifo.delete(Object::new("a", 1)).unwrap());
+    fifo.replace_in(&a, vec![Object::new("a", 2)], "2").unwrap();
+    producer.join().unwrap();
+    stored(&fifo)
+}

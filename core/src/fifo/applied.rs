@@ -169,9 +169,7 @@ impl<T, M> DeltaFifo<T, M> {
         }
         let least = scopes.least();
         mutant!(GreatestScopeApplies => let least = scopes.greatest());
-        let least = least?;
-        self.core.applied.expect_point(&least);
-        self.queue.mark(least)
+        self.queue.mark(self.core.applied.expect_least(least?))
     }
 
     /// Wakes callers that wait for a version, after [`mark_commit`](Self::mark_commit).

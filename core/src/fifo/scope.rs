@@ -71,6 +71,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 return Err(ScopeError::RelistOpen { scope: candidate.scope.name().to_owned() });
             }
             last.scopes.add(&candidate.scope, || self.life.initial.claim())?;
+            self.core.applied.add_part();
             break;
         }
         Ok(candidate.scope)

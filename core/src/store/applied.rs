@@ -10,6 +10,10 @@
 //! therefore stored as a [`Point`], with the number of its *history*. A complete list at a lower
 //! version than the greatest marker begins the next history. Points compare by history first, so
 //! a marker of an earlier history that completes late changes nothing, whatever its version.
+//!
+//! A store can be fed in parts, for example scopes, and the applied version is the least of
+//! theirs. A part that is added begins the next *edition*: markers of earlier editions say nothing
+//! about the new part. Unlike a new history, it does not end the wait for a version.
 
 use crate::engine::sync::{Arc, Event, IntoNotification, Mutex, mutant};
 use crate::engine::wait::{wait, wait_async};
@@ -23,26 +27,36 @@ pub(crate) struct Applied {
 }
 
 struct State {
-    /// The greatest version reached. If it belongs to an earlier history, it says nothing about
-    /// the current one.
+    /// The greatest version reached. If it belongs to an earlier history or edition, it says
+    /// nothing about the current one.
     reached: Option<Point>,
     /// The greatest version with a marker. It belongs to the current history.
     marked: Option<Point>,
+    /// The number of the current edition.
+    edition: u64,
     writer: Writer,
 }
 
-/// A version with the number of its history.
+/// A version with the numbers of its history and of its edition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Point {
     history: u64,
+    /// 0 for the point of one part, whose own edition does not matter.
+    edition: u64,
     version: ResourceVersion,
 }
 
 impl Point {
     #[cfg(test)]
     pub(crate) fn first(version: &str) -> Self {
-        Self { history: 0, version: parse(version).unwrap() }
+        Self { history: 0, edition: 0, version: parse(version).unwrap() }
     }
+}
+
+/// A version that a caller waits for.
+struct Wanted {
+    history: u64,
+    version: ResourceVersion,
 }
 
 /// The source of a version.
@@ -57,6 +71,17 @@ impl State {
     /// Returns the number of the current history.
     fn history(&self) -> u64 {
         self.marked.as_ref().map_or(0, |marked| marked.history)
+    }
+
+    /// Returns whether `point` is of the current history and edition.
+    fn is_current(&self, point: &Point) -> bool {
+        point.history == self.history() && point.edition == self.edition
+    }
+
+    fn mark(&mut self, point: &Point) {
+        if self.marked.as_ref() < Some(point) {
+            self.marked = Some(point.clone());
+        }
     }
 }
 
@@ -74,7 +99,7 @@ enum Writer {
 
 impl Applied {
     pub(crate) fn new() -> Self {
-        let state = State { reached: None, marked: None, writer: Writer::Open };
+        let state = State { reached: None, marked: None, edition: 0, writer: Writer::Open };
         Self { state: Mutex::new(state), changed: Event::new() }
     }
 
@@ -84,7 +109,7 @@ impl Applied {
         state
             .reached
             .as_ref()
-            .filter(|point| point.history == state.history())
+            .filter(|point| state.is_current(point))
             .map(|point| point.version.to_string())
     }
 
@@ -104,10 +129,9 @@ impl Applied {
         }
         let is_lower = state.marked.as_ref().is_some_and(|marked| version < marked.version);
         let begins = origin == Origin::List && is_lower && !version.is_zero();
-        let point = Point { history: state.history() + u64::from(begins), version };
-        if state.marked.as_ref() < Some(&point) {
-            state.marked = Some(point.clone());
-        }
+        let history = state.history() + u64::from(begins);
+        let point = Point { history, edition: state.edition, version };
+        state.mark(&point);
         Ok(point)
     }
 
@@ -132,21 +156,30 @@ impl Applied {
                 let begins = reached.history == history && version < reached.version;
                 if begins && !version.is_zero() {
                     history += 1;
-                    state.marked = Some(Point { history, version: ResourceVersion::zero() });
+                    let (edition, version) = (state.edition, ResourceVersion::zero());
+                    state.marked = Some(Point { history, edition, version });
                 }
             }
             (Origin::Bookmark, Some(reached)) => history = reached.history,
             (_, None) => {}
         }
-        Ok(Point { history, version })
+        Ok(Point { history, edition: 0, version })
     }
 
-    /// Records that the marker of `point` is about to be queued.
-    pub(crate) fn expect_point(&self, point: &Point) {
+    /// Returns the point for `least`, up to which everything of every part was offered, and whose
+    /// marker is about to be queued.
+    pub(crate) fn expect_least(&self, least: Point) -> Point {
         let mut state = self.state.lock();
-        if state.marked.as_ref() < Some(point) {
-            state.marked = Some(point.clone());
-        }
+        let point = Point { edition: state.edition, ..least };
+        state.mark(&point);
+        point
+    }
+
+    /// Records that the store's input has a new part: nothing is applied until a point of every
+    /// part is.
+    pub(crate) fn add_part(&self) {
+        mutant!(NewScopeIsAhead => return);
+        self.state.lock().edition += 1;
     }
 
     /// Records that everything up to `point` is applied, and wakes waiters. Lower points than the
@@ -186,24 +219,28 @@ impl Applied {
     }
 
     /// Parses a version to wait for. It is assumed to belong to the current history.
-    fn wanted(&self, version: &str) -> Result<Point, VersionError> {
-        Ok(Point { version: parse(version)?, history: self.state.lock().history() })
+    fn wanted(&self, version: &str) -> Result<Wanted, VersionError> {
+        Ok(Wanted { version: parse(version)?, history: self.state.lock().history() })
     }
 
     /// Returns whether `wanted` is reached, or the error if it cannot be reached. Returns `None`
     /// if it is still possible.
-    fn check(&self, wanted: &Point) -> Option<Result<(), WaitError>> {
+    fn check(&self, wanted: &Wanted) -> Option<Result<(), WaitError>> {
         let state = self.state.lock();
+        let covers = |point: &Option<Point>| {
+            let current = point.as_ref().filter(|point| state.is_current(point));
+            current.is_some_and(|point| point.version >= wanted.version)
+        };
         let text = || wanted.version.to_string();
         if wanted.history < state.history() {
             return Some(Err(WaitError::Rewound { version: text() }));
         }
-        if state.reached.as_ref() >= Some(wanted) {
+        if covers(&state.reached) {
             return Some(Ok(()));
         }
         match state.writer {
             Writer::Open => None,
-            Writer::Closed if state.marked.as_ref() >= Some(wanted) => None,
+            Writer::Closed if covers(&state.marked) => None,
             Writer::Closed | Writer::Gone => Some(Err(WaitError::Closed { version: text() })),
             Writer::Untracked => Some(Err(VersionError::NotTracked { version: text() }.into())),
         }

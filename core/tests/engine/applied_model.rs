@@ -104,19 +104,22 @@ struct Account {
     markers: Vec<(Point, u64)>,
     /// The greatest of them, in the present history.
     marked: Point,
+    /// How many scopes have been added.
+    edition: u64,
     applied: Option<Point>,
     scopes: [Option<Scope>; SCOPES.len()],
 }
 
-/// The number of a history, and a version of it.
-type Point = (u64, u64);
+/// The number of a history, the number of scopes that had been added, and a version.
+type Point = (u64, u64, u64);
 
 #[derive(Default)]
 struct Scope {
     /// Whether it was given up before its first list.
     is_waived: bool,
     has_listed: bool,
-    reached: Option<Point>,
+    /// A history and a version.
+    reached: Option<(u64, u64)>,
 }
 
 impl Account {
@@ -142,11 +145,12 @@ impl Account {
         others.for_each(|place| self.offer(KEYS[place], true));
         // A complete list at a lower version begins another history: of the old one nothing counts
         // any more. At version 0 a list says nothing.
-        let begins = version > 0 && version < self.marked.1;
-        self.mark((self.marked.0 + u64::from(begins), version));
+        let begins = version > 0 && version < self.marked.2;
+        self.mark(self.marked.0 + u64::from(begins), version);
     }
 
-    fn mark(&mut self, point: Point) {
+    fn mark(&mut self, history: u64, version: u64) {
+        let point = (history, self.edition, version);
         self.marked = self.marked.max(point);
         self.markers.push((point, self.offers));
     }
@@ -161,9 +165,9 @@ impl Account {
         let reached = entry.reached;
         // Each scope's own lists decide whether they begin another history.
         let begins =
-            |(history, last): Point| history == self.marked.0 && 0 < version && version < last;
+            |(history, last): (u64, u64)| history == self.marked.0 && 0 < version && version < last;
         if reached.is_some_and(begins) {
-            self.marked = (self.marked.0 + 1, 0);
+            self.marked = (self.marked.0 + 1, self.edition, 0);
         }
         entry.reached = Some((self.marked.0, version));
         self.mark_least();
@@ -199,8 +203,8 @@ impl Account {
     /// Marks up to where everything in every scope was offered, if each scope has such a point.
     fn mark_least(&mut self) {
         let counting = self.scopes.iter().flatten().filter(|scope| !scope.is_waived);
-        if let Some(Some(point)) = counting.map(|scope| scope.reached).min() {
-            self.mark(point);
+        if let Some(Some((history, version))) = counting.map(|scope| scope.reached).min() {
+            self.mark(history, version);
         }
     }
 
@@ -236,7 +240,9 @@ impl Account {
         let reached =
             self.markers.iter().filter(|(_, after)| *after <= first).map(|(point, _)| *point).max();
         self.applied = self.applied.max(reached);
-        self.applied.filter(|(history, _)| *history == self.marked.0).map(|(_, version)| version)
+        let is_current =
+            |(history, edition, _): &Point| (*history, *edition) == (self.marked.0, self.edition);
+        self.applied.filter(is_current).map(|(.., version)| version)
     }
 }
 
@@ -277,7 +283,7 @@ impl<'r> Run<'r> {
                 }
             }
             Op::Bookmark(version) => {
-                account.mark((account.marked.0, *version));
+                account.mark(account.marked.0, *version);
                 fifo.bookmark(&version.to_string()).unwrap();
             }
             Op::ReplaceIn(scope, places, version) => {
@@ -334,6 +340,8 @@ impl<'r> Run<'r> {
         let contains = move |key: &str| keys.clone().any(|own| own == key);
         let id = self.rig.fifo.add_scope(KeyScope::keys(format!("{scope}"), contains)).unwrap();
         (self.scopes[scope], self.account.scopes[scope]) = (Some(id), Some(Scope::default()));
+        // Nothing is applied until the new scope has a point, too.
+        self.account.edition += 1;
     }
 
     fn hold(&mut self, taken: Option<Guard<'r>>) {

@@ -1,9 +1,12 @@
 //! Scopes: parts of a queue, each with relists of its own.
 
 use std::collections::{HashMap, HashSet};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 use deltafifo::{
     BoxError, DeltaFifo, DeltaObject, DeltaType, Indexer, KeyFunc, KeyScope, KnownObjects, Meta,
@@ -163,6 +166,58 @@ fn initial_population_ignores_a_waived_or_removed_scope() {
     list(&fifo, &green, &[object("green", "a", 1)], "7");
     drain(&fifo);
     assert_eq!(fifo.applied_version().as_deref(), Some("7"), "a later list counts");
+}
+
+#[test]
+fn new_scope_holds_the_applied_version_back_until_its_first_list_is_handled() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[object("blue", "a", 5)], "5");
+    list(&fifo, &green, &[], "4");
+    drain(&fifo);
+    assert_eq!(fifo.applied_version().as_deref(), Some("4"));
+    // This marker is queued before the scope is added, and handled after it.
+    fifo.update(object("green", "a", 6)).unwrap();
+    fifo.bookmark_in(&green, "6").unwrap();
+    let red = fifo.add_scope(KeyScope::namespace("red")).unwrap();
+    drain(&fifo);
+    assert_eq!(fifo.applied_version(), None, "red has no version");
+    let mut relist = fifo.begin_replace_in(&red);
+    relist.offer(vec![object("red", "a", 3)]).unwrap();
+    relist.commit("7").unwrap();
+    assert_eq!(fifo.applied_version(), None, "the list of red is not handled");
+    drain(&fifo);
+    assert_eq!(fifo.applied_version().as_deref(), Some("5"), "blue is the least");
+
+    // A scope that is given up or removed does not hold the version back.
+    for waive in [true, false] {
+        let late = fifo.add_scope(KeyScope::namespace(format!("late {waive}"))).unwrap();
+        assert_eq!(fifo.applied_version(), None);
+        if waive {
+            fifo.waive_initial(&late);
+        } else {
+            fifo.remove_scope(&late).unwrap();
+        }
+        assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+    }
+}
+
+#[test]
+fn wait_for_a_version_waits_for_a_new_scope_and_is_not_rewound() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[], "5");
+    list(&fifo, &green, &[], "5");
+    let store = fifo.store();
+    let mut waiting = pin!(store.wait_for_resource_version_async("6"));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    let red = fifo.add_scope(KeyScope::namespace("red")).unwrap();
+    fifo.bookmark_in(&blue, "6").unwrap();
+    fifo.bookmark_in(&green, "6").unwrap();
+    assert!(waiting.as_mut().poll(&mut context).is_pending(), "red has no version");
+    list(&fifo, &red, &[], "6");
+    assert!(matches!(waiting.poll(&mut context), Poll::Ready(Ok(()))));
 }
 
 #[test]

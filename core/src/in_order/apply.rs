@@ -79,8 +79,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         mut notify: impl FnMut(&str, Change<'_, T>, &mut PanickedKey),
         panicked: &mut PanickedKey,
     ) -> Result<(), StoreError> {
-        let listed = list.iter().map(|(key, _)| key).chain(list.kept());
-        let unlisted = if list.keeps_unlisted() { Vec::new() } else { self.core.unlisted(listed) };
+        let unlisted = self.unlisted(list);
         // A relist of a scope says nothing about other keys. They are released here, with no lock
         // held.
         self.core.table.reserve(list.len());
@@ -107,6 +106,24 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             notify(key, put(old.as_ref(), new, DeltaType::Replaced), panicked);
         }
         written
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
+    /// Returns the known objects that the relist does not list. If it is of a scope that has a
+    /// predicate, some of them may lie outside of it.
+    fn unlisted(&self, list: &ReplacedAll<T>) -> Vec<(Box<str>, Arc<T>)> {
+        if list.keeps_unlisted() {
+            return Vec::new();
+        }
+        let listed = list.iter().map(|(key, _)| key).chain(list.kept());
+        match list.namespace() {
+            // A kept key may lie outside, where its stamp would not be removed.
+            Some(namespace) => {
+                self.core.unlisted_in(namespace, listed.filter(|key| list.covers(key)))
+            }
+            None => self.core.unlisted(listed),
+        }
     }
 }
 

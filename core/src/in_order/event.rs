@@ -146,6 +146,13 @@ impl<T> ReplacedAll<T> {
         self.removes_scope
     }
 
+    /// Returns the namespace whose objects alone this relist deletes, if its scope is one and has
+    /// no key in common with a predicate.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        let within = self.within.as_ref().filter(|within| within.is_plain());
+        within.map(|within| within.scope.name())
+    }
+
     pub(super) fn within(self, within: Within) -> Self {
         Self { within: Some(within), ..self }
     }

@@ -71,12 +71,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         &self,
         listed: impl Iterator<Item = &'k str>,
     ) -> Vec<(Box<str>, Arc<T>)> {
-        for key in listed {
-            let hash = self.table.hash(key.as_bytes());
-            if let Some(slot) = self.table.shard(hash).read().find(hash, key.as_bytes()) {
-                slot.stamp(1);
-            }
-        }
+        self.stamp(listed);
         let mut unlisted: Vec<(Box<str>, _)> = Vec::new();
         for shard in self.table.shards() {
             let shard = shard.read();
@@ -85,6 +80,34 @@ impl<T, M: Meta<T>> Core<T, M> {
         }
         unlisted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         unlisted
+    }
+
+    /// Returns the known objects of `namespace` that are not `listed`, in key order. The keys must
+    /// be names, and all `listed` ones lie in the namespace. O(listed + known in the namespace).
+    /// See [`unlisted`](Self::unlisted).
+    pub(crate) fn unlisted_in<'k>(
+        &self,
+        namespace: &str,
+        listed: impl Iterator<Item = &'k str>,
+    ) -> Vec<(Box<str>, Arc<T>)> {
+        self.stamp(listed);
+        let mut unlisted: Vec<(Box<str>, _)> = Vec::new();
+        self.namespaces.for_each(namespace, |slot| {
+            if !slot.take_stamp() {
+                unlisted.extend(slot.known().map(|object| (slot.key().into(), object)));
+            }
+        });
+        unlisted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        unlisted
+    }
+
+    fn stamp<'k>(&self, listed: impl Iterator<Item = &'k str>) {
+        for key in listed {
+            let hash = self.table.hash(key.as_bytes());
+            if let Some(slot) = self.table.shard(hash).read().find(hash, key.as_bytes()) {
+                slot.stamp(1);
+            }
+        }
     }
 
     /// Iterates over all known objects, in no particular order, copied shard by shard.

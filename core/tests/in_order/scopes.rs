@@ -142,3 +142,21 @@ fn panicking_predicate_keeps_its_key_and_the_rest_of_the_relist_is_stored() {
     fifo.replace_in(&all, list(&[("d", 3)]), "3").unwrap();
     assert_eq!(notified(&fifo), ["-b(1)", "R d2>3"]);
 }
+
+#[test]
+fn relist_of_a_namespace_deletes_its_unlisted_keys_and_leaves_no_trace_on_others() {
+    let fifo = over(list(&[("blue/a", 1), ("blue/b", 1), ("green/a", 1), ("c", 1)]));
+    let blue = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
+    let green = fifo.add_scope(KeyScope::namespace("green")).unwrap();
+    // A kept key of another namespace has no effect, neither now nor on the next relist.
+    let kept = ["green/a", "blue/b"];
+    assert!(fifo.replace_keeping_in(&blue, vec![], kept, "2").unwrap().is_empty());
+    assert_eq!(notified(&fifo), ["-blue/a(1)"]);
+    fifo.replace_in(&green, vec![], "3").unwrap();
+    assert_eq!(notified(&fifo), ["-green/a(1)"]);
+    fifo.replace_in(&blue, list(&[("blue/c", 4)]), "4").unwrap();
+    assert_eq!(notified(&fifo), ["-blue/b(1)", "R+blue/c4"]);
+    fifo.remove_scope(&blue).unwrap();
+    assert_eq!(notified(&fifo), ["-blue/c!(4)"]);
+    assert_eq!(stored(&fifo), ["c1"]);
+}

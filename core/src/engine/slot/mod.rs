@@ -467,6 +467,11 @@ impl<T> IndexedSlot<T> {
     pub(crate) fn known(&self) -> Option<Arc<T>> {
         self.slot().known.read()
     }
+
+    /// See [`Slot::take_stamp`].
+    pub(crate) fn take_stamp(&self) -> bool {
+        self.slot().take_stamp()
+    }
 }
 
 impl<T> Drop for IndexedSlot<T> {

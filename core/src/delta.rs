@@ -92,6 +92,11 @@ impl<T> DeltaObject<T> {
         }
     }
 
+    /// Returns whether this is a tombstone of a removed scope.
+    pub(crate) fn is_scope_removed(&self) -> bool {
+        matches!(self, DeltaObject::Tombstone(tombstone) if tombstone.scope_removed)
+    }
+
     /// Returns whether this is a tombstone.
     #[must_use]
     pub fn is_tombstone(&self) -> bool {
@@ -214,7 +219,8 @@ impl<T> Deltas<T> {
     }
 
     /// Appends a delta as client-go's `queueActionInternalLocked` does: of two deletions in a row
-    /// the older is kept, unless it is a tombstone, in which case the newer is kept. No other
+    /// the older is kept, unless it is a tombstone, in which case the newer is kept. The removal of
+    /// a scope never replaces a deletion, because the object is gone for another reason. No other
     /// deltas are merged. Only the last two deltas are compared, so merging once at the end gives
     /// the same list as merging at each append.
     ///
@@ -224,7 +230,7 @@ impl<T> Deltas<T> {
     pub(crate) fn push_deduplicated(&mut self, delta: Delta<T>) -> Option<Delta<T>> {
         match self.0.last_mut() {
             Some(last) if last.kind == DeltaType::Deleted && delta.kind == DeltaType::Deleted => {
-                Some(if last.object.is_tombstone() {
+                Some(if last.object.is_tombstone() && !delta.object.is_scope_removed() {
                     std::mem::replace(last, delta)
                 } else {
                     delta

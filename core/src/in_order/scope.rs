@@ -37,7 +37,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// ```
     ///
     /// # Errors
-    /// As for [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope), but an open relist is no error.
+    /// As for [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope), except that an open relist is
+    /// not an error.
     ///
     /// # Panics
     /// If the predicate of a scope panics.

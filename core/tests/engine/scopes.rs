@@ -281,7 +281,7 @@ fn tombstone_says_whether_its_scope_was_removed() {
 }
 
 #[test]
-fn deletion_by_a_watch_or_a_list_behind_a_removal_keeps_its_own_cause() {
+fn deletion_by_a_list_before_or_behind_a_removal_keeps_its_own_cause() {
     let fifo = fused();
     let [blue, _green] = two_scopes(&fifo);
     list(&fifo, &blue, &[object("blue", "a", 1), object("blue", "b", 1)], "1");
@@ -289,6 +289,21 @@ fn deletion_by_a_watch_or_a_list_behind_a_removal_keeps_its_own_cause() {
     fifo.remove_scope(&blue).unwrap();
     let again = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
     list(&fifo, &again, &[object("blue", "b", 1)], "2");
+    // The new list does not have `a`: it is gone. `b` was there all the time.
+    let expected = ["blue/a: removed false", "blue/b: removed true, listed"];
+    assert_eq!(pop_causes(&fifo), expected);
+
+    list(&fifo, &again, &[object("blue", "c", 3), object("blue", "d", 3)], "3");
+    while let Some(mut item) = fifo.try_pop() {
+        item.apply(|_| ()).unwrap();
+    }
+    list(&fifo, &again, &[object("blue", "d", 3)], "4");
+    fifo.remove_scope(&again).unwrap();
+    assert_eq!(pop_causes(&fifo), ["blue/c: removed false", "blue/d: removed true"]);
+}
+
+/// Pops everything, and shows each key with its deltas.
+fn pop_causes(fifo: &Fifo) -> Vec<String> {
     let mut popped = Vec::new();
     while let Some(item) = fifo.try_pop() {
         let shown = item.deltas().iter().map(|delta| match &delta.object {
@@ -299,8 +314,7 @@ fn deletion_by_a_watch_or_a_list_behind_a_removal_keeps_its_own_cause() {
         item.done();
     }
     popped.sort();
-    // The new list does not have `a`: it is gone. `b` was there all the time.
-    assert_eq!(popped, ["blue/a: removed false", "blue/b: removed true, listed"]);
+    popped
 }
 
 #[test]

@@ -416,9 +416,12 @@ impl<T> Model<T> {
             && older.kind == DeltaType::Deleted
             && newer.kind == DeltaType::Deleted
         {
-            let dropped =
-                if older.object.is_tombstone() { deltas.len() - 2 } else { deltas.len() - 1 };
-            deltas.remove(dropped);
+            // The removal of a scope says nothing new about an object that is gone.
+            let is_removal = matches!(
+                &newer.object, DeltaObject::Tombstone(tombstone) if tombstone.scope_removed
+            );
+            let keeps_newer = older.object.is_tombstone() && !is_removal;
+            deltas.remove(deltas.len() - if keeps_newer { 2 } else { 1 });
         }
     }
 

@@ -468,7 +468,7 @@ impl<T> IndexedSlot<T> {
         self.slot().known.read()
     }
 
-    /// See [`Slot::take_stamp`].
+    /// Clears the stamp: see [`Slot::take_stamp`].
     pub(crate) fn take_stamp(&self) -> bool {
         self.slot().take_stamp()
     }

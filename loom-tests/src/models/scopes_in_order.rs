@@ -11,7 +11,7 @@ use crate::rig::{Object, beside, show_all};
 pub const MODELS: &[Model] = &[
     Model {
         name: "scopes_in_order::two_lists_and_a_consumer",
-        bound: Some(4),
+        bound: Some(3),
         at_least: 1,
         outcomes: &["b1 c2, stored: c2", "a1, stored: c2"],
         body: two_lists_and_a_consumer,
@@ -26,21 +26,21 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes_in_order::a_whole_list_beside_an_addition",
         bound: None,
-        at_least: 1,
+        at_least: 110,
         outcomes: &["listed, stored: a1 b1", "refused, stored: b1"],
         body: a_whole_list_beside_an_addition,
     },
     Model {
         name: "scopes_in_order::two_overlapping_additions",
         bound: Some(3),
-        at_least: 1,
+        at_least: 930,
         outcomes: &["1 added"],
         body: two_overlapping_additions,
     },
     Model {
         name: "scopes_in_order::a_deletion_beside_a_list",
         bound: None,
-        at_least: 1,
+        at_least: 360,
         outcomes: &["stored: b1", "stored: a2 b1"],
         body: a_deletion_beside_a_list,
     },

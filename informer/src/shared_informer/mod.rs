@@ -289,7 +289,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Returns the version up to which all changes were offered to the queue (client-go
-    /// `LastSyncResourceVersion`).
+    /// `LastSyncResourceVersion`). For an informer of several [`Namespaces`] it is the least of
+    /// theirs; a namespace that is [waived](NamespaceStatus::is_waived) does not count.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         self.inner.feeder.last_version()
@@ -314,15 +315,17 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     ///
     /// For an informer of several [`Namespaces`] the watch counts as open if all watches are open.
     /// The time is that of the namespace that was silent longest, and the error is that of the
-    /// namespace that failed last.
+    /// namespace that failed last. A namespace that is [waived](NamespaceStatus::is_waived) counts
+    /// for the error only.
     #[must_use]
     pub fn watch_status(&self) -> WatchStatus {
         self.inner.feeder.watch_status()
     }
 
     /// Returns the state of each namespace of an informer of several [`Namespaces`], in order of
-    /// their names. A namespace is listed from its addition to the set until its objects are
-    /// removed from the store. Empty for any other informer.
+    /// their names. A running informer shows a namespace soon after it was added to the set, and
+    /// until its objects are removed from the store. Empty before the informer runs, and for any
+    /// other informer.
     #[must_use]
     pub fn namespace_status(&self) -> Vec<NamespaceStatus> {
         self.inner.feeder.namespace_status()

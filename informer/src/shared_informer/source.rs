@@ -117,11 +117,20 @@ pub(crate) enum Availability {
 impl Availability {
     /// Records a refusal. Returns whether that changes the value.
     pub(super) fn refused(&mut self) -> bool {
-        let was_unknown = *self == Self::Unknown;
-        if was_unknown {
-            *self = Self::Refused;
+        self.change(Self::Unknown, Self::Refused)
+    }
+
+    /// Records that nothing is refused any more. Returns whether that changes the value.
+    pub(super) fn accepted(&mut self) -> bool {
+        self.change(Self::Refused, Self::Unknown)
+    }
+
+    fn change(&mut self, from: Self, to: Self) -> bool {
+        let changes = *self == from;
+        if changes {
+            *self = to;
         }
-        was_unknown
+        changes
     }
 }
 

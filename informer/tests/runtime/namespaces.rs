@@ -163,3 +163,32 @@ async fn on_deleted_is_not_called_if_a_removed_namespace_is_added_again_during_t
     drop(changes);
     factory.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn optional_relation_is_waited_for_once_none_of_its_namespaces_is_refused() {
+    let server = server();
+    apply(&server, "blue", "a", "1");
+    let forbidden = Fault::status(status::forbidden(&Resource::pods()));
+    server.fault(forbidden.when(|request| request.namespace() == Some("green")).times(2));
+    let silent = Fault::silence().when(|request| request.namespace() == Some("blue"));
+    server.fault(silent.times(usize::MAX));
+    let namespaces = Namespaces::new(["blue", "green"]).unwrap();
+    let factory = SharedInformerFactory::new(server.client());
+    let pods: SharedInformer<Pod> = factory.informer(&Scope::namespaces(&namespaces)).unwrap();
+    factory.start();
+    while !pods.namespace_status().iter().any(|status| status.has_listed) {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    let all = Controller::new(maps(&server), watcher::Config::default());
+    let mut polled = poll_idle(all.owns_informer(&pods).optional());
+    assert_eq!(polled.at_rest().await, [""; 0], "green was refused, and is not any more");
+    server.clear_faults();
+    loop {
+        let next = polled.next().await;
+        if next == "a" {
+            break;
+        }
+        assert!(next.starts_with("nothing is reconciled until"), "{next}");
+    }
+    factory.shutdown().await;
+}

@@ -15,6 +15,7 @@ use deltafifo_informer::{KubeListerWatcher, ReflectorError};
 use deltafifo_testkit::{ApiServer, Fault, Request, Resource, status};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::DeleteParams;
 use kube::core::PartialObjectMeta;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -128,10 +129,10 @@ async fn namespace_that_fails_from_the_start_delays_no_other_and_recovers() {
             let listed: Vec<_> = informer
                 .namespace_status()
                 .into_iter()
-                .map(|status| (status.namespace, status.has_listed))
+                .map(|status| (status.namespace, status.has_listed, status.is_waived))
                 .collect();
-            assert_eq!(listed, [("blue".to_owned(), true), ("green".to_owned(), false)], "{kind}");
-            assert!(!informer.watch_status().is_open, "{kind}");
+            let expected = [("blue".to_owned(), true, false), ("green".to_owned(), false, true)];
+            assert_eq!(listed, expected, "{kind}");
 
             server.clear_faults();
             wait_for_stored(&informer, &["blue/a=1", "green/b=1"]).await;
@@ -305,13 +306,19 @@ async fn deletion_of_a_namespace_and_loss_of_its_label_have_different_causes() {
         server.fault(Fault::refused().when(in_green).times(usize::MAX));
         server.end_watches();
         idle().await;
+        let recovered = async {
+            while !all.watch_status().is_open {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        timeout(LONG, recovered).await.expect("the namespaces are watched again");
         let mut green = server.get(&Resource::namespaces(), "", "green").unwrap();
         if is_deleted {
             // The server marks a namespace before it deletes it.
             green["metadata"]["finalizers"] = json!(["example.com/content"]);
             server.apply(green).unwrap();
             let client = kube::Api::<Namespace>::all(server.client());
-            client.delete("green", &Default::default()).await.unwrap();
+            client.delete("green", &DeleteParams::default()).await.unwrap();
             for n in 0..5 {
                 server.delete(&Resource::config_maps(), "green", &format!("m{n}")).unwrap();
             }
@@ -328,6 +335,71 @@ async fn deletion_of_a_namespace_and_loss_of_its_label_have_different_causes() {
         drop(changes);
         factory.shutdown().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn forbidden_optional_namespace_counts_neither_as_closed_nor_as_unlisted() {
+    for choose in QUEUES {
+        let server = server();
+        apply(&server, "blue", "a", 1);
+        apply(&server, "green", "b", 1);
+        let forbidden = Fault::status(status::forbidden(&Resource::config_maps()));
+        server.fault(forbidden.when(in_green).times(usize::MAX));
+        let namespaces = of(["blue", "green"]).optional();
+        let informer = choose(builder(&server, &namespaces)).on_error(|_| ()).build().unwrap();
+        run(&informer);
+        informer.wait_for_sync().await.unwrap();
+        let is_fresh =
+            || informer.watch_status().is_open && informer.last_sync_resource_version().is_some();
+        let becomes_fresh = async {
+            while !is_fresh() {
+                idle().await;
+            }
+        };
+        timeout(LONG, becomes_fresh).await.expect("blue is listed and watched");
+        let waived = || {
+            let status = informer.namespace_status();
+            status.iter().map(|status| status.is_waived).collect::<Vec<_>>()
+        };
+        assert_eq!(waived(), [false, true]);
+        assert!(informer.watch_status().last_error.is_some(), "its error is shown");
+
+        server.clear_faults();
+        let is_listed = async {
+            while waived() != [false, false] {
+                idle().await;
+            }
+        };
+        timeout(LONG, is_listed).await.expect("green is listed");
+        becomes(&informer, &["blue/a=1", "green/b=1"]).await;
+        informer.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_for_a_version_waits_for_a_namespace_that_was_just_added() {
+    let server = server();
+    apply(&server, "blue", "a", 1);
+    apply(&server, "red", "x", 1);
+    let namespaces = of(["blue"]);
+    let informer = builder(&server, &namespaces).on_error(|_| ()).build().unwrap();
+    run(&informer);
+    informer.wait_for_sync().await.unwrap();
+    apply(&server, "blue", "a", 2);
+    becomes(&informer, &["blue/a=2"]).await;
+    let store = informer.store();
+    let version = store.get_by_key("blue/a").unwrap().metadata.resource_version.clone().unwrap();
+    server.fault(Fault::silence().when(|r| r.namespace() == Some("red")).times(usize::MAX));
+    namespaces.add("red").unwrap();
+    while informer.namespace_status().len() < 2 {
+        idle().await;
+    }
+    let waiting = store.wait_for_resource_version_async(&version);
+    assert!(timeout(Duration::from_secs(60), waiting).await.is_err(), "red is not listed");
+    server.clear_faults();
+    let waiting = store.wait_for_resource_version_async(&version);
+    timeout(LONG, waiting).await.expect("red is listed").unwrap();
+    assert_eq!(stored(&informer), ["blue/a=2", "red/x=1"]);
 }
 
 #[tokio::test(start_paused = true)]

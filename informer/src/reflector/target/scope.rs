@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use deltafifo::{
-    Closed, DeltaObject, IndexReader, KeyScope, Meta, OfferError, RelistError, ScopeError, ScopeId,
-    StoreError,
+    Closed, DeltaObject, IndexReader, KeyScope, Meta, OfferError, Refused, RelistError, ScopeError,
+    ScopeId, StoreError,
 };
 use futures_util::future::BoxFuture;
 
@@ -37,6 +37,50 @@ pub(crate) trait Scoped<K>: Target<K> {
 pub(crate) struct InScope<K> {
     pub(crate) queue: Arc<dyn Scoped<K>>,
     pub(crate) scope: ScopeId,
+    /// Called after each complete list.
+    pub(crate) on_listed: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// A relist of a scope, which reports its commit.
+struct Reported<K> {
+    relist: Box<dyn Pieces<K>>,
+    on_listed: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl<K: Send + Sync + 'static> Pieces<K> for Reported<K> {
+    fn expect(&mut self, objects: usize) {
+        self.relist.expect(objects);
+    }
+
+    fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
+        self.relist.probe(listed)
+    }
+
+    fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
+        self.relist.offer(names, objects)
+    }
+
+    fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError> {
+        self.relist.delete(name, object)
+    }
+
+    fn keep(&mut self, name: &str) -> Result<(), RelistError> {
+        self.relist.keep(name)
+    }
+
+    fn keep_unlisted(&mut self) -> bool {
+        self.relist.keep_unlisted()
+    }
+
+    fn ignore_versions(&mut self) {
+        self.relist.ignore_versions();
+    }
+
+    fn commit(self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
+        let refused = self.relist.commit(version)?;
+        (self.on_listed)();
+        Ok(refused)
+    }
 }
 
 /// Implements [`Scoped::check`] for a queue with this store.
@@ -70,7 +114,8 @@ fn outside(key: String, scope: &ScopeId) -> StoreError {
 
 impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        Arc::clone(&self.queue).begin_in(&self.scope)
+        let relist = Arc::clone(&self.queue).begin_in(&self.scope);
+        Box::new(Reported { relist, on_listed: self.on_listed.clone() })
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {

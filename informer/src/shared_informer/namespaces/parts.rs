@@ -3,8 +3,9 @@
 //! One task polls all of them. Each namespace is a scope of the informer's queue, so a relist of a
 //! namespace does not wait for or supersede that of another, and deletes none of its objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use deltafifo::locks::Mutex;
@@ -73,7 +74,7 @@ impl Plan {
             decode,
             resync,
             on_error,
-            availability,
+            refused: Arc::new(RefusedNames { names: Mutex::default(), availability }),
             waits: Mutex::new(waits),
             by_name: Mutex::default(),
             threads: Threads::default(),
@@ -90,7 +91,7 @@ pub(in crate::shared_informer) struct Parts<K> {
     decode: Arc<dyn Decode<K>>,
     resync: Option<Resync>,
     on_error: OnError,
-    availability: watch::Sender<Availability>,
+    refused: Arc<RefusedNames>,
     /// A scope without keys. While it exists, the initial population is incomplete. It is removed
     /// once the names of the set are known.
     waits: Mutex<Option<ScopeId>>,
@@ -100,9 +101,35 @@ pub(in crate::shared_informer) struct Parts<K> {
     threads: Threads,
 }
 
+/// The namespaces that the server does not allow to be listed (403, 404), while the informer waits
+/// for their first lists.
+struct RefusedNames {
+    names: Mutex<BTreeSet<Arc<str>>>,
+    availability: watch::Sender<Availability>,
+}
+
+impl RefusedNames {
+    fn insert(&self, name: &Arc<str>) {
+        let mut names = self.names.lock();
+        names.insert(name.clone());
+        // With the lock held, so that a concurrent change is not overtaken.
+        self.availability.send_if_modified(Availability::refused);
+    }
+
+    /// Removes a namespace that was listed, or that was removed from the set.
+    fn remove(&self, name: &str) {
+        let mut names = self.names.lock();
+        if names.remove(name) && names.is_empty() {
+            self.availability.send_if_modified(Availability::accepted);
+        }
+    }
+}
+
 /// A namespace and its reflector.
 struct Part<K> {
     scope: ScopeId,
+    /// Whether the first list has failed, and the informer does not wait for it.
+    is_waived: Arc<AtomicBool>,
     /// Built when the part first runs, because the function that makes its lister-watcher is user
     /// code.
     reflector: OnceLock<Reflector<K>>,
@@ -116,6 +143,9 @@ pub struct NamespaceStatus {
     pub namespace: String,
     /// Whether its first list is complete.
     pub has_listed: bool,
+    /// Whether the informer does not wait for its first list, which has failed, because the set is
+    /// [optional](Namespaces::optional).
+    pub is_waived: bool,
     /// The state of its watch, with the last error.
     pub watch: WatchStatus,
 }
@@ -168,7 +198,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
         }
         // It fails only if a scope of this namespace exists, which the check above excludes.
         let scope = self.queue.add_scope(KeyScope::namespace(&**name)).ok()?;
-        let part = Arc::new(Part { scope, reflector: OnceLock::new() });
+        let (is_waived, reflector) = (Arc::default(), OnceLock::new());
+        let part = Arc::new(Part { scope, is_waived, reflector });
         parts.insert(name.clone(), part.clone());
         Some(part)
     }
@@ -210,6 +241,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         // A batch that a thread is still offering would add objects again.
         part.wait_idle().await;
         self.remove_scope(part.scope.clone(), member.is_deleted()).await;
+        self.refused.remove(&name);
         self.by_name.lock().remove(&name);
     }
 
@@ -219,7 +251,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let mut backoff = self.options.backoff();
         loop {
             let running = async {
-                let reflector = part.reflector.get_or_init(|| self.reflector(name, &part.scope));
+                let reflector = part.reflector.get_or_init(|| self.reflector(name, part));
                 reflector.run().await
             };
             match AssertUnwindSafe(running).catch_unwind().await {
@@ -227,20 +259,28 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 Ok(_closed) => return std::future::pending().await,
                 Err(panic) => {
                     let error = ReflectorError::Panicked { message: panic_message(panic) };
-                    self.reporter(name, &part.scope)(&error);
+                    self.reporter(name, part)(&error);
                     sleep(backoff.next(None)).await;
                 }
             }
         }
     }
 
-    fn reflector(&self, name: &Arc<str>, scope: &ScopeId) -> Reflector<K> {
-        let target = Arc::new(InScope { queue: self.queue.clone(), scope: scope.clone() });
+    fn reflector(&self, name: &Arc<str>, part: &Part<K>) -> Reflector<K> {
+        let (queue, scope) = (self.queue.clone(), part.scope.clone());
+        let (name_listed, refused) = (name.clone(), self.refused.clone());
+        let is_waived = part.is_waived.clone();
+        let on_listed = Arc::new(move || {
+            // Relaxed: a state for users; nothing is published through it.
+            is_waived.store(false, Ordering::Relaxed);
+            refused.remove(&name_listed);
+        });
+        let target = Arc::new(InScope { queue, scope, on_listed });
         let source = (self.source)(name);
         let decode = self.decode.clone();
         ReflectorBuilder::new(source, target, Box::new(|_, _| decode))
             .with_options(self.options.clone())
-            .on_error(self.reporter(name, scope))
+            .on_error(self.reporter(name, part))
             .build()
     }
 
@@ -248,20 +288,22 @@ impl<K: Send + Sync + 'static> Parts<K> {
     fn reporter(
         &self,
         name: &Arc<str>,
-        scope: &ScopeId,
+        part: &Part<K>,
     ) -> impl Fn(&ReflectorError) + Send + Sync + use<K> {
-        let (name, scope, queue) = (name.clone(), scope.clone(), self.queue.clone());
-        let (namespaces, availability) = (self.namespaces.clone(), self.availability.clone());
-        let on_error = self.on_error.clone();
+        let (name, scope, queue) = (name.clone(), part.scope.clone(), self.queue.clone());
+        let (namespaces, refused) = (self.namespaces.clone(), self.refused.clone());
+        let (on_error, is_waived) = (self.on_error.clone(), part.is_waived.clone());
         move |error| {
             if namespaces.set.borrow().is_optional {
                 // An error of a watch may be that of a streamed list, which a plain list follows.
                 // After any other error of requests the namespace is not waited for.
                 if !matches!(error, ReflectorError::Watch(_)) && !error.is_of_an_object() {
+                    // Relaxed: as in `reflector`.
+                    is_waived.store(true, Ordering::Relaxed);
                     queue.waive_initial(&scope);
                 }
             } else if error.is_unavailable() {
-                availability.send_if_modified(Availability::refused);
+                refused.insert(&name);
             }
             on_error.report(&InformerError::Namespace { namespace: &name, error });
         }
@@ -280,16 +322,19 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let status = |(name, part): (&Arc<str>, &Arc<Part<K>>)| NamespaceStatus {
             namespace: name.to_string(),
             has_listed: part.last_version().is_some(),
+            is_waived: part.is_waived(),
             watch: part.reflector.get().map(Reflector::watch_status).unwrap_or_default(),
         };
         self.by_name.lock().iter().map(status).collect()
     }
 
-    /// Returns the state of all watches together.
+    /// Returns the state of all watches together. Namespaces that the informer does not wait for
+    /// count with their errors only.
     pub(in crate::shared_informer) fn watch_status(&self) -> WatchStatus {
         let status = self.status();
-        let watches = || status.iter().map(|status| &status.watch);
-        let errors = watches().filter_map(|watch| watch.last_error.clone());
+        let errors = status.iter().filter_map(|status| status.watch.last_error.clone());
+        let counting = || status.iter().filter(|status| !status.is_waived);
+        let watches = || counting().map(|status| &status.watch);
         WatchStatus {
             is_open: self.waits.lock().is_none() && watches().all(|watch| watch.is_open),
             last_event: watches().map(|watch| watch.last_event).min().flatten(),
@@ -297,10 +342,12 @@ impl<K: Send + Sync + 'static> Parts<K> {
         }
     }
 
-    /// Returns the lowest version of all namespaces up to which changes were offered.
+    /// Returns the lowest version of all namespaces up to which changes were offered. Namespaces
+    /// that the informer does not wait for do not count.
     pub(in crate::shared_informer) fn last_version(&self) -> Option<String> {
         let parts = self.by_name.lock();
-        let versions = parts.values().map(|part| ResourceVersion::parse(&part.last_version()?));
+        let counting = parts.values().filter(|part| !part.is_waived());
+        let versions = counting.map(|part| ResourceVersion::parse(&part.last_version()?));
         versions.min().flatten().map(|version| version.to_string())
     }
 }
@@ -339,5 +386,11 @@ impl<K> Part<K> {
 impl<K: Send + Sync + 'static> Part<K> {
     fn last_version(&self) -> Option<String> {
         self.reflector.get()?.last_sync_resource_version()
+    }
+
+    /// Returns whether the informer does not wait for the first list, which has failed.
+    fn is_waived(&self) -> bool {
+        // Relaxed: as in `Parts::reflector`.
+        self.is_waived.load(Ordering::Relaxed) && self.last_version().is_none()
     }
 }

@@ -281,7 +281,7 @@ fn of_maps(factory: &SharedInformerFactory) -> Informer {
     factory.informer::<ConfigMap>(&Scope::all()).unwrap()
 }
 
-/// kubernetes#79610, controller-runtime#935, #1397.
+/// Fixed here, unlike in client-go: kubernetes#79610, controller-runtime#935, #1397.
 #[tokio::test(start_paused = true)]
 async fn stopped_informer_is_replaced_when_its_kind_is_requested() {
     let server = server();
@@ -308,7 +308,7 @@ async fn stopped_informer_is_replaced_when_its_kind_is_requested() {
     assert!(new.is_stopped());
 }
 
-/// A call of its handler runs, so it has not stopped yet, but delivers nothing new.
+/// The stopped informer still runs a call of its handler, and delivers nothing new.
 #[tokio::test]
 async fn informer_that_is_stopping_is_replaced_and_shutdown_waits_for_its_handlers() {
     let server = server();

@@ -107,7 +107,7 @@ async fn stop_waits_for_the_running_call_of_a_detached_handler() {
     let handle = informer.add_event_handler(handler).unwrap();
     notes.next(1).await;
     handle.detach();
-    // Leaves nothing else to wait for.
+    // The run's tasks end here, so that the stop below waits only for the detached handler's call.
     run.abort();
     assert!(run.await.unwrap_err().is_cancelled());
     assert!(informer.stop().now_or_never().is_none());
@@ -126,7 +126,7 @@ async fn dropped_run_stops_the_informer() {
         synced = informer.wait_for_sync() => synced.unwrap(),
     }
     handler.ended().await;
-    // Until the worker's task has ended.
+    // The stop waits until the worker's task has ended.
     informer.stop().await;
     assert!(informer.is_stopped());
 }

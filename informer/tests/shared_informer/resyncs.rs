@@ -130,7 +130,7 @@ async fn late_resync_is_followed_by_a_whole_period() {
     let began = Instant::now();
     let mut stream = rig.subscribe(every(2));
     next(&mut stream, 1).await;
-    // As after a suspend of the machine.
+    // The clock jumps, as it does after the machine was suspended.
     tokio::time::advance(Duration::from_secs(7)).await;
     let mut seen = Vec::new();
     for _ in 0..2 {

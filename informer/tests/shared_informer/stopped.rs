@@ -47,7 +47,8 @@ async fn stops(rig: Rig, is_dropped: bool, go: mpsc::Sender<()>) -> Informer {
     } else {
         let mut stopped = Box::pin(informer.stop());
         assert!(stopped.as_mut().now_or_never().is_none());
-        // Gives everything that does not wait for the call time to end.
+        // Lets all tasks run that do not wait for the blocked call, so that only it keeps the stop
+        // waiting.
         for _ in 0..100 {
             yield_now().await;
         }

@@ -126,7 +126,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
             list.feeds.clone()
         };
         feeds.iter().for_each(|feed| feed.informer_has_synced());
-        mutant!(SyncIsRecordedLate => { self.list.lock().has_synced = true });
+        mutant!(SyncIsRecordedLate => self.list.lock().has_synced = true);
     }
 
     /// Removes all handlers, and refuses later ones. Calling it again has no effect.

@@ -87,8 +87,7 @@ pub use error::{
     RelistError, ScopeError, SelectorError, StoreError, TransactionError, VersionError, WaitError,
 };
 pub use fifo::{
-    Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused,
-    Relist,
+    Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Popped, Refused, Relist,
 };
 pub use in_order::{Event, InOrderFifo, InOrderFifoBuilder, ReplacedAll, Turn};
 pub use key::{ExplicitKey, KeyFunc, KeySource};

@@ -102,11 +102,8 @@ pub struct BatchReport<E> {
     /// How many handlers succeeded.
     pub handled: usize,
     /// The handlers that failed or panicked, with their keys.
-    pub failures: Vec<Failure<E>>,
+    pub failures: Vec<ProcessError<E>>,
 }
-
-/// A handler of a batch that failed or panicked.
-pub type Failure<E> = ProcessError<E>;
 
 /// Keys that were taken together. Each becomes a [`Popped`] in its turn. A batch that is dropped
 /// returns the keys not yet taken to the front of the queue.

@@ -158,8 +158,7 @@ impl RequestError {
     }
 
     /// Returns whether the server is overloaded (client-go `IsTooManyRequests`).
-    #[must_use]
-    pub fn is_too_many_requests(&self) -> bool {
+    fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(|status| status.code == 429 || status.reason == "TooManyRequests")
     }
 
@@ -191,8 +190,7 @@ impl RequestError {
     }
 
     /// Returns how long the server asks to wait.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
             _ => None,

@@ -59,8 +59,8 @@ async fn refused_request_is_reported_at_once_and_sent_once() {
             _ = asked.wait_for(|heads| lists(heads) > 1 || heads.len() > 2) => panic!("the client retried"),
         };
         for error in errors {
-            assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
-            let RequestError::Status { status, .. } = error else { panic!("{error}") };
+            let RequestError::Status { status, retry_after } = error else { panic!("{error}") };
+            assert_eq!(retry_after, Some(Duration::from_secs(7)));
             assert_eq!((status.code, status.message.as_str()), (code, "busy"));
         }
         let heads = asked.borrow();

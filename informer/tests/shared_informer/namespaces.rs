@@ -371,7 +371,7 @@ async fn forbidden_optional_namespace_counts_neither_as_closed_nor_as_unlisted()
             }
         };
         timeout(LONG, is_listed).await.expect("green is listed");
-        becomes(&informer, &["blue/a=1", "green/b=1"]).await;
+        wait_for_stored(&informer, &["blue/a=1", "green/b=1"]).await;
         informer.stop().await;
     }
 }
@@ -386,7 +386,7 @@ async fn wait_for_a_version_waits_for_a_namespace_that_was_just_added() {
     run(&informer);
     informer.wait_for_sync().await.unwrap();
     apply(&server, "blue", "a", 2);
-    becomes(&informer, &["blue/a=2"]).await;
+    wait_for_stored(&informer, &["blue/a=2"]).await;
     let store = informer.store();
     let version = store.get_by_key("blue/a").unwrap().metadata.resource_version.clone().unwrap();
     server.fault(Fault::silence().when(|r| r.namespace() == Some("red")).times(usize::MAX));

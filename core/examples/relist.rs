@@ -8,7 +8,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::thread;
 
-use deltafifo::{Change, DeltaFifo, Indexer, KeyFunc, Meta, Popped};
+use deltafifo::{Change, DeltaFifo, Indexer, KeyFunc, Meta, Popped, error_chain};
 
 struct Pod {
     namespace: &'static str,
@@ -38,7 +38,7 @@ fn pod(name: &str, version: u32) -> Arc<Pod> {
 fn consume(name: &str, fifo: &DeltaFifo<Pod, PodMeta>) {
     while let Ok(mut item) = fifo.pop() {
         if let Err(error) = tell(name, &mut item) {
-            eprintln!("consumer {name}: {error}");
+            eprintln!("consumer {name}: {}", error_chain(&error));
         }
     }
 }
@@ -68,7 +68,7 @@ fn settle(fifo: &DeltaFifo<Pod, PodMeta>, what: &str) {
             scope.spawn(move || {
                 while let Some(mut item) = fifo.try_pop() {
                     if let Err(error) = tell(name, &mut item) {
-                        eprintln!("consumer {name}: {error}");
+                        eprintln!("consumer {name}: {}", error_chain(&error));
                     }
                 }
             });

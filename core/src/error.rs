@@ -16,7 +16,7 @@ pub enum KeyError {
     #[error("zero-length Deltas have no key: pass at least one delta")]
     ZeroLengthDeltas,
     /// The custom key function failed.
-    #[error("the key function failed: {0}")]
+    #[error("the custom key function failed, so the object has no key")]
     Function(#[source] BoxError),
 }
 
@@ -28,7 +28,7 @@ pub enum OfferError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The transformer failed.
-    #[error("the transformer failed for key {key:?}{}, so the object was not queued: {source}", at(version.as_deref()))]
+    #[error("the transformer failed for key {key:?}{}, so the object was not queued", at(version.as_deref()))]
     Transform {
         /// The key of the object.
         key: String,
@@ -104,7 +104,7 @@ pub enum RelistError {
     /// An object was refused. The objects before it in the page are queued; it and the objects
     /// after it are not.
     #[error(
-        "object {index} of the page was refused, the {index} before it are queued, and nothing is deleted: {source}"
+        "object {index} of the page was refused, the {index} before it are queued, and nothing is deleted"
     )]
     Refused {
         /// The object's index in the page, from 0.
@@ -114,7 +114,7 @@ pub enum RelistError {
     },
     /// An object was refused in a list that is queued completely or not at all.
     #[error(
-        "object {index} of the list was refused, so nothing of the list is queued, and nothing is deleted: {source}"
+        "object {index} of the list was refused, so nothing of the list is queued, and nothing is deleted"
     )]
     RefusedWhole {
         /// The object's index in the list, from 0.
@@ -239,7 +239,7 @@ pub enum ProcessError<E> {
     Closed(#[from] Closed),
     /// The handler returned an error. Its deltas are not put back unless the handler put them
     /// back.
-    #[error("the handler of key {key:?} failed: {source}")]
+    #[error("the handler of key {key:?} failed")]
     Handler {
         /// The key whose handler failed.
         key: String,
@@ -265,7 +265,7 @@ pub enum StoreError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The transformer failed for a new object. The store is unchanged.
-    #[error("the transformer failed for key {key:?}{}, so it was not stored: {source}", at(version.as_deref()))]
+    #[error("the transformer failed for key {key:?}{}, so it was not stored", at(version.as_deref()))]
     Transform {
         /// The key of the object.
         key: String,
@@ -275,7 +275,7 @@ pub enum StoreError {
         source: BoxError,
     },
     /// An index function failed for a new object. The store is unchanged.
-    #[error("index {index:?} failed for key {key:?}{}, so it was not stored: {source}", at(version.as_deref()))]
+    #[error("index {index:?} failed for key {key:?}{}, so it was not stored", at(version.as_deref()))]
     Index {
         /// The name of the index.
         index: String,
@@ -288,9 +288,7 @@ pub enum StoreError {
     },
     /// An index function failed for an object of a watch. The object is stored and in all other
     /// indexes, but not in this one.
-    #[error(
-        "index {index:?} failed for key {key:?}, which is stored but not in that index: {source}"
-    )]
+    #[error("index {index:?} failed for key {key:?}, which is stored but not in that index")]
     NotIndexed {
         /// The name of the index.
         index: String,
@@ -438,7 +436,7 @@ pub enum IndexError {
     Conflict(String),
     /// The function of a new index failed for a stored object. No index was added.
     #[error(
-        "index {index:?} failed for the object stored under key {key:?}, so no index was added: {source}"
+        "index {index:?} failed for the object stored under key {key:?}, so no index was added"
     )]
     Build {
         /// The name of the index.
@@ -449,7 +447,7 @@ pub enum IndexError {
         source: BoxError,
     },
     /// The index function failed for the queried object.
-    #[error("index {index:?} failed for the queried object: {source}")]
+    #[error("index {index:?} failed for the queried object")]
     Function {
         /// The name of the index.
         index: String,

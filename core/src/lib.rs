@@ -60,6 +60,7 @@ pub mod caches;
 mod delta;
 mod engine;
 mod error;
+mod error_chain;
 mod fifo;
 mod in_order;
 mod key;
@@ -86,6 +87,7 @@ pub use error::{
     BoxError, Closed, IndexError, KeyError, MutationError, OfferError, PopError, ProcessError,
     RelistError, ScopeError, SelectorError, StoreError, TransactionError, VersionError, WaitError,
 };
+pub use error_chain::error_chain;
 pub use fifo::{
     Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Popped, Refused, Relist,
 };

@@ -32,7 +32,6 @@
 
 #[cfg(feature = "compact")]
 pub mod compact;
-mod error_chain;
 pub mod lister_watcher;
 mod meta;
 pub mod metrics;
@@ -44,7 +43,7 @@ mod util;
 mod wire;
 pub mod workqueue;
 
-pub use error_chain::error_chain;
+pub use deltafifo::error_chain;
 pub use kube;
 pub use lister_watcher::{KubeListerWatcher, ListerWatcher};
 pub use meta::KubeMeta;

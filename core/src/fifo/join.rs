@@ -64,7 +64,7 @@ pub(super) struct Join<'r> {
 
 /// An object that a relist refused. The rest of its page is queued.
 #[derive(Debug, thiserror::Error)]
-#[error("object {index} of the page was refused, the others are queued: {source}")]
+#[error("object {index} of the page was refused, the others are queued")]
 pub struct Refused {
     /// The index of the object in the page, from 0.
     pub index: usize,

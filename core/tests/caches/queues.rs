@@ -5,7 +5,9 @@ use std::thread;
 
 use crate::common::{Obj, ObjMeta, ends, keys, obj};
 use deltafifo::caches::{Fifo, Heap, Queue};
-use deltafifo::{Closed, DeltaFifo, Deltas, InOrderFifo, IndexReader, Indexer, ProcessError};
+use deltafifo::{
+    Closed, DeltaFifo, Deltas, InOrderFifo, IndexReader, Indexer, ProcessError, error_chain,
+};
 
 /// An item that has a newest object.
 trait Newest {
@@ -88,7 +90,7 @@ fn failing_or_panicking_handler_is_reported_and_the_queue_continues() {
     fn test<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
         queue.replace(vec![obj("a", 1), obj("b", 2)], "1").unwrap();
         let failed = queue.process(&mut |_, _| Err("not today".into())).unwrap_err();
-        assert_eq!(failed.to_string(), "the handler of key \"a\" failed: not today");
+        assert_eq!(error_chain(&failed), "the handler of key \"a\" failed: not today");
         let _: &dyn std::error::Error = &failed;
         let panicked = queue.process(&mut |_, _| panic!("expected by this test")).unwrap_err();
         assert!(
@@ -173,12 +175,12 @@ fn failing_index_function_is_an_error_of_a_successful_handlers_key() {
         };
         let failed = queue.process(count).unwrap_err();
         let ProcessError::Handler { key, source } = failed else { panic!("{failed}") };
-        assert!(key == "a" && source.to_string().contains("unlucky"), "{key}: {source}");
+        assert!(key == "a" && error_chain(&source).contains("unlucky"), "{key}: {source}");
         assert_eq!((handled, store.get_by_key("a").unwrap().n), (1, 13));
         queue.update(obj("a", 13)).unwrap();
         let failed = queue.process(&mut |_, _| Err("not today".into())).unwrap_err();
         assert_eq!(
-            failed.to_string(),
+            error_chain(&failed),
             "the handler of key \"a\" failed: not today",
             "the handler's own error takes precedence"
         );

@@ -8,7 +8,7 @@ use crate::common::{Obj, ObjMeta, keys, nameless, obj, show, tombstone, versione
 use deltafifo::caches::{ExpirationCache, Fifo, Heap, UndeltaStore};
 use deltafifo::{
     BoxError, DeltaFifo, Indexer, KeyError, OfferError, ReflectorStore, RelistError, Store,
-    StoreError, Transaction,
+    StoreError, Transaction, error_chain,
 };
 
 fn indexer() -> Indexer<Obj, ObjMeta> {
@@ -181,7 +181,7 @@ fn refusal_of_a_delta_queue_is_an_error_of_the_store() {
     assert!(
         matches!(&refused, StoreError::Refused(OfferError::Transform { key, .. }) if key == "a")
     );
-    assert!(refused.to_string().contains("unlucky"));
+    assert!(error_chain(&refused).contains("unlucky"));
     let stopped = fed.replace(vec![obj("a", 1), obj("b", 13)], "1").unwrap_err();
     assert!(matches!(stopped, StoreError::Relist(RelistError::Refused { index: 1, .. })));
     assert_eq!(fifo.list_keys(), ["a"]);

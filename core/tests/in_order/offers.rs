@@ -9,7 +9,7 @@ use crate::rig::{Fifo, bare, events, notified, over, show_event};
 use deltafifo::caches::Queue;
 use deltafifo::{
     Closed, Event, InOrderFifo, KeyError, KeyFunc, NoMeta, OfferError, ProcessError,
-    ReflectorStore, RelistError, StoreError,
+    ReflectorStore, RelistError, StoreError, error_chain,
 };
 
 #[test]
@@ -95,7 +95,7 @@ fn in_order_queue_works_as_store_and_as_queue() {
         })
     };
     pop().unwrap();
-    assert_eq!(pop().unwrap_err().to_string(), "the handler of key \"b\" failed: not today");
+    assert_eq!(error_chain(&pop().unwrap_err()), "the handler of key \"b\" failed: not today");
     (0..3).for_each(|_| pop().unwrap());
     assert!(matches!(pop(), Err(ProcessError::Closed(Closed))));
     let expected =

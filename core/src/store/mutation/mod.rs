@@ -15,7 +15,7 @@ use crate::engine::sync::{Arc, Mutex};
 use crate::error::MutationError;
 use crate::panics::ignore_panic;
 use crate::version::ResourceVersion;
-use crate::{DeltaObject, IndexReader, KeySource, Meta};
+use crate::{DeltaObject, IndexReader, KeySource, Meta, error_chain};
 use recent::Recent;
 
 /// The defaults of client-go.
@@ -190,9 +190,10 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         match self.store.core.values_of(name, object) {
             Ok(values) => values.iter().any(|one| one == value),
             Err(error) => {
-                ignore_panic(
-                    || tracing::warn!(key, %error, "an own write is left out of an index"),
-                );
+                ignore_panic(|| {
+                    let error = error_chain(&error);
+                    tracing::warn!(key, error, "an own write is left out of an index");
+                });
                 false
             }
         }

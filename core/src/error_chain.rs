@@ -4,18 +4,18 @@ use std::error::Error;
 
 /// Returns the message of an error followed by those of its sources, separated by `: `.
 ///
-/// The errors of this crate do not repeat their sources in their messages, so a log or a terminal
-/// should print this text. The errors of kube and hyper do repeat theirs: a source whose message is
-/// already contained in the text is left out.
+/// The errors of this project's crates do not repeat their sources in their messages, so a log or
+/// a terminal should print this text. Other errors, such as those of kube and hyper, repeat theirs:
+/// a source whose message is already contained in the text is left out.
 ///
 /// ```
-/// # use deltafifo_informer::lister_watcher::RequestError;
-/// # use deltafifo_informer::{ReflectorError, error_chain};
-/// let error = ReflectorError::Watch(RequestError::Broken("connection reset".into()));
+/// use deltafifo::{KeyFunc, NoMeta, error_chain};
+///
+/// let keys = KeyFunc::custom(NoMeta, |_: &u32| Err("no label `app`".into()));
+/// let error = keys.key(&7).unwrap_err();
 /// assert_eq!(
 ///     error_chain(&error),
-///     "a watch failed; the known objects stay, and it is retried: \
-///      the API server's response broke off: connection reset"
+///     "the custom key function failed, so the object has no key: no label `app`"
 /// );
 /// ```
 #[must_use]
@@ -35,7 +35,7 @@ pub fn error_chain(error: &dyn Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use deltafifo::BoxError;
+    use crate::BoxError;
 
     use super::error_chain;
 

@@ -1,4 +1,4 @@
-//! Scopes: parts of the keys that are relisted each for itself.
+//! Scopes: parts of the keys that are relisted separately.
 
 use std::fmt;
 
@@ -161,9 +161,10 @@ struct Entry {
     is_awaited: bool,
     /// Whether the caller gave up waiting for the first list, which has not come.
     is_waived: bool,
-    /// Up to where everything in the scope was offered; none before the first list.
+    /// The point up to which everything in the scope was offered; `None` before the first list or
+    /// bookmark.
     reached: Option<Point>,
-    /// The version of the scope's last list, as it was given.
+    /// The version of the scope's last list, as the producer gave it.
     version: Option<String>,
 }
 
@@ -245,7 +246,7 @@ impl Scopes {
         was_awaited && self.none_awaited()
     }
 
-    /// Takes the scope out. Returns whether the initial population is complete by that.
+    /// Removes the scope. Returns whether the initial population is complete by that.
     pub(crate) fn remove(&mut self, id: &ScopeId) -> bool {
         let was_awaited = self.is_awaited(id);
         self.0.retain(|entry| !entry.id.is(id));

@@ -138,7 +138,7 @@ impl Relists {
         self.set_open(generation);
     }
 
-    /// Takes a scope out, and begins a relist that deletes its keys. Returns its generation, its
+    /// Removes a scope, and begins a relist that deletes its keys. Returns its generation, its
     /// keys, and whether the initial population is complete by that.
     pub(super) fn remove(
         &self,

@@ -7,7 +7,7 @@
 //! | `generations` | the relists that are current, and the generation that offers stamp with |
 //! | `listed` | the keys that open relists have listed, for a store elsewhere |
 //! | `unchanged` | the objects of a relist that need not be queued |
-//! | `scope` | parts of the queue that are relisted each for itself |
+//! | `scope` | parts of the queue that are relisted separately |
 //! | `resync` | Sync for what is known and idle |
 //! | `pop`, `batch` | the guards: taking, applying, verdicts |
 //! | `settle` | the end of a handler: the one place of the hard cases |

@@ -191,7 +191,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Does the same with the shard held exclusively, whether or not the key has a slot. Releases
+    /// Pushes a delta with the shard held exclusively, whether or not the key has a slot. Releases
     /// the shard.
     pub(super) fn push_or_insert(
         &self,
@@ -206,7 +206,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.push_into(shard, place, key, pending, rule, missing)
     }
 
-    /// Does the same for a slot of a shard that is held against other offers. Releases the shard.
+    /// Pushes a delta onto a slot of a shard that is held against other offers. Releases the shard.
     /// Returns whether the delta has an effect, as far as that is known by then.
     fn push_into(
         &self,

@@ -10,7 +10,7 @@ use crate::scope::{Candidate, KeyScope, ScopeId};
 use crate::store::applied::Origin;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Adds a scope, which is then relisted by itself with
+    /// Adds a scope, which is then relisted separately with
     /// [`begin_replace_in`](Self::begin_replace_in). Relists of different scopes run at once, do
     /// not supersede each other, and each deletes keys of its own scope only.
     ///

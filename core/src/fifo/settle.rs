@@ -21,8 +21,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.settle_behind(Vec::new(), running, marks)
     }
 
-    /// Does the same, and puts `front` back in front of newer deltas. The caller has a hold on the
-    /// epoch of `front`.
+    /// Settles `running`, and puts `front` back in front of newer deltas. The caller has a hold on
+    /// the epoch of `front`.
     #[cold]
     pub(super) fn put_back(
         &self,

@@ -7,7 +7,7 @@
 //! | `log` | the order of events, and the turn |
 //! | `pop`, `turn` | taking a turn, and its guard |
 //! | `apply` | an event's way into the fused store |
-//! | `scope` | parts of the queue that are relisted each for itself |
+//! | `scope` | parts of the queue that are relisted separately |
 //! | `roles` | the queue behind the traits |
 //!
 //! It shares the store's slots and its lifecycle (`lifecycle/`) with the queue by key. Nothing is

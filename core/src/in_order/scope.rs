@@ -9,10 +9,10 @@ use crate::scope::{Candidate, KeyScope, ScopeId, Within};
 use crate::{Meta, Refused};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Adds a scope, which is then relisted by itself with [`replace_in`](Self::replace_in). There
-    /// are two differences to [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope): relists queue
-    /// one after another, so that none is superseded, and a predicate is asked about stored keys
-    /// only, and not about queued ones.
+    /// Adds a scope, which is then relisted separately with [`replace_in`](Self::replace_in).
+    /// There are two differences to [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope):
+    /// relists queue one after another, so that none is superseded, and a predicate is asked
+    /// about stored keys only, and not about queued ones.
     ///
     /// ```
     /// use std::sync::Arc;

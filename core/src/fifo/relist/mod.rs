@@ -93,7 +93,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         begun.map(|(generation, marks, within)| Course::new(generation, marks, Some(within)))
     }
 
-    /// Takes a scope out of the queue, and begins the relist that deletes its keys.
+    /// Removes a scope from the queue, and begins the relist that deletes its keys.
     pub(super) fn begin_removal(&self, scope: &ScopeId) -> Result<Removal<'_, T, M>, RelistError> {
         let ready = |superseded, generation| self.note_begin(superseded, generation);
         let begun = self.relists.remove(scope, || self.pass_every_shard(), ready);

@@ -238,8 +238,9 @@ pub enum ProcessError<E> {
     #[error(transparent)]
     Closed(#[from] Closed),
     /// The handler returned an error. Its deltas are not put back unless the handler put them
-    /// back.
-    #[error("the handler of key {key:?} failed")]
+    /// back. The message contains the handler's error, which need not be an
+    /// [`Error`](std::error::Error); [`error_chain`](crate::error_chain) does not repeat it.
+    #[error("the handler of key {key:?} failed: {source}")]
     Handler {
         /// The key whose handler failed.
         key: String,

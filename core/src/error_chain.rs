@@ -6,7 +6,7 @@ use std::error::Error;
 ///
 /// The errors of this project's crates do not repeat their sources in their messages, so a log or
 /// a terminal should print this text. Other errors, such as those of kube and hyper, repeat theirs:
-/// a source whose message is already contained in the text is left out.
+/// a source whose message the text already ends with is left out.
 ///
 /// ```
 /// use deltafifo::{KeyFunc, NoMeta, error_chain};
@@ -24,7 +24,7 @@ pub fn error_chain(error: &dyn Error) -> String {
     let mut next = error.source();
     while let Some(source) = next {
         let message = source.to_string();
-        if !text.contains(&message) {
+        if !text.ends_with(&message) {
             text.push_str(": ");
             text.push_str(&message);
         }
@@ -51,10 +51,12 @@ mod tests {
     }
 
     #[test]
-    fn source_is_appended_unless_the_text_contains_it() {
+    fn source_is_appended_unless_the_text_ends_with_it() {
         let timeout = failure("timeout", None);
         let repeating = failure("connect failed: timeout", Some(timeout));
         let error = failure("list failed", Some(repeating));
         assert_eq!(error_chain(&error), "list failed: connect failed: timeout");
+        let named = failure("index color failed for a", Some(failure("color", None)));
+        assert_eq!(error_chain(&named), "index color failed for a: color");
     }
 }

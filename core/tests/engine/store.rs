@@ -8,7 +8,7 @@ use std::thread;
 use crate::common::{Obj, ObjMeta, deltas, ends, keys, nameless, obj, show, tombstone, versioned};
 use deltafifo::{
     BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, InOrderFifo, IndexError, Indexer,
-    KeyFunc, NAMESPACE_INDEX, StoreError, Transaction,
+    KeyFunc, NAMESPACE_INDEX, StoreError, Transaction, error_chain,
 };
 
 /// Returns every prime divisor of the object's number. Fails for 13.
@@ -281,7 +281,7 @@ fn list_with_refused_objects_stores_the_others_and_keeps_earlier_ones() {
         obj("new", 11),
     ];
     let refused = store.replace_keeping(list, ["c", "unknown", "d"]);
-    let refused: Vec<_> = refused.iter().map(ToString::to_string).collect();
+    let refused: Vec<_> = refused.iter().map(|error| error_chain(error)).collect();
     assert!(
         refused[0].contains(r#""b" at version "7""#) && refused[0].ends_with("no eleven"),
         "{refused:?}"

@@ -61,7 +61,7 @@ const PAGE: usize = 500;
 /// ```
 /// use std::sync::Arc;
 /// use deltafifo::{DeltaFifo, DeltaObject, Indexer, KeyFunc};
-/// use deltafifo_informer::{KubeMeta, error_chain, runtime::reflector::feed};
+/// use deltafifo_informer::{KubeMeta, ReflectorError, error_chain, runtime::reflector::feed};
 /// use futures_util::stream;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use kube::runtime::watcher::Event;
@@ -76,7 +76,7 @@ const PAGE: usize = 500;
 /// # };
 /// // In a cluster: watcher(Api::<ConfigMap>::all(client), watcher::Config::default()).default_backoff()
 /// let events = [Event::Init, Event::InitApply(map("a")), Event::InitDone, /* cut off */ Event::Init, Event::InitDone];
-/// let on_error = |error: &_| eprintln!("{}", error_chain(error));
+/// let on_error = |error: &ReflectorError| eprintln!("{}", error_chain(error));
 /// feed(stream::iter(events.map(Ok)), fifo.clone(), on_error).await?;
 ///
 /// let mut item = fifo.try_pop().expect("something has happened to a");

@@ -70,7 +70,7 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
     /// Sets the clock, for tests.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
-        self.clock = Box::new(clock);
+        self.clock = UserCode::new(Box::new(clock));
         self
     }
 

@@ -111,7 +111,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// Sets the clock, for tests.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
-        self.clock = Box::new(clock);
+        self.clock = UserCode::new(Box::new(clock));
         self
     }
 

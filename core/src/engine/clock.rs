@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use crate::engine::release::UserCode;
 use crate::engine::sync::MODEL;
 
 /// A clock for expiry, which tests can replace.
-pub(crate) type Clock = Box<dyn Fn() -> Instant + Send + Sync>;
+pub(crate) type Clock = UserCode<Box<dyn Fn() -> Instant + Send + Sync>>;
 
 /// Returns the system clock.
 pub(crate) fn system() -> Clock {
-    Box::new(Instant::now)
+    UserCode::new(Box::new(Instant::now))
 }
 
 /// The time at which a handler received its key, with a resolution of a few milliseconds (a timer

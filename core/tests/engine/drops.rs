@@ -4,12 +4,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deltafifo::caches::{CacheMutationDetector, ExpirationCache, Fifo, Heap};
 use deltafifo::{
     Delta, DeltaFifo, DeltaType, Deltas, ExplicitKey, InOrderFifo, Indexer, KeyFunc, KeyScope,
-    NoMeta, ProcessError, Store, Transaction,
+    MutationCache, NoMeta, ProcessError, Store, Transaction,
 };
 
 /// An object that counts its drop and panics in it.
@@ -454,12 +454,33 @@ fn functions_whose_destructors_panic_are_all_dropped_with_their_store_or_queue()
         heap.add(arsenal.bomb("a")).unwrap();
         heap
     });
-    dropped_whole(2, |arsenal| {
+    let clock = |held: Arc<Bomb>| {
+        move || {
+            assert!(!held.key.is_empty());
+            Instant::now()
+        }
+    };
+    dropped_whole(3, |arsenal| {
         let (policy, by_key) = (arsenal.bomb("policy"), arsenal.bomb("key"));
         let keys = KeyFunc::custom(NoMeta, move |bomb: &Bomb| {
             Ok(format!("{}{}", bomb.key, by_key.key.len()))
         });
         ExpirationCache::new(keys, move |_: &Bomb, _| policy.key.is_empty())
+            .clock(clock(arsenal.bomb("clock")))
+    });
+    dropped_whole(3, |arsenal| {
+        let snapshot = arsenal.bomb("snapshot");
+        let detector =
+            CacheMutationDetector::new("bombs", move |bomb: &Bomb| bomb.key == snapshot.key)
+                .clock(clock(arsenal.bomb("clock")));
+        detector.add_object(arsenal.bomb("a"));
+        detector
+    });
+    dropped_whole(2, |arsenal| {
+        let index = arsenal.bomb("index");
+        let values = move |_: &Bomb| Ok(vec![index.key.to_owned()]);
+        let store = Indexer::builder(keys()).index("one", values).build().unwrap();
+        MutationCache::builder(store.reader()).clock(clock(arsenal.bomb("clock"))).build()
     });
 }
 

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use crate::engine::clock::{Clock, system};
-use crate::engine::release::OneByOne;
+use crate::engine::release::{OneByOne, UserCode};
 use crate::engine::sync::{Arc, Mutex};
 use crate::error::MutationError;
 use crate::panics::ignore_panic;
@@ -109,7 +109,7 @@ impl<T, M: Meta<T>> MutationCacheBuilder<T, M> {
 
     /// Sets the clock, for tests.
     pub fn clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
-        self.clock = Box::new(clock);
+        self.clock = UserCode::new(Box::new(clock));
         self
     }
 

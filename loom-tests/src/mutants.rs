@@ -115,7 +115,6 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::MarksEndAtTake => &["synced"],
         Mutant::GivenBackWakesNobody | Mutant::GivenBackBehind => &["batch"],
         Mutant::SweepLooksUnlocked => &["elsewhere::commit_superseded"],
-        Mutant::OlderListWins => &["elsewhere"],
         Mutant::ScopeEndsAll
         | Mutant::ScopeSweepsAll
         | Mutant::GreatestScopeApplies
@@ -123,7 +122,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::ScopeCheckedOnce
         | Mutant::AnyOpenScopeIsCurrent
         | Mutant::FirstScopeSyncs => &["scopes::"],
-        Mutant::BeginForgetsOtherScopes => &["scopes::elsewhere"],
+        Mutant::OlderListWins | Mutant::BeginForgetsOtherScopes => &["scopes::elsewhere"],
         Mutant::ListedAfterTheRemoval | Mutant::WholeListBesideScopes => &["scopes_in_order"],
         Mutant::PassLeavesTheEntry
         | Mutant::StaleIsTaken

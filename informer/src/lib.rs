@@ -5,7 +5,7 @@
 //!   `Reflector`).
 //! * [`SharedInformer`]: one watch, a store with indexes, and any number of handlers (client-go
 //!   `SharedIndexInformer`).
-//! * [`Controller`](runtime::Controller): calls a reconciler for each object that has changed, with
+//! * [`Controller`]: calls a reconciler for each object that has changed, with
 //!   the names and paths of kube's `kube::runtime` in [`runtime`] (feature `runtime`, on by
 //!   default).
 //! * [`lister_watcher`]: the sources of objects: an API server, several namespaces of one, or a

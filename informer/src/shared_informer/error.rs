@@ -38,9 +38,9 @@ pub enum InformerError<'e> {
     },
 }
 
+#[cfg(feature = "runtime")]
 impl<'e> InformerError<'e> {
     /// Returns the error of lists and watches, of whatever namespace.
-    #[cfg(feature = "runtime")]
     pub(crate) fn reflector(&self) -> Option<&'e ReflectorError> {
         match self {
             Self::Reflector(error) | Self::Namespace { error, .. } => Some(error),

@@ -76,14 +76,14 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes::two_overlapping_additions",
         bound: Some(3),
-        at_least: 170,
+        at_least: 230,
         outcomes: &["1 added"],
         body: two_overlapping_additions,
     },
     Model {
         name: "scopes::a_deletion_beside_a_commit",
         bound: Some(3),
-        at_least: 70,
+        at_least: 810,
         outcomes: &["[-a1] [-b1], stored: ", "[-b1] [-a1], stored: "],
         body: a_deletion_beside_a_commit,
     },

@@ -12,7 +12,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes_in_order::two_lists_and_a_consumer",
         bound: Some(3),
-        at_least: 1,
+        at_least: 6690,
         outcomes: &["b1 c2, stored: c2", "a1, stored: c2"],
         body: two_lists_and_a_consumer,
     },
@@ -33,7 +33,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes_in_order::two_overlapping_additions",
         bound: Some(3),
-        at_least: 930,
+        at_least: 1130,
         outcomes: &["1 added"],
         body: two_overlapping_additions,
     },

@@ -84,4 +84,4 @@ if [[ -n $report ]]; then
   printf '%s\n' "$report"
   exit 1
 fi
-echo "ok: prose, $(wc -l <<<"$excepted") exceptions"
+echo "ok: prose, $(grep -c . <<<"$excepted" || true) exceptions"

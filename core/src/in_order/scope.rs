@@ -134,9 +134,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let within = scopes.within(scope).ok_or_else(|| unknown(scope))?;
         let synced = scopes.remove(scope) && self.life.initial.commit();
         // With the lock held, so that no list of the scope comes after its removal.
-        self.append(Entry::whole(ReplacedAll::removal(within), 0));
-        drop(scopes);
-        self.appended(synced);
+        self.push_under(scopes, Entry::whole(ReplacedAll::removal(within), 0), synced);
         Ok(())
     }
 
@@ -155,8 +153,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.life.initial.marked(marks);
         mutant!(CommittedWhenQueued => {
             drop(scopes);
-            self.append(entry);
-            self.appended(false);
+            self.push_under((), entry, false);
             if self.life.initial.commit() {
                 self.life.initial.announce();
             }
@@ -167,15 +164,12 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let synced = self.life.initial.commit();
         mutant!(WholeListBesideScopes => {
             drop(scopes);
-            self.append(entry);
-            self.appended(synced);
+            self.push_under((), entry, synced);
             return Ok(());
         });
         // With the lock held, so that the relist comes before the relists of scopes that are added
         // later, whose keys it would delete.
-        self.append(entry);
-        drop(scopes);
-        self.appended(synced);
+        self.push_under(scopes, entry, synced);
         Ok(())
     }
 
@@ -197,20 +191,19 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let entry = Entry::whole(list.within(within), marks);
         mutant!(ListedAfterTheRemoval => {
             drop(scopes);
-            self.append(entry);
-            self.appended(synced);
+            self.push_under((), entry, synced);
             return Ok(());
         });
         // With the lock held, so that the list comes before the removal of the scope.
-        self.append(entry);
-        drop(scopes);
-        self.appended(synced);
+        self.push_under(scopes, entry, synced);
         Ok(())
     }
 
-    /// Wakes a consumer after an [`append`](Self::append) and, if the queue is `synced` by it,
-    /// callers that wait for the initial sync. Called with no lock held.
-    fn appended(&self, synced: bool) {
+    /// Appends a relist with the scopes locked by `guard`. Then it wakes a consumer and, if the
+    /// queue is `synced` by this, callers that wait for the initial sync, with no lock held.
+    fn push_under<G>(&self, guard: G, entry: Entry<T>, synced: bool) {
+        self.append(entry);
+        drop(guard);
         self.log.announce();
         if synced {
             self.life.initial.announce();

@@ -39,6 +39,23 @@ impl Arsenal {
     }
 }
 
+/// An accessor that panics when it is asked for the namespace.
+struct PanickingMeta;
+
+impl deltafifo::Meta<Bomb> for PanickingMeta {
+    fn namespace<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+        resume_unwind(Box::new("dropped"));
+    }
+
+    fn name<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
+        Some(bomb.key)
+    }
+
+    fn version<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+        None
+    }
+}
+
 fn keys() -> KeyFunc<Bomb, NoMeta> {
     KeyFunc::custom(NoMeta, |bomb: &Bomb| Ok(bomb.key.to_owned()))
 }
@@ -342,20 +359,8 @@ fn refused_list_drops_every_object_although_their_destructors_panic() {
 /// The accessor is called before each object is stored.
 #[test]
 fn list_is_dropped_whole_although_an_accessor_and_the_destructors_panic() {
-    struct Accessor;
-    impl deltafifo::Meta<Bomb> for Accessor {
-        fn namespace<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
-            resume_unwind(Box::new("dropped"));
-        }
-        fn name<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
-            Some(bomb.key)
-        }
-        fn version<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
-            None
-        }
-    }
     let store = || {
-        let keys = KeyFunc::custom(Accessor, |bomb: &Bomb| Ok(bomb.key.to_owned()));
+        let keys = KeyFunc::custom(PanickingMeta, |bomb: &Bomb| Ok(bomb.key.to_owned()));
         Indexer::builder(keys).build().unwrap()
     };
     all_dropped(3, |arsenal| {
@@ -486,19 +491,7 @@ fn functions_whose_destructors_panic_are_all_dropped_with_their_store_or_queue()
 
 #[test]
 fn object_that_cannot_be_stored_is_dropped_although_its_accessor_and_destructor_panic() {
-    struct Accessor;
-    impl deltafifo::Meta<Bomb> for Accessor {
-        fn namespace<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
-            resume_unwind(Box::new("dropped"));
-        }
-        fn name<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
-            Some(bomb.key)
-        }
-        fn version<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
-            None
-        }
-    }
-    let keys = || KeyFunc::custom(Accessor, |bomb: &Bomb| Ok(bomb.key.to_owned()));
+    let keys = || KeyFunc::custom(PanickingMeta, |bomb: &Bomb| Ok(bomb.key.to_owned()));
     all_dropped(1, |arsenal| {
         let store = Indexer::builder(keys()).build().unwrap();
         let _stored = store.add(arsenal.bomb("a"));

@@ -69,7 +69,7 @@ mod tests {
         assert!(siblings > 95, "{siblings} of 100 siblings are found");
         let others = (0..100).filter(|at| in_common(&object(*at, 1), &object(at + 1, 1)) > 0);
         let others = others.count();
-        assert!(others < 5, "{others} of 100 strangers are taken for siblings");
+        assert!(others < 5, "{others} of 100 unrelated objects are taken for siblings");
     }
 
     #[test]

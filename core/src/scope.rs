@@ -153,9 +153,9 @@ impl Within {
 
 /// The scopes of a queue. Guarded by a lock of the queue.
 #[derive(Default)]
-pub(crate) struct Scopes(Vec<Entry>);
+pub(crate) struct Scopes(Vec<ScopeState>);
 
-struct Entry {
+struct ScopeState {
     id: ScopeId,
     /// Whether the initial population waits for the scope's first list.
     is_awaited: bool,
@@ -184,7 +184,7 @@ impl Scopes {
         if self.0.iter().any(|entry| entry.id.name() == id.name()) {
             return Err(ScopeError::Overlaps { scope: id.name().to_owned() });
         }
-        self.0.push(Entry {
+        self.0.push(ScopeState {
             id: id.clone(),
             is_awaited: claim(),
             is_waived: false,
@@ -194,11 +194,11 @@ impl Scopes {
         Ok(())
     }
 
-    fn find(&mut self, id: &ScopeId) -> Option<&mut Entry> {
+    fn find(&mut self, id: &ScopeId) -> Option<&mut ScopeState> {
         self.0.iter_mut().find(|entry| entry.id.is(id))
     }
 
-    fn get(&self, id: &ScopeId) -> Option<&Entry> {
+    fn get(&self, id: &ScopeId) -> Option<&ScopeState> {
         self.0.iter().find(|entry| entry.id.is(id))
     }
 

@@ -47,31 +47,31 @@ pub struct ExpirationCache<T, M> {
 }
 
 struct Stored<T> {
-    entries: OneByOne<HashMap<String, Entry<T>>>,
+    entries: OneByOne<HashMap<String, TimedObject<T>>>,
     /// The next entry's number.
     numbers: u64,
 }
 
-struct Entry<T> {
+struct TimedObject<T> {
     object: Arc<T>,
     since: Instant,
     number: u64,
 }
 
-impl<T> Clone for Entry<T> {
+impl<T> Clone for TimedObject<T> {
     fn clone(&self) -> Self {
         Self { object: self.object.clone(), since: self.since, number: self.number }
     }
 }
 
 impl<T> Stored<T> {
-    fn put(&mut self, key: String, object: Arc<T>, since: Instant) -> Option<Entry<T>> {
+    fn put(&mut self, key: String, object: Arc<T>, since: Instant) -> Option<TimedObject<T>> {
         self.numbers += 1;
-        self.entries.insert(key, Entry { object, since, number: self.numbers })
+        self.entries.insert(key, TimedObject { object, since, number: self.numbers })
     }
 
     /// Removes the entry under `key`.
-    fn remove(&mut self, key: &str) -> Option<Entry<T>> {
+    fn remove(&mut self, key: &str) -> Option<TimedObject<T>> {
         let removed = self.entries.remove(key);
         if let Some(room) = less_room(self.entries.len(), self.entries.capacity()) {
             self.entries.shrink_to(room);
@@ -80,7 +80,7 @@ impl<T> Stored<T> {
     }
 
     /// Removes the entry under `key` if it has this number.
-    fn take_out(&mut self, key: &str, number: u64) -> Option<Entry<T>> {
+    fn take_out(&mut self, key: &str, number: u64) -> Option<TimedObject<T>> {
         let is_that_one = self.entries.get(key).is_some_and(|entry| entry.number == number);
         if is_that_one { self.remove(key) } else { None }
     }
@@ -198,7 +198,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// Returns all objects that have not expired, in no particular order, and removes the others.
     /// O(stored).
     pub fn list(&self) -> Vec<Arc<T>> {
-        let entries: OneByOne<Vec<(String, Entry<T>)>> = OneByOne(
+        let entries: OneByOne<Vec<(String, TimedObject<T>)>> = OneByOne(
             self.stored
                 .lock()
                 .entries
@@ -224,7 +224,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         self.stored.lock().entries.keys().cloned().collect()
     }
 
-    fn has_expired(&self, entry: &Entry<T>, now: Instant) -> bool {
+    fn has_expired(&self, entry: &TimedObject<T>, now: Instant) -> bool {
         assert_none_held();
         (self.policy)(&entry.object, now.saturating_duration_since(entry.since))
     }

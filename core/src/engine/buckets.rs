@@ -35,7 +35,7 @@ pub(crate) struct Buckets<E> {
 }
 
 /// The entry of a bucket: a pointer.
-pub(crate) trait Entry {
+pub(crate) trait BucketEntry {
     /// Prefetches the memory that is read for the hash when the map is rebuilt.
     fn prefetch(&self);
 }
@@ -71,7 +71,7 @@ fn tag(hash: u64) -> u8 {
     (hash >> 56) as u8 | 1
 }
 
-impl<E: Entry> Bucket<E> {
+impl<E: BucketEntry> Bucket<E> {
     fn new() -> Self {
         const { assert!(size_of::<Self>() == 64, "a bucket is one cache line") };
         Self { tags: [EMPTY; WIDTH], passed: 0, entries: [const { None }; WIDTH] }
@@ -96,7 +96,7 @@ impl<E: Entry> Bucket<E> {
 
     /// Prefetches the memory that the entries point to.
     fn prefetch(&self) {
-        self.entries.iter().flatten().for_each(Entry::prefetch);
+        self.entries.iter().flatten().for_each(BucketEntry::prefetch);
     }
 
     fn free(&self) -> Option<usize> {
@@ -112,7 +112,7 @@ impl<E> Drop for Buckets<E> {
     }
 }
 
-impl<E: Entry> Buckets<E> {
+impl<E: BucketEntry> Buckets<E> {
     pub(crate) fn new() -> Self {
         Self { buckets: Box::default(), len: 0 }
     }
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    impl Entry for Box<u64> {
+    impl BucketEntry for Box<u64> {
         fn prefetch(&self) {}
     }
 

@@ -1,6 +1,6 @@
 //! One shard of the table: slots by key.
 
-use crate::engine::buckets::{Buckets, Cursor, Entry, Place};
+use crate::engine::buckets::{BucketEntry, Buckets, Cursor, Place};
 use crate::engine::slot::{GoneSlot, RunningSlot, Slot, SlotOwner, prefetch};
 use crate::engine::sync::mutant;
 
@@ -8,7 +8,7 @@ pub(crate) struct Shard<T> {
     slots: Buckets<SlotOwner<T>>,
 }
 
-impl<T> Entry for SlotOwner<T> {
+impl<T> BucketEntry for SlotOwner<T> {
     /// Prefetches the slot, because the hash is computed from the key in it.
     fn prefetch(&self) {
         prefetch::<Slot<T>>(&raw const **self);

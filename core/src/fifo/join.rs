@@ -73,7 +73,7 @@ pub struct Refused {
 }
 
 /// One object on its way to its slot.
-struct Entry<T> {
+struct PageEntry<T> {
     hash: u64,
     /// `None` only after the push.
     object: Option<Arc<T>>,
@@ -96,7 +96,7 @@ struct Piece<T> {
     /// The keys, one after another.
     arena: String,
     /// Per joining thread, in list order.
-    entries: Vec<OneByOne<Vec<Entry<T>>>>,
+    entries: Vec<OneByOne<Vec<PageEntry<T>>>>,
     /// The refused objects, by their index in the stride. If the page stops at a refused object,
     /// no later one was processed.
     refused: Vec<(usize, OfferError)>,
@@ -105,7 +105,7 @@ struct Piece<T> {
 /// The entries that one thread takes through the second step: its part of every piece.
 struct Share<'f, T: Send + Sync, M: Meta<T>> {
     /// Per piece, in list order.
-    entries: Vec<OneByOne<Vec<Entry<T>>>>,
+    entries: Vec<OneByOne<Vec<PageEntry<T>>>>,
     /// Indices of `entries`, shard by shard.
     order: Vec<u32>,
     queued: Unpublished<'f, T, M>,
@@ -255,7 +255,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 arena.push_str(keys.meta().version(&object).unwrap_or_default());
                 version = narrow(arena.len() - at - len);
             }
-            entries[Table::<T>::shard_of(hash) * threads / SHARDS].push(Entry {
+            entries[Table::<T>::shard_of(hash) * threads / SHARDS].push(PageEntry {
                 hash,
                 object: Some(object),
                 index: narrow(index),
@@ -272,7 +272,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Share { entries, order, queued } = share;
         for (entries, arena) in entries.iter_mut().zip(arenas) {
             sort_by_shard(entries, order);
-            let shard_at = |place: u32, entries: &[Entry<T>]| {
+            let shard_at = |place: u32, entries: &[PageEntry<T>]| {
                 Table::<T>::shard_of(entries[place as usize].hash)
             };
             let mut rest = order.as_slice();
@@ -294,7 +294,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn join_group(
         &self,
         join: &Join<'_>,
-        entries: &mut [Entry<T>],
+        entries: &mut [PageEntry<T>],
         group: &[u32],
         arena: &str,
         queued: &mut Vec<(u32, Ticket<T>)>,
@@ -398,7 +398,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Subtracts the objects of a group that were counted and not pushed.
-    fn leave_out(&self, join: &Join<'_>, entries: &[Entry<T>], group: &[u32]) {
+    fn leave_out(&self, join: &Join<'_>, entries: &[PageEntry<T>], group: &[u32]) {
         self.life.announce(self.uncounted(objects_left(entries, group), join.marks));
     }
 
@@ -409,7 +409,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn skip_unchanged(
         &self,
         join: &Join<'_>,
-        entries: &[Entry<T>],
+        entries: &[PageEntry<T>],
         group: &[u32],
         arena: &str,
     ) -> Vec<u32> {
@@ -489,7 +489,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
 /// Empties `entries`, and prefetches the reference counts of unchanged objects before they are
 /// decremented.
-fn clear_near<T>(entries: &mut Vec<Entry<T>>) {
+fn clear_near<T>(entries: &mut Vec<PageEntry<T>>) {
     let mut place = 0;
     release(std::iter::from_fn(|| {
         if let Some(object) =
@@ -505,12 +505,12 @@ fn clear_near<T>(entries: &mut Vec<Entry<T>>) {
 }
 
 /// Returns how many objects of a group are still to be pushed.
-fn objects_left<T>(entries: &[Entry<T>], group: &[u32]) -> usize {
+fn objects_left<T>(entries: &[PageEntry<T>], group: &[u32]) -> usize {
     group.iter().filter(|&&place| entries[place as usize].object.is_some()).count()
 }
 
 /// Prefetches the memory of the first objects of a group.
-fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &str) {
+fn bring_first_near<T>(shard: &Shard<T>, entries: &[PageEntry<T>], group: &[u32], arena: &str) {
     for &number in group.iter().take(BUCKET_AHEAD) {
         shard.prefetch_bucket(entries[number as usize].hash);
     }
@@ -522,7 +522,13 @@ fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], ar
 /// Prefetches the memory of the objects some steps after `place`: first the bucket, a few steps
 /// later slot and key.
 #[inline]
-fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &str, place: usize) {
+fn bring_near<T>(
+    shard: &Shard<T>,
+    entries: &[PageEntry<T>],
+    group: &[u32],
+    arena: &str,
+    place: usize,
+) {
     if let Some(&ahead) = group.get(place + BUCKET_AHEAD) {
         shard.prefetch_bucket(entries[ahead as usize].hash);
     }
@@ -542,7 +548,7 @@ fn bring_object_near<T>(object: &Arc<T>) {
     }
 }
 
-fn bring_slot_near<T>(shard: &Shard<T>, entry: &Entry<T>, arena: &str) {
+fn bring_slot_near<T>(shard: &Shard<T>, entry: &PageEntry<T>, arena: &str) {
     shard.prefetch_slot(entry.hash);
     prefetch(entry.key(arena).as_ptr());
 }
@@ -557,7 +563,7 @@ impl Join<'_> {
     }
 }
 
-impl<T> Entry<T> {
+impl<T> PageEntry<T> {
     fn key<'a>(&self, arena: &'a str) -> &'a [u8] {
         &arena.as_bytes()[self.at as usize..][..self.len as usize]
     }
@@ -573,7 +579,7 @@ impl<T> Entry<T> {
 
 /// Sorts the indices of the entries into `order`, by shard, and within a shard in list order: a
 /// counting sort.
-fn sort_by_shard<T>(entries: &[Entry<T>], order: &mut Vec<u32>) {
+fn sort_by_shard<T>(entries: &[PageEntry<T>], order: &mut Vec<u32>) {
     let mut next = [0; SHARDS + 1];
     for entry in entries {
         next[Table::<T>::shard_of(entry.hash) + 1] += 1;

@@ -209,7 +209,7 @@ impl Keys {
 }
 
 /// An event in the log.
-pub(super) struct Entry<T> {
+pub(super) struct LogEntry<T> {
     pub(super) event: Event<T>,
     /// The hash of a delta's key, by which a batch tells keys apart. `None` for an event that is
     /// taken alone.
@@ -218,7 +218,7 @@ pub(super) struct Entry<T> {
     pub(super) marks: usize,
 }
 
-impl<T> Entry<T> {
+impl<T> LogEntry<T> {
     /// Creates the event of a relist.
     pub(super) fn whole(list: ReplacedAll<T>, marks: usize) -> Self {
         Self { event: Event::ReplacedAll(Box::new(list)), hash: None, marks }

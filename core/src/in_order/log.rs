@@ -15,13 +15,13 @@ use std::collections::{HashSet, VecDeque};
 
 use crossbeam::utils::CachePadded;
 
-use super::event::Entry;
+use super::event::LogEntry;
 use crate::engine::room::less_room;
 use crate::engine::sync::{Event, IntoNotification, Mutex, RandomState, SegQueue, mutant};
 use crate::error::Closed;
 
 pub(super) struct Log<T> {
-    tail: SegQueue<Entry<T>>,
+    tail: SegQueue<LogEntry<T>>,
     head: CachePadded<Mutex<Head<T>>>,
     ready: Event,
 }
@@ -29,7 +29,7 @@ pub(super) struct Log<T> {
 /// The state that consumers share.
 struct Head<T> {
     /// Events that were given back, or did not fit into a batch. They come before the tail.
-    front: VecDeque<Entry<T>>,
+    front: VecDeque<LogEntry<T>>,
     /// Whether a consumer has the turn.
     is_taken: bool,
     is_closed: bool,
@@ -37,8 +37,8 @@ struct Head<T> {
 
 /// The events of a new turn.
 pub(super) struct TakenEvents<T> {
-    pub(super) first: Entry<T>,
-    pub(super) rest: VecDeque<Entry<T>>,
+    pub(super) first: LogEntry<T>,
+    pub(super) rest: VecDeque<LogEntry<T>>,
 }
 
 impl<T> Log<T> {
@@ -52,7 +52,7 @@ impl<T> Log<T> {
     }
 
     /// Appends an event. The caller then calls [`announce`](Self::announce).
-    pub(super) fn append(&self, entry: Entry<T>) {
+    pub(super) fn append(&self, entry: LogEntry<T>) {
         self.tail.push(entry);
     }
 
@@ -83,7 +83,7 @@ impl<T> Log<T> {
     }
 
     /// Takes the next event. An empty log frees the memory of the events that were given back.
-    fn next(&self, head: &mut Head<T>) -> Option<Entry<T>> {
+    fn next(&self, head: &mut Head<T>) -> Option<LogEntry<T>> {
         let next = head.front.pop_front().or_else(|| self.tail.pop());
         if next.is_none()
             && let Some(room) = less_room(head.front.len(), head.front.capacity())
@@ -96,7 +96,12 @@ impl<T> Log<T> {
     /// Takes up to `room` more events for a batch that begins with `first`: deltas of keys that it
     /// does not have. (If the hashes of two keys are equal, the batch is shorter than it might
     /// be.)
-    fn fitting(&self, head: &mut Head<T>, first: &Entry<T>, room: usize) -> VecDeque<Entry<T>> {
+    fn fitting(
+        &self,
+        head: &mut Head<T>,
+        first: &LogEntry<T>,
+        room: usize,
+    ) -> VecDeque<LogEntry<T>> {
         let mut rest = VecDeque::new();
         let Some(first) = first.hash.filter(|_| room > 0) else { return rest };
         let mut keys = HashSet::with_hasher(RandomState::default());
@@ -115,7 +120,7 @@ impl<T> Log<T> {
 
     /// Ends a turn. The events that are `left` come first again, in their order. Called with no
     /// lock held, because it may run a waker.
-    pub(super) fn release(&self, left: impl DoubleEndedIterator<Item = Entry<T>>) {
+    pub(super) fn release(&self, left: impl DoubleEndedIterator<Item = LogEntry<T>>) {
         let mut head = self.head.lock();
         for entry in left.rev() {
             head.front.push_front(entry);
@@ -150,7 +155,7 @@ impl<T> Log<T> {
     }
 
     /// Takes all events that are left, when no other thread uses the log.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Entry<T>> {
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = LogEntry<T>> {
         std::iter::from_fn(|| self.next(&mut self.head.lock()))
     }
 }

@@ -2,7 +2,7 @@
 //! offer has queued nothing.
 
 use super::InOrderFifo;
-use super::event::{Entry, Event, Keys, ReplacedAll};
+use super::event::{Event, Keys, LogEntry, ReplacedAll};
 use crate::engine::release::{OneByOne, Rest};
 use crate::engine::sync::Arc;
 use crate::error::{OfferError, RelistError};
@@ -52,7 +52,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         };
         let hash = Some(self.core.table.hash(&key));
         let event = Event::Delta { key: as_str(&key).into(), delta: Delta { kind, object } };
-        self.push(Entry { event, hash, marks: 0 });
+        self.push(LogEntry { event, hash, marks: 0 });
         Ok(())
     }
 
@@ -183,20 +183,20 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Queues a resync as one event (client-go `Resync`): in its turn the handler is called for
     /// every object that is known then, even if events are pending for it. O(1).
     pub fn resync(&self) {
-        self.push(Entry { event: Event::SyncAll, hash: None, marks: 0 });
+        self.push(LogEntry { event: Event::SyncAll, hash: None, marks: 0 });
     }
 
     fn transform(&self, key: &str, object: Arc<T>) -> Result<Arc<T>, OfferError> {
         self.transform.apply(&self.core.keys, key.as_bytes(), object)
     }
 
-    fn push(&self, entry: Entry<T>) {
+    fn push(&self, entry: LogEntry<T>) {
         self.append(entry);
         self.log.announce();
     }
 
     /// Appends an event. The caller then announces it.
-    pub(super) fn append(&self, entry: Entry<T>) {
+    pub(super) fn append(&self, entry: LogEntry<T>) {
         self.life.depth.add(entry.weight());
         self.log.append(entry);
     }

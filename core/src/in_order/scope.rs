@@ -1,7 +1,7 @@
 //! Scopes of the in-order queue: each has relists of its own.
 
 use super::InOrderFifo;
-use super::event::{Entry, ReplacedAll};
+use super::event::{LogEntry, ReplacedAll};
 use crate::engine::release::OneByOne;
 use crate::engine::sync::{Arc, mutant};
 use crate::error::{RelistError, ScopeError};
@@ -134,7 +134,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let within = scopes.within(scope).ok_or_else(|| unknown(scope))?;
         let synced = scopes.remove(scope) && self.life.initial.commit();
         // With the lock held, so that no list of the scope comes after its removal.
-        self.push_under(scopes, Entry::whole(ReplacedAll::removal(within), 0), synced);
+        self.push_under(scopes, LogEntry::whole(ReplacedAll::removal(within), 0), synced);
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             return Err(RelistError::HasScopes);
         }
         let marks = usize::from(self.life.initial.claim());
-        let entry = Entry::whole(list, marks);
+        let entry = LogEntry::whole(list, marks);
         self.life.initial.marked(marks);
         mutant!(CommittedWhenQueued => {
             drop(scopes);
@@ -188,7 +188,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         // Before any consumer can take it: an event behind the last first list must find the
         // initial population ended.
         let synced = scopes.listed(&scope, list.version()) && self.life.initial.commit();
-        let entry = Entry::whole(list.within(within), marks);
+        let entry = LogEntry::whole(list.within(within), marks);
         mutant!(ListedAfterTheRemoval => {
             drop(scopes);
             self.push_under((), entry, synced);
@@ -201,7 +201,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
     /// Appends a relist with the scopes locked by `guard`. Then it wakes a consumer and, if the
     /// queue is `synced` by this, callers that wait for the initial sync, with no lock held.
-    fn push_under<G>(&self, guard: G, entry: Entry<T>, synced: bool) {
+    fn push_under<G>(&self, guard: G, entry: LogEntry<T>, synced: bool) {
         self.append(entry);
         drop(guard);
         self.log.announce();

@@ -10,7 +10,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::InOrderFifo;
-use super::event::{Entry, Event};
+use super::event::{Event, LogEntry};
 use super::log::TakenEvents;
 use crate::engine::clock::Started;
 use crate::engine::release::OneByOne;
@@ -54,8 +54,8 @@ const ALL: &str = "*";
 pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f InOrderFifo<T, M>,
     /// The event in hand.
-    first: Option<Entry<T>>,
-    rest: VecDeque<Entry<T>>,
+    first: Option<LogEntry<T>>,
+    rest: VecDeque<LogEntry<T>>,
     is_initial: bool,
     /// The marks of the initial population, and the weight in the depth gauge, of the handled
     /// events.
@@ -71,7 +71,7 @@ pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     started: Option<Started>,
     /// The passed events. They are released last, when the turn is over, because a destructor may
     /// panic.
-    passed: OneByOne<Vec<Entry<T>>>,
+    passed: OneByOne<Vec<LogEntry<T>>>,
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
@@ -179,7 +179,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     }
 
     /// Takes the event in hand, which is then handled. The next one is in hand.
-    fn take(&mut self) -> Option<Entry<T>> {
+    fn take(&mut self) -> Option<LogEntry<T>> {
         let entry = std::mem::replace(&mut self.first, self.rest.pop_front())?;
         self.broke = false;
         self.marks += entry.marks;

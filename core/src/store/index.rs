@@ -6,7 +6,7 @@ use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
 
 use super::apply::Leave;
-use crate::engine::buckets::{Buckets, Cursor, Entry, Place};
+use crate::engine::buckets::{BucketEntry, Buckets, Cursor, Place};
 use crate::engine::release::UserCode;
 use crate::engine::room::less_room;
 use crate::engine::slot::{IndexedSlot, Slot};
@@ -95,7 +95,7 @@ impl<T> Members<T> {
     }
 }
 
-impl<T> Entry for IndexedSlot<T> {
+impl<T> BucketEntry for IndexedSlot<T> {
     /// Does nothing: the hash is that of the address.
     fn prefetch(&self) {}
 }

@@ -57,16 +57,16 @@ pub(super) struct Indexes<T> {
 
 /// All indexes at one time.
 pub(super) struct List<T> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<IndexState<T>>,
 }
 
-struct Entry<T> {
+struct IndexState<T> {
     index: Arc<Index<T>>,
     /// Whether readers find it. Before that it is being built.
     built: bool,
 }
 
-impl<T> Clone for Entry<T> {
+impl<T> Clone for IndexState<T> {
     fn clone(&self) -> Self {
         Self { index: self.index.clone(), built: self.built }
     }
@@ -164,7 +164,7 @@ impl<T> Indexes<T> {
             if is_taken || index.name == NAMESPACE_INDEX {
                 return Err(IndexError::Conflict(index.name.clone()));
             }
-            entries.push(Entry { index: index.clone(), built: false });
+            entries.push(IndexState { index: index.clone(), built: false });
         }
         if !new.is_empty() {
             // Relaxed: as in `none`.
@@ -179,7 +179,7 @@ impl<T> Indexes<T> {
     pub(super) fn finish(&self, new: &[Arc<Index<T>>]) {
         self.replace(|entry| {
             let built = entry.built || is_among(new, entry);
-            Some(Entry { built, ..entry.clone() })
+            Some(IndexState { built, ..entry.clone() })
         });
     }
 
@@ -190,7 +190,7 @@ impl<T> Indexes<T> {
 
     /// Replaces the list. The caller has references to the indexes that are left out, so no
     /// function is dropped under the lock.
-    fn replace(&self, with: impl Fn(&Entry<T>) -> Option<Entry<T>>) {
+    fn replace(&self, with: impl Fn(&IndexState<T>) -> Option<IndexState<T>>) {
         let changing = self.changing.lock();
         let entries = self.load().entries.iter().filter_map(with).collect();
         self.list.store(Arc::new(List { entries }));
@@ -198,6 +198,6 @@ impl<T> Indexes<T> {
     }
 }
 
-fn is_among<T>(new: &[Arc<Index<T>>], entry: &Entry<T>) -> bool {
+fn is_among<T>(new: &[Arc<Index<T>>], entry: &IndexState<T>) -> bool {
     new.iter().any(|index| Arc::ptr_eq(index, &entry.index))
 }

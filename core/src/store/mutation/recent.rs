@@ -8,20 +8,20 @@ use crate::engine::release::OneByOne;
 
 pub(super) struct Recent<V> {
     capacity: usize,
-    entries: OneByOne<HashMap<String, Entry<V>>>,
+    entries: OneByOne<HashMap<String, RecentValue<V>>>,
     /// Keys by their last use.
     by_use: BTreeMap<u64, String>,
     uses: u64,
 }
 
-struct Entry<V> {
+struct RecentValue<V> {
     value: V,
     /// `None` for no limit.
     until: Option<Instant>,
     last_use: u64,
 }
 
-impl<V> Entry<V> {
+impl<V> RecentValue<V> {
     fn is_over(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| until < now)
     }
@@ -62,7 +62,7 @@ impl<V> Recent<V> {
         }
         self.uses += 1;
         self.by_use.insert(self.uses, key.to_owned());
-        self.entries.insert(key.to_owned(), Entry { value, until, last_use: self.uses });
+        self.entries.insert(key.to_owned(), RecentValue { value, until, last_use: self.uses });
     }
 
     /// Removes the value of a key. O(log n).

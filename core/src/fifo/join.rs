@@ -20,7 +20,7 @@ use std::thread;
 
 use super::applied::Hold;
 use super::unchanged::ListedCheck;
-use super::{DeltaFifo, Known};
+use super::{DeltaFifo, KnownPlace};
 use crate::engine::ledger::Epoch;
 use crate::engine::ready_queue::Lane;
 use crate::engine::release::{OneByOne, Rest, release};
@@ -308,7 +308,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         };
         let table = &self.core.table;
         // Checked once: over a store elsewhere, slots do not keep the stamps.
-        let lists = matches!(self.known, Known::Elsewhere { .. });
+        let lists = matches!(self.known, KnownPlace::Elsewhere { .. });
         let Some(&first) = group.first() else { return };
         let lock = table.shard(entries[first as usize].hash);
         let (lane, since, mut absent, mut joins) =

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::{DeltaFifo, Known};
+use super::{DeltaFifo, KnownPlace};
 use crate::Meta;
 use crate::engine::sync::{Mutex, mutant};
 use crate::key::as_str;
@@ -67,7 +67,7 @@ impl Listed {
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Starts the list of a relist's keys, which is about to begin, for a store elsewhere.
     pub(super) fn note_begin(&self, superseded: u32, generation: u32) {
-        if let Known::Elsewhere { listed, .. } = &self.known {
+        if let KnownPlace::Elsewhere { listed, .. } = &self.known {
             listed.begin(superseded, generation);
         }
     }
@@ -82,7 +82,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Drops the list of keys of a relist that is over.
     pub(super) fn forget_listed(&self, generation: u32) {
-        if let Known::Elsewhere { listed, .. } = &self.known {
+        if let KnownPlace::Elsewhere { listed, .. } = &self.known {
             listed.clear(generation);
         }
     }
@@ -90,7 +90,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Records a key that a relist lists, for a store elsewhere: the slot does not live long
     /// enough to carry the stamp.
     pub(super) fn list_elsewhere(&self, generation: u32, key: &[u8]) {
-        if let Known::Elsewhere { listed, .. } = &self.known {
+        if let KnownPlace::Elsewhere { listed, .. } = &self.known {
             listed.insert(generation, as_str(key));
         }
     }
@@ -98,7 +98,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Records a key that is written while relists are open, so that none of them sweeps it.
     pub(super) fn list_offered(&self, open: u32, key: &[u8]) {
         if open != 0
-            && let Known::Elsewhere { listed, .. } = &self.known
+            && let KnownPlace::Elsewhere { listed, .. } = &self.known
         {
             listed.insert_in_all(as_str(key));
         }
@@ -106,12 +106,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Returns whether any open relist has listed `key`, for a store elsewhere.
     pub(super) fn is_listed_by_any(&self, key: &[u8]) -> bool {
-        matches!(&self.known, Known::Elsewhere { listed, .. } if listed.any_contains(as_str(key)))
+        matches!(&self.known, KnownPlace::Elsewhere { listed, .. } if listed.any_contains(as_str(key)))
     }
 
     /// Returns whether the relist of that generation has listed `key`, for a store elsewhere.
     pub(super) fn is_listed_elsewhere(&self, generation: u32, key: &[u8]) -> bool {
-        matches!(&self.known, Known::Elsewhere { listed, .. } if listed.contains(generation, as_str(key)))
+        matches!(&self.known, KnownPlace::Elsewhere { listed, .. } if listed.contains(generation, as_str(key)))
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) use pop::{SLOW, report_slow};
 pub use relist::{Committed, Relist};
 
 /// The place of the known objects.
-enum Known<T> {
+enum KnownPlace<T> {
     /// In the slots, because the store is fused with the queue.
     Fused,
     /// Nowhere: a key exists only while it is pending.
@@ -91,7 +91,7 @@ pub struct DeltaFifo<T, M> {
     core: Arc<Core<T, M>>,
     /// Held for its `Drop`, which wakes callers of `wait_for_resource_version`.
     _source: Source,
-    known: Known<T>,
+    known: KnownPlace<T>,
     queue: ReadyQueue<T>,
     life: Lifecycle,
     relists: Relists,
@@ -115,14 +115,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub fn builder(keys: KeyFunc<T, M>) -> DeltaFifoBuilder<T, M> {
         let core = Arc::new(Core::bare(keys));
         let source = Source::of(&core.applied);
-        DeltaFifoBuilder::new((core, source, None), Known::Nowhere)
+        DeltaFifoBuilder::new((core, source, None), KnownPlace::Nowhere)
     }
 
     /// Starts a queue fused with `store`: they share one slot per key, and popped items
     /// [apply](Popped::apply) themselves. This is then the only way to write the store. Read it
     /// through [`store`](Self::store), or through an [`IndexReader`] that was made before.
     pub fn over(store: Indexer<T, M>) -> DeltaFifoBuilder<T, M> {
-        DeltaFifoBuilder::new(store.into_parts(), Known::Fused)
+        DeltaFifoBuilder::new(store.into_parts(), KnownPlace::Fused)
     }
 
     /// Returns a handle for reading the fused store. Empty if the queue has no store.
@@ -202,7 +202,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Returns whether items apply themselves to a store.
     pub(crate) fn is_fused(&self) -> bool {
-        matches!(self.known, Known::Fused)
+        matches!(self.known, KnownPlace::Fused)
     }
 
     /// Closes the queue. Every waiting pop wakes; queued deltas are still popped; then pops return
@@ -247,7 +247,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
-    fn new((core, source, transformer): Parts<T, M>, known: Known<T>) -> Self {
+    fn new((core, source, transformer): Parts<T, M>, known: KnownPlace<T>) -> Self {
         Self {
             fifo: DeltaFifo {
                 core,
@@ -269,9 +269,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// Sets the known objects, in a store that the queue does not own. Has no effect over a fused
     /// store.
     pub fn known_objects(mut self, objects: Arc<dyn KnownObjects<T>>) -> Self {
-        if !matches!(self.fifo.known, Known::Fused) {
+        if !matches!(self.fifo.known, KnownPlace::Fused) {
             self.fifo.known =
-                Known::Elsewhere { objects: UserCode::new(objects), listed: Listed::new() };
+                KnownPlace::Elsewhere { objects: UserCode::new(objects), listed: Listed::new() };
         }
         self
     }

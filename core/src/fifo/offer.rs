@@ -6,7 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::{DeltaFifo, Known};
+use super::{DeltaFifo, KnownPlace};
 use crate::engine::buckets::Place;
 use crate::engine::shard::Shard;
 use crate::engine::slot::{Content, Pending, Pushed, Rule, Slot, State, Sweep};
@@ -140,19 +140,19 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         match &self.known {
             // A lookup that fails counts as known, because a lost deletion could not be made up
             // for.
-            Known::Elsewhere { objects, .. } => {
+            KnownPlace::Elsewhere { objects, .. } => {
                 assert_none_held();
                 !matches!(objects.get_by_key(as_str(key)), Ok(None))
             }
-            Known::Fused | Known::Nowhere => false,
+            KnownPlace::Fused | KnownPlace::Nowhere => false,
         }
     }
 
     /// Returns what an offer that depends on the known object does if its key has no slot.
     fn missing(&self) -> Missing {
         match self.known {
-            Known::Elsewhere { .. } => Missing::Ask,
-            Known::Fused | Known::Nowhere => Missing::Ignore,
+            KnownPlace::Elsewhere { .. } => Missing::Ask,
+            KnownPlace::Fused | KnownPlace::Nowhere => Missing::Ignore,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::applied::Hold;
 use super::offer::Missing;
-use super::{DeltaFifo, Known};
+use super::{DeltaFifo, KnownPlace};
 use crate::engine::ready_queue::Lane;
 use crate::engine::slot::{Content, Pending, Pushed, Rule};
 use crate::engine::sync::{assert_none_held, mutant};
@@ -16,9 +16,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// the handler decides. O(known).
     pub fn resync(&self) {
         match &self.known {
-            Known::Nowhere => {}
-            Known::Fused => self.resync_slots(|_| ()),
-            Known::Elsewhere { objects, .. } => self.resync_elsewhere(&**objects),
+            KnownPlace::Nowhere => {}
+            KnownPlace::Fused => self.resync_slots(|_| ()),
+            KnownPlace::Elsewhere { objects, .. } => self.resync_elsewhere(&**objects),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Scopes of the queue: each has relists of its own.
 
 use super::relist::Relist;
-use super::{Committed, DeltaFifo, Known};
+use super::{Committed, DeltaFifo, KnownPlace};
 use crate::Meta;
 use crate::engine::slot::{Slot, State};
 use crate::engine::sync::Arc;
@@ -80,8 +80,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Returns all keys that are known or pending, copied shard by shard.
     fn keys(&self) -> impl Iterator<Item = String> {
         let elsewhere = match &self.known {
-            Known::Elsewhere { objects, .. } => objects.list_keys(),
-            Known::Fused | Known::Nowhere => Vec::new(),
+            KnownPlace::Elsewhere { objects, .. } => objects.list_keys(),
+            KnownPlace::Fused | KnownPlace::Nowhere => Vec::new(),
         };
         let slots = self.core.table.shards().iter().flat_map(|shard| {
             let shard = shard.read();

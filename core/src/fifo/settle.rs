@@ -7,7 +7,7 @@
 //! could push, take and free it in between.
 
 use super::wakeups::Wakeups;
-use super::{DeltaFifo, Known};
+use super::{DeltaFifo, KnownPlace};
 use crate::engine::ready_queue::Lane;
 use crate::engine::release::OneByOne;
 use crate::engine::slot::{Content, Pending, Rule, RunningSlot};
@@ -154,9 +154,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         left_out: &mut Option<Box<LeftOut<T>>>,
     ) -> bool {
         let objects = match &self.known {
-            Known::Fused => return running.is_known(),
-            Known::Nowhere => return false,
-            Known::Elsewhere { objects, .. } => objects,
+            KnownPlace::Fused => return running.is_known(),
+            KnownPlace::Nowhere => return false,
+            KnownPlace::Elsewhere { objects, .. } => objects,
         };
         // Destructors settle slots too: there a panic of the store would abort the process.
         let found = ignore_panic(|| objects.get_by_key(running.key()));

@@ -1,6 +1,6 @@
 //! Which objects of a relist are unchanged, and so need not be queued.
 
-use super::{DeltaFifo, Known};
+use super::{DeltaFifo, KnownPlace};
 use crate::Meta;
 use crate::engine::slot::{RunningSlot, Slot, State, Version};
 use crate::engine::sync::{Arc, mutant};
@@ -18,7 +18,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         });
         // The word is read first: an object or a note that is read while the word says idle, or
         // later, is at least as new.
-        if !matches!(self.known, Known::Fused) || slot.state() != State::Idle {
+        if !matches!(self.known, KnownPlace::Fused) || slot.state() != State::Idle {
             return ListedCheck::Needed;
         }
         if slot.is_noted(version.number()) {

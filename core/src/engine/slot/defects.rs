@@ -1,10 +1,10 @@
 //! The code of some deliberate defects (`sync/mutants.rs`). Compiled only for models.
 
 use super::RunningSlot;
-use super::known::Known;
+use super::known::KnownArc;
 use crate::engine::sync::{Arc, Ordering};
 
-impl<T> Known<T> {
+impl<T> KnownArc<T> {
     /// Contains the defect `KnownReadUnlocked`: the object can be released between reading the
     /// pointer and raising the count.
     pub(super) fn read_unlocked(&self) -> Option<Arc<T>> {

@@ -5,8 +5,8 @@
 //! until it is clear and swaps the pointer with one compare-exchange. Without it a reader could
 //! raise the count of an object that the writer has just released.
 //!
-//! `NOTICED` is set by [`notice`](Known::notice) and makes the next swap fail. The writer must
-//! then call [`heed`](Known::heed), which synchronises with the noticing thread, and decide
+//! `NOTICED` is set by [`notice`](KnownArc::notice) and makes the next swap fail. The writer must
+//! then call [`heed`](KnownArc::heed), which synchronises with the noticing thread, and decide
 //! again. So a thread that calls `notice` knows that the object it saw stays until the writer has
 //! seen what the thread did before the call; no writer can apply a decision that it made earlier.
 //!
@@ -29,7 +29,7 @@ const FLAGS: usize = BUSY | NOTICED;
 /// known object.
 pub(crate) type Swapped<T> = Result<Option<Arc<T>>, Option<Arc<T>>>;
 
-pub(super) struct Known<T> {
+pub(super) struct KnownArc<T> {
     pub(super) object: KnownCell<()>,
     _object: PhantomData<Shared<T>>,
 }
@@ -43,7 +43,7 @@ fn unflagged(object: *mut ()) -> *mut () {
     object.map_addr(|address| address & !FLAGS)
 }
 
-impl<T> Known<T> {
+impl<T> KnownArc<T> {
     pub(super) fn new() -> Self {
         Self { object: KnownCell::new(ptr::null_mut()), _object: PhantomData }
     }
@@ -238,7 +238,7 @@ impl<T> Known<T> {
     }
 }
 
-impl<T> Drop for Known<T> {
+impl<T> Drop for KnownArc<T> {
     fn drop(&mut self) {
         self.clear();
     }
@@ -247,7 +247,7 @@ impl<T> Drop for Known<T> {
 /// A known object, borrowed from the slot that holds it.
 pub(crate) struct KnownRef<'a, T> {
     object: ManuallyDrop<Arc<T>>,
-    _cell: PhantomData<&'a Known<T>>,
+    _cell: PhantomData<&'a KnownArc<T>>,
 }
 
 impl<T> Deref for KnownRef<'_, T> {

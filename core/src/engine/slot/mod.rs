@@ -70,7 +70,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crate::engine::sync::{self, Arc, Ordering, StampCell, mutant};
-use known::Known;
+use known::KnownArc;
 pub(crate) use known::Swapped;
 use lane::Holds;
 pub(crate) use lane::{Left, StaleSlot, Ticket};
@@ -94,7 +94,7 @@ type Shared<T> = (Arc<T>, fn(T) -> T);
 #[repr(C, align(64))]
 pub(crate) struct Slot<T> {
     word: Word<T>,
-    known: Known<T>,
+    known: KnownArc<T>,
     /// The newest relist that listed this key, or that was in progress when the key was written.
     stamp: StampCell,
     /// The tokens that keep the slot from being freed while its word is idle.
@@ -250,7 +250,7 @@ impl<T> SlotOwner<T> {
     pub(crate) fn new(key: &str) -> Self {
         let slot = Box::new(Slot {
             word: Word::new(),
-            known: Known::new(),
+            known: KnownArc::new(),
             stamp: StampCell::new(0),
             holds: Holds::new(),
             name: Name::new(key),

@@ -2,7 +2,7 @@
 //! `deltafifo_refused` and expects one error for each call of the macro. No other build contains
 //! this file.
 
-use super::known::Known;
+use super::known::KnownArc;
 use super::lane::{BacklogSlot, StaleSlot, Ticket};
 use super::word::Word;
 use super::{IndexedSlot, QueuedSlot, RunningSlot, Slot, SlotOwner};
@@ -29,7 +29,7 @@ macro_rules! refused {
 }
 
 refused!(word: Word);
-refused!(known: Known);
+refused!(known: KnownArc);
 refused!(slot: Slot);
 refused!(owner: SlotOwner);
 refused!(queued: QueuedSlot);

@@ -13,7 +13,7 @@ use std::ops::Deref;
 use super::generations::{Last, NO_GENERATION, Unbegun};
 use super::join::{Join, Refused};
 use super::unchanged::ListedCheck;
-use super::{DeltaFifo, Known};
+use super::{DeltaFifo, KnownPlace};
 use crate::engine::release::{OneByOne, Rest};
 use crate::engine::slot::{Sweep, Version};
 use crate::engine::sync::{Arc, GROUP, mutant};
@@ -300,7 +300,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     fn join(&self, stops_at_refused: bool) -> Join<'_> {
         let fifo = &*self.fifo;
         let skips = fifo.skip_unchanged && !fifo.notify_unchanged && !self.choices.ignores_versions;
-        let skip_unchanged = skips && matches!(fifo.known, Known::Fused);
+        let skip_unchanged = skips && matches!(fifo.known, KnownPlace::Fused);
         Join {
             kind: fifo.replaced_as,
             generation: self.course.generation,

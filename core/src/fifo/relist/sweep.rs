@@ -6,7 +6,7 @@ use super::super::applied::Hold;
 use super::super::join::on_threads;
 use super::super::offer::Missing;
 use super::super::wakeups::Wakeups;
-use super::super::{DeltaFifo, Known};
+use super::super::{DeltaFifo, KnownPlace};
 use super::Course;
 use crate::Meta;
 use crate::engine::ready_queue::Lane;
@@ -119,7 +119,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// of the table. A key that the store no longer knows when it is asked was deleted in between.
     fn sweep_elsewhere(&self, course: &Course) -> usize {
         let Course { generation, marks, ref within, sweep } = *course;
-        let Known::Elsewhere { objects, .. } = &self.known else { return 0 };
+        let KnownPlace::Elsewhere { objects, .. } = &self.known else { return 0 };
         let mut deleted = 0;
         let table = &self.core.table;
         assert_none_held();

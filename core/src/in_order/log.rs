@@ -22,12 +22,12 @@ use crate::error::Closed;
 
 pub(super) struct Log<T> {
     tail: SegQueue<LogEntry<T>>,
-    head: CachePadded<Mutex<Head<T>>>,
+    head: CachePadded<Mutex<LogHead<T>>>,
     ready: Event,
 }
 
 /// The state that consumers share.
-struct Head<T> {
+struct LogHead<T> {
     /// Events that were given back, or did not fit into a batch. They come before the tail.
     front: VecDeque<LogEntry<T>>,
     /// Whether a consumer has the turn.
@@ -43,7 +43,7 @@ pub(super) struct TakenEvents<T> {
 
 impl<T> Log<T> {
     pub(super) fn new() -> Self {
-        let head = Head { front: VecDeque::new(), is_taken: false, is_closed: false };
+        let head = LogHead { front: VecDeque::new(), is_taken: false, is_closed: false };
         Self {
             tail: SegQueue::new(),
             head: CachePadded::new(Mutex::new(head)),
@@ -83,7 +83,7 @@ impl<T> Log<T> {
     }
 
     /// Takes the next event. An empty log frees the memory of the events that were given back.
-    fn next(&self, head: &mut Head<T>) -> Option<LogEntry<T>> {
+    fn next(&self, head: &mut LogHead<T>) -> Option<LogEntry<T>> {
         let next = head.front.pop_front().or_else(|| self.tail.pop());
         if next.is_none()
             && let Some(room) = less_room(head.front.len(), head.front.capacity())
@@ -98,7 +98,7 @@ impl<T> Log<T> {
     /// be.)
     fn fitting(
         &self,
-        head: &mut Head<T>,
+        head: &mut LogHead<T>,
         first: &LogEntry<T>,
         room: usize,
     ) -> VecDeque<LogEntry<T>> {

@@ -74,7 +74,7 @@ pub(crate) struct ReadyQueue<T> {
     tail: SegQueue<QueueEntry<T>>,
     /// The queue of the backlog, if there is a live lane.
     backlog: Option<SegQueue<QueueEntry<T>>>,
-    head: CachePadded<Mutex<Head<T>>>,
+    head: CachePadded<Mutex<QueueHead<T>>>,
     /// Present only if applied versions are tracked.
     positions: Option<Positions>,
     closed: AtomicBool,
@@ -82,7 +82,7 @@ pub(crate) struct ReadyQueue<T> {
 }
 
 /// The state that consumers share.
-struct Head<T> {
+struct QueueHead<T> {
     /// The run in progress, and slots that were given back.
     run: VecDeque<Ticket<T>>,
     /// The run in progress of the backlog.
@@ -96,7 +96,8 @@ struct Head<T> {
 
 impl<T> ReadyQueue<T> {
     pub(crate) fn new() -> Self {
-        let head = Head { run: VecDeque::new(), backlog: VecDeque::new(), turns: 0, ledger: None };
+        let head =
+            QueueHead { run: VecDeque::new(), backlog: VecDeque::new(), turns: 0, ledger: None };
         Self {
             tail: SegQueue::new(),
             backlog: None,
@@ -229,7 +230,7 @@ impl<T> ReadyQueue<T> {
 
     /// Pops the next slot of either lane.
     #[inline]
-    fn pop_next(&self, head: &mut Head<T>) -> Option<Ticket<T>> {
+    fn pop_next(&self, head: &mut QueueHead<T>) -> Option<Ticket<T>> {
         match &self.backlog {
             None => pop_next(&self.tail, &mut head.run),
             Some(backlog) => self.pop_by_turns(backlog, head),
@@ -246,7 +247,7 @@ impl<T> ReadyQueue<T> {
         (self.pop_batch(&mut head, max), Vec::new())
     }
 
-    fn pop_batch(&self, head: &mut Head<T>, max: usize) -> VecDeque<Ticket<T>> {
+    fn pop_batch(&self, head: &mut QueueHead<T>, max: usize) -> VecDeque<Ticket<T>> {
         let mut batch = VecDeque::new();
         if let Some(backlog) = &self.backlog {
             batch.extend(std::iter::from_fn(|| self.pop_by_turns(backlog, head)).take(max));
@@ -280,7 +281,7 @@ impl<T> ReadyQueue<T> {
     fn pop_by_turns(
         &self,
         backlog: &SegQueue<QueueEntry<T>>,
-        head: &mut Head<T>,
+        head: &mut QueueHead<T>,
     ) -> Option<Ticket<T>> {
         head.turns += 1;
         if head.turns < TURNS

@@ -19,7 +19,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Head, Lane, QueueEntry, ReadyQueue, free_drained};
+use super::{Lane, QueueEntry, QueueHead, ReadyQueue, free_drained};
 use crate::engine::ledger::{Epoch, Ledger};
 use crate::engine::slot::{QueuedSlot, Slot, Ticket};
 use crate::engine::sync::{AtomicU64, Ordering, SegQueue, mutant};
@@ -102,7 +102,7 @@ impl<T> ReadyQueue<T> {
     pub(crate) fn mark(&self, point: Point) -> Option<Point> {
         let positions = self.positions.as_ref()?;
         let mut head = self.head.lock();
-        let Head { run, backlog, ledger, .. } = &mut *head;
+        let QueueHead { run, backlog, ledger, .. } = &mut *head;
         let ledger = ledger.as_mut()?;
         ledger.mark(point);
         self.tail.push(QueueEntry::marker());
@@ -205,7 +205,7 @@ impl<T> ReadyQueue<T> {
     #[inline(never)]
     pub(super) fn try_pop_batch_tracked(
         &self,
-        head: &mut Head<T>,
+        head: &mut QueueHead<T>,
         max: usize,
     ) -> (VecDeque<Ticket<T>>, Vec<Stretch>) {
         let (mut slots, mut stretches) = (VecDeque::new(), Vec::<Stretch>::new());
@@ -227,7 +227,7 @@ impl<T> ReadyQueue<T> {
 
     /// Removes the markers that are at the front of a lane after a pop. This completes no epoch,
     /// because the popped entry has a hold.
-    fn advance_head(&self, head: &mut Head<T>, lane: Lane) {
+    fn advance_head(&self, head: &mut QueueHead<T>, lane: Lane) {
         let Some(ledger) = &mut head.ledger else { return };
         match &self.backlog {
             Some(backlog) if lane == Lane::Backlog => {

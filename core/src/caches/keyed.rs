@@ -25,14 +25,14 @@ use crate::{KeyFunc, KeySource, Meta};
 pub struct KeyedQueue<T, M> {
     keys: KeyFunc<T, M>,
     before: UserCode<Box<Before<T>>>,
-    state: Mutex<State<T>>,
+    state: Mutex<KeyedState<T>>,
     events: Events,
 }
 
 /// Objects with their keys.
 type Keyed<T> = OneByOne<Vec<(String, Arc<T>)>>;
 
-struct State<T> {
+struct KeyedState<T> {
     heap: KeyHeap<T>,
     /// The keys whose handlers run.
     running: HashSet<Box<str>>,
@@ -72,7 +72,7 @@ impl Drop for NotifyOnDrop<'_> {
 
 impl NotifyOnDrop<'_> {
     /// Sets what to notify after an entry was removed.
-    fn after_removal<T>(&mut self, state: &State<T>) {
+    fn after_removal<T>(&mut self, state: &KeyedState<T>) {
         self.synced = state.has_synced();
         if state.is_exhausted() {
             self.ready = usize::MAX;
@@ -86,7 +86,7 @@ impl Events {
     }
 }
 
-impl<T> State<T> {
+impl<T> KeyedState<T> {
     fn has_synced(&self) -> bool {
         self.populated && self.marks == 0
     }
@@ -108,7 +108,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         keys: KeyFunc<T, M>,
         before: impl Fn(&HeapEntry<T>, &HeapEntry<T>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let state = State {
+        let state = KeyedState {
             heap: KeyHeap::new(),
             running: HashSet::new(),
             arrivals: 0,
@@ -221,7 +221,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         notify.after_removal(&state);
         // Keys with a running handler are added when it ends. A panic of the order function here
         // loses nothing: every entry is in place.
-        let State { heap, running, .. } = &mut *state;
+        let KeyedState { heap, running, .. } = &mut *state;
         heap.add_all_to_order(|entry| !running.contains(&entry.key), &*self.before);
         Ok(())
     }

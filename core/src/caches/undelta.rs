@@ -9,7 +9,7 @@ use crate::error::{KeyError, StoreError};
 use crate::panics::FirstPanic;
 use crate::{DeltaObject, ReflectorStore, Store};
 
-type Push<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
+type PushFn<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 
 /// A store that passes its whole state to a function after every change (client-go
 /// `UndeltaStore`). It turns a stream of changes back into states.
@@ -36,7 +36,7 @@ type Push<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 /// ```
 pub struct UndeltaStore<T, S> {
     store: S,
-    push: Push<T>,
+    push: PushFn<T>,
     turns: Mutex<Turns>,
 }
 

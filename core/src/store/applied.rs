@@ -21,12 +21,12 @@ use crate::error::{VersionError, WaitError};
 use crate::version::ResourceVersion;
 
 pub(crate) struct Applied {
-    state: Mutex<State>,
+    state: Mutex<AppliedState>,
     /// Notified when the version rises, when it can no longer rise, and when a history begins.
     changed: Event,
 }
 
-struct State {
+struct AppliedState {
     /// The greatest version reached. If it belongs to an earlier history or edition, it says
     /// nothing about the current one.
     reached: Option<Point>,
@@ -34,7 +34,7 @@ struct State {
     marked: Option<Point>,
     /// The number of the current edition.
     edition: u64,
-    writer: Writer,
+    writer: WriterState,
 }
 
 /// A version with the numbers of its history and of its edition.
@@ -67,7 +67,7 @@ pub(crate) enum Origin {
     List,
 }
 
-impl State {
+impl AppliedState {
     /// Returns the number of the current history.
     fn history(&self) -> u64 {
         self.marked.as_ref().map_or(0, |marked| marked.history)
@@ -87,7 +87,7 @@ impl State {
 
 /// The state of the store's writer. It only moves to a later variant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Writer {
+enum WriterState {
     Open,
     /// Closed. Versions that have a marker may still be reached.
     Closed,
@@ -99,7 +99,8 @@ enum Writer {
 
 impl Applied {
     pub(crate) fn new() -> Self {
-        let state = State { reached: None, marked: None, edition: 0, writer: Writer::Open };
+        let state =
+            AppliedState { reached: None, marked: None, edition: 0, writer: WriterState::Open };
         Self { state: Mutex::new(state), changed: Event::new() }
     }
 
@@ -124,7 +125,7 @@ impl Applied {
         origin: Origin,
     ) -> Result<Point, VersionError> {
         let mut state = self.state.lock();
-        if state.writer == Writer::Untracked {
+        if state.writer == WriterState::Untracked {
             return Err(VersionError::NotTracked { version: version.to_string() });
         }
         let is_lower = state.marked.as_ref().is_some_and(|marked| version < marked.version);
@@ -147,7 +148,7 @@ impl Applied {
         origin: Origin,
     ) -> Result<Point, VersionError> {
         let mut state = self.state.lock();
-        if state.writer == Writer::Untracked {
+        if state.writer == WriterState::Untracked {
             return Err(VersionError::NotTracked { version: version.to_string() });
         }
         let mut history = state.history();
@@ -197,15 +198,15 @@ impl Applied {
 
     /// Records that the queue does not track applied versions.
     pub(crate) fn untracked(&self) {
-        self.set_writer(Writer::Untracked);
+        self.set_writer(WriterState::Untracked);
     }
 
     /// Records that the queue is closed.
     pub(crate) fn close(&self) {
-        self.set_writer(Writer::Closed);
+        self.set_writer(WriterState::Closed);
     }
 
-    fn set_writer(&self, writer: Writer) {
+    fn set_writer(&self, writer: WriterState) {
         let mut state = self.state.lock();
         state.writer = state.writer.max(writer);
         drop(state);
@@ -239,10 +240,14 @@ impl Applied {
             return Some(Ok(()));
         }
         match state.writer {
-            Writer::Open => None,
-            Writer::Closed if covers(&state.marked) => None,
-            Writer::Closed | Writer::Gone => Some(Err(WaitError::Closed { version: text() })),
-            Writer::Untracked => Some(Err(VersionError::NotTracked { version: text() }.into())),
+            WriterState::Open => None,
+            WriterState::Closed if covers(&state.marked) => None,
+            WriterState::Closed | WriterState::Gone => {
+                Some(Err(WaitError::Closed { version: text() }))
+            }
+            WriterState::Untracked => {
+                Some(Err(VersionError::NotTracked { version: text() }.into()))
+            }
         }
     }
 
@@ -277,6 +282,6 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        self.0.set_writer(Writer::Gone);
+        self.0.set_writer(WriterState::Gone);
     }
 }

@@ -70,7 +70,7 @@ impl<T> Index<T> {
     }
 }
 
-type Shard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;
+type IndexShard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;
 
 /// The slots of each value. An empty set is removed with its value.
 ///
@@ -80,7 +80,7 @@ type Shard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;
 /// the slot is found, its own one first.
 pub(crate) struct Values<T> {
     hasher: RandomState,
-    shards: Box<[Shard<T>]>,
+    shards: Box<[IndexShard<T>]>,
 }
 
 /// Some of the slots of a value, by address.
@@ -115,7 +115,7 @@ impl<T> Values<T> {
     }
 
     /// Returns the shards of a value.
-    fn spread(&self, of_value: u64) -> &[Shard<T>] {
+    fn spread(&self, of_value: u64) -> &[IndexShard<T>] {
         let first = (of_value >> 32) as usize % (SHARDS / SPREAD) * SPREAD;
         &self.shards[first..first + SPREAD]
     }

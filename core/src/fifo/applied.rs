@@ -110,7 +110,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub(super) fn take_held<'f>(
         &'f self,
         slot: QueuedSlot<T>,
-        place: Held<'f, T, M>,
+        place: ItemHold<'f, T, M>,
     ) -> (Popped<'f, T, M>, usize) {
         let held =
             self.queue.unpark(&slot).map_or(place, |epoch| Arc::new(Hold { fifo: self, epoch }));
@@ -235,10 +235,10 @@ impl<T, M> Drop for Hold<'_, T, M> {
 
 /// The hold of one item, or of all items of a batch that are of its epoch, which need one lock
 /// together.
-pub(super) type Held<'f, T, M> = Arc<Hold<'f, T, M>>;
+pub(super) type ItemHold<'f, T, M> = Arc<Hold<'f, T, M>>;
 
 /// The holds of the keys that a batch has not handed out yet.
-pub(super) struct Stretches<'f, T, M>(VecDeque<(Held<'f, T, M>, usize)>);
+pub(super) struct Stretches<'f, T, M>(VecDeque<(ItemHold<'f, T, M>, usize)>);
 
 impl<'f, T, M> Stretches<'f, T, M> {
     pub(super) fn of(fifo: &'f DeltaFifo<T, M>, stretches: Vec<Stretch>) -> Self {
@@ -254,7 +254,7 @@ impl<'f, T, M> Stretches<'f, T, M> {
     /// Returns the hold of the next slot. The last slot of a stretch takes over the batch's share
     /// of the hold, so that the hold ends with the handlers and not with the batch.
     #[inline]
-    pub(super) fn next(&mut self) -> Option<Held<'f, T, M>> {
+    pub(super) fn next(&mut self) -> Option<ItemHold<'f, T, M>> {
         let (hold, slots) = self.0.front_mut()?;
         *slots -= 1;
         if *slots > 0 { Some(hold.clone()) } else { self.0.pop_front().map(|(hold, _)| hold) }

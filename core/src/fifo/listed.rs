@@ -8,9 +8,9 @@ use crate::Meta;
 use crate::engine::sync::{Mutex, mutant};
 use crate::key::as_str;
 
-pub(super) struct Listed(Mutex<Vec<Keys>>);
+pub(super) struct Listed(Mutex<Vec<ListedKeys>>);
 
-struct Keys {
+struct ListedKeys {
     /// The relist's generation.
     of: u32,
     keys: HashSet<Box<str>>,
@@ -26,7 +26,7 @@ impl Listed {
     pub(super) fn begin(&self, superseded: u32, generation: u32) {
         self.clear(superseded);
         mutant!(BeginForgetsOtherScopes => self.0.lock().clear());
-        self.0.lock().push(Keys { of: generation, keys: HashSet::new() });
+        self.0.lock().push(ListedKeys { of: generation, keys: HashSet::new() });
     }
 
     /// Notes a key that the relist of that generation lists. Does nothing if that relist is over.

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use super::DeltaFifo;
-use super::applied::Held;
+use super::applied::ItemHold;
 use super::resolve::resolve;
 use super::settle::LeftOut;
 use crate::engine::clock::Started;
@@ -172,7 +172,7 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     /// The marks of the whole batch, which an item of a batch has instead of `marks`.
     batch: Option<Arc<Marks<'f>>>,
     /// Holds the applied version back, in a queue that tracks it.
-    pub(super) held: Option<Held<'f, T, M>>,
+    pub(super) held: Option<ItemHold<'f, T, M>>,
     verdict: Verdict,
     was_panicking: bool,
     pub(super) started: Option<Started>,

@@ -57,7 +57,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         notify: impl FnOnce(&str, Change<'_, T>, &mut PanickedKey),
         panicked: &mut PanickedKey,
     ) -> Result<(), StoreError> {
-        let mut writer = Writer::new(&self.core);
+        let mut writer = KeyWriter::new(&self.core);
         let (kind, last) = (delta.kind, &delta.object);
         let new = match last {
             DeltaObject::Object(new) if kind != DeltaType::Deleted => Some(new),
@@ -83,7 +83,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         // A relist of a scope says nothing about other keys. They are released here, with no lock
         // held.
         self.core.table.reserve(list.len());
-        let mut writer = Writer::new(&self.core);
+        let mut writer = KeyWriter::new(&self.core);
         let deletions = unlisted.into_iter().filter_map(|(key, object)| {
             // A key whose predicate panics stays.
             if !writer.contain(&key, || list.covers(&key))? {
@@ -137,7 +137,7 @@ fn put<'a, T>(old: Option<&'a Arc<T>>, new: &'a Arc<T>, kind: DeltaType) -> Chan
 
 /// A writer of key after key, even if user code panics in between, so that the store does not fall
 /// behind.
-struct Writer<'c, T, M: Meta<T>> {
+struct KeyWriter<'c, T, M: Meta<T>> {
     core: &'c Core<T, M>,
     error: Option<StoreError>,
     /// The first panic of an accessor or a predicate.
@@ -146,7 +146,7 @@ struct Writer<'c, T, M: Meta<T>> {
     panicked: PanickedKey,
 }
 
-impl<'c, T, M: Meta<T>> Writer<'c, T, M> {
+impl<'c, T, M: Meta<T>> KeyWriter<'c, T, M> {
     fn new(core: &'c Core<T, M>) -> Self {
         Self { core, error: None, panic: FirstPanic::default(), panicked: None }
     }

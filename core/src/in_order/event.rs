@@ -58,7 +58,7 @@ impl<T: fmt::Debug> fmt::Debug for Event<T> {
 /// `ReplacedAllInfo`).
 pub struct ReplacedAll<T> {
     version: Box<str>,
-    keys: Keys,
+    keys: ReplacedKeys,
     objects: OneByOne<Vec<Arc<T>>>,
     kept: Vec<Box<str>>,
     keeps_unlisted: bool,
@@ -70,7 +70,7 @@ pub struct ReplacedAll<T> {
 impl<T> ReplacedAll<T> {
     pub(super) fn new(
         version: &str,
-        keys: Keys,
+        keys: ReplacedKeys,
         objects: OneByOne<Vec<Arc<T>>>,
         kept: Vec<Box<str>>,
     ) -> Self {
@@ -87,7 +87,7 @@ impl<T> ReplacedAll<T> {
 
     /// Creates the relist by which a scope is removed.
     pub(super) fn removal(within: Within) -> Self {
-        let none = Self::new("", Keys::with_capacity(0), OneByOne::default(), Vec::new());
+        let none = Self::new("", ReplacedKeys::with_capacity(0), OneByOne::default(), Vec::new());
         Self { removes_scope: true, ..none.within(within) }
     }
 
@@ -171,13 +171,13 @@ impl<T: fmt::Debug> fmt::Debug for ReplacedAll<T> {
 
 /// The keys of a list, in one string. A `String` per key would cost as much as the rest of the
 /// work.
-pub(super) struct Keys {
+pub(super) struct ReplacedKeys {
     text: String,
     /// The end of each key.
     ends: Vec<usize>,
 }
 
-impl Keys {
+impl ReplacedKeys {
     pub(super) fn with_capacity(keys: usize) -> Self {
         Self { text: String::new(), ends: Vec::with_capacity(keys) }
     }

@@ -2,7 +2,7 @@
 //! offer has queued nothing.
 
 use super::InOrderFifo;
-use super::event::{Event, Keys, LogEntry, ReplacedAll};
+use super::event::{Event, LogEntry, ReplacedAll, ReplacedKeys};
 use crate::engine::release::{OneByOne, Rest};
 use crate::engine::sync::Arc;
 use crate::error::{OfferError, RelistError};
@@ -77,7 +77,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         within: Option<&Within>,
         version: &str,
     ) -> Result<ReplacedAll<T>, RelistError> {
-        let mut keys = Keys::with_capacity(list.len());
+        let mut keys = ReplacedKeys::with_capacity(list.len());
         let mut objects = OneByOne(Vec::with_capacity(list.len()));
         let mut list = Rest(list.into_iter());
         for object in list.0.by_ref() {
@@ -151,7 +151,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         version: &str,
     ) -> (ReplacedAll<T>, Vec<Refused>) {
         let (mut keys, mut objects, mut refused) =
-            (Keys::with_capacity(list.len()), OneByOne(Vec::new()), Vec::new());
+            (ReplacedKeys::with_capacity(list.len()), OneByOne(Vec::new()), Vec::new());
         let mut list = Rest(list.into_iter().enumerate());
         for (index, object) in list.0.by_ref() {
             let keyed = keys.add(|text| self.core.keys.write(&object, text));

@@ -425,7 +425,7 @@ struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
 }
 
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> {
-    /// Applies the next delta, and calls the handler if `tell` is set.
+    /// Applies the next delta, and calls the handler if `notify` is set.
     #[inline]
     fn next(&mut self, notify: bool) {
         assert_none_held();

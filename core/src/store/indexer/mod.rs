@@ -317,7 +317,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
                 Err(new.take())
             };
             core.unclaim(running);
-            self.tell_ended();
+            self.notify_ended();
             match replaced {
                 Ok(old) => return Ok(old),
                 Err(again) => *new = again,
@@ -326,7 +326,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     }
 
     /// Wakes writers that wait for a slot. The key that each waits for is not known.
-    fn tell_ended(&self) {
+    fn notify_ended(&self) {
         mutant!(WriteEndsUnheard => return);
         self.ended.notify(usize::MAX.additional());
     }

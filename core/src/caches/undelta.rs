@@ -73,7 +73,7 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
     }
 
     /// Pushes the state if `changed` is a success.
-    fn told<R>(&self, changed: Result<R, StoreError>) -> Result<R, StoreError> {
+    fn push_after<R>(&self, changed: Result<R, StoreError>) -> Result<R, StoreError> {
         if changed.is_ok() {
             let mut turns = self.turns.lock();
             turns.due += 1;
@@ -94,19 +94,19 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
 
 impl<T, S: Store<T>> ReflectorStore<T> for UndeltaStore<T, S> {
     fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
-        self.told(self.store.add(object))
+        self.push_after(self.store.add(object))
     }
 
     fn update(&self, object: Arc<T>) -> Result<(), StoreError> {
-        self.told(self.store.update(object))
+        self.push_after(self.store.update(object))
     }
 
     fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
-        self.told(self.store.delete(object))
+        self.push_after(self.store.delete(object))
     }
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
-        self.told(self.store.replace(list, version))
+        self.push_after(self.store.replace(list, version))
     }
 
     fn bookmark(&self, version: &str) {
@@ -141,6 +141,6 @@ impl<T, S: Store<T>> Store<T> for UndeltaStore<T, S> {
         kept: &[&str],
         version: &str,
     ) -> Result<Vec<StoreError>, StoreError> {
-        self.told(self.store.replace_keeping(list, kept, version))
+        self.push_after(self.store.replace_keeping(list, kept, version))
     }
 }

@@ -27,11 +27,11 @@ const ALL: &str = "*";
 /// handled one after another. While the guard exists, no other consumer takes an event. If it is
 /// leaked (`mem::forget`), the queue stops for ever; offers and readers proceed.
 ///
-/// The first event is *in hand*. [`apply`](Self::apply) applies it to the fused store,
-/// [`advance`](Self::advance) passes it; either way it is handled, and the next one is in hand.
-/// [`done`](Self::done) passes all of them. A turn that is dropped gives the events back that are
-/// not handled: they come first again, in their order. If it is dropped while the thread unwinds,
-/// the event in hand counts as panicked, and does not come again.
+/// The first event that is not handled is the *current* one. [`apply`](Self::apply) applies it to
+/// the fused store, and [`advance`](Self::advance) skips it; after either call it is handled, and
+/// the next event is current. [`done`](Self::done) skips all events. The drop of a turn returns the
+/// events that are not handled to the head of the queue, in their order. If the turn is dropped
+/// while the thread unwinds, the current event counts as panicked and is not returned.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -53,7 +53,7 @@ const ALL: &str = "*";
 #[must_use = "a dropped turn gives its events back: apply them, or end it with done"]
 pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f InOrderFifo<T, M>,
-    /// The event in hand.
+    /// The current event.
     first: Option<LogEntry<T>>,
     rest: VecDeque<LogEntry<T>>,
     is_initial: bool,
@@ -64,7 +64,7 @@ pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     /// The key of the event that was applied last. For a relist or resync, only if a handler
     /// panicked at it.
     last_applied_key: Option<Box<str>>,
-    /// Whether the last apply panicked: its event is handled, and the one in hand was not
+    /// Whether the last apply panicked: its event is handled, and the current one was not
     /// involved.
     broke: bool,
     was_panicking: bool,
@@ -91,13 +91,13 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         }
     }
 
-    /// Returns the event in hand, or `None` if all are handled.
+    /// Returns the current event, or `None` if all are handled.
     #[must_use]
     pub fn event(&self) -> Option<&Event<T>> {
         self.first.as_ref().map(|entry| &entry.event)
     }
 
-    /// Iterates over the events that are not handled yet, the one in hand first.
+    /// Iterates over the events that are not handled yet, the current one first.
     pub fn events(&self) -> impl Iterator<Item = &Event<T>> {
         self.first.iter().chain(&self.rest).map(|entry| &entry.event)
     }
@@ -120,7 +120,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         self.is_initial
     }
 
-    /// Applies the event in hand to the fused store, and calls `handler` with each change and its
+    /// Applies the current event to the fused store, and calls `handler` with each change and its
     /// key. A delta is one change. A relist is first the deletions of known objects that are not
     /// listed, in key order and with tombstones, and then an addition or update for each listed
     /// object, in list order. A resync is an update of every known object to itself, in no
@@ -133,7 +133,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     /// index functions.
     ///
     /// # Errors
-    /// [`StoreError::NoStore`]: nothing was applied, the event is still in hand.
+    /// [`StoreError::NoStore`]: nothing was applied, the event is still current.
     /// [`StoreError::NotIndexed`]: all of it was applied; this is the last index error.
     pub fn apply(&mut self, handler: impl FnMut(&str, Change<'_, T>)) -> Result<(), StoreError> {
         if !self.fifo.is_fused {
@@ -152,8 +152,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         outcome
     }
 
-    /// Applies the event in hand, which stays in hand, if there is a store. No handler is called,
-    /// because it receives the event itself.
+    /// Applies the current event if there is a store; the event stays current. No handler is
+    /// called, because it receives the event itself.
     #[cfg(feature = "caches")]
     pub(crate) fn store(&mut self) -> Result<(), StoreError> {
         match &self.first {
@@ -164,7 +164,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         }
     }
 
-    /// Passes the event in hand, which counts as handled and is not applied.
+    /// Passes the current event, which counts as handled and is not applied.
     pub fn advance(&mut self) {
         let passed = self.take();
         self.passed.extend(passed);
@@ -178,7 +178,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         }
     }
 
-    /// Takes the event in hand, which is then handled. The next one is in hand.
+    /// Takes the current event, which is then handled. The next event becomes current.
     fn take(&mut self) -> Option<LogEntry<T>> {
         let entry = std::mem::replace(&mut self.first, self.rest.pop_front())?;
         self.broke = false;
@@ -187,7 +187,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         Some(entry)
     }
 
-    /// Calls `handler` for the event in hand, which is handled after that, even if the handler
+    /// Calls `handler` for the current event, which is handled after that, even if the handler
     /// fails.
     pub(super) fn handle<R, E>(
         &mut self,

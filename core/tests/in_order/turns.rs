@@ -65,7 +65,7 @@ fn thread_panic_during_a_turn_loses_only_the_current_event() {
         resume_unwind(Box::new("meant"));
     }));
     assert!(caught.is_err());
-    assert_eq!(notified(&fifo), ["A+c3"], "b was in hand");
+    assert_eq!(notified(&fifo), ["A+c3"], "b was the current event");
     assert_eq!(stored(&fifo), ["a1", "c3"]);
 }
 

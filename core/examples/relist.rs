@@ -37,24 +37,27 @@ fn pod(name: &str, version: u32) -> Arc<Pod> {
 /// Consumes as one thread: applies each item to the store and prints the changes.
 fn consume(name: &str, fifo: &DeltaFifo<Pod, PodMeta>) {
     while let Ok(mut item) = fifo.pop() {
-        if let Err(error) = tell(name, &mut item) {
+        if let Err(error) = print_changes(name, &mut item) {
             eprintln!("consumer {name}: {}", error_chain(&error));
         }
     }
 }
 
-fn tell(consumer: &str, item: &mut Popped<'_, Pod, PodMeta>) -> Result<(), deltafifo::StoreError> {
+fn print_changes(
+    consumer: &str,
+    item: &mut Popped<'_, Pod, PodMeta>,
+) -> Result<(), deltafifo::StoreError> {
     let key = item.key().to_owned();
     item.apply(|change| {
         let what = match change {
-            Change::Added { new, kind } => format!("is new at version {} ({kind})", new.version),
+            Change::Added { new, kind } => format!("was added at version {} ({kind})", new.version),
             Change::Updated { old, new, kind } => {
-                format!("went from {} to {} ({kind})", old.version, new.version)
+                format!("changed from {} to {} ({kind})", old.version, new.version)
             }
             Change::Deleted { last, .. } if last.is_tombstone() => {
-                "is gone, and nobody saw it go".to_owned()
+                "was deleted; its last state is not known".to_owned()
             }
-            Change::Deleted { .. } => "is gone".to_owned(),
+            Change::Deleted { .. } => "was deleted".to_owned(),
         };
         println!("  consumer {consumer}: {key} {what}");
     })
@@ -67,7 +70,7 @@ fn settle(fifo: &DeltaFifo<Pod, PodMeta>, what: &str) {
         for name in ["A", "B"] {
             scope.spawn(move || {
                 while let Some(mut item) = fifo.try_pop() {
-                    if let Err(error) = tell(name, &mut item) {
+                    if let Err(error) = print_changes(name, &mut item) {
                         eprintln!("consumer {name}: {}", error_chain(&error));
                     }
                 }
@@ -89,13 +92,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     fifo.add(pod("mail", 3))?;
     settle(
         &fifo,
-        "\nThe watch: web changed twice, mail is new. Each change is told, web's in one pop:",
+        "\nThe watch: web changed twice, mail is new. Each change is printed, those of web in one pop:",
     );
 
     println!(
         "\nThe watch breaks. Unseen, cart is deleted and web changes. The relist comes in two pages; consumers need"
     );
-    println!("not wait for the second, and what did not change is not told again:");
+    println!("not wait for the second, and an unchanged object is not printed again:");
     thread::scope(|scope| -> Result<(), Box<dyn Error>> {
         for name in ["A", "B"] {
             let fifo = &fifo;

@@ -130,7 +130,7 @@ pub(crate) async fn run(Args { cluster }: Args) -> Result<(), Box<dyn Error>> {
     let (stop, stopped) = oneshot::channel::<()>();
     let over = async {
         let over = tokio::select! {
-            told = story(&simulated), if is_made_up => told,
+            story = story(&simulated), if is_made_up => story,
             stopped = cluster.stopped() => stopped.map_err(Into::into),
         };
         drop(stop);

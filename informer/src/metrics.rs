@@ -204,7 +204,7 @@ pub(crate) const OLDEST_AGE: Metric = Metric::gauge(
     "informer_handler_oldest_age_seconds",
     "Time that the oldest waiting change has waited",
 );
-pub(crate) const TOLD: Metric = Metric::counter(
+pub(crate) const NOTIFICATIONS: Metric = Metric::counter(
     "informer_handler_told_total",
     "Changes and objects of walks that the handler was notified of, or that its filter rejected",
 );
@@ -244,7 +244,7 @@ pub const ALL: &[Metric] = &[
     DEPTH,
     HIGH_WATER,
     OLDEST_AGE,
-    TOLD,
+    NOTIFICATIONS,
     QUEUE_DURATION,
     WORK_DURATION,
     OVERRUNS,
@@ -292,7 +292,7 @@ pub(crate) struct Named<M>(pub(crate) Option<M>);
 
 impl<M> Named<M> {
     /// Records metrics. The recorder is user code.
-    pub(crate) fn tell(&self, of: impl FnOnce(&M)) {
+    pub(crate) fn record(&self, of: impl FnOnce(&M)) {
         if let Some(metrics) = &self.0 {
             ignore_panic(|| of(metrics));
         }
@@ -309,7 +309,7 @@ impl<M> Named<M> {
             return std::future::pending().await;
         }
         loop {
-            self.tell(&of);
+            self.record(&of);
             tokio::time::sleep(SAMPLE).await;
         }
     }

@@ -88,7 +88,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let mut items = 0;
         let report = |outcome: PartOutcome| {
             items += outcome.items;
-            self.metrics.tell(|metrics| metrics.received(&outcome));
+            self.metrics.record(|metrics| metrics.received(&outcome));
             outcome.errors.iter().for_each(|error| self.report(error));
         };
         let mut pieces = Arc::clone(&self.target).begin();

@@ -129,12 +129,12 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         list: impl Future<Output = Result<(R, usize), Failed>>,
     ) -> Result<R, Failed> {
         let began = Instant::now();
-        self.metrics.tell(|metrics| metrics.lists.increment(1));
+        self.metrics.record(|metrics| metrics.lists.increment(1));
         let listed = async {
             let (listed, items) = list.await?;
             debug!(items, "listed");
             self.status.record_event();
-            self.metrics.tell(|metrics| metrics.listed(began.elapsed(), items));
+            self.metrics.record(|metrics| metrics.listed(began.elapsed(), items));
             Ok(listed)
         };
         listed.instrument(debug_span!("list", how, from)).await
@@ -153,7 +153,7 @@ pub(super) struct Runs<'r, K>(&'r Reflector<K>);
 impl<K> Drop for Runs<'_, K> {
     /// Resets the gauges, which would otherwise keep the values of a run that has ended.
     fn drop(&mut self) {
-        self.0.metrics.tell(|metrics| {
+        self.0.metrics.record(|metrics| {
             metrics.last_version.set(0.0);
             metrics.event_age.set(0.0);
         });

@@ -210,7 +210,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     fn report(&self, error: &ReflectorError) {
-        self.metrics.tell(|metrics| metrics.failed(error));
+        self.metrics.record(|metrics| metrics.failed(error));
         // Error handlers and the texts of errors, which may come from the decoder of an object, are
         // user code. Their panics must not end the reflector.
         let message = caught(|| error_chain(error)).ok();

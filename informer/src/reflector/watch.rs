@@ -70,8 +70,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             };
             let ended = match opened {
                 Ok(mut watch) => {
-                    self.metrics
-                        .tell(|metrics| metrics.watches(std::mem::replace(&mut is_restart, true)));
+                    self.metrics.record(|metrics| {
+                        metrics.watches(std::mem::replace(&mut is_restart, true))
+                    });
                     self.watching(&mut watch, &mut events).await?
                 }
                 Err(error) => Err(error),
@@ -82,7 +83,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             let can_resume = self.versions.lock().can_resume();
             match ended {
                 Ok(()) if requested_at.is_some_and(|at| at.elapsed() < VERY_SHORT) => {
-                    self.metrics.tell(Metrics::short_watch);
+                    self.metrics.record(Metrics::short_watch);
                     if events == 0 || !can_resume {
                         return Err(ReflectorError::Watch(RequestError::VeryShort).into());
                     }
@@ -115,7 +116,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             let ended = self.follow(watch, events).await;
             self.report_version();
             debug!(events, "the watch has ended");
-            self.metrics.tell(|metrics| metrics.watched(began.elapsed(), *events));
+            self.metrics.record(|metrics| metrics.watched(began.elapsed(), *events));
             ended
         };
         following.instrument(debug_span!("watch", from)).await
@@ -217,7 +218,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                 RawObject::TooLarge(large) => Err(ReflectorError::too_large(large)),
                 RawObject::Json(json) => match self.decoded(json).await {
                     Ok(Ok(object)) => {
-                        self.metrics.tell(Metrics::decoded);
+                        self.metrics.record(Metrics::decoded);
                         let stored = caught(|| self.store(kind, object));
                         stored.and_then(|stored| stored.map_err(ReflectorError::refused))
                     }

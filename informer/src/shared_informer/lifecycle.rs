@@ -171,7 +171,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         // After everything else, because another informer with the same name may record metrics
         // from here on.
         if closes {
-            self.metrics.tell(Metrics::ended);
+            self.metrics.record(Metrics::ended);
         }
         closes
     }
@@ -184,7 +184,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         self.distributor.ended().await;
         // A poll of the run may have recorded gauges in between.
         if closes {
-            self.metrics.tell(Metrics::ended);
+            self.metrics.record(Metrics::ended);
         }
     }
 

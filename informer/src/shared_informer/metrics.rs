@@ -112,7 +112,7 @@ impl HandlerMetrics {
             depth: labels.gauge(&table::DEPTH),
             high_water: labels.gauge(&table::HIGH_WATER),
             oldest_age: labels.gauge(&table::OLDEST_AGE),
-            notifications: labels.counter(&table::TOLD),
+            notifications: labels.counter(&table::NOTIFICATIONS),
             queue_duration: labels.histogram(&table::QUEUE_DURATION),
             work_duration: labels.histogram(&table::WORK_DURATION),
             overruns: labels.counter(&table::OVERRUNS),

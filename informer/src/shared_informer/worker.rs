@@ -143,7 +143,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
             item.apply(|change| self.deliver(&active, &key, &change, initial))
         });
         drop(active);
-        self.metrics.tell(|metrics| metrics.processed(began));
+        self.metrics.record(|metrics| metrics.processed(began));
         // The last step, because it drops replaced objects, whose destructors may panic.
         item.done();
     }
@@ -160,7 +160,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
             })
         });
         drop(active);
-        self.metrics.tell(|metrics| metrics.processed(began));
+        self.metrics.record(|metrics| metrics.processed(began));
         turn.done();
     }
 

@@ -299,7 +299,7 @@ where
         if !self.store.keys().is_meta_namespace() {
             return Err(Error::ObjectNotFound(Box::new(object)));
         }
-        self.metrics.tell(Metrics::not_found);
+        self.metrics.record(Metrics::not_found);
         tracing::debug!(%object, "not reconciled: the object is not in the store, so it was deleted or never listed");
         Ok(None)
     }

@@ -87,7 +87,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         };
         let is_in_initial_list = step.is_in_initial_list;
         if let Some(now) = at {
-            self.metrics.tell(|metrics| metrics.notified(now, step.since));
+            self.metrics.record(|metrics| metrics.notified(now, step.since));
         }
         // The panic of each user function is caught separately. If a panic discarded the whole
         // step, the handler would see a history that never happened.
@@ -107,7 +107,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
 
     /// Records that a delivery has been handled.
     pub(in super::super) fn done(&self, delivery: &Delivery<K>) {
-        self.metrics.tell(|metrics| metrics.done(delivery.at));
+        self.metrics.record(|metrics| metrics.done(delivery.at));
         if delivery.is_in_initial_list {
             self.with(|locked, _| locked.inbox.initial_done());
         }

@@ -163,7 +163,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         if self.with(|locked, drops| locked.inbox.offer(self.known.as_ref(), step, drops))
             == Some(true)
         {
-            self.metrics.tell(HandlerMetrics::overrun);
+            self.metrics.record(HandlerMetrics::overrun);
         }
     }
 
@@ -264,7 +264,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
     }
 
     fn record_waiting(&self) {
-        self.metrics.tell(|metrics| {
+        self.metrics.record(|metrics| {
             let (depth, most, oldest) = {
                 let locked = self.locked.lock();
                 (locked.inbox.len(), locked.high_water, locked.inbox.oldest())

@@ -9,7 +9,7 @@ use kube::client::Body;
 use super::coalesce::Coalescer;
 use super::{EventType, ListStream, Listed, ObjectLimit, RawObject, RequestError, WatchStream};
 use crate::wire::{
-    Line, Lines, ListSplitter, Whole, ends_initial_events, parse_line, skipped_line,
+    CompleteText, Line, Lines, ListSplitter, ends_initial_events, parse_line, skipped_line,
 };
 
 /// Reads the next bytes of a body. `None` at its end.
@@ -113,10 +113,10 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
 }
 
 /// Parses a line. A large object waits for a share of the budget, if it does not have one yet.
-async fn read(line: Whole, limit: &ObjectLimit) -> Result<Line, RequestError> {
+async fn read(line: CompleteText, limit: &ObjectLimit) -> Result<Line, RequestError> {
     let (line, share) = match line {
-        Whole::Read(line, share) => (line, share),
-        Whole::Skipped(outline) => return skipped_line(outline, limit.bytes()),
+        CompleteText::Read(line, share) => (line, share),
+        CompleteText::Skipped(outline) => return skipped_line(outline, limit.bytes()),
     };
     Ok(match parse_line(&line, limit.bytes())? {
         Line::Event(kind, RawObject::Json(object)) => {

@@ -8,7 +8,7 @@ use deltafifo::locks::Mutex;
 use tokio::time::Instant;
 
 use super::{RawObject, TooLarge};
-use crate::wire::{LARGE, Share, Whole, process_budget};
+use crate::wire::{CompleteText, LARGE, Share, process_budget};
 
 /// The most bytes of JSON that an object may have: 64 MiB by default. A lister-watcher that reads
 /// bodies skips a larger object without keeping it, and yields
@@ -79,16 +79,16 @@ impl ObjectLimit {
     }
 
     /// Returns whether the item must wait for a share before it can be emitted.
-    pub(super) fn waits_for_share(whole: &Whole) -> bool {
-        matches!(whole, Whole::Read(bytes, None) if bytes.len() > LARGE)
+    pub(super) fn waits_for_share(whole: &CompleteText) -> bool {
+        matches!(whole, CompleteText::Read(bytes, None) if bytes.len() > LARGE)
     }
 
     /// Returns an item of a list as a raw object, after it has got its share.
-    pub(super) async fn item(&self, whole: Whole) -> RawObject {
+    pub(super) async fn item(&self, whole: CompleteText) -> RawObject {
         match whole {
-            Whole::Read(bytes, None) if bytes.len() <= LARGE => bytes.into(),
-            Whole::Read(bytes, share) => self.held(bytes, share).await.into(),
-            Whole::Skipped(outline) => TooLarge::of(outline, self.bytes).into(),
+            CompleteText::Read(bytes, None) if bytes.len() <= LARGE => bytes.into(),
+            CompleteText::Read(bytes, share) => self.held(bytes, share).await.into(),
+            CompleteText::Skipped(outline) => TooLarge::of(outline, self.bytes).into(),
         }
     }
 

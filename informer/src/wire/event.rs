@@ -19,13 +19,13 @@ pub(crate) enum Line {
 }
 
 /// The type of a line.
-enum Kind {
+enum LineType {
     Event(EventType),
     Error,
     Unknown,
 }
 
-impl Kind {
+impl LineType {
     fn of(text: &str) -> Self {
         match text {
             "ADDED" => Self::Event(EventType::Added),
@@ -54,38 +54,38 @@ pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
     }
     members.end()?;
     let Some(raw_kind) = kind else { return Err(without("type", line)) };
-    let kind = Kind::of(&text(raw_kind).unwrap_or_default());
-    if matches!(kind, Kind::Unknown) {
+    let kind = LineType::of(&text(raw_kind).unwrap_or_default());
+    if matches!(kind, LineType::Unknown) {
         // If the line is not valid JSON it is damaged, and may have been any event.
         check(line)?;
         return Ok(Line::Unknown(String::from_utf8_lossy(raw_kind).into_owned()));
     }
     let Some(object) = object else { return Err(without("object", line)) };
     match kind {
-        Kind::Event(EventType::Bookmark) | Kind::Error if object.len() > limit => {
+        LineType::Event(EventType::Bookmark) | LineType::Error if object.len() > limit => {
             Err(WireError::TooLong.into())
         }
-        Kind::Event(kind) if object.len() > limit => {
+        LineType::Event(kind) if object.len() > limit => {
             Ok(Line::Event(kind, TooLarge::read(object, limit).into()))
         }
-        Kind::Event(kind) => {
+        LineType::Event(kind) => {
             if kind == EventType::Bookmark {
                 // A bookmark is never decoded, so its JSON is checked here.
                 check(object)?;
             }
             Ok(Line::Event(kind, line.slice_ref(object).into()))
         }
-        Kind::Error | Kind::Unknown => Err(RequestError::from_status(object, None)),
+        LineType::Error | LineType::Unknown => Err(RequestError::from_status(object, None)),
     }
 }
 
 /// Parses the outline of a line that was too large to be kept.
 pub(crate) fn skipped(mut outline: Outline, limit: usize) -> Result<Line, RequestError> {
     let Some(text) = outline.kind.take() else { return Err(without("type", b"")) };
-    match Kind::of(&text) {
-        Kind::Unknown => Ok(Line::Unknown(text)),
-        Kind::Error | Kind::Event(EventType::Bookmark) => Err(WireError::TooLong.into()),
-        Kind::Event(kind) => Ok(Line::Event(kind, TooLarge::of(outline, limit).into())),
+    match LineType::of(&text) {
+        LineType::Unknown => Ok(Line::Unknown(text)),
+        LineType::Error | LineType::Event(EventType::Bookmark) => Err(WireError::TooLong.into()),
+        LineType::Event(kind) => Ok(Line::Event(kind, TooLarge::of(outline, limit).into())),
     }
 }
 

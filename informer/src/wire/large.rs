@@ -24,7 +24,7 @@ pub(super) struct Large {
 }
 
 /// A complete item or line.
-pub(crate) enum Whole {
+pub(crate) enum CompleteText {
     /// All bytes. If it is large and arrived in pieces, it holds a share of the budget.
     Read(Bytes, Option<Share>),
     /// The outline of an item that was too large.
@@ -76,10 +76,10 @@ impl Large {
     }
 
     /// Ends the item.
-    pub(super) fn finish(self) -> Whole {
+    pub(super) fn finish(self) -> CompleteText {
         match self.outline {
-            Some(outline) => Whole::Skipped(outline),
-            None => Whole::Read(self.bytes.into(), self.share),
+            Some(outline) => CompleteText::Skipped(outline),
+            None => CompleteText::Read(self.bytes.into(), self.share),
         }
     }
 }

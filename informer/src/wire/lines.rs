@@ -4,7 +4,7 @@
 use bytes::BytesMut;
 
 use super::budget::Share;
-use super::large::{Large, Whole};
+use super::large::{CompleteText, Large};
 use super::outline::Outline;
 use super::{LARGE, WireError};
 
@@ -34,7 +34,7 @@ impl Lines {
     pub(crate) fn push(
         &mut self,
         mut chunk: &[u8],
-        lines: &mut Vec<Whole>,
+        lines: &mut Vec<CompleteText>,
     ) -> Result<(), WireError> {
         if let Some(mut large) = self.large.take() {
             let end = memchr::memchr(b'\n', chunk);
@@ -54,7 +54,7 @@ impl Lines {
             seen = 0;
             let line = line.slice(..line.trim_ascii_end().len());
             if !line.is_empty() {
-                lines.push(Whole::Read(line, None));
+                lines.push(CompleteText::Read(line, None));
             }
         }
         if self.bytes.len() > LARGE.min(self.limit) {
@@ -101,12 +101,12 @@ mod tests {
 
     use super::{AROUND, Lines};
     use crate::wire::large::ENDLESS;
-    use crate::wire::{LARGE, Whole, WireError};
+    use crate::wire::{CompleteText, LARGE, WireError};
 
-    fn read(wholes: Vec<Whole>) -> Vec<Bytes> {
+    fn read(wholes: Vec<CompleteText>) -> Vec<Bytes> {
         let read = |whole| match whole {
-            Whole::Read(line, _) => line,
-            Whole::Skipped(_) => panic!("it is not too large"),
+            CompleteText::Read(line, _) => line,
+            CompleteText::Skipped(_) => panic!("it is not too large"),
         };
         wholes.into_iter().map(read).collect()
     }
@@ -150,7 +150,8 @@ mod tests {
                     lines.push(chunk, &mut found).unwrap();
                 }
                 lines.finish().unwrap();
-                let [Whole::Skipped(outline), Whole::Read(next, _)] = &found[..] else {
+                let [CompleteText::Skipped(outline), CompleteText::Read(next, _)] = &found[..]
+                else {
                     panic!("by {size}")
                 };
                 assert_eq!(

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::budget::Share;
-use super::large::{Large, Whole};
+use super::large::{CompleteText, Large};
 use super::outline::Outline;
 use super::scan::Scan;
 use super::{LARGE, WireError};
@@ -19,7 +19,7 @@ pub(crate) struct ListSplitter {
     bytes: BytesMut,
     /// How many of these bytes have been scanned.
     seen: usize,
-    at: At,
+    at: ListPosition,
     scan: Scan,
     /// The current item, once it is large. Then `bytes` is empty.
     large: Option<Large>,
@@ -32,7 +32,7 @@ pub(crate) struct ListSplitter {
 }
 
 /// The position of the splitter.
-enum At {
+enum ListPosition {
     /// Before the list.
     Start,
     /// Before a member.
@@ -76,7 +76,7 @@ impl ListSplitter {
         Self {
             bytes: BytesMut::new(),
             seen: 0,
-            at: At::Start,
+            at: ListPosition::Start,
             scan: Scan::default(),
             large: None,
             limit,
@@ -90,7 +90,7 @@ impl ListSplitter {
     pub(crate) fn push(
         &mut self,
         mut chunk: &[u8],
-        items: &mut Vec<Whole>,
+        items: &mut Vec<CompleteText>,
     ) -> Result<(), WireError> {
         if let Some(mut large) = self.large.take() {
             let Some((rest_of_it, behind)) =
@@ -102,17 +102,17 @@ impl ListSplitter {
             };
             large.push(rest_of_it)?;
             items.push(large.finish());
-            (self.scan, self.at) = (Scan::default(), At::ItemEnd);
+            (self.scan, self.at) = (Scan::default(), ListPosition::ItemEnd);
             chunk = behind;
         }
         self.bytes.extend_from_slice(chunk);
         while self.step(items)? {}
         match self.at {
-            At::Item if self.bytes.len() > LARGE.min(self.limit) => {
+            ListPosition::Item if self.bytes.len() > LARGE.min(self.limit) => {
                 self.large = Some(Large::new(&self.bytes, self.limit, Outline::of_item)?);
                 (self.bytes, self.seen) = (BytesMut::new(), 0);
             }
-            At::Item => {}
+            ListPosition::Item => {}
             _ if self.bytes.len() > self.limit => return Err(WireError::TooLong),
             _ => {}
         }
@@ -134,7 +134,7 @@ impl ListSplitter {
 
     /// Returns whether the body so far ends within an item.
     pub(crate) fn is_within_item(&self) -> bool {
-        self.large.is_some() || matches!(self.at, At::Item)
+        self.large.is_some() || matches!(self.at, ListPosition::Item)
     }
 
     /// Returns the list's metadata once it has arrived. Go servers write it before the items.
@@ -154,7 +154,7 @@ impl ListSplitter {
 
     /// Ends the body.
     pub(crate) fn finish(self) -> Result<PageMeta, WireError> {
-        if !matches!(self.at, At::End) {
+        if !matches!(self.at, ListPosition::End) {
             return Err(WireError::CutShort { of: "a list" });
         }
         let kind: &[u8] = self.kind.as_deref().unwrap_or_default();
@@ -170,36 +170,38 @@ impl ListSplitter {
     }
 
     /// Advances by one step. Returns false if more bytes are needed.
-    fn step(&mut self, items: &mut Vec<Whole>) -> Result<bool, WireError> {
+    fn step(&mut self, items: &mut Vec<CompleteText>) -> Result<bool, WireError> {
         match &self.at {
-            At::Value(name) if self.seen == 0 => match self.bytes.first() {
+            ListPosition::Value(name) if self.seen == 0 => match self.bytes.first() {
                 None => return Ok(false),
                 Some(byte) if byte.is_ascii_whitespace() => self.skip(1),
                 Some(b'[') if name == "items" => {
                     self.skip(1);
-                    (self.at, self.has_items) = (At::Items, true);
+                    (self.at, self.has_items) = (ListPosition::Items, true);
                 }
                 Some(_) if !matches!(name.as_str(), "kind" | "metadata" | "items") => {
-                    self.at = At::Ignored;
+                    self.at = ListPosition::Ignored;
                 }
                 Some(_) => return self.scan_on(items),
             },
-            At::Ignored => {
+            ListPosition::Ignored => {
                 let Some(end) = self.scan.end(&self.bytes) else {
                     self.bytes.clear();
                     return Ok(false);
                 };
                 self.skip(end);
-                (self.scan, self.at) = (Scan::default(), At::MemberEnd);
+                (self.scan, self.at) = (Scan::default(), ListPosition::MemberEnd);
             }
-            At::Name | At::Value(_) | At::Item => return self.scan_on(items),
-            At::Start
-            | At::Member
-            | At::MemberEnd
-            | At::Colon(_)
-            | At::Items
-            | At::ItemEnd
-            | At::End => {
+            ListPosition::Name | ListPosition::Value(_) | ListPosition::Item => {
+                return self.scan_on(items);
+            }
+            ListPosition::Start
+            | ListPosition::Member
+            | ListPosition::MemberEnd
+            | ListPosition::Colon(_)
+            | ListPosition::Items
+            | ListPosition::ItemEnd
+            | ListPosition::End => {
                 let Some(&byte) = self.bytes.first() else { return Ok(false) };
                 if byte.is_ascii_whitespace() {
                     self.skip(1);
@@ -212,7 +214,7 @@ impl ListSplitter {
     }
 
     /// Scans the bytes of a value that have arrived.
-    fn scan_on(&mut self, items: &mut Vec<Whole>) -> Result<bool, WireError> {
+    fn scan_on(&mut self, items: &mut Vec<CompleteText>) -> Result<bool, WireError> {
         let Some(end) = self.scan.end(self.bytes.get(self.seen..).unwrap_or_default()) else {
             self.seen = self.bytes.len();
             return Ok(false);
@@ -224,17 +226,17 @@ impl ListSplitter {
     /// Handles a byte between values.
     fn between(&mut self, byte: u8) -> Result<(), WireError> {
         let next = match (&mut self.at, byte) {
-            (At::Start, b'{') | (At::MemberEnd, b',') => At::Member,
-            (At::Member | At::MemberEnd, b'}') => At::End,
-            (At::ItemEnd, b',') => At::Items,
-            (At::Items | At::ItemEnd, b']') => At::MemberEnd,
-            (At::Colon(name), b':') => At::Value(std::mem::take(name)),
-            (At::Member, b'"') => {
-                self.at = At::Name;
+            (ListPosition::Start, b'{') | (ListPosition::MemberEnd, b',') => ListPosition::Member,
+            (ListPosition::Member | ListPosition::MemberEnd, b'}') => ListPosition::End,
+            (ListPosition::ItemEnd, b',') => ListPosition::Items,
+            (ListPosition::Items | ListPosition::ItemEnd, b']') => ListPosition::MemberEnd,
+            (ListPosition::Colon(name), b':') => ListPosition::Value(std::mem::take(name)),
+            (ListPosition::Member, b'"') => {
+                self.at = ListPosition::Name;
                 return Ok(());
             }
-            (At::Items, b'{') => {
-                self.at = At::Item;
+            (ListPosition::Items, b'{') => {
+                self.at = ListPosition::Item;
                 return Ok(());
             }
             _ => return Err(WireError::not_that("not a list", &self.bytes)),
@@ -245,20 +247,20 @@ impl ListSplitter {
     }
 
     /// Splits off the current value, which ends `end` bytes after those that were scanned before.
-    fn value_ends(&mut self, end: usize, items: &mut Vec<Whole>) -> Result<(), WireError> {
+    fn value_ends(&mut self, end: usize, items: &mut Vec<CompleteText>) -> Result<(), WireError> {
         let value = self.bytes.split_to(self.seen + end).freeze();
         (self.seen, self.scan) = (0, Scan::default());
-        self.at = match std::mem::replace(&mut self.at, At::MemberEnd) {
-            At::Item => {
+        self.at = match std::mem::replace(&mut self.at, ListPosition::MemberEnd) {
+            ListPosition::Item => {
                 items.push(if value.len() > self.limit {
                     Large::new(&value, self.limit, Outline::of_item)?.finish()
                 } else {
-                    Whole::Read(value, None)
+                    CompleteText::Read(value, None)
                 });
-                At::ItemEnd
+                ListPosition::ItemEnd
             }
             _ if value.len() > self.limit => return Err(WireError::TooLong),
-            At::Value(name) => {
+            ListPosition::Value(name) => {
                 match name.as_str() {
                     "kind" => self.kind = Some(value),
                     // Choosing one of two would make the result depend on how the body is cut.
@@ -273,9 +275,9 @@ impl ListSplitter {
                     }
                     _ => self.has_items = true,
                 }
-                At::MemberEnd
+                ListPosition::MemberEnd
             }
-            _ => At::Colon(
+            _ => ListPosition::Colon(
                 serde_json::from_slice(&value)
                     .map_err(|e| WireError::not_that(e.to_string(), &value))?,
             ),
@@ -296,15 +298,15 @@ mod tests {
 
     use super::ListSplitter;
     use crate::lister_watcher::PageMeta;
-    use crate::wire::{LARGE, Whole, WireError};
+    use crate::wire::{CompleteText, LARGE, WireError};
 
     fn split<'a>(
         chunks: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(Vec<Bytes>, PageMeta), WireError> {
         let (items, meta) = split_within(usize::MAX, chunks)?;
         let read = |whole| match whole {
-            Whole::Read(item, _) => item,
-            Whole::Skipped(_) => unreachable!("there is no limit"),
+            CompleteText::Read(item, _) => item,
+            CompleteText::Skipped(_) => unreachable!("there is no limit"),
         };
         Ok((items.into_iter().map(read).collect(), meta))
     }
@@ -312,7 +314,7 @@ mod tests {
     fn split_within<'a>(
         limit: usize,
         chunks: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<(Vec<Whole>, PageMeta), WireError> {
+    ) -> Result<(Vec<CompleteText>, PageMeta), WireError> {
         let (mut splitter, mut items) = (ListSplitter::new(limit), Vec::new());
         for chunk in chunks {
             splitter.push(chunk, &mut items)?;
@@ -461,11 +463,13 @@ mod tests {
         )
     }
 
-    fn shown(items: &[Whole]) -> Vec<String> {
-        let shown = |whole: &Whole| match whole {
-            Whole::Read(item, _) if item.len() < 100 => String::from_utf8_lossy(item).into_owned(),
-            Whole::Read(item, _) => format!("{} bytes", item.len()),
-            Whole::Skipped(outline) => {
+    fn shown(items: &[CompleteText]) -> Vec<String> {
+        let shown = |whole: &CompleteText| match whole {
+            CompleteText::Read(item, _) if item.len() < 100 => {
+                String::from_utf8_lossy(item).into_owned()
+            }
+            CompleteText::Read(item, _) => format!("{} bytes", item.len()),
+            CompleteText::Skipped(outline) => {
                 format!("{:?} skipped of {} bytes", outline.name, outline.size)
             }
         };

@@ -11,12 +11,12 @@ pub(crate) struct Members<'a> {
     object: &'a [u8],
     /// The unread rest of the object.
     rest: &'a [u8],
-    at: At,
+    at: MemberPosition,
 }
 
 /// The position of an iterator.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum MemberPosition {
     /// Before the object.
     Start,
     /// After a name, before its value.
@@ -30,27 +30,27 @@ enum At {
 impl<'a> Members<'a> {
     /// Creates an iterator over the members of the object at the beginning of `object`.
     pub(crate) fn of(object: &'a [u8]) -> Self {
-        Self { object, rest: object.trim_ascii_start(), at: At::Start }
+        Self { object, rest: object.trim_ascii_start(), at: MemberPosition::Start }
     }
 
     /// Returns the name of the next member, or `None` after the last. Skips the value of the
     /// previous member if it was not read.
     pub(crate) fn name(&mut self) -> Result<Option<Cow<'a, str>>, WireError> {
-        if self.at == At::Value {
+        if self.at == MemberPosition::Value {
             self.value()?;
         }
         match (self.at, self.rest) {
-            (At::Start, [b'{', rest @ ..]) => self.rest = rest.trim_ascii_start(),
-            (At::ValueEnd, [b',', rest @ ..]) => {
+            (MemberPosition::Start, [b'{', rest @ ..]) => self.rest = rest.trim_ascii_start(),
+            (MemberPosition::ValueEnd, [b',', rest @ ..]) => {
                 self.rest = rest.trim_ascii_start();
                 return self.named().map(Some);
             }
-            (At::ValueEnd, [b'}', ..]) => {}
-            (At::End, _) => return Ok(None),
+            (MemberPosition::ValueEnd, [b'}', ..]) => {}
+            (MemberPosition::End, _) => return Ok(None),
             _ => return Err(self.broken()),
         }
         if let [b'}', rest @ ..] = self.rest {
-            (self.rest, self.at) = (rest, At::End);
+            (self.rest, self.at) = (rest, MemberPosition::End);
             return Ok(None);
         }
         self.named().map(Some)
@@ -58,7 +58,7 @@ impl<'a> Members<'a> {
 
     /// Returns the raw value of the member whose name was returned last.
     pub(crate) fn value(&mut self) -> Result<&'a [u8], WireError> {
-        self.at = At::ValueEnd;
+        self.at = MemberPosition::ValueEnd;
         self.take()
     }
 
@@ -90,7 +90,7 @@ impl<'a> Members<'a> {
             _ => return Err(self.broken()),
         };
         let [b':', rest @ ..] = self.rest else { return Err(self.broken()) };
-        (self.rest, self.at) = (rest.trim_ascii_start(), At::Value);
+        (self.rest, self.at) = (rest.trim_ascii_start(), MemberPosition::Value);
         Ok(name)
     }
 

@@ -29,14 +29,14 @@ pub(crate) struct Outline {
     member: Vec<u8>,
     /// Whether the next string on the path is the name of a member.
     expects_name: bool,
-    at: At,
+    at: OutlinePosition,
     /// The current string with its quotes, if it is a member name or a value on the path.
     string: Option<Vec<u8>>,
 }
 
 /// The position of the parser.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum At {
+enum OutlinePosition {
     /// Outside strings.
     #[default]
     Between,
@@ -71,19 +71,19 @@ impl Outline {
         while let Some(&byte) = bytes.get(next) {
             next += 1;
             match self.at {
-                At::Between => self.between(byte, self.passed + next),
-                At::Escaped => {
-                    self.at = At::String;
+                OutlinePosition::Between => self.between(byte, self.passed + next),
+                OutlinePosition::Escaped => {
+                    self.at = OutlinePosition::String;
                     self.keep(&[byte]);
                 }
-                At::String => {
+                OutlinePosition::String => {
                     let rest = bytes.get(next - 1..).unwrap_or_default();
                     let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
                     self.keep(rest.get(..=plain).unwrap_or(rest));
                     next += plain;
                     match rest.get(plain) {
                         Some(b'"') => self.string_ends(),
-                        Some(_) => self.at = At::Escaped,
+                        Some(_) => self.at = OutlinePosition::Escaped,
                         None => {}
                     }
                 }
@@ -104,7 +104,7 @@ impl Outline {
     fn between(&mut self, byte: u8, end: usize) {
         match byte {
             b'"' => {
-                self.at = At::String;
+                self.at = OutlinePosition::String;
                 self.string = self.is_on_path().then(|| vec![b'"']);
             }
             b'{' | b'[' => {
@@ -152,7 +152,7 @@ impl Outline {
     }
 
     fn string_ends(&mut self) {
-        self.at = At::Between;
+        self.at = OutlinePosition::Between;
         let Some(string) = self.string.take() else { return };
         if self.expects_name {
             self.member = string;

@@ -201,7 +201,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
         let (missing, value) =
             (self.types.map(|types| Missing::of(types, self.prune)), MemberValue::Plain);
-        let members = Members { inner: map, prune: self.prune, missing, value };
+        let members = PrunedMembers { inner: map, prune: self.prune, missing, value };
         self.inner.visit_map(members)
     }
 
@@ -241,7 +241,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
 
 /// The members of an object without the removed ones, followed by the types that the object does
 /// not have.
-struct Members<'p, A> {
+struct PrunedMembers<'p, A> {
     inner: A,
     prune: &'p Prune,
     missing: Option<Missing<'p>>,
@@ -294,14 +294,14 @@ impl<'p> Missing<'p> {
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for PrunedMembers<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        while let Some(name) = self.inner.next_key_seed(Name)? {
+        while let Some(name) = self.inner.next_key_seed(MemberName)? {
             if let Some(missing) = &mut self.missing {
                 missing.record(&name);
             }
@@ -347,9 +347,9 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Pruned<'_, S> {
 }
 
 /// A seed that reads a member's name, borrowed if it has no escapes.
-struct Name;
+struct MemberName;
 
-impl<'de> DeserializeSeed<'de> for Name {
+impl<'de> DeserializeSeed<'de> for MemberName {
     type Value = Cow<'de, str>;
 
     fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<Self::Value, D::Error> {
@@ -357,7 +357,7 @@ impl<'de> DeserializeSeed<'de> for Name {
     }
 }
 
-impl<'de> Visitor<'de> for Name {
+impl<'de> Visitor<'de> for MemberName {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

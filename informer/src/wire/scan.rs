@@ -5,12 +5,12 @@
 #[derive(Default)]
 pub(super) struct Scan {
     depth: usize,
-    at: At,
+    at: ScanPosition,
 }
 
 /// The position of a scan.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum At {
+enum ScanPosition {
     /// Before the value.
     #[default]
     Start,
@@ -32,33 +32,35 @@ impl Scan {
         while let Some(&byte) = bytes.get(next) {
             next += 1;
             self.at = match (self.at, byte) {
-                (At::String, b'"') if self.depth == 0 => return Some(next),
-                (At::String, b'"') => At::Inside,
-                (At::String, b'\\') => At::Escaped,
-                (At::String, _) => {
+                (ScanPosition::String, b'"') if self.depth == 0 => return Some(next),
+                (ScanPosition::String, b'"') => ScanPosition::Inside,
+                (ScanPosition::String, b'\\') => ScanPosition::Escaped,
+                (ScanPosition::String, _) => {
                     // Most bytes are in strings, so search for their end at once.
                     next += memchr::memchr2(b'"', b'\\', bytes.get(next..)?)?;
-                    At::String
+                    ScanPosition::String
                 }
-                (At::Bare, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') => {
+                (ScanPosition::Bare, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') => {
                     return Some(next - 1);
                 }
                 // No value starts with these bytes.
-                (At::Start, b',' | b':' | b'}' | b']') => return Some(0),
-                (At::Escaped, _) | (At::Start | At::Inside, b'"') => At::String,
-                (At::Start | At::Inside, b'{' | b'[') => {
-                    self.depth += 1;
-                    At::Inside
+                (ScanPosition::Start, b',' | b':' | b'}' | b']') => return Some(0),
+                (ScanPosition::Escaped, _) | (ScanPosition::Start | ScanPosition::Inside, b'"') => {
+                    ScanPosition::String
                 }
-                (At::Inside, b'}' | b']') => {
+                (ScanPosition::Start | ScanPosition::Inside, b'{' | b'[') => {
+                    self.depth += 1;
+                    ScanPosition::Inside
+                }
+                (ScanPosition::Inside, b'}' | b']') => {
                     self.depth -= 1;
                     if self.depth == 0 {
                         return Some(next);
                     }
-                    At::Inside
+                    ScanPosition::Inside
                 }
-                (At::Inside, _) => At::Inside,
-                (At::Start | At::Bare, _) => At::Bare,
+                (ScanPosition::Inside, _) => ScanPosition::Inside,
+                (ScanPosition::Start | ScanPosition::Bare, _) => ScanPosition::Bare,
             };
         }
         None

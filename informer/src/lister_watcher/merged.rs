@@ -36,10 +36,10 @@ pub struct Merged {
 }
 
 /// The state of all parts.
-struct Reached(Vec<Part>);
+struct Reached(Vec<PartProgress>);
 
 #[derive(Clone, Default)]
-struct Part {
+struct PartProgress {
     /// The version up to which all events of the part were received.
     reached: Option<ResourceVersion>,
     /// Whether the token of a page expired. Then the next list is a single page, and not older
@@ -143,7 +143,7 @@ impl Merged {
     /// Creates a lister-watcher of these parts.
     #[must_use]
     pub fn new(parts: Vec<Box<dyn ListerWatcher>>) -> Self {
-        let reached = Reached(vec![Part::default(); parts.len()]);
+        let reached = Reached(vec![PartProgress::default(); parts.len()]);
         let namespaces = parts.iter().map(|part| part.scope().1).collect::<Vec<_>>().join(",");
         Self { parts: parts.into(), namespaces, reached: Arc::new(Mutex::new(reached)) }
     }

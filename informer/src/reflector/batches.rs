@@ -30,7 +30,7 @@ const MOST_IN_FLIGHT: usize = 12 << 20;
 const MOST_BATCHES: usize = 64;
 
 /// The contents of a batch.
-pub(super) enum Part {
+pub(super) enum BatchPart {
     /// Listed objects.
     Items(Vec<RawObject>),
     /// An object that was listed, and deleted before the list was complete, as a streamed list can
@@ -43,11 +43,11 @@ pub(super) enum Part {
 }
 
 /// The receiver of batches.
-pub(super) type Batches = mpsc::Receiver<(Part, OwnedSemaphorePermit)>;
+pub(super) type Batches = mpsc::Receiver<(BatchPart, OwnedSemaphorePermit)>;
 
 /// The sender of batches, which the reader fills.
 pub(super) struct BatchSender {
-    batches: mpsc::Sender<(Part, OwnedSemaphorePermit)>,
+    batches: mpsc::Sender<(BatchPart, OwnedSemaphorePermit)>,
     room: Arc<Semaphore>,
     items: Vec<RawObject>,
     bytes: usize,
@@ -83,9 +83,9 @@ impl BatchSender {
     }
 
     /// Sends another part, after the items that were added before it.
-    pub(super) async fn send(&mut self, part: Part) {
+    pub(super) async fn send(&mut self, part: BatchPart) {
         self.flush().await;
-        let bytes = if let Part::Deleted(object) = &part { object.len() } else { 0 };
+        let bytes = if let BatchPart::Deleted(object) = &part { object.len() } else { 0 };
         self.send_sized(part, bytes).await;
     }
 
@@ -96,11 +96,11 @@ impl BatchSender {
     pub(super) async fn flush(&mut self) {
         if !self.items.is_empty() {
             let (items, bytes) = (std::mem::take(&mut self.items), std::mem::take(&mut self.bytes));
-            self.send_sized(Part::Items(items), bytes).await;
+            self.send_sized(BatchPart::Items(items), bytes).await;
         }
     }
 
-    async fn send_sized(&self, part: Part, bytes: usize) {
+    async fn send_sized(&self, part: BatchPart, bytes: usize) {
         let permits = u32::try_from(bytes.min(MOST_IN_FLIGHT)).unwrap_or(u32::MAX);
         let sent = match self.room.clone().acquire_many_owned(permits).await {
             Ok(room) => self.batches.send((part, room)).await.is_ok(),
@@ -156,18 +156,18 @@ pub(super) async fn receive<K: Send + Sync + 'static>(
 fn receive_part<K: Send + Sync + 'static>(
     pieces: &mut dyn Pieces<K>,
     decoder: &Decoder<K>,
-    part: Part,
+    part: BatchPart,
     outcome: &mut PartOutcome,
 ) -> Result<(), ReflectorError> {
     match part {
-        Part::Expect(objects) => pieces.expect(objects),
-        Part::IgnoreVersions => pieces.ignore_versions(),
-        Part::Items(items) => receive_items(pieces, decoder, items, outcome)?,
-        Part::Deleted(RawObject::TooLarge(large)) => {
+        BatchPart::Expect(objects) => pieces.expect(objects),
+        BatchPart::IgnoreVersions => pieces.ignore_versions(),
+        BatchPart::Items(items) => receive_items(pieces, decoder, items, outcome)?,
+        BatchPart::Deleted(RawObject::TooLarge(large)) => {
             outcome.errors.push(ReflectorError::too_large(&large));
             delete(pieces, &large.key().unwrap_or_default(), None, outcome)?;
         }
-        Part::Deleted(RawObject::Json(raw)) => {
+        BatchPart::Deleted(RawObject::Json(raw)) => {
             let head = head_of(&raw)?;
             let deleted = match decoder.one(&raw) {
                 Ok(object) => {
@@ -299,7 +299,7 @@ mod tests {
     use bytes::Bytes;
     use futures_util::FutureExt;
 
-    use super::{BATCH, BatchSender, MOST_IN_FLIGHT, Part};
+    use super::{BATCH, BatchPart, BatchSender, MOST_IN_FLIGHT};
     use crate::lister_watcher::RawObject;
 
     /// Returns the number of bytes that are accepted while nothing is received.
@@ -330,7 +330,7 @@ mod tests {
     fn deletions_count_as_objects_do() {
         let (mut sender, _batches) = BatchSender::new(&BatchSender::in_flight());
         let (mut accepted, object) = (0, RawObject::from(Bytes::from(vec![b' '; 1 << 20])));
-        while sender.send(Part::Deleted(object.clone())).now_or_never().is_some() {
+        while sender.send(BatchPart::Deleted(object.clone())).now_or_never().is_some() {
             accepted += object.len();
         }
         assert_eq!(accepted, MOST_IN_FLIGHT);

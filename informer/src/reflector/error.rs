@@ -126,12 +126,12 @@ impl From<ReflectorError> for Stop {
 }
 
 /// The reason why a list failed.
-pub(super) enum Failed {
+pub(super) enum ListFailure {
     Request(RequestError),
     Stop(Stop),
 }
 
-impl From<RequestError> for Failed {
+impl From<RequestError> for ListFailure {
     fn from(error: RequestError) -> Self {
         Self::Request(error)
     }

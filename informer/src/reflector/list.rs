@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 
 use super::Reflector;
-use super::batches::{BatchSender, Batches, Part, PartOutcome, keep_unlisted, receive};
-use super::error::{Failed, ReflectorError, Stop};
+use super::batches::{BatchPart, BatchSender, Batches, PartOutcome, keep_unlisted, receive};
+use super::error::{ListFailure, ReflectorError, Stop};
 use super::limits::Limits;
 use super::target::Pieces;
 use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestError, Tokens};
@@ -23,7 +23,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     pub(super) async fn list(&self) -> Result<(), Stop> {
         let request = self.first_page();
         let mut listed = self.list_from(request).await;
-        if let Err(Failed::Request(error)) = listed {
+        if let Err(ListFailure::Request(error)) = listed {
             if !error.is_version_unavailable() {
                 return Err(ReflectorError::List(error).into());
             }
@@ -35,8 +35,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
         match listed {
             Ok(()) => Ok(()),
-            Err(Failed::Request(error)) => Err(ReflectorError::List(error).into()),
-            Err(Failed::Stop(stop)) => Err(stop),
+            Err(ListFailure::Request(error)) => Err(ReflectorError::List(error).into()),
+            Err(ListFailure::Stop(stop)) => Err(stop),
         }
     }
 
@@ -49,10 +49,10 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 
     /// Reads all pages from `request` on. If the token of a page expires, reads a single page
     /// instead, not older than the first page.
-    async fn list_from(&self, request: ListRequest) -> Result<(), Failed> {
+    async fn list_from(&self, request: ListRequest) -> Result<(), ListFailure> {
         let mut first_page = PageMeta::default();
         match self.relist(&request, &mut first_page).await {
-            Err(Failed::Request(error))
+            Err(ListFailure::Request(error))
                 if error.is_expired() && !first_page.resource_version.is_empty() =>
             {
                 self.report(&ReflectorError::List(error));
@@ -68,12 +68,16 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    async fn relist(&self, request: &ListRequest, first_page: &mut PageMeta) -> Result<(), Failed> {
+    async fn relist(
+        &self,
+        request: &ListRequest,
+        first_page: &mut PageMeta,
+    ) -> Result<(), ListFailure> {
         let (sender, batches) = BatchSender::new(&self.in_flight);
         let reading = self.read(sender, request.clone(), first_page);
         let list = async {
             let (version, (pieces, items)) = tokio::try_join!(reading, self.receive(batches))?;
-            self.commit(pieces, version).await.map_err(Failed::Stop)?;
+            self.commit(pieces, version).await.map_err(ListFailure::Stop)?;
             Ok(((), items))
         };
         self.listing("list", &request.resource_version, list).await
@@ -84,7 +88,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     pub(super) async fn receive(
         &self,
         batches: Batches,
-    ) -> Result<(Box<dyn Pieces<K>>, usize), Failed> {
+    ) -> Result<(Box<dyn Pieces<K>>, usize), ListFailure> {
         let mut items = 0;
         let report = |outcome: PartOutcome| {
             items += outcome.items;
@@ -100,11 +104,11 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             pieces.ignore_versions();
         }
         if keeps_unlisted {
-            keep_unlisted(pieces.as_mut()).map_err(|error| Failed::Stop(error.into()))?;
+            keep_unlisted(pieces.as_mut()).map_err(|error| ListFailure::Stop(error.into()))?;
         }
         let received =
             receive(&self.target, pieces, &self.decoder, &self.threads, batches, report).await;
-        received.map(|pieces| (pieces, items)).map_err(Failed::Stop)
+        received.map(|pieces| (pieces, items)).map_err(ListFailure::Stop)
     }
 
     /// Commits a complete relist, which deletes the objects that were not listed.
@@ -130,7 +134,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         mut sender: BatchSender,
         mut request: ListRequest,
         first_page: &mut PageMeta,
-    ) -> Result<String, Failed> {
+    ) -> Result<String, ListFailure> {
         let mut limits = Limits::new(
             "a list",
             self.silence,
@@ -170,13 +174,13 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                         let remaining =
                             usize::try_from(found.remaining.unwrap_or(0)).unwrap_or(usize::MAX);
                         sender
-                            .send(Part::Expect(
+                            .send(BatchPart::Expect(
                                 remaining.saturating_add(items + request.limit as usize),
                             ))
                             .await;
                         if request.continue_token.is_none() {
                             if self.versions.lock().is_of_another_history(&found.resource_version) {
-                                sender.send(Part::IgnoreVersions).await;
+                                sender.send(BatchPart::IgnoreVersions).await;
                             }
                             self.record_first_page(&request, &found);
                             first_page.clone_from(&found);

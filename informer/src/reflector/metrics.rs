@@ -10,7 +10,7 @@ use tracing::{Instrument, Span, debug, debug_span};
 
 use super::Reflector;
 use super::batches::PartOutcome;
-use super::error::{Failed, ReflectorError};
+use super::error::{ListFailure, ReflectorError};
 use crate::metrics::{self as table, Labels, Named, count};
 
 /// The metrics of a reflector.
@@ -110,9 +110,9 @@ impl Metrics {
 
 impl<K: Send + Sync + 'static> Reflector<K> {
     /// Begins a run, which ends when the returned guard is dropped.
-    pub(super) fn runs(&self) -> Runs<'_, K> {
+    pub(super) fn begin_run(&self) -> RunGuard<'_, K> {
         self.status.begins();
-        Runs(self)
+        RunGuard(self)
     }
 
     /// Returns the span of the reflector.
@@ -126,8 +126,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         &self,
         how: &'static str,
         from: &str,
-        list: impl Future<Output = Result<(R, usize), Failed>>,
-    ) -> Result<R, Failed> {
+        list: impl Future<Output = Result<(R, usize), ListFailure>>,
+    ) -> Result<R, ListFailure> {
         let began = Instant::now();
         self.metrics.record(|metrics| metrics.lists.increment(1));
         let listed = async {
@@ -147,10 +147,10 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 }
 
-/// A run of a reflector.
-pub(super) struct Runs<'r, K>(&'r Reflector<K>);
+/// The guard of a run of a reflector.
+pub(super) struct RunGuard<'r, K>(&'r Reflector<K>);
 
-impl<K> Drop for Runs<'_, K> {
+impl<K> Drop for RunGuard<'_, K> {
     /// Resets the gauges, which would otherwise keep the values of a run that has ended.
     fn drop(&mut self) {
         self.0.metrics.record(|metrics| {

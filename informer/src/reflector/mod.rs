@@ -143,7 +143,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// already.
     pub async fn run(&self) -> RunError {
         let Ok(_running) = self.running.try_lock() else { return RunError::Running };
-        let _runs = self.runs();
+        let _runs = self.begin_run();
         let running = async {
             tokio::select! {
                 closed = self.target.closed() => closed.into(),

@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
-use super::batches::{BatchSender, Part};
-use super::error::{Failed, ReflectorError, Stop};
+use super::batches::{BatchPart, BatchSender};
+use super::error::{ListFailure, ReflectorError, Stop};
 use super::limits::Limits;
 use super::watch::{MOST_ATTEMPTS, VERY_SHORT};
 use super::{Backoff, Reflector, Watch};
@@ -73,18 +73,22 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let from = self.versions.lock().for_watch_list();
         match self.listing("watch", &from, self.stream_all(&from, deadline)).await {
             Ok(watch) => Ok(ControlFlow::Break(watch)),
-            Err(Failed::Request(error)) => Ok(ControlFlow::Continue(error)),
-            Err(Failed::Stop(stop)) => Err(stop),
+            Err(ListFailure::Request(error)) => Ok(ControlFlow::Continue(error)),
+            Err(ListFailure::Stop(stop)) => Err(stop),
         }
     }
 
     /// Streams all objects. Returns the watch, and the number of objects.
-    async fn stream_all(&self, from: &str, deadline: Instant) -> Result<(Watch, usize), Failed> {
+    async fn stream_all(
+        &self,
+        from: &str,
+        deadline: Instant,
+    ) -> Result<(Watch, usize), ListFailure> {
         let mut watch = self.open(from.to_owned(), true).await?;
         let (sender, batches) = BatchSender::new(&self.in_flight);
         let reading = self.read_initial(sender, &mut watch, deadline);
         let (version, (pieces, items)) = tokio::try_join!(reading, self.receive(batches))?;
-        self.commit(pieces, version).await.map_err(Failed::Stop)?;
+        self.commit(pieces, version).await.map_err(ListFailure::Stop)?;
         Ok((watch, items))
     }
 
@@ -94,7 +98,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         mut sender: BatchSender,
         watch: &mut Watch,
         deadline: Instant,
-    ) -> Result<String, Failed> {
+    ) -> Result<String, ListFailure> {
         const WHAT: &str = "the initial events of a watch";
         let (opened, mut events) = (Instant::now(), 0);
         let (mut limits, mut pause) = (
@@ -131,7 +135,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                     }
                     sender.items([object]).await;
                 }
-                EventType::Deleted => sender.send(Part::Deleted(object)).await,
+                EventType::Deleted => sender.send(BatchPart::Deleted(object)).await,
                 EventType::Bookmark => {
                     let object = object.json().map_or(&b"{}"[..], AsRef::as_ref);
                     if ends_initial_events(object).map_err(RequestError::from)? {

@@ -112,8 +112,8 @@ pub(crate) struct WatcherEvents<K> {
     on_error: Box<OnError>,
 }
 
-/// A list in progress.
-struct List<K> {
+/// A list that was begun and is not complete.
+struct OpenList<K> {
     pieces: Box<dyn Pieces<K>>,
     /// Objects that have not been offered yet.
     page: Vec<Arc<K>>,
@@ -194,7 +194,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         }
     }
 
-    async fn take(&self, event: Event<K>, list: &mut Option<List<K>>) {
+    async fn take(&self, event: Event<K>, list: &mut Option<OpenList<K>>) {
         match event {
             Event::Init => {
                 // Cleared before anything else: the objects listed so far must not count for the
@@ -202,7 +202,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
                 // list.
                 *list = None;
                 match caught(|| Arc::clone(&self.target).begin()) {
-                    Ok(pieces) => *list = Some(List { pieces, page: Vec::new(), newest: None }),
+                    Ok(pieces) => *list = Some(OpenList { pieces, page: Vec::new(), newest: None }),
                     Err(panicked) => self.report(&panicked),
                 }
             }
@@ -233,7 +233,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     }
 
     /// Adds an object to the list, unless the list was abandoned.
-    fn list(&self, list: &mut Option<List<K>>, object: K) {
+    fn list(&self, list: &mut Option<OpenList<K>>, object: K) {
         let Some(open) = list else { return };
         open.page.push(Arc::new(object));
         if open.page.len() == PAGE {
@@ -242,7 +242,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     }
 
     /// Offers the objects listed so far.
-    fn offer(&self, list: &mut Option<List<K>>) {
+    fn offer(&self, list: &mut Option<OpenList<K>>) {
         let Some(open) = list.as_mut().filter(|open| !open.page.is_empty()) else { return };
         let page = std::mem::take(&mut open.page);
         let newest = page
@@ -264,7 +264,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     }
 
     /// Deletes an object that may have been listed.
-    fn delete_listed(&self, list: &mut Option<List<K>>, object: K) {
+    fn delete_listed(&self, list: &mut Option<OpenList<K>>, object: K) {
         self.offer(list);
         let Some(open) = list else { return };
         let name = self.name(&object);
@@ -277,13 +277,13 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         }
     }
 
-    fn give_up(&self, list: &mut Option<List<K>>, error: &ReflectorError) {
+    fn give_up(&self, list: &mut Option<OpenList<K>>, error: &ReflectorError) {
         *list = None;
         self.report(error);
     }
 
     /// Commits a complete list, which deletes objects that were not listed.
-    async fn commit(&self, List { pieces, newest, .. }: List<K>) {
+    async fn commit(&self, OpenList { pieces, newest, .. }: OpenList<K>) {
         let version = self.versions.lock().of_list(newest);
         let committed = self.threads.run(move || (pieces.commit(&version), version)).await;
         match committed {

@@ -137,7 +137,7 @@ pub trait Pieces<K>: Send + 'static {
 }
 
 /// Names with their keys.
-type Named<'n> = Vec<(&'n str, Cow<'n, str>)>;
+type NamedKeys<'n> = Vec<(&'n str, Cow<'n, str>)>;
 
 /// Returns the keys of objects with these names. If keys are not names, only `pending` and stored
 /// objects are found.
@@ -145,7 +145,7 @@ fn keys_of_named<'n, K, M: Meta<K>>(
     names: impl IntoIterator<Item = &'n str>,
     pending: impl FnOnce() -> Vec<Arc<K>>,
     store: &IndexReader<K, M>,
-) -> Named<'n> {
+) -> NamedKeys<'n> {
     let keys = store.keys();
     let names = names.into_iter();
     if keys.is_meta_namespace() {
@@ -156,7 +156,7 @@ fn keys_of_named<'n, K, M: Meta<K>>(
         return Vec::new();
     }
     // Custom keys are found by a scan of all objects, one for all names.
-    let mut found = Named::new();
+    let mut found = NamedKeys::new();
     let mut search = |object: &K| {
         let (namespace, name) =
             (keys.meta().namespace(object), keys.meta().name(object).unwrap_or_default());

@@ -16,7 +16,7 @@ use super::{Pieces, Scoped, Target, keys_of_named, tombstone};
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        Box::new(Whole::of(self))
+        Box::new(CollectedRelist::of(self))
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -62,7 +62,7 @@ pub struct Plain<S>(pub Arc<S>);
 
 impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        Box::new(Whole::of(self))
+        Box::new(CollectedRelist::of(self))
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -158,7 +158,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for InOrderFifo<K, M> {
     }
 
     fn begin_in(self: Arc<Self>, scope: &ScopeId) -> Box<dyn Pieces<K>> {
-        Box::new(Whole::of(Arc::new(ScopeOf { fifo: self, scope: scope.clone() })))
+        Box::new(CollectedRelist::of(Arc::new(ScopeOf { fifo: self, scope: scope.clone() })))
     }
 
     fn bookmark_in(&self, _scope: &ScopeId, _version: &str) {}
@@ -244,7 +244,7 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S>
 }
 
 /// A relist that is being collected.
-struct Whole<K, S: ?Sized> {
+struct CollectedRelist<K, S: ?Sized> {
     /// The names with their objects. A name without an object is kept.
     list: Vec<(Box<str>, Option<Arc<K>>)>,
     /// The deleted objects, each with the length of the list at the time.
@@ -253,7 +253,7 @@ struct Whole<K, S: ?Sized> {
     target: Arc<S>,
 }
 
-impl<K, S: ?Sized> Whole<K, S> {
+impl<K, S: ?Sized> CollectedRelist<K, S> {
     fn of(target: Arc<S>) -> Self {
         Self { list: Vec::new(), gone: HashMap::new(), keeps_unlisted: false, target }
     }
@@ -261,7 +261,7 @@ impl<K, S: ?Sized> Whole<K, S> {
 
 /// An abandoned relist is dropped by the task that waited for it, which a panicking destructor
 /// must not end.
-impl<K, S: ?Sized> Drop for Whole<K, S> {
+impl<K, S: ?Sized> Drop for CollectedRelist<K, S> {
     fn drop(&mut self) {
         // One by one, because a second panic during the first would abort the process.
         for (_, object) in self.list.drain(..) {
@@ -270,7 +270,7 @@ impl<K, S: ?Sized> Drop for Whole<K, S> {
     }
 }
 
-impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K, S> {
+impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for CollectedRelist<K, S> {
     fn expect(&mut self, objects: usize) {
         // The limit protects against a server that announces more objects than it sends.
         self.list.reserve(objects.min(1 << 20).saturating_sub(self.list.len()));

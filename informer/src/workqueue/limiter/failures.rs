@@ -9,17 +9,17 @@ use hashbrown::hash_table::Entry;
 use super::super::sharded::Sharded;
 
 /// The failures of a key.
-struct Failed<K> {
+struct KeyFailures<K> {
     key: K,
     /// Kept, so that no key is hashed again when the table grows.
     hash: u64,
     times: u32,
 }
 
-type Shard<K> = HashTable<Failed<K>>;
+type FailureTable<K> = HashTable<KeyFailures<K>>;
 
 /// The failures of all keys.
-pub(super) struct Failures<K>(Sharded<Shard<K>>);
+pub(super) struct Failures<K>(Sharded<FailureTable<K>>);
 
 impl<K: Hash + Eq + Clone> Failures<K> {
     pub(super) fn new() -> Self {
@@ -29,16 +29,16 @@ impl<K: Hash + Eq + Clone> Failures<K> {
     /// Counts a failure. Returns the number of failures before it.
     pub(super) fn count(&self, key: &K) -> u32 {
         let hash = self.0.hash(key);
-        let mut shard = self.0.lock(Sharded::<Shard<K>>::number_of(hash));
+        let mut shard = self.0.lock(Sharded::<FailureTable<K>>::number_of(hash));
         match shard.entry(hash, |failed| failed.key == *key, |failed| failed.hash) {
             Entry::Occupied(mut entry) => {
-                let Failed { times, .. } = entry.get_mut();
+                let KeyFailures { times, .. } = entry.get_mut();
                 let before = *times;
                 *times = before.saturating_add(1);
                 before
             }
             Entry::Vacant(entry) => {
-                entry.insert(Failed { key: key.clone(), hash, times: 1 });
+                entry.insert(KeyFailures { key: key.clone(), hash, times: 1 });
                 0
             }
         }
@@ -46,13 +46,13 @@ impl<K: Hash + Eq + Clone> Failures<K> {
 
     pub(super) fn of(&self, key: &K) -> u32 {
         let hash = self.0.hash(key);
-        let shard = self.0.lock(Sharded::<Shard<K>>::number_of(hash));
+        let shard = self.0.lock(Sharded::<FailureTable<K>>::number_of(hash));
         shard.find(hash, |failed| failed.key == *key).map_or(0, |failed| failed.times)
     }
 
     pub(super) fn forget(&self, key: &K) {
         let hash = self.0.hash(key);
-        let mut shard = self.0.lock(Sharded::<Shard<K>>::number_of(hash));
+        let mut shard = self.0.lock(Sharded::<FailureTable<K>>::number_of(hash));
         let forgotten =
             shard.find_entry(hash, |failed| failed.key == *key).ok().map(|entry| entry.remove().0);
         // A key's drop is user code, so the lock is released first.

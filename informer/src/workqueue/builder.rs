@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use super::keeper::Keeper;
 use super::limiter::{RateLimiter, default_controller_rate_limiter};
 use super::metrics::Metrics;
-use super::shared::Shared;
+use super::shared::SharedQueue;
 use super::{Key, WorkQueue};
 
 /// The error of a work queue that could not be built.
@@ -68,7 +68,7 @@ impl<K: Key> Builder<K> {
         // Panics here rather than in the task, where the panic would go unnoticed.
         drop(tokio::time::sleep(Duration::ZERO));
         let limiter = self.limiter.unwrap_or_else(|| Box::new(default_controller_rate_limiter()));
-        let shared = Arc::new(Shared::new(limiter, self.name.map(Metrics::new)));
+        let shared = Arc::new(SharedQueue::new(limiter, self.name.map(Metrics::new)));
         Ok(WorkQueue { _keeper: Keeper::spawn(Arc::clone(&shared)), shared })
     }
 }

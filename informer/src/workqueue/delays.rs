@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::shard::Place;
+use super::shard::EntryPlace;
 
 /// A wait: its time, and a unique number, so that a keeper that is late cannot mistake another
 /// wait for it.
@@ -17,13 +17,13 @@ pub(super) struct Delay {
 /// The waits of all keys, ordered by time.
 #[derive(Default)]
 pub(super) struct Delays {
-    waiting: BTreeMap<Delay, Place>,
+    waiting: BTreeMap<Delay, EntryPlace>,
     number: u64,
 }
 
 impl Delays {
     /// Starts a wait until `at`. Also returns whether it is the earliest.
-    pub(super) fn insert(&mut self, at: Instant, place: Place) -> (Delay, bool) {
+    pub(super) fn insert(&mut self, at: Instant, place: EntryPlace) -> (Delay, bool) {
         self.number += 1;
         let delay = Delay { at, number: self.number };
         self.waiting.insert(delay, place);
@@ -39,7 +39,7 @@ impl Delays {
     }
 
     /// Removes and returns up to `max` waits that are due, earliest first.
-    pub(super) fn due(&mut self, now: Instant, max: usize) -> Vec<(Delay, Place)> {
+    pub(super) fn due(&mut self, now: Instant, max: usize) -> Vec<(Delay, EntryPlace)> {
         let mut due = Vec::new();
         while due.len() < max
             && let Some(first) = self.waiting.first_entry()

@@ -4,19 +4,19 @@ use deltafifo::locks::Mutex;
 use tokio::time::Instant;
 
 use super::delays::{Delay, Delays};
-use super::line::{Line, Phase};
-use super::shard::Place;
+use super::line::{KeyOrder, QueuePhase};
+use super::shard::EntryPlace;
 use crate::util::slab::place_size;
 
 /// The state outside of the shards: the order of queued keys, and the times that keys wait for.
 pub(super) struct Schedule {
-    pub(super) line: Mutex<Line>,
+    pub(super) line: Mutex<KeyOrder>,
     pub(super) delays: Mutex<Delays>,
 }
 
 /// The state of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum EntryState {
     /// Neither dirty nor processing: the key waits for a time, or the holder of the shard's lock
     /// is about to queue or remove it.
     Idle,
@@ -31,7 +31,7 @@ enum State {
 pub(super) struct Entry<K> {
     pub(super) key: K,
     pub(super) hash: u64,
-    state: State,
+    state: EntryState,
     /// The priority of the requested processing, if the key is dirty or waits.
     priority: i32,
     /// When the key became dirty, for metrics.
@@ -76,7 +76,7 @@ impl<K> Entry<K> {
         Self {
             key,
             hash,
-            state: State::Idle,
+            state: EntryState::Idle,
             priority: 0,
             since: None,
             waits: None,
@@ -85,13 +85,13 @@ impl<K> Entry<K> {
     }
 
     fn is_asked_for(&self) -> bool {
-        matches!(self.state, State::Queued(_) | State::Again) || self.waits.is_some()
+        matches!(self.state, EntryState::Queued(_) | EntryState::Again) || self.waits.is_some()
     }
 
     /// Returns whether a rate-limited add does not count as a failure, because the key is queued
     /// or already backs off.
     pub(super) fn is_limited(&self) -> bool {
-        self.limited || matches!(self.state, State::Queued(_))
+        self.limited || matches!(self.state, EntryState::Queued(_))
     }
 
     /// Records that the rate limiter was asked about the key, or, with `false`, that it forgot
@@ -101,12 +101,12 @@ impl<K> Entry<K> {
     }
 
     /// Raises the key to `priority`, unless its priority is at least that.
-    pub(super) fn raise(&mut self, place: Place, priority: i32, schedule: &Schedule) {
+    pub(super) fn raise(&mut self, place: EntryPlace, priority: i32, schedule: &Schedule) {
         if self.is_asked_for() && priority <= self.priority {
             return;
         }
         self.priority = priority;
-        if let State::Queued(number) = self.state {
+        if let EntryState::Queued(number) = self.state {
             schedule.line.lock().raise(number, place, priority);
         }
     }
@@ -114,7 +114,7 @@ impl<K> Entry<K> {
     /// Requests a processing of the key, not before `at`.
     pub(super) fn add(
         &mut self,
-        place: Place,
+        place: EntryPlace,
         priority: i32,
         at: Option<Instant>,
         since: Option<Instant>,
@@ -122,9 +122,9 @@ impl<K> Entry<K> {
     ) -> Added {
         self.raise(place, priority, schedule);
         match (self.state, at) {
-            (State::Queued(_) | State::Again, _) => Added::Quietly,
-            (State::Idle | State::Processing, Some(at)) => self.wait(place, at, schedule),
-            (State::Idle | State::Processing, None) => {
+            (EntryState::Queued(_) | EntryState::Again, _) => Added::Quietly,
+            (EntryState::Idle | EntryState::Processing, Some(at)) => self.wait(place, at, schedule),
+            (EntryState::Idle | EntryState::Processing, None) => {
                 if let Some(delay) = self.waits.take() {
                     schedule.delays.lock().remove(delay);
                 }
@@ -136,7 +136,7 @@ impl<K> Entry<K> {
     /// Ends a wait, unless the key has another wait by now.
     pub(super) fn due(
         &mut self,
-        place: Place,
+        place: EntryPlace,
         delay: Delay,
         since: Option<Instant>,
         schedule: &Schedule,
@@ -148,7 +148,7 @@ impl<K> Entry<K> {
         self.make_dirty(place, since, schedule)
     }
 
-    fn wait(&mut self, place: Place, at: Instant, schedule: &Schedule) -> Added {
+    fn wait(&mut self, place: EntryPlace, at: Instant, schedule: &Schedule) -> Added {
         if self.waits.is_some_and(|delay| delay.at <= at) {
             return Added::Quietly;
         }
@@ -161,35 +161,43 @@ impl<K> Entry<K> {
         if is_first { Added::WaitsFirst } else { Added::Quietly }
     }
 
-    fn make_dirty(&mut self, place: Place, since: Option<Instant>, schedule: &Schedule) -> Added {
+    fn make_dirty(
+        &mut self,
+        place: EntryPlace,
+        since: Option<Instant>,
+        schedule: &Schedule,
+    ) -> Added {
         self.since = since;
-        if self.state == State::Idle {
-            self.state = State::Queued(schedule.line.lock().push(place, self.priority));
+        if self.state == EntryState::Idle {
+            self.state = EntryState::Queued(schedule.line.lock().push(place, self.priority));
             Added::Queued
         } else {
-            self.state = State::Again;
+            self.state = EntryState::Again;
             Added::Again
         }
     }
 
     /// Starts a processing. Returns the priority, and when the key became dirty.
     pub(super) fn take(&mut self) -> (i32, Option<Instant>) {
-        self.state = State::Processing;
+        self.state = EntryState::Processing;
         self.limited = false;
         (self.priority, self.since)
     }
 
     /// Ends a processing.
-    pub(super) fn end(&mut self, place: Place, schedule: &Schedule) -> Ended {
+    pub(super) fn end(&mut self, place: EntryPlace, schedule: &Schedule) -> Ended {
         let mut line = schedule.line.lock();
         line.processed();
-        let queued = self.state == State::Again;
-        self.state =
-            if queued { State::Queued(line.push(place, self.priority)) } else { State::Idle };
+        let queued = self.state == EntryState::Again;
+        self.state = if queued {
+            EntryState::Queued(line.push(place, self.priority))
+        } else {
+            EntryState::Idle
+        };
         Ended {
             queued,
             idle: !self.is_asked_for(),
-            drained: line.phase() == Phase::Draining && !line.is_draining(),
+            drained: line.phase() == QueuePhase::Draining && !line.is_draining(),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Key;
-use super::shard::Place;
-use super::shared::Shared;
+use super::shard::EntryPlace;
+use super::shared::SharedQueue;
 
 /// A key that has been taken from the queue. While the item exists, no other caller gets the key.
 /// The processing ends with [`done`](Self::done), or when the item is dropped, also during
@@ -74,12 +74,12 @@ impl<K: Key + fmt::Debug> fmt::Debug for Item<K> {
 
 /// The right to process a key. Its drop ends the processing.
 pub(super) struct Claim<K: Key> {
-    shared: Arc<Shared<K>>,
-    place: Place,
+    shared: Arc<SharedQueue<K>>,
+    place: EntryPlace,
 }
 
 impl<K: Key> Claim<K> {
-    pub(super) fn new(shared: Arc<Shared<K>>, place: Place) -> Self {
+    pub(super) fn new(shared: Arc<SharedQueue<K>>, place: EntryPlace) -> Self {
         Self { shared, place }
     }
 }

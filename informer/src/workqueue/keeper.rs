@@ -7,7 +7,7 @@ use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{Instant, timeout_at};
 
 use super::Key;
-use super::shared::Shared;
+use super::shared::SharedQueue;
 
 /// The period in which unfinished work is recorded, as in client-go.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -17,7 +17,7 @@ pub(super) struct Keeper(AbortHandle);
 
 impl Keeper {
     /// Spawns the task. It must be called within a tokio runtime.
-    pub(super) fn spawn<K: Key>(shared: Arc<Shared<K>>) -> Self {
+    pub(super) fn spawn<K: Key>(shared: Arc<SharedQueue<K>>) -> Self {
         Self(tokio::spawn(keep(shared)).abort_handle())
     }
 }
@@ -28,7 +28,7 @@ impl Drop for Keeper {
     }
 }
 
-async fn keep<K: Key>(shared: Arc<Shared<K>>) {
+async fn keep<K: Key>(shared: Arc<SharedQueue<K>>) {
     let mut record_at = shared.has_metrics().then(|| Instant::now() + PERIOD);
     while !shared.is_shutting_down() {
         let now = Instant::now();

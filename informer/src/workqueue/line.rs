@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::shard::Place;
+use super::shard::EntryPlace;
 use crate::util::slab::list::{Links, List};
 use crate::util::slab::{Slab, place_size};
 
@@ -16,7 +16,7 @@ const TURNS: u32 = 8;
 
 /// A queued key, in both lists.
 struct Node {
-    place: Place,
+    place: EntryPlace,
     priority: i32,
     level: Links,
     age: Links,
@@ -36,7 +36,7 @@ impl Node {
 
 /// The phase of the queue. It never returns to `Open`; the other two may alternate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum QueuePhase {
     Open,
     /// Adds are ignored, and no drain waits.
     ShutDown,
@@ -46,14 +46,14 @@ pub(super) enum Phase {
 
 /// The result of taking a key.
 pub(super) enum NextKey {
-    Key(Place),
+    Key(EntryPlace),
     Empty,
     /// Empty, and only keys that are being processed can be queued again.
     ShutDown,
 }
 
 /// The queued keys in their order.
-pub(super) struct Line {
+pub(super) struct KeyOrder {
     nodes: Slab<Node>,
     /// The keys of each priority. No list is empty.
     levels: BTreeMap<i32, List>,
@@ -63,10 +63,10 @@ pub(super) struct Line {
     /// The number of keys being processed. It is counted under the same lock, so that there is no
     /// moment at which a key is neither queued nor counted.
     processing: usize,
-    phase: Phase,
+    phase: QueuePhase,
 }
 
-impl Line {
+impl KeyOrder {
     pub(super) fn new() -> Self {
         Self {
             nodes: Slab::default(),
@@ -74,12 +74,12 @@ impl Line {
             by_age: List::default(),
             passed_over: 0,
             processing: 0,
-            phase: Phase::Open,
+            phase: QueuePhase::Open,
         }
     }
 
     /// Appends a key. Returns the number with which it can be [raised](Self::raise).
-    pub(super) fn push(&mut self, place: Place, priority: i32) -> u32 {
+    pub(super) fn push(&mut self, place: EntryPlace, priority: i32) -> u32 {
         let node =
             self.nodes.insert(Node { place, priority, level: Links::NONE, age: Links::NONE });
         self.by_age.push(&mut self.nodes, node, Node::age);
@@ -89,7 +89,7 @@ impl Line {
 
     /// Moves a key to the tail of another priority. Does nothing if the key was just taken: then
     /// its number is free or belongs to another key.
-    pub(super) fn raise(&mut self, node: u32, place: Place, priority: i32) {
+    pub(super) fn raise(&mut self, node: u32, place: EntryPlace, priority: i32) {
         if self.nodes.get_mut(node).is_none_or(|found| found.place != place) {
             return;
         }
@@ -102,7 +102,7 @@ impl Line {
     pub(super) fn next(&mut self) -> NextKey {
         let highest = self.levels.last_key_value().and_then(|(_, level)| level.first());
         let (Some(highest), Some(oldest)) = (highest, self.by_age.first()) else {
-            return if self.phase == Phase::Open { NextKey::Empty } else { NextKey::ShutDown };
+            return if self.phase == QueuePhase::Open { NextKey::Empty } else { NextKey::ShutDown };
         };
         let node = if self.passed_over + 1 < TURNS { highest } else { oldest };
         self.passed_over = if node == oldest { 0 } else { self.passed_over + 1 };
@@ -133,16 +133,16 @@ impl Line {
         self.nodes.len()
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> QueuePhase {
         self.phase
     }
 
-    pub(super) fn end(&mut self, phase: Phase) {
+    pub(super) fn end(&mut self, phase: QueuePhase) {
         self.phase = phase;
     }
 
     /// Returns whether a drain must still wait.
     pub(super) fn is_draining(&self) -> bool {
-        self.phase == Phase::Draining && (self.processing > 0 || self.len() > 0)
+        self.phase == QueuePhase::Draining && (self.processing > 0 || self.len() > 0)
     }
 }

@@ -11,9 +11,9 @@ use super::Key;
 use super::builder::Builder;
 use super::item::Item;
 use super::keeper::Keeper;
-use super::line::Phase;
+use super::line::QueuePhase;
 use super::options::AddOptions;
-use super::shared::{NextItem, Shared};
+use super::shared::{NextItem, SharedQueue};
 use crate::util::sleep::wait_until_some;
 
 /// A queue of keys, each processed by one reconciler at a time (client-go
@@ -24,7 +24,7 @@ use crate::util::sleep::wait_until_some;
 /// `Arc`. Adds never block; the length is bounded by the number of different keys. If it is
 /// dropped without [`shut_down`](Self::shut_down), its task ends, too.
 pub struct WorkQueue<K: Key> {
-    pub(super) shared: Arc<Shared<K>>,
+    pub(super) shared: Arc<SharedQueue<K>>,
     pub(super) _keeper: Keeper,
 }
 
@@ -152,7 +152,7 @@ impl<K: Key> WorkQueue<K> {
     /// forgotten. All callers of [`get`](Self::get) are woken; they get the keys that are left,
     /// and then `None`. It also ends the wait of a drain.
     pub fn shut_down(&self) {
-        self.shared.end_with(Phase::ShutDown);
+        self.shared.end_with(QueuePhase::ShutDown);
     }
 
     /// Shuts the queue down at once, like [`shut_down`](Self::shut_down). The returned future
@@ -181,7 +181,7 @@ impl<K: Key> WorkQueue<K> {
     /// ```
     #[must_use = "the queue is shut down; the future waits for what is being processed"]
     pub fn shut_down_with_drain(&self) -> impl Future<Output = ()> + Send {
-        self.shared.end_with(Phase::Draining);
+        self.shared.end_with(QueuePhase::Draining);
         wait_until_some(&self.shared.drained, || (!self.shared.is_draining()).then_some(()))
     }
 

@@ -11,7 +11,7 @@ use crate::util::slab::Slab;
 
 /// The position of a key's entry, fixed while the entry exists.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct EntryPlace {
     pub(super) shard: u8,
     pub(super) slot: u32,
 }
@@ -60,7 +60,7 @@ impl<K> Shard<K> {
     /// Calls [`Entry::due`] for an entry that may have been removed.
     pub(super) fn due(
         &mut self,
-        place: Place,
+        place: EntryPlace,
         delay: Delay,
         since: Option<Instant>,
         schedule: &Schedule,
@@ -87,7 +87,7 @@ impl<K> Shard<K> {
     /// caller drops it after unlocking.
     pub(super) fn end(
         &mut self,
-        place: Place,
+        place: EntryPlace,
         schedule: &Schedule,
     ) -> (Ended, Option<Instant>, Option<K>) {
         let ended = self.entries[place.slot].end(place, schedule);

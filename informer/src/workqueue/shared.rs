@@ -14,10 +14,10 @@ use super::delays::Delays;
 use super::entry::{Added, Schedule};
 use super::item::{Claim, Item};
 use super::limiter::RateLimiter;
-use super::line::{Line, NextKey, Phase};
+use super::line::{KeyOrder, NextKey, QueuePhase};
 use super::metrics::Metrics;
 use super::options::AddOptions;
-use super::shard::{Place, Shard};
+use super::shard::{EntryPlace, Shard};
 use super::sharded::Sharded;
 use crate::util::time::FAR;
 
@@ -25,7 +25,7 @@ use crate::util::time::FAR;
 const PIECE: usize = 256;
 
 /// The state of a queue.
-pub(super) struct Shared<K> {
+pub(super) struct SharedQueue<K> {
     pub(super) shards: Sharded<Shard<K>>,
     schedule: Schedule,
     /// Wakes getters. It calls no user code that can panic, see `sleep.rs`.
@@ -45,12 +45,12 @@ pub(super) enum NextItem<K: Key> {
     ShutDown,
 }
 
-impl<K: Key> Shared<K> {
+impl<K: Key> SharedQueue<K> {
     pub(super) fn new(limiter: Box<dyn RateLimiter<K>>, metrics: Option<Metrics>) -> Self {
         Self {
             shards: Sharded::new(),
             schedule: Schedule {
-                line: Mutex::new(Line::new()),
+                line: Mutex::new(KeyOrder::new()),
                 delays: Mutex::new(Delays::default()),
             },
             ready: Notify::new(),
@@ -89,7 +89,7 @@ impl<K: Key> Shared<K> {
             Some(slot) => slot,
             None => shard.insert(hash, key),
         };
-        let (place, entry) = (Place { shard: number, slot }, shard.entry(slot));
+        let (place, entry) = (EntryPlace { shard: number, slot }, shard.entry(slot));
         let added = if rate_limited && delay.is_none() {
             entry.raise(place, priority, &self.schedule);
             Added::Quietly
@@ -139,7 +139,7 @@ impl<K: Key> Shared<K> {
     }
 
     /// Ends a processing.
-    pub(super) fn end(&self, place: Place) {
+    pub(super) fn end(&self, place: EntryPlace) {
         let now = self.stamp();
         let (ended, started, key) = self.shards.lock(place.shard).end(place, &self.schedule);
         self.record(|metrics| metrics.done(waited(started, now)));
@@ -175,13 +175,13 @@ impl<K: Key> Shared<K> {
     }
 
     pub(super) fn is_shutting_down(&self) -> bool {
-        self.schedule.line.lock().phase() != Phase::Open
+        self.schedule.line.lock().phase() != QueuePhase::Open
     }
 
     /// Ends the queue in the given phase. Adds that begin after this are ignored, and getters that
     /// find no key learn that none will come. The shards are closed before the line, so a getter
     /// that finds the line ended and empty has missed no add.
-    pub(super) fn end_with(&self, phase: Phase) {
+    pub(super) fn end_with(&self, phase: QueuePhase) {
         self.shards.each().for_each(|mut shard| shard.close());
         self.schedule.delays.lock().clear();
         self.schedule.line.lock().end(phase);

@@ -13,23 +13,23 @@ use tokio::time::Instant;
 use super::delays::Delays;
 use super::entry::{Added, Entry, Schedule};
 use super::limiter::default_controller_rate_limiter;
-use super::line::{Line, NextKey, Phase};
+use super::line::{KeyOrder, NextKey, QueuePhase};
 use super::options::AddOptions;
-use super::shard::{Place, Shard};
-use super::shared::Shared;
+use super::shard::{EntryPlace, Shard};
+use super::shared::SharedQueue;
 use crate::util::sleep::wait_until_some;
 
-const PLACE: Place = Place { shard: 0, slot: 0 };
+const PLACE: EntryPlace = EntryPlace { shard: 0, slot: 0 };
 
 fn schedule() -> Schedule {
-    Schedule { line: Mutex::new(Line::new()), delays: Mutex::new(Delays::default()) }
+    Schedule { line: Mutex::new(KeyOrder::new()), delays: Mutex::new(Delays::default()) }
 }
 
-fn place(slot: u32) -> Place {
-    Place { shard: 0, slot }
+fn place(slot: u32) -> EntryPlace {
+    EntryPlace { shard: 0, slot }
 }
 
-fn next(line: &mut Line) -> u32 {
+fn next(line: &mut KeyOrder) -> u32 {
     match line.next() {
         NextKey::Key(place) => place.slot,
         NextKey::Empty | NextKey::ShutDown => panic!("the line is empty"),
@@ -40,7 +40,7 @@ fn next(line: &mut Line) -> u32 {
 /// key.
 #[test]
 fn raise_of_a_just_taken_key_raises_no_other() {
-    let mut line = Line::new();
+    let mut line = KeyOrder::new();
     let taken = line.push(place(0), 0);
     line.push(place(1), 0);
     assert_eq!(next(&mut line), 0);
@@ -135,10 +135,10 @@ fn getter_about_to_sleep_counts_as_sleeping() {
 
 #[test]
 fn shut_down_drops_the_delays() {
-    let shared = Shared::new(Box::new(default_controller_rate_limiter()), None);
+    let shared = SharedQueue::new(Box::new(default_controller_rate_limiter()), None);
     shared.add("key", AddOptions::new().after(Duration::from_secs(1)));
     assert!(shared.next_due().is_some());
-    shared.end_with(Phase::ShutDown);
+    shared.end_with(QueuePhase::ShutDown);
     assert!(shared.next_due().is_none());
 }
 
@@ -146,10 +146,10 @@ fn shut_down_drops_the_delays() {
 /// the last shard, so that the shutdown stops there.
 #[test]
 fn line_ends_only_when_every_shard_refuses_adds() {
-    let shared = Shared::<&str>::new(Box::new(default_controller_rate_limiter()), None);
+    let shared = SharedQueue::<&str>::new(Box::new(default_controller_rate_limiter()), None);
     std::thread::scope(|threads| {
         let last = shared.shards.each().last();
-        threads.spawn(|| shared.end_with(Phase::ShutDown));
+        threads.spawn(|| shared.end_with(QueuePhase::ShutDown));
         while !shared.shards.each().next().is_some_and(|first| first.is_closed()) {
             std::thread::yield_now();
         }

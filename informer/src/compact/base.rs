@@ -7,8 +7,8 @@ use deltafifo::locks::Mutex;
 
 use super::codec::CodecError;
 use super::common::Common;
-use super::header::Shared;
-use super::stored::{Kind, Reference, Stored};
+use super::header::SharedHeader;
+use super::stored::{Material, Reference, Stored};
 
 /// How many differences are averaged to know what they take at first.
 const FIRST: u32 = 4;
@@ -28,7 +28,7 @@ pub(super) struct Base {
     text: Mutex<Option<Arc<[u8]>>>,
     /// Whether the text was used since the cache checked it.
     is_used: AtomicBool,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedHeader>,
     /// Whether the group has a newer base.
     is_replaced: AtomicBool,
     /// The number of differences so far, the sum of the first ones, and a moving average, all for
@@ -44,7 +44,7 @@ impl Base {
         common: &Arc<Common>,
         stored: Stored,
         text: &[u8],
-        shared: Shared,
+        shared: SharedHeader,
     ) -> Arc<Reference> {
         let reference = Arc::new_cyclic(|me| {
             let base = Self {
@@ -62,9 +62,9 @@ impl Base {
             };
             common.counts.bases.fetch_add(1, Ordering::Relaxed);
             common.counts.base_bytes.fetch_add(base.size(), Ordering::Relaxed);
-            Reference { common: common.clone(), kind: Kind::Base(base) }
+            Reference { common: common.clone(), kind: Material::Base(base) }
         });
-        if let Kind::Base(base) = &reference.kind {
+        if let Material::Base(base) = &reference.kind {
             base.keep(text.into());
         }
         reference

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deltafifo::locks::Mutex;
 
-use super::stored::{Kind, Reference};
+use super::stored::{Material, Reference};
 
 /// Second-chance eviction: the base at the front loses its text unless the text was used since it
 /// came to the front last.
@@ -39,7 +39,7 @@ impl Cache {
             }
             let Some(front) = queue.pop_front() else { break };
             let Some(base) = front.upgrade() else { continue };
-            if let Kind::Base(base) = &base.kind
+            if let Material::Base(base) = &base.kind
                 && !base.evict()
             {
                 queue.push_back(front);

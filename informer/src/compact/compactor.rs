@@ -16,11 +16,11 @@ use super::common::{Common, Counts};
 use super::error::PackError;
 use super::fields::{self, Fields};
 use super::groups::{Groups, Relative};
-use super::header::{Header, Shared};
+use super::header::{Header, SharedHeader};
 use super::object::Compact;
 use super::prune::cut;
 use super::sketch;
-use super::stored::{Kind, Reference, Stored};
+use super::stored::{Material, Reference, Stored};
 use crate::wire::{Prune, Types};
 
 /// The first dictionary is trained at this number of groups, and each later one at [`GROWTH`] times
@@ -290,7 +290,7 @@ impl<K> Compactor<K> {
         let stored = Stored::pack(text, reference);
         if base.note(stored.bytes.len()) {
             let packed = Stored::pack(text, &self.dictionary());
-            let shared = Shared::new(fields);
+            let shared = SharedHeader::new(fields);
             let new = Base::create(&self.common, packed, text, shared);
             self.groups.set_base(group, &new);
             base.set_replaced();
@@ -367,7 +367,7 @@ impl<K> Compactor<K> {
         let guard = self.training.lock();
         let (bases, firsts) = self.groups.all();
         let trained = self.train_at.load(Ordering::Relaxed) / GROWTH;
-        let is_untrained = matches!(self.dictionary().kind, Kind::Nothing);
+        let is_untrained = matches!(self.dictionary().kind, Material::Nothing);
         if is_untrained || (bases.len() + firsts.len()) * 2 > trained * 3 {
             self.train();
         }

@@ -25,17 +25,17 @@ const DELETION: u64 = 1 << 11;
 /// namespace, labels or owners that the siblings of an object have too are in `shared` only.
 pub(super) struct Header {
     bytes: Box<[u8]>,
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedHeader>>,
 }
 
 /// Namespace, labels and owner references of a group's members. An object that differs in one of
 /// them has its own.
-pub(super) struct Shared {
+pub(super) struct SharedHeader {
     /// The namespace, the labels and the owners.
     bytes: Box<[u8]>,
 }
 
-impl Shared {
+impl SharedHeader {
     pub(super) fn new(fields: &Fields) -> Self {
         let namespace = fields.namespace.as_ref().map_or("", |Text(text)| text);
         Self::from_parts([namespace.as_bytes(), &labels(fields), &owners(fields)])
@@ -106,7 +106,7 @@ impl Header {
     pub(super) fn new(
         fields: &Fields,
         length: usize,
-        shared: Option<&Arc<Shared>>,
+        shared: Option<&Arc<SharedHeader>>,
         state: &impl BuildHasher,
     ) -> Self {
         let [namespace, labels, owners] = [

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::codec::CodecError;
 use super::error::{DecodeError, DecodeFailure};
-use super::header::{Header, OwnerReference, Shared, Uid};
+use super::header::{Header, OwnerReference, SharedHeader, Uid};
 use super::stored::Stored;
 use crate::KubeMeta;
 use crate::wire::{Prune, Types};
@@ -173,8 +173,8 @@ impl<K> Compact<K> {
     }
 
     /// Returns the metadata that siblings are likely to have too.
-    pub(super) fn shared(&self) -> Shared {
-        Shared::of(&self.header.view())
+    pub(super) fn shared(&self) -> SharedHeader {
+        SharedHeader::of(&self.header.view())
     }
 
     /// Returns the packed text as it is now.

@@ -18,10 +18,10 @@ pub(super) struct Stored {
 /// Each object holds one pointer for both.
 pub(super) struct Reference {
     pub(super) common: Arc<Common>,
-    pub(super) kind: Kind,
+    pub(super) kind: Material,
 }
 
-pub(super) enum Kind {
+pub(super) enum Material {
     Nothing,
     Dictionary(Dictionary),
     Base(Base),
@@ -31,26 +31,26 @@ impl Reference {
     pub(super) fn new(common: &Arc<Common>, dictionary: Option<Dictionary>) -> Arc<Self> {
         let size = dictionary.as_ref().map_or(0, Dictionary::size);
         common.counts.dictionary_bytes.fetch_add(size, Ordering::Relaxed);
-        let kind = dictionary.map_or(Kind::Nothing, Kind::Dictionary);
+        let kind = dictionary.map_or(Material::Nothing, Material::Dictionary);
         Arc::new(Self { common: common.clone(), kind })
     }
 
     pub(super) fn base(&self) -> Option<&Base> {
-        if let Kind::Base(base) = &self.kind { Some(base) } else { None }
+        if let Material::Base(base) = &self.kind { Some(base) } else { None }
     }
 
     fn use_for<R>(&self, work: impl FnOnce(With) -> R) -> Result<R, CodecError> {
         Ok(match &self.kind {
-            Kind::Nothing => work(With::Nothing),
-            Kind::Dictionary(dictionary) => work(With::Dictionary(dictionary)),
-            Kind::Base(base) => work(With::Base(&base.text()?)),
+            Material::Nothing => work(With::Nothing),
+            Material::Dictionary(dictionary) => work(With::Dictionary(dictionary)),
+            Material::Base(base) => work(With::Base(&base.text()?)),
         })
     }
 }
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        if let Kind::Dictionary(dictionary) = &self.kind {
+        if let Material::Dictionary(dictionary) = &self.kind {
             self.common.counts.dictionary_bytes.fetch_sub(dictionary.size(), Ordering::Relaxed);
         }
     }

@@ -52,7 +52,7 @@ impl ObjectLimit {
 
     /// Waits for a share of the process's budget.
     pub(super) async fn share(&self, bytes: usize) -> Share {
-        let _waiting = Waiting::of(&self.progress);
+        let _waiting = ShareWait::of(&self.progress);
         process_budget().share(bytes).await
     }
 
@@ -112,9 +112,9 @@ impl Default for ObjectLimit {
 }
 
 /// A wait for a share, counted in the progress until it is dropped.
-struct Waiting<'p>(&'p Mutex<Progress>);
+struct ShareWait<'p>(&'p Mutex<Progress>);
 
-impl<'p> Waiting<'p> {
+impl<'p> ShareWait<'p> {
     fn of(progress: &'p Mutex<Progress>) -> Self {
         let mut locked = progress.lock();
         locked.waiting += 1;
@@ -123,7 +123,7 @@ impl<'p> Waiting<'p> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ShareWait<'_> {
     fn drop(&mut self) {
         let mut progress = self.0.lock();
         progress.waiting -= 1;

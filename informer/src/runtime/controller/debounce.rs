@@ -20,7 +20,7 @@ const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 pub(super) struct Debounce {
     quiet: Duration,
     longest: Duration,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingRequests>,
     /// Notified when a new request is due before all others.
     earlier: Notify,
 }
@@ -37,7 +37,7 @@ struct Request {
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingRequests {
     by_key: HashMap<Key, Request, foldhash::fast::RandomState>,
     by_due: BTreeMap<Due, Key>,
     number: u64,
@@ -102,7 +102,7 @@ impl Debounce {
     }
 }
 
-impl Waiting {
+impl WaitingRequests {
     fn next(&self) -> Option<Instant> {
         self.by_due.first_key_value().map(|((at, _), _)| *at)
     }

@@ -17,8 +17,8 @@ use super::key::{Key, key_of_ref};
 use super::owned::{Owned, OwnedMeta, OwnerKind};
 use super::schedule::LOW;
 use super::source::{
-    OwnedInformer, Owner, Source, Trigger, UpdateFilter, as_configured, every_update, listen,
-    of_api,
+    InformerOwner, OwnedInformer, Source, Trigger, UpdateFilter, as_configured, every_update,
+    listen, of_api,
 };
 use super::start::{Relation, Started, Terms};
 use crate::lister_watcher::resource;
@@ -194,7 +194,14 @@ where
         let own = OwnedInformer::build(resource, builder, &self.errors);
         self.relate(move |started, terms| {
             let informer = own.informer();
-            request_for(informer, every_update(), Owner::Controller, terms, started, objects)?;
+            request_for(
+                informer,
+                every_update(),
+                InformerOwner::Controller,
+                terms,
+                started,
+                objects,
+            )?;
             own.run(started, terms);
             Ok(())
         })
@@ -207,7 +214,7 @@ where
         objects: impl Fn(&O, &mut dyn FnMut(Key)) + Send + 'static,
     ) -> Self {
         self.relate(move |started, terms| {
-            request_for(&informer, update_filter, Owner::User, terms, started, objects)
+            request_for(&informer, update_filter, InformerOwner::User, terms, started, objects)
         })
     }
 
@@ -267,7 +274,7 @@ where
 fn request_for<O, M>(
     informer: &SharedInformer<O, M>,
     update_filter: UpdateFilter<O>,
-    owner: Owner,
+    owner: InformerOwner,
     terms: Terms,
     started: &mut Started,
     objects: impl Fn(&O, &mut dyn FnMut(Key)) + Send + 'static,

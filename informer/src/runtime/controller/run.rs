@@ -21,7 +21,7 @@ use super::error::{Error, RunnerError};
 use super::key::{Key, key_of, reference};
 use super::metrics::Metrics;
 use super::schedule::Schedule;
-use super::source::{Failure, Owner, Trigger, listen};
+use super::source::{Failure, InformerOwner, Trigger, listen};
 use super::start::{Relation, Started, Terms};
 use super::{Action, Controller};
 use crate::KubeMeta;
@@ -45,7 +45,7 @@ where
     ReconcilerFut::Error: Send + 'static,
 {
     stream! {
-        let mut running = match Running::start(controller) {
+        let mut running = match ControllerRun::start(controller) {
             Ok(running) => running,
             Err(stopped) => {
                 yield Err(stopped.into());
@@ -54,26 +54,26 @@ where
         };
         loop {
             match running.next().await {
-                Step::Reconcile(item, object) => {
+                StreamStep::Reconcile(item, object) => {
                     let span = running.span(&object);
                     let future = span.in_scope(|| reconciler(object.clone(), context.clone()));
                     running.reconcile(item, object, future, span);
                 }
-                Step::Done(done) => {
+                StreamStep::Done(done) => {
                     let policy = |object, error: &_| error_policy(object, error, context.clone());
                     if let Some(item) = running.settle(done, policy) {
                         yield item;
                     }
                 }
-                Step::Failed(error) => yield Err(error),
-                Step::End => return,
+                StreamStep::Failed(error) => yield Err(error),
+                StreamStep::End => return,
             }
         }
     }
 }
 
 /// The next step of a controller's stream.
-enum Step<K, E: 'static> {
+enum StreamStep<K, E: 'static> {
     /// Reconcile this object. The item holds its key.
     Reconcile(Item<Key>, Arc<K>),
     /// A reconcile or a deletion handler has ended.
@@ -109,7 +109,7 @@ type Found<K> = (Item<Key>, Arc<K>);
 /// An item of the controller's stream.
 type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
 
-struct Running<K: Resource + Send + Sync + 'static, E> {
+struct ControllerRun<K: Resource + Send + Sync + 'static, E> {
     types: K::DynamicType,
     store: IndexReader<K, KubeMeta>,
     schedule: Arc<Schedule>,
@@ -127,7 +127,7 @@ struct Running<K: Resource + Send + Sync + 'static, E> {
     errors: mpsc::Receiver<Failure>,
 }
 
-impl<K, E> Running<K, E>
+impl<K, E> ControllerRun<K, E>
 where
     K: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Clone,
@@ -151,7 +151,7 @@ where
         let mut started = Started::new(Arc::clone(&schedule));
         started.ends.extend(graceful);
         let recorded = on_deleted.is_some().then(|| Arc::clone(&deletions));
-        let owner = if own.is_some() { Owner::Controller } else { Owner::User };
+        let owner = if own.is_some() { InformerOwner::Controller } else { InformerOwner::User };
         let main = Terms { is_awaited: true, is_optional: false };
         listen(&informer, owner, main, &mut started, move |notification, schedule, user_calls| {
             if let Notification::Deleted { old, last, cause } = &notification {
@@ -205,15 +205,15 @@ where
     }
 
     /// Waits for the next step. Cancel safe.
-    async fn next(&mut self) -> Step<K, E> {
+    async fn next(&mut self) -> StreamStep<K, E> {
         loop {
             if self.is_shut_down && self.work.is_empty() {
-                return Step::End;
+                return StreamStep::End;
             }
             let takes = self.syncing.is_none() && !self.is_shut_down && self.work.len() < self.most;
             tokio::select! {
                 biased;
-                Some(()) = self.forceful.next() => return Step::End,
+                Some(()) = self.forceful.next() => return StreamStep::End,
                 // Before `ends`: if an informer stops before its first list, the stream must
                 // yield an error and not just end.
                 synced = synced(&mut self.syncing), if self.syncing.is_some() && !self.is_shut_down => {
@@ -221,7 +221,7 @@ where
                     if let Err(stopped) = synced {
                         self.is_shut_down = true;
                         self.started.end();
-                        return Step::Failed(stopped.into());
+                        return StreamStep::Failed(stopped.into());
                     }
                 }
                 Some(()) = self.started.ends.next(), if !self.is_shut_down => {
@@ -229,10 +229,10 @@ where
                     self.started.end();
                 }
                 report = self.started.unsynced.report(), if !self.is_shut_down => {
-                    return Step::Failed(report.into());
+                    return StreamStep::Failed(report.into());
                 }
                 Some(done) = self.work.join_next() => match done {
-                    Ok(done) => return Step::Done(done),
+                    Ok(done) => return StreamStep::Done(done),
                     // Panics of the calls themselves are caught in `call`, so this panic comes
                     // from a drop.
                     Err(error) => resume_panic(error),
@@ -243,7 +243,7 @@ where
                         Some(_) => error.log_before_first_lists(),
                         None => error,
                     };
-                    return Step::Failed(Error::QueueError(error));
+                    return StreamStep::Failed(Error::QueueError(error));
                 }
                 Some(ended) = self.started.tasks.join_next(), if !self.is_shut_down => {
                     if let Err(error) = ended {
@@ -251,11 +251,11 @@ where
                     }
                 }
                 Some(item) = self.schedule.queue.get(), if takes => match self.find(item) {
-                    Ok(Some((item, object))) => return Step::Reconcile(item, object),
+                    Ok(Some((item, object))) => return StreamStep::Reconcile(item, object),
                     Ok(None) => {}
-                    Err(error) => return Step::Failed(error),
+                    Err(error) => return StreamStep::Failed(error),
                 },
-                else => return Step::End,
+                else => return StreamStep::End,
             }
         }
     }

@@ -127,7 +127,7 @@ pub(super) struct Failure {
 
 /// The owner of an informer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum InformerOwner {
     /// The controller runs the informer, and yields its errors.
     Controller,
     /// The user runs the informer.
@@ -137,7 +137,7 @@ pub(super) enum Owner {
 /// Calls `deliver` for every notification of `informer`, until the controller shuts down.
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
-    owner: Owner,
+    owner: InformerOwner,
     terms: Terms,
     started: &mut Started,
     mut deliver: impl FnMut(Notification<K>, &Schedule, &mut FirstPanic) + Send + 'static,
@@ -154,7 +154,7 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     let registration = informer.add_async_handler(options, handler);
     let title = informer.title();
     let Ok(registration) = registration else { return Err(stopped(&title)) };
-    if owner == Owner::User {
+    if owner == InformerOwner::User {
         started.unsynced.add(informer, registration.clone(), terms);
     }
     let detach = DetachOnDrop(registration.clone());

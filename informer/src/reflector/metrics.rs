@@ -110,9 +110,9 @@ impl Metrics {
 
 impl<K: Send + Sync + 'static> Reflector<K> {
     /// Begins a run, which ends when the returned guard is dropped.
-    pub(super) fn begin_run(&self) -> RunGuard<'_, K> {
+    pub(super) fn begin_run(&self) -> ReflectorRun<'_, K> {
         self.status.begins();
-        RunGuard(self)
+        ReflectorRun(self)
     }
 
     /// Returns the span of the reflector.
@@ -148,9 +148,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 }
 
 /// The guard of a run of a reflector.
-pub(super) struct RunGuard<'r, K>(&'r Reflector<K>);
+pub(super) struct ReflectorRun<'r, K>(&'r Reflector<K>);
 
-impl<K> Drop for RunGuard<'_, K> {
+impl<K> Drop for ReflectorRun<'_, K> {
     /// Resets the gauges, which would otherwise keep the values of a run that has ended.
     fn drop(&mut self) {
         self.0.metrics.record(|metrics| {

@@ -12,7 +12,7 @@ use super::error::{BuildError, InformerError, OnError};
 use super::lifecycle::Phase;
 use super::metrics::Identity;
 use super::source::{Availability, Source};
-use super::worker::Queue;
+use super::worker::InformerQueue;
 use super::{Inner, SharedInformer};
 use crate::reflector::{ReflectorBuilder, Scoped};
 use crate::util::in_flight::InFlight;
@@ -157,7 +157,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
         let store = indexer.reader();
         let (queue, target): (_, Arc<dyn Scoped<K>>) = if self.in_order {
             let fifo = Arc::new(InOrderFifo::over(indexer).high_water(MOST_PENDING).build());
-            (Queue::InOrder(fifo.clone()), fifo)
+            (InformerQueue::InOrder(fifo.clone()), fifo)
         } else {
             let fifo = DeltaFifo::over(indexer)
                 .skip_unchanged(true)
@@ -165,7 +165,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
                 .track_applied(true)
                 .high_water(MOST_PENDING);
             let fifo = Arc::new(fifo.build());
-            (Queue::Delta(fifo.clone()), fifo)
+            (InformerQueue::Delta(fifo.clone()), fifo)
         };
         let workers = if self.in_order { 1 } else { self.workers };
         let availability = watch::Sender::new(Availability::Unknown);

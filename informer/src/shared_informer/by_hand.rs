@@ -8,7 +8,7 @@ use deltafifo::{DeltaFifo, InOrderFifo, Meta};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::worker::Queue;
+use super::worker::InformerQueue;
 use super::{
     AddHandlerError, HandlerOptions, Notification, Registration, SharedInformer, delivery,
 };
@@ -25,8 +25,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     #[must_use]
     pub fn fed(&self) -> Fed<K, M> {
         match self.inner.queue.clone() {
-            Queue::Delta(fifo) => Fed::Delta(fifo),
-            Queue::InOrder(fifo) => Fed::InOrder(fifo),
+            InformerQueue::Delta(fifo) => Fed::Delta(fifo),
+            InformerQueue::InOrder(fifo) => Fed::InOrder(fifo),
         }
     }
 

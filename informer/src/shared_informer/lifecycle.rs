@@ -42,7 +42,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
             false if *inner.phase.borrow() == Phase::Running => return Err(RunError::Running),
             false => return Err(RunError::Stopped),
         }
-        let _running = Running(inner);
+        let _running = InformerRun(inner);
         for number in 0..inner.workers {
             let worker =
                 tokio::spawn(inner.worker(number).work().instrument(inner.identity.worker_span()));
@@ -212,9 +212,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Inner<K, M> {
 }
 
 /// A run in progress. Its drop ends the informer.
-struct Running<'i, K: Send + Sync + 'static, M: Meta<K>>(&'i Inner<K, M>);
+struct InformerRun<'i, K: Send + Sync + 'static, M: Meta<K>>(&'i Inner<K, M>);
 
-impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Running<'_, K, M> {
+impl<K: Send + Sync + 'static, M: Meta<K>> Drop for InformerRun<'_, K, M> {
     fn drop(&mut self) {
         self.0.close();
     }

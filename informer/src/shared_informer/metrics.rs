@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use super::Inner;
-use super::worker::Queue;
+use super::worker::InformerQueue;
 use crate::metrics::{self as table, Labels, Named, count};
 
 /// The name, resource and namespace of an informer.
@@ -27,11 +27,11 @@ impl Identity {
     }
 
     /// Returns the metrics of an informer with this queue.
-    pub(super) fn metrics<K, M>(&self, queue: &Queue<K, M>) -> Named<Metrics> {
+    pub(super) fn metrics<K, M>(&self, queue: &InformerQueue<K, M>) -> Named<Metrics> {
         let store_version = |labels: &Labels| match queue {
-            Queue::Delta(_) => labels.gauge(&table::STORE_VERSION),
+            InformerQueue::Delta(_) => labels.gauge(&table::STORE_VERSION),
             // An in-order queue does not track the version.
-            Queue::InOrder(_) => Gauge::noop(),
+            InformerQueue::InOrder(_) => Gauge::noop(),
         };
         Named(self.labels().map(|labels| Metrics {
             store_version: store_version(&labels),

@@ -96,7 +96,7 @@ pub(crate) use source::Availability;
 use source::{Feeder, Source};
 #[cfg(deltafifo_shuttle)]
 pub use sync::mutants;
-use worker::Queue;
+use worker::InformerQueue;
 
 /// One watch of one kind of object, a store with indexes that follows it, and handlers that are
 /// notified of changes (client-go `SharedIndexInformer`). Cheap to clone: all clones are the same
@@ -138,7 +138,7 @@ pub struct SharedInformer<K: Send + Sync + 'static, M: Meta<K> = KubeMeta> {
 struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     distributor: Arc<Distributor<K>>,
     store: IndexReader<K, M>,
-    queue: Queue<K, M>,
+    queue: InformerQueue<K, M>,
     identity: Identity,
     metrics: Arc<Named<Metrics>>,
     feeder: Feeder<K>,

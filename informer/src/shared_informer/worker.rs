@@ -20,12 +20,12 @@ use crate::metrics::Named;
 use crate::util::in_flight::WorkGuard;
 
 /// The queue of an informer.
-pub(super) enum Queue<K, M> {
+pub(super) enum InformerQueue<K, M> {
     Delta(Arc<DeltaFifo<K, M>>),
     InOrder(Arc<InOrderFifo<K, M>>),
 }
 
-impl<K: Send + Sync + 'static, M: Meta<K>> Queue<K, M> {
+impl<K: Send + Sync + 'static, M: Meta<K>> InformerQueue<K, M> {
     pub(super) fn has_synced(&self) -> bool {
         match self {
             Self::Delta(fifo) => fifo.has_synced(),
@@ -65,7 +65,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Queue<K, M> {
     }
 }
 
-impl<K, M> Clone for Queue<K, M> {
+impl<K, M> Clone for InformerQueue<K, M> {
     fn clone(&self) -> Self {
         match self {
             Self::Delta(fifo) => Self::Delta(fifo.clone()),
@@ -77,7 +77,7 @@ impl<K, M> Clone for Queue<K, M> {
 /// A worker of an informer.
 pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
     pub(super) number: usize,
-    pub(super) queue: Queue<K, M>,
+    pub(super) queue: InformerQueue<K, M>,
     pub(super) store: IndexReader<K, M>,
     pub(super) distributor: Arc<Distributor<K>>,
     pub(super) metrics: Arc<Named<Metrics>>,
@@ -105,12 +105,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
     /// Pops the next item of the queue, applies it and delivers its changes.
     async fn handle_next(self: &Arc<Self>) -> Result<(), Closed> {
         match &self.queue {
-            Queue::Delta(fifo) => {
+            InformerQueue::Delta(fifo) => {
                 let item = fifo.pop_async().await?;
                 // An object's destructor is user code, and may panic.
                 self.on_error.catch(|| self.apply_item(item));
             }
-            Queue::InOrder(fifo) => {
+            InformerQueue::InOrder(fifo) => {
                 let turn = fifo.pop_async().await?;
                 if turn.event().is_some_and(|event| event.key().is_some()) {
                     self.on_error.catch(|| self.apply_turn(turn));

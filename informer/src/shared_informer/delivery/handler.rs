@@ -66,13 +66,13 @@ impl<K, F: FnMut(Notification<K>) + Send + 'static> EventHandler<K> for F {
 
 /// The resync period of a handler.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Resync {
+pub(super) enum ResyncPeriod {
     AsInformer,
     Never,
     Every(Duration),
 }
 
-impl Resync {
+impl ResyncPeriod {
     pub(super) fn or(self, of_informer: Option<Duration>) -> Option<Duration> {
         match self {
             Self::AsInformer => of_informer,
@@ -88,7 +88,7 @@ impl Resync {
 pub struct HandlerOptions<K> {
     pub(in crate::shared_informer) name: String,
     pub(super) buffer: Buffer,
-    pub(super) resync: Resync,
+    pub(super) resync: ResyncPeriod,
     pub(super) matches: Option<Box<Matches<K>>>,
 }
 
@@ -97,7 +97,7 @@ impl<K> Default for HandlerOptions<K> {
         Self {
             name: String::new(),
             buffer: Buffer::default(),
-            resync: Resync::AsInformer,
+            resync: ResyncPeriod::AsInformer,
             matches: None,
         }
     }
@@ -128,7 +128,7 @@ impl<K> HandlerOptions<K> {
     /// never. A resync walks over the store, as for a late handler, and does not affect other
     /// handlers.
     pub fn resync(mut self, period: Option<Duration>) -> Self {
-        self.resync = period.map_or(Resync::Never, Resync::Every);
+        self.resync = period.map_or(ResyncPeriod::Never, ResyncPeriod::Every);
         self
     }
 

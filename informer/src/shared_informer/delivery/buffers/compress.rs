@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::super::notification::Cause;
 use super::super::step::{Now, Step};
 use super::steps::Steps;
-use super::{STRIDE, Waiting};
+use super::{STRIDE, StepBuffer};
 
 /// The buffer of `Buffer::Compress`.
 pub(in super::super) struct Compress<K> {
@@ -21,7 +21,7 @@ impl<K> Compress<K> {
     }
 }
 
-impl<K: Send + Sync> Waiting<K> for Compress<K> {
+impl<K: Send + Sync> StepBuffer<K> for Compress<K> {
     fn push(&mut self, mut step: Step<K>) -> [Option<Step<K>>; 2] {
         if step.is_walked {
             self.since_walked = 0;

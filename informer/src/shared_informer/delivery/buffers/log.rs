@@ -3,23 +3,23 @@
 use tokio::time::Instant;
 
 use super::super::step::Step;
-use super::Waiting;
-use super::queue::Queue;
+use super::StepBuffer;
+use super::queue::ChunkedQueue;
 
 /// The buffer of the two policies that bound the number of steps.
 pub(in super::super) struct Log<K> {
-    steps: Queue<Step<K>>,
+    steps: ChunkedQueue<Step<K>>,
     initial: usize,
     walked: usize,
 }
 
 impl<K> Log<K> {
     pub(in super::super) fn new() -> Self {
-        Self { steps: Queue::new(), initial: 0, walked: 0 }
+        Self { steps: ChunkedQueue::new(), initial: 0, walked: 0 }
     }
 }
 
-impl<K: Send + Sync> Waiting<K> for Log<K> {
+impl<K: Send + Sync> StepBuffer<K> for Log<K> {
     fn push(&mut self, step: Step<K>) -> [Option<Step<K>>; 2] {
         self.initial += usize::from(step.is_in_initial_list);
         self.walked += usize::from(step.is_walked);

@@ -55,7 +55,7 @@ pub enum Buffer {
 }
 
 /// The changes that wait for one handler; those of a key are in order.
-pub(super) trait Waiting<K>: Send {
+pub(super) trait StepBuffer<K>: Send {
     /// Adds a step. Returns steps with objects that are no longer needed.
     fn push(&mut self, step: Step<K>) -> [Option<Step<K>>; 2];
 

@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 const CHUNK: usize = 256;
 
 /// A first-in, first-out queue.
-pub(super) struct Queue<T> {
+pub(super) struct ChunkedQueue<T> {
     /// Only a single chunk may be empty. It is kept, so that a handler that keeps up with changes
     /// causes no allocation for each.
     chunks: VecDeque<VecDeque<T>>,
     len: usize,
 }
 
-impl<T> Queue<T> {
+impl<T> ChunkedQueue<T> {
     pub(super) fn new() -> Self {
         Self { chunks: VecDeque::new(), len: 0 }
     }

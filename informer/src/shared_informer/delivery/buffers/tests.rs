@@ -9,8 +9,8 @@ use tokio::time::{Duration, Instant};
 
 use super::super::notification::Cause;
 use super::super::step::{Now, Step};
-use super::queue::Queue;
-use super::{Compress, Log, Waiting};
+use super::queue::ChunkedQueue;
+use super::{Compress, Log, StepBuffer};
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
@@ -82,7 +82,7 @@ fn compress(waiting: &mut Vec<Plain>, step: Plain) {
     waiting.retain(|one| one.delivered.is_some() || one.now.is_some());
 }
 
-fn follows(mut buffer: impl Waiting<u32>, push: impl Fn(&mut Vec<Plain>, Plain), ops: Vec<Op>) {
+fn follows(mut buffer: impl StepBuffer<u32>, push: impl Fn(&mut Vec<Plain>, Plain), ops: Vec<Op>) {
     let (mut waiting, mut stored) = (Vec::<Plain>::new(), [None; 5]);
     let began = Instant::now();
     for (number, op) in (1..).zip(ops) {
@@ -127,7 +127,7 @@ proptest! {
 proptest! {
     #[test]
     fn queue_is_in_order_over_all_its_chunks(ops in prop::collection::vec((any::<bool>(), 1..700_usize), 0..20)) {
-        let (mut queue, mut expected, mut next) = (Queue::new(), VecDeque::new(), 0);
+        let (mut queue, mut expected, mut next) = (ChunkedQueue::new(), VecDeque::new(), 0);
         for (pushes, many) in ops {
             for item in next..next + many {
                 if pushes {

@@ -9,7 +9,7 @@ use deltafifo::{Change, DeletedFinalStateUnknown, DeltaObject, IndexReader, Meta
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::feed::{Feed, State};
+use super::feed::{Feed, HandlerState};
 use super::handler::HandlerOptions;
 use super::notification::Cause;
 use super::protocol::{ActiveKeys, Known};
@@ -22,20 +22,20 @@ use crate::util::sleep::with_catching_waker;
 pub(in crate::shared_informer) struct Distributor<K> {
     known: Arc<dyn Known<K>>,
     active_keys: Arc<ActiveKeys>,
-    list: Mutex<List<K>>,
+    list: Mutex<HandlerList<K>>,
     /// Notified when a handler with resyncs is added.
     pub(in crate::shared_informer) resync_added: Notify,
 }
 
 /// The list of handlers.
-struct List<K> {
+struct HandlerList<K> {
     /// Copied on each change, so that a worker iterates over it without holding the lock.
     feeds: Arc<Vec<Arc<Feed<K>>>>,
     has_synced: bool,
     is_closed: bool,
     /// The states of handlers that were removed, or that existed when the list was closed. The end
     /// of their last calls is awaited through them.
-    last: Vec<watch::Receiver<State>>,
+    last: Vec<watch::Receiver<HandlerState>>,
 }
 
 impl<K: Send + Sync + 'static> Distributor<K> {
@@ -43,8 +43,12 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         store: IndexReader<K, M>,
         workers: usize,
     ) -> Self {
-        let list =
-            List { feeds: Arc::default(), has_synced: false, is_closed: false, last: Vec::new() };
+        let list = HandlerList {
+            feeds: Arc::default(),
+            has_synced: false,
+            is_closed: false,
+            last: Vec::new(),
+        };
         Self {
             known: Arc::new(store),
             active_keys: Arc::new(ActiveKeys::new(workers)),

@@ -43,7 +43,7 @@ pub(in crate::shared_informer) struct Feed<K> {
     locked: Mutex<Locked<K>>,
     /// Notified when the buffer has room again, and when the feed has ended.
     room: Notify,
-    state: watch::Sender<State>,
+    state: watch::Sender<HandlerState>,
 }
 
 /// The state that the lock protects.
@@ -60,7 +60,7 @@ struct Locked<K> {
 
 /// The observable state of a handler.
 #[derive(Clone, Copy, Default)]
-pub(super) struct State {
+pub(super) struct HandlerState {
     pub(super) has_synced: bool,
     /// Whether the handler was removed, so that no further call begins.
     pub(super) is_removed: bool,
@@ -95,7 +95,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             has_ended: false,
             due,
         };
-        let state = watch::Sender::new(State::default());
+        let state = watch::Sender::new(HandlerState::default());
         Self {
             known,
             active_keys,
@@ -231,7 +231,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         let _ = with_catching_waker(self.state().wait_for(|state| state.has_ended)).await;
     }
 
-    pub(super) fn state(&self) -> watch::Receiver<State> {
+    pub(super) fn state(&self) -> watch::Receiver<HandlerState> {
         self.state.subscribe()
     }
 

@@ -54,7 +54,7 @@ use deltafifo::panics::ignore_panic;
 use deltafifo::{WalkPosition, WalkStep};
 use tokio::time::Instant;
 
-use super::buffers::{Buffer, Compress, Log, Waiting};
+use super::buffers::{Buffer, Compress, Log, StepBuffer};
 use super::notification::Cause;
 use super::step::{Now, Step};
 use crate::shared_informer::sync::{Arc, mutant};
@@ -65,7 +65,7 @@ use walk::{Reason, Walk};
 /// Objects that are dropped after the inbox is unlocked, because their destructors are user code.
 pub(super) struct DeferredDrops<K> {
     steps: Vec<Step<K>>,
-    buffers: Vec<Box<dyn Waiting<K>>>,
+    buffers: Vec<Box<dyn StepBuffer<K>>>,
     found: Vec<(Box<str>, Arc<K>)>,
 }
 
@@ -104,11 +104,11 @@ pub(super) enum NextAction<K> {
 /// The buffer of a handler, and the state of its walk.
 pub(super) struct Inbox<K> {
     policy: Buffer,
-    waiting: Box<dyn Waiting<K>>,
+    waiting: Box<dyn StepBuffer<K>>,
     walk: Option<Walk>,
     /// A full buffer that was replaced. It is dropped when the handler takes its next step, so that
     /// the worker, which has to offer to all handlers, does not spend time on it.
-    dropped: Option<Box<dyn Waiting<K>>>,
+    dropped: Option<Box<dyn StepBuffer<K>>>,
     /// When the oldest step of that buffer was pushed. It counts for the age of the buffer, which
     /// would otherwise not show that a handler hangs.
     dropped_since: Option<Instant>,
@@ -124,7 +124,7 @@ pub(super) struct Inbox<K> {
 impl<K: Send + Sync + 'static> Inbox<K> {
     /// Creates the inbox of a new handler, which begins with a walk.
     pub(super) fn new(policy: Buffer) -> Self {
-        let waiting: Box<dyn Waiting<K>> = match policy {
+        let waiting: Box<dyn StepBuffer<K>> = match policy {
             Buffer::Compress => Box::new(Compress::new()),
             Buffer::HoldBack(_) | Buffer::DropAndResync(_) => Box::new(Log::new()),
         };

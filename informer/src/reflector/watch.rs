@@ -71,7 +71,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             let ended = match opened {
                 Ok(mut watch) => {
                     self.metrics.record(|metrics| {
-                        metrics.watches(std::mem::replace(&mut is_restart, true))
+                        metrics.watches(std::mem::replace(&mut is_restart, true));
                     });
                     self.watching(&mut watch, &mut events).await?
                 }

@@ -1,5 +1,7 @@
 //! The errors of the crate. Each message says what failed for which key, and what to do.
 
+use crate::scope::Outside;
+
 /// An error that a user function returned.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -38,14 +40,15 @@ pub enum OfferError {
         source: BoxError,
     },
     /// The relist, or the source of the object, is of a scope that the key does not belong to.
-    #[error(
-        "key {key:?} does not belong to scope {scope:?}, or not to it alone, so the object was not queued"
-    )]
+    #[error("key {key:?} does not belong to scope {scope:?}{}, so the object was not queued", owner(older.as_deref()))]
     OutOfScope {
         /// Key of the object.
         key: String,
         /// The scope of the relist.
         scope: String,
+        /// The older scope that the key belongs to, if it lies in both: see
+        /// [`KeyScope`](crate::KeyScope).
+        older: Option<String>,
     },
     /// The queue is relisted scope by scope.
     #[error(
@@ -143,14 +146,15 @@ pub enum RelistError {
         scope: String,
     },
     /// A key does not belong to the scope of the relist.
-    #[error(
-        "key {key:?} does not belong to scope {scope:?}, or not to it alone: its relist ignores the key"
-    )]
+    #[error("key {key:?} does not belong to scope {scope:?}{}, so its relist ignores the key", owner(older.as_deref()))]
     OutOfScope {
         /// The key.
         key: String,
         /// The scope of the relist.
         scope: String,
+        /// The older scope that the key belongs to, if it lies in both: see
+        /// [`KeyScope`](crate::KeyScope).
+        older: Option<String>,
     },
     /// The queue has begun 2^32 - 1 relists and cannot number another one.
     #[error(
@@ -460,4 +464,24 @@ pub enum IndexError {
 /// Formats a version as part of a message.
 fn at(version: Option<&str>) -> String {
     version.map_or_else(String::new, |version| format!(" at version {version:?}"))
+}
+
+/// Names the scope that a key belongs to although a newer one contains it as well.
+fn owner(older: Option<&str>) -> String {
+    let owner = |older| {
+        format!(", because the older scope {older:?} contains it as well (change a predicate)")
+    };
+    older.map_or_else(String::new, owner)
+}
+
+impl From<Outside> for OfferError {
+    fn from(Outside { key, scope, older }: Outside) -> Self {
+        Self::OutOfScope { key, scope, older }
+    }
+}
+
+impl From<Outside> for RelistError {
+    fn from(Outside { key, scope, older }: Outside) -> Self {
+        Self::OutOfScope { key, scope, older }
+    }
 }

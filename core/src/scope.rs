@@ -16,6 +16,13 @@ type Contains = Box<dyn Fn(&str) -> bool + Send + Sync>;
 /// A queue with scopes is relisted scope by scope, so that one failing list does not hold up the
 /// others: see [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope). (client-go has no such thing;
 /// kubernetes/client-go#580 asks for it.)
+///
+/// Scopes are to have no key in common. A predicate can only be compared with keys that exist, so
+/// two scopes may turn out to overlap when a key comes that both contain. That key belongs to the
+/// scope that was added first: its relists list and delete the key, and its removal deletes it.
+/// Relists of the newer scope refuse the key, with an error that names both scopes, and never
+/// delete it. If the older scope is removed, the key belongs to the newer one from the next relist
+/// of that on. `add`, `update` and `delete` do not depend on scopes.
 pub struct KeyScope {
     name: Box<str>,
     /// `None` for a namespace.
@@ -95,6 +102,10 @@ impl ScopeId {
         self.0.scope.name()
     }
 
+    fn contains(&self, key: &str) -> bool {
+        self.0.scope.contains(key)
+    }
+
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -117,41 +128,50 @@ impl fmt::Debug for ScopeId {
     }
 }
 
-/// The keys that a relist of a scope may list and delete: those of the scope that lie in no other
-/// one. Namespaces have no key in common, so only predicates, and namespaces beside a predicate,
-/// have rivals.
+/// The keys that a relist of a scope may list and delete: those of the scope that lie in no older
+/// one. Namespaces have no key in common, so only predicates, and namespaces behind a predicate,
+/// have older scopes to ask.
 pub(crate) struct Within {
     pub(crate) scope: ScopeId,
-    rivals: Vec<ScopeId>,
+    older: Vec<ScopeId>,
+}
+
+/// A key that a relist of a scope must not list.
+pub(crate) struct Outside {
+    pub(crate) key: String,
+    pub(crate) scope: String,
+    /// The older scope that the key belongs to, if it lies in the scope as well.
+    pub(crate) older: Option<String>,
 }
 
 impl Within {
     /// Runs user code unless [`is_plain`](Self::is_plain).
     pub(crate) fn contains(&self, key: &str) -> bool {
-        let lies_in = |scope: &ScopeId| scope.0.scope.contains(key);
-        lies_in(&self.scope) && !self.rivals.iter().any(lies_in)
+        self.scope.contains(key) && self.older_with(key).is_none()
     }
 
-    /// Fails for a key that a relist of the scope must not list, with the error that `refused`
-    /// makes of the key and the name of the scope.
-    pub(crate) fn check<E>(
-        &self,
-        key: &str,
-        refused: impl FnOnce(String, String) -> E,
-    ) -> Result<(), E> {
-        if self.contains(key) {
-            return Ok(());
-        }
-        Err(refused(key.to_owned(), self.scope.name().to_owned()))
+    /// Fails for a key that a relist of the scope must not list.
+    pub(crate) fn check(&self, key: &str) -> Result<(), Outside> {
+        let older = if self.scope.contains(key) {
+            let Some(older) = self.older_with(key) else { return Ok(()) };
+            Some(older.name().to_owned())
+        } else {
+            None
+        };
+        Err(Outside { key: key.to_owned(), scope: self.scope.name().to_owned(), older })
+    }
+
+    fn older_with(&self, key: &str) -> Option<&ScopeId> {
+        self.older.iter().find(|older| older.contains(key))
     }
 
     /// Returns whether the scope can be checked without calling a predicate.
     pub(crate) fn is_plain(&self) -> bool {
-        self.scope.0.scope.is_namespace() && self.rivals.is_empty()
+        self.scope.0.scope.is_namespace() && self.older.is_empty()
     }
 }
 
-/// The scopes of a queue. Guarded by a lock of the queue.
+/// The scopes of a queue, the oldest first. Guarded by a lock of the queue.
 #[derive(Default)]
 pub(crate) struct Scopes(Vec<ScopeState>);
 
@@ -205,16 +225,8 @@ impl Scopes {
     /// Returns the keys of a relist of that scope, or `None` if the scope is not of this queue, or
     /// was removed.
     pub(crate) fn within(&self, id: &ScopeId) -> Option<Within> {
-        let mut rivals = self.rivals(&self.get(id)?.id.0.scope);
-        rivals.retain(|other| !other.is(id));
-        Some(Within { scope: id.clone(), rivals })
-    }
-
-    /// Returns the scopes that may have a key in common with `scope`: all if it has a predicate,
-    /// otherwise those that have one.
-    pub(crate) fn rivals(&self, scope: &KeyScope) -> Vec<ScopeId> {
-        let may_overlap = |other: &&ScopeId| !scope.is_namespace() || !other.0.scope.is_namespace();
-        self.0.iter().map(|entry| &entry.id).filter(may_overlap).cloned().collect()
+        let place = self.0.iter().position(|entry| entry.id.is(id))?;
+        Some(Within { scope: id.clone(), older: rivals(&id.0.scope, &self.0[..place]) })
     }
 
     /// Returns the newest generation of an open relist, 0 if there is none.
@@ -310,7 +322,7 @@ impl Candidate {
     /// checked, or `None` if all are. If there are any, [`check`](Self::check) them, and ask again.
     pub(crate) fn unchecked(&self, scopes: &Scopes) -> Option<Vec<ScopeId>> {
         mutant!(ScopeCheckedOnce => if !self.checked.is_empty() { return None });
-        let rivals = scopes.rivals(&self.scope.0.scope);
+        let rivals = rivals(&self.scope.0.scope, &scopes.0);
         let is_checked = |rival: &ScopeId| self.checked.iter().any(|other| other.is(rival));
         (!rivals.iter().all(is_checked)).then_some(rivals)
     }
@@ -326,11 +338,13 @@ impl Candidate {
         self.checked = rivals;
         Ok(())
     }
+}
 
-    /// Returns whether a relist of a scope that may have a key in common with this one is open.
-    pub(crate) fn is_relisted(&self, scopes: &Scopes) -> bool {
-        scopes.rivals(&self.scope.0.scope).iter().any(|rival| rival.current() != 0)
-    }
+/// Returns those of the `others` that may have a key in common with `scope`: all if it has a
+/// predicate, otherwise those that have one.
+fn rivals(scope: &KeyScope, others: &[ScopeState]) -> Vec<ScopeId> {
+    let may_overlap = |other: &&ScopeId| !scope.is_namespace() || !other.0.scope.is_namespace();
+    others.iter().map(|entry| &entry.id).filter(may_overlap).cloned().collect()
 }
 
 /// Finds a key that lies in `scope` and in one of `rivals`.
@@ -340,7 +354,7 @@ fn check_common_keys(
     keys: impl IntoIterator<Item = String>,
 ) -> Result<(), ScopeError> {
     for key in keys {
-        if let Some(other) = rivals.iter().find(|other| other.0.scope.contains(&key))
+        if let Some(other) = rivals.iter().find(|other| other.contains(&key))
             && scope.contains(&key)
         {
             let (scope, other) = (scope.name.to_string(), other.name().to_owned());

@@ -94,7 +94,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut key = KeyBuf::new();
         self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
         if let Some(within) = within {
-            within.check(as_str(&key), |key, scope| RelistError::OutOfScope { key, scope })?;
+            within.check(as_str(&key)).map_err(RelistError::from)?;
         }
         let (deletion, done) = match self.deletion(object, &key) {
             Ok(None) => return Ok(()),

@@ -51,9 +51,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`ScopeError`]: the scope has a name or a key in common with another one, it is a namespace
-    /// and the keys are those of a function, or a relist is open that it could overlap with.
-    /// Nothing was changed.
+    /// [`ScopeError`]: the scope has a name or a known or pending key in common with another one,
+    /// it is a namespace and the keys are those of a function, or a relist of the whole queue is
+    /// open. Nothing was changed. A key that comes later and lies in two scopes belongs to the
+    /// older one: see [`KeyScope`].
     ///
     /// # Panics
     /// If the predicate of a scope panics.
@@ -67,7 +68,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 continue;
             }
             let is_whole_open = last.scopes.is_empty() && self.relists.open() != 0;
-            if is_whole_open || candidate.is_relisted(&last.scopes) {
+            if is_whole_open {
                 return Err(ScopeError::RelistOpen { scope: candidate.scope.name().to_owned() });
             }
             last.scopes.add(&candidate.scope, || self.life.initial.claim())?;

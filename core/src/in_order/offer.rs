@@ -205,7 +205,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 /// Fails for a key that does not belong to the scope of a relist.
 fn check_scope(within: Option<&Within>, key: &str) -> Result<(), OfferError> {
     let Some(within) = within else { return Ok(()) };
-    within.check(key, |key, scope| OfferError::OutOfScope { key, scope })
+    Ok(within.check(key)?)
 }
 
 /// Refuses all objects of a relist of the whole queue, because the queue has scopes.

@@ -84,6 +84,10 @@ fn destructor_of_a_refused_index_function_can_add_an_index() {
 fn refused_and_removed_predicates_are_dropped_with_no_lock_held() {
     let fifo = DeltaFifo::over(store()).build();
     let in_order = InOrderFifo::over(store()).build();
+    let whole = fifo.begin_replace();
+    let beside = fifo.add_scope(scope("c", "c", Captured("the predicate beside an open relist")));
+    assert!(matches!(beside, Err(ScopeError::RelistOpen { .. })));
+    drop(whole);
     let add = |scope: &dyn Fn() -> KeyScope| (fifo.add_scope(scope()), in_order.add_scope(scope()));
     let added = add(&|| scope("a", "a", Captured("the predicate of a removed scope")));
     let (by_key, by_order) = (added.0.unwrap(), added.1.unwrap());
@@ -101,8 +105,6 @@ fn refused_and_removed_predicates_are_dropped_with_no_lock_held() {
         (Err(ScopeError::CommonKey { .. }), Err(ScopeError::CommonKey { .. }))
     ));
     let relist = fifo.begin_replace_in(&by_key);
-    let beside = fifo.add_scope(scope("c", "c", Captured("the predicate beside an open relist")));
-    assert!(matches!(beside, Err(ScopeError::RelistOpen { .. })));
     fifo.remove_scope(&by_key).unwrap();
     in_order.remove_scope(&by_order).unwrap();
     // The relist and the queued event have the last references.

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use deltafifo::{
     BoxError, DeltaFifo, DeltaObject, DeltaType, Indexer, KeyFunc, KeyScope, KnownObjects, Meta,
-    OfferError, RelistError, ScopeError, ScopeId, StoreError, VersionError, WaitError,
+    OfferError, Refused, RelistError, ScopeError, ScopeId, StoreError, VersionError, WaitError,
 };
 
 /// An object that consists of its metadata.
@@ -329,7 +329,7 @@ fn keys_outside_the_scope_are_refused_and_released() {
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].index, 0);
     assert!(
-        matches!(&refused[0].source, OfferError::OutOfScope { key, scope } if key == "green/a" && scope == "blue")
+        matches!(&refused[0].source, OfferError::OutOfScope { key, scope, older: None } if key == "green/a" && scope == "blue")
     );
     let out = |error: &RelistError| matches!(error, RelistError::OutOfScope { key, .. } if key == "green/a");
     assert!(out(&of_blue.keep("green/a").unwrap_err()));
@@ -376,22 +376,66 @@ fn overlapping_scopes_and_relists_of_the_whole_queue_are_refused() {
     assert!(!fifo.has_synced());
     list(&fifo, &blue, &[object("blue", "a", 1)], "1");
     drain(&fifo);
-    // One predicate accepts a known key of another scope now, the other one later.
     let overlapping = KeyScope::keys("names of a", |key| key.ends_with("/a"));
     assert!(
         matches!(fifo.add_scope(overlapping), Err(ScopeError::CommonKey { key, .. }) if key == "blue/a")
     );
-    let b = fifo.add_scope(KeyScope::keys("names of b", |key| key.ends_with("/b"))).unwrap();
-    let mut relist = fifo.begin_replace_in(&b);
-    let refused = relist.offer(vec![object("green", "b", 1), object("blue", "b", 1)]).unwrap();
-    assert!(matches!(&refused[..], [one] if one.index == 1), "blue/b lies in both");
-    relist.commit("2").unwrap();
-    fifo.remove_scope(&b).unwrap();
     fifo.remove_scope(&blue).unwrap();
     // Without scopes, the whole queue can be relisted again.
     fifo.replace(vec![object("red", "a", 3)], "3").unwrap();
     drain(&fifo);
     assert_eq!(stored(&fifo), ["red/a"]);
+}
+
+#[test]
+fn key_that_comes_later_and_lies_in_two_scopes_belongs_to_the_older_one() {
+    for newer_is_a_namespace in [false, true] {
+        let fifo = fused();
+        let of_a = KeyScope::keys("names of a", |key| key.ends_with("/a"));
+        let namespace = KeyScope::namespace("blue");
+        let scopes = if newer_is_a_namespace { [of_a, namespace] } else { [namespace, of_a] };
+        // Beside the open relist of the older one, which keeps its keys.
+        let [first, second] = scopes;
+        let older = fifo.add_scope(first).unwrap();
+        let mut relist = fifo.begin_replace_in(&older);
+        let newer = fifo.add_scope(second).unwrap();
+        relist.offer(vec![object("blue", "a", 1)]).unwrap();
+        relist.commit("1").unwrap();
+
+        // The newer one refuses the key, and neither lists nor deletes it.
+        let mut relist = fifo.begin_replace_in(&newer);
+        let refused = relist.offer(vec![object("blue", "a", 2)]).unwrap();
+        let [Refused { index: 0, source }] = &refused[..] else { panic!("{refused:?}") };
+        assert_eq!(
+            source.to_string(),
+            format!(
+                "key \"blue/a\" does not belong to scope {:?}, because the older scope {:?} contains \
+                 it as well (change a predicate), so the object was not queued",
+                newer.name(),
+                older.name(),
+            )
+        );
+        assert!(matches!(
+            relist.keep("blue/a"),
+            Err(RelistError::OutOfScope { older: Some(name), .. }) if name == older.name()
+        ));
+        assert_eq!(relist.commit("2").unwrap().deleted, 0);
+        drain(&fifo);
+        assert_eq!(stored(&fifo), ["blue/a"]);
+
+        // The older one deletes it.
+        assert_eq!(list(&fifo, &older, &[], "3"), 1);
+        fifo.add(object("blue", "a", 4)).unwrap();
+        assert_eq!(fifo.remove_scope(&older).unwrap().deleted, 1);
+        drain(&fifo);
+        assert_eq!(stored(&fifo), [""; 0]);
+
+        // Without the older scope it belongs to the newer one.
+        list(&fifo, &newer, &[object("blue", "a", 5)], "5");
+        drain(&fifo);
+        assert_eq!(stored(&fifo), ["blue/a"]);
+        assert_eq!(list(&fifo, &newer, &[], "6"), 1);
+    }
 }
 
 #[test]
@@ -567,7 +611,7 @@ fn removal_with_a_panicking_predicate_ends_the_wait_for_its_first_list() {
     panics.store(true, Ordering::Relaxed);
     catch_unwind(AssertUnwindSafe(|| fifo.remove_scope(&green))).unwrap_err();
     assert!(fifo.has_synced(), "the other scope was listed");
-    // No relist is open: a scope that the removed one could overlap with can be added.
+    // Its keys can be given to another scope, although they have stayed.
     panics.store(false, Ordering::Relaxed);
     fifo.add_scope(KeyScope::keys("green again", |key| key.starts_with("green/"))).unwrap();
 }

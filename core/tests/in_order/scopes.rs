@@ -104,6 +104,36 @@ fn objects_outside_the_scope_and_relists_of_the_whole_queue_are_refused() {
 }
 
 #[test]
+fn key_that_comes_later_and_lies_in_two_scopes_belongs_to_the_older_one() {
+    let fifo = over([]);
+    let older = fifo.add_scope(KeyScope::keys("a", |key| key.starts_with('a'))).unwrap();
+    let newer = fifo.add_scope(KeyScope::keys("b", |key| key.ends_with('b'))).unwrap();
+    fifo.replace_in(&older, list(&[("ab", 1)]), "1").unwrap();
+
+    // The newer one refuses the key, and neither lists nor deletes it.
+    let outside = fifo.replace_in(&newer, list(&[("ab", 2)]), "2").unwrap_err();
+    let is_of_a = |source: &OfferError| matches!(source, OfferError::OutOfScope { older: Some(older), .. } if older == "a");
+    assert!(matches!(
+        &outside,
+        RelistError::RefusedWhole { index: 0, source } if is_of_a(source)
+    ));
+    let refused = fifo.replace_keeping_in(&newer, list(&[("ab", 2), ("bb", 2)]), [], "2").unwrap();
+    assert!(matches!(&refused[..], [one] if one.index == 0 && is_of_a(&one.source)));
+    assert_eq!(notified(&fifo), ["R+ab1", "R+bb2"]);
+
+    // The older one deletes it.
+    fifo.replace_in(&older, vec![], "3").unwrap();
+    fifo.add(obj("ab", 4)).unwrap();
+    fifo.remove_scope(&older).unwrap();
+    assert_eq!(notified(&fifo), ["-ab(1)", "A+ab4", "-ab!(4)"]);
+
+    // Without the older scope it belongs to the newer one.
+    fifo.replace_in(&newer, list(&[("ab", 5)]), "5").unwrap();
+    fifo.replace_in(&newer, vec![], "6").unwrap();
+    assert_eq!(notified(&fifo), ["-bb(2)", "R+ab5", "-ab(5)"]);
+}
+
+#[test]
 fn refused_object_of_a_scope_keeps_its_key() {
     let fifo = picky();
     let [low, high] = halves(&fifo);

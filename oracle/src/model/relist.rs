@@ -68,7 +68,7 @@ impl Open {
         if self.covers(key) {
             return Ok(());
         }
-        Err(RelistError::OutOfScope { key: key.to_owned(), scope: String::new() })
+        Err(RelistError::OutOfScope { key: key.to_owned(), scope: String::new(), older: None })
     }
 }
 
@@ -250,7 +250,7 @@ impl<T> Model<T> {
         let key = (self.key)(&object).ok_or(KeyError::NoName)?;
         let Ok(open) = self.current(relist) else { unreachable!("the caller has checked it") };
         if !open.covers(&key) {
-            return Err(OfferError::OutOfScope { key, scope: String::new() });
+            return Err(OfferError::OutOfScope { key, scope: String::new(), older: None });
         }
         // The key counts as listed even if the transformer refuses the object. Otherwise the commit
         // would delete the last object that it accepted.

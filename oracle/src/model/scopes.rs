@@ -20,47 +20,36 @@ pub(super) struct Scope {
     version: Option<String>,
 }
 
-/// The keys of a relist of a scope: those of the scope that lie in no other one.
+/// The keys of a relist of a scope: those of the scope that lie in no older one.
 #[derive(Clone)]
 pub(super) struct Within {
     pub(super) scope: u32,
     part: Part,
-    rivals: Vec<Part>,
+    older: Vec<Part>,
 }
 
 impl Within {
     pub(super) fn contains(&self, key: &str) -> bool {
-        self.part.contains(key) && !self.rivals.iter().any(|rival| rival.contains(key))
+        self.part.contains(key) && !self.older.iter().any(|older| older.contains(key))
     }
-}
-
-/// Returns whether two scopes can have a key in common. A predicate can overlap with any scope.
-fn are_rivals(one: Part, other: Part) -> bool {
-    one.predicate.is_some() || other.predicate.is_some()
 }
 
 impl<T> Model<T> {
     /// Adds a scope and returns its number.
     ///
     /// # Errors
-    /// The scope has a name or a key in common with another scope, or an open relist could overlap
-    /// with it.
+    /// The scope has a name or a key in common with another scope, or a relist of the whole queue
+    /// is open.
     pub fn add_scope(&mut self, part: Part) -> Result<u32, ScopeError> {
-        let rivals: Vec<_> =
-            self.scopes.iter().filter(|scope| are_rivals(part, scope.part)).collect();
         let known = self.known.iter().flatten().map(|(key, _)| key);
         for key in known.chain(self.items.keys()).chain(self.running.keys()) {
-            let other = rivals.iter().find(|rival| rival.part.contains(key));
+            let other = self.scopes.iter().find(|other| other.part.contains(key));
             if let Some(other) = other.filter(|_| part.contains(key)) {
                 let (scope, other) = (part.name.to_owned(), other.part.name.to_owned());
                 return Err(ScopeError::CommonKey { scope, other, key: key.clone() });
             }
         }
-        let could_overlap = |open: &Open| match &open.within {
-            None => true,
-            Some(within) => rivals.iter().any(|rival| rival.id == within.scope),
-        };
-        if self.open.iter().any(could_overlap) {
+        if self.open.iter().any(|open| open.within.is_none()) {
             return Err(ScopeError::RelistOpen { scope: part.name.to_owned() });
         }
         if self.scopes.iter().any(|scope| scope.part.name == part.name) {
@@ -128,11 +117,10 @@ impl<T> Model<T> {
     }
 
     fn within(&self, scope: u32) -> Option<Within> {
-        let part = self.scopes.iter().find(|entry| entry.id == scope)?.part;
-        let others = self.scopes.iter().filter(|entry| entry.id != scope);
-        let rivals =
-            others.map(|other| other.part).filter(|&other| are_rivals(part, other)).collect();
-        Some(Within { scope, part, rivals })
+        let place = self.scopes.iter().position(|entry| entry.id == scope)?;
+        let part = self.scopes[place].part;
+        let older = self.scopes[..place].iter().map(|older| older.part).collect();
+        Some(Within { scope, part, older })
     }
 
     /// Completes the initial population if it waits for no scope any more. `was_awaited` says

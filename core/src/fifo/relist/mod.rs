@@ -17,7 +17,7 @@ use super::{DeltaFifo, KnownPlace};
 use crate::engine::release::{OneByOne, Rest};
 use crate::engine::slot::{Sweep, Version};
 use crate::engine::sync::{Arc, GROUP, mutant};
-use crate::error::{OfferError, RelistError, StoreError};
+use crate::error::{RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
 use crate::scope::{ScopeId, Within};
 use crate::store::applied::Origin;
@@ -289,7 +289,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// Fails for a key that does not belong to the scope of this relist.
     fn check_scope(&self, key: &str) -> Result<(), RelistError> {
         let Some(within) = &self.course.within else { return Ok(()) };
-        within.check(key, |key, scope| RelistError::OutOfScope { key, scope })
+        Ok(within.check(key)?)
     }
 
     /// Makes room for about `objects` keys in all, as a hint (see `remainingItemCount` of a LIST).
@@ -345,9 +345,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             let mut key = KeyBuf::new();
             // The join refuses objects without a key.
             let has_key = self.fifo.core.keys.write(&object, &mut key).is_ok();
-            let outside = |key, scope| OfferError::OutOfScope { key, scope };
-            if has_key && let Err(source) = within.check(as_str(&key), outside) {
-                refused.push(Refused { index, source });
+            if has_key && let Err(outside) = within.check(as_str(&key)) {
+                refused.push(Refused { index, source: outside.into() });
                 continue;
             }
             inside.push(object);

@@ -109,7 +109,7 @@ pub(super) fn contains(scope: &ScopeId, name: &str) -> bool {
 
 /// Creates the error of an object that lies in another namespace.
 fn outside(key: String, scope: &ScopeId) -> StoreError {
-    OfferError::OutOfScope { key, scope: scope.name().to_owned() }.into()
+    OfferError::OutOfScope { key, scope: scope.name().to_owned(), older: None }.into()
 }
 
 impl<K: Send + Sync + 'static> Target<K> for InScope<K> {

@@ -36,11 +36,6 @@ pub trait Meta<T>: Send + Sync + 'static {
     fn uid<'a>(&self, _object: &'a T) -> Option<&'a str> {
         None
     }
-
-    /// Returns whether the deletion of the object has begun: its `deletionTimestamp` is set.
-    fn is_being_deleted(&self, _object: &T) -> bool {
-        false
-    }
 }
 
 /// An accessor that can also read labels. Only a [`Lister`](crate::Lister) that selects by label

@@ -36,10 +36,6 @@ impl<K: Resource + 'static> Meta<K> for KubeMeta {
     fn uid<'a>(&self, object: &'a K) -> Option<&'a str> {
         object.meta().uid.as_deref()
     }
-
-    fn is_being_deleted(&self, object: &K) -> bool {
-        object.meta().deletion_timestamp.is_some()
-    }
 }
 
 impl<K: Resource + 'static> Labels<K> for KubeMeta {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::Reflector;
 use super::batches::{BatchPart, BatchSender, Batches, PartOutcome, keep_unlisted, receive};
 use super::error::{ListFailure, ReflectorError, Stop};
 use super::limits::Limits;
 use super::target::Pieces;
+use super::watch::MOST_ATTEMPTS;
+use super::{Reflector, retry_after};
 use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestError, Tokens};
 
 /// The most time for all pages of a list. An API server ends the response for a page after a
@@ -37,6 +38,22 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             Ok(()) => Ok(()),
             Err(ListFailure::Request(error)) => Err(ReflectorError::List(error).into()),
             Err(ListFailure::Stop(stop)) => Err(stop),
+        }
+    }
+
+    /// Lists the newest state, without a watch. A failure is reported, and the list is tried again
+    /// a few times, unless it is forbidden or the resource does not exist.
+    pub(crate) async fn list_newest(&self) {
+        self.threads.work.wait_idle().await;
+        let mut backoff = self.backoff.clone();
+        for attempt in 1..=MOST_ATTEMPTS {
+            self.versions.lock().set_least("");
+            let Err(Stop::Failed(error)) = self.list().await else { return };
+            self.report(&error);
+            if error.is_unavailable() || attempt == MOST_ATTEMPTS {
+                return;
+            }
+            sleep(backoff.next(retry_after(&error))).await;
         }
     }
 

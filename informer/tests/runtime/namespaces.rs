@@ -10,7 +10,10 @@ use deltafifo_informer::shared_informer::{
 };
 use deltafifo_testkit::{ApiServer, Fault, Resource, status};
 use futures_util::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use kube::api::DeleteParams;
+use kube::core::PartialObjectMeta;
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::rig::{Polled, map, maps, name, owned, poll_idle, server};
@@ -161,6 +164,49 @@ async fn on_deleted_is_not_called_if_a_removed_namespace_is_added_again_during_t
     polled.at_rest().await;
     assert_eq!(called.load(Ordering::Relaxed), 0, "the server deleted nothing");
     drop(changes);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_deleted_is_not_called_for_living_objects_of_a_terminating_namespace_without_its_label()
+{
+    let server = ApiServer::builder()
+        .resource(Resource::config_maps())
+        .resource(Resource::namespaces())
+        .build();
+    let namespace = json!({
+        "kind": "Namespace", "apiVersion": "v1",
+        "metadata": {
+            "name": "green", "labels": { "team": "shop" }, "finalizers": ["example.com/content"],
+        },
+    });
+    server.apply(namespace).unwrap();
+    apply(&server, "green", "living", "1");
+    apply(&server, "green", "deleted", "1");
+    let factory = SharedInformerFactory::new(server.client());
+    let ours = Scope::all().labels("team=shop");
+    let all = factory.informer::<PartialObjectMeta<Namespace>>(&ours).unwrap();
+    let (namespaces, following) = Namespaces::of_informer(&all).unwrap();
+    tokio::spawn(following);
+    factory.start();
+    let (send, mut deleted) = mpsc::unbounded_channel();
+    let controller = controller(&server, &namespaces).on_deleted(move |last| {
+        send.send(last.object().map(|last| name(last))).unwrap();
+        async {}
+    });
+    let mut polled = poll_idle(controller);
+    assert_eq!(polled.sorted(2).await, ["deleted", "living"]);
+
+    let client = kube::Api::<Namespace>::all(server.client());
+    client.delete("green", &DeleteParams::default()).await.unwrap();
+    let mut green = server.get(&Resource::namespaces(), "", "green").unwrap();
+    green["metadata"]["labels"]["team"] = "bank".into();
+    server.delete(&Resource::config_maps(), "green", "deleted").unwrap();
+    server.apply(green).unwrap();
+    assert_eq!(deleted.recv().await.unwrap().as_deref(), Some("deleted"));
+    polled.at_rest().await;
+    assert!(namespaces.names().is_empty());
+    assert!(deleted.try_recv().is_err(), "the other object lives");
     factory.shutdown().await;
 }
 

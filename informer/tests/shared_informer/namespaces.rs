@@ -284,9 +284,18 @@ async fn removal_keeps_its_cause_if_the_namespace_is_added_again_during_the_deli
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn deletion_of_a_namespace_and_loss_of_its_label_have_different_causes() {
-    for is_deleted in [true, false] {
+/// The maps of a namespace that is followed by its label, while the watch of the maps is in a
+/// back-off and shows nothing.
+struct Unwatched {
+    server: ApiServer,
+    factory: SharedInformerFactory,
+    maps: Informer,
+    changes: Subscription<ConfigMap>,
+}
+
+impl Unwatched {
+    /// Returns five maps of the namespace `green`.
+    async fn start(choose: fn(Builder) -> Builder) -> Self {
         let server = server();
         namespace(&server, "green", "shop");
         apply_many(&server, "green", 5);
@@ -295,14 +304,14 @@ async fn deletion_of_a_namespace_and_loss_of_its_label_have_different_causes() {
         let all = factory.informer::<PartialObjectMeta<Namespace>>(&ours).unwrap();
         let (namespaces, following) = Namespaces::of_informer(&all).unwrap();
         tokio::spawn(following);
-        let maps = factory.informer::<ConfigMap>(&Scope::namespaces(&namespaces)).unwrap();
+        let scope = Scope::namespaces(&namespaces);
+        let maps = factory.informer_with::<ConfigMap>(&(), &scope, choose).unwrap();
         factory.start();
         maps.wait_for_sync().await.unwrap();
         let mut changes = maps.subscribe(HandlerOptions::new()).unwrap();
         for _ in 0..5 {
             next(&mut changes).await;
         }
-        // The watch of the objects has just ended, and is in its back-off.
         server.fault(Fault::refused().when(in_green).times(usize::MAX));
         server.end_watches();
         idle().await;
@@ -312,28 +321,129 @@ async fn deletion_of_a_namespace_and_loss_of_its_label_have_different_causes() {
             }
         };
         timeout(LONG, recovered).await.expect("the namespaces are watched again");
-        let mut green = server.get(&Resource::namespaces(), "", "green").unwrap();
-        if is_deleted {
-            // The server marks a namespace before it deletes it.
-            green["metadata"]["finalizers"] = json!(["example.com/content"]);
-            server.apply(green).unwrap();
-            let client = kube::Api::<Namespace>::all(server.client());
-            client.delete("green", &DeleteParams::default()).await.unwrap();
-            for n in 0..5 {
-                server.delete(&Resource::config_maps(), "green", &format!("m{n}")).unwrap();
-            }
-            server.delete(&Resource::namespaces(), "", "green").unwrap();
-        } else {
-            green["metadata"]["labels"]["team"] = "bank".into();
-            server.apply(green).unwrap();
+        Self { server, factory, maps, changes }
+    }
+
+    /// Marks the namespace as being deleted, and deletes the first of its maps.
+    async fn begin_deletion(&self, deleted: usize) {
+        let mut green = self.server.get(&Resource::namespaces(), "", "green").unwrap();
+        green["metadata"]["finalizers"] = json!(["example.com/content"]);
+        self.server.apply(green).unwrap();
+        let client = kube::Api::<Namespace>::all(self.server.client());
+        client.delete("green", &DeleteParams::default()).await.unwrap();
+        for n in 0..deleted {
+            self.server.delete(&Resource::config_maps(), "green", &format!("m{n}")).unwrap();
         }
-        let cause = if is_deleted { "Relist -" } else { "NamespaceRemoved -" };
+    }
+
+    fn end_deletion(&self) {
+        self.server.delete(&Resource::namespaces(), "", "green").unwrap();
+    }
+
+    fn remove_label(&self) {
+        let mut green = self.server.get(&Resource::namespaces(), "", "green").unwrap();
+        green["metadata"]["labels"]["team"] = "bank".into();
+        self.server.apply(green).unwrap();
+    }
+
+    /// Asserts that the first maps are deleted as by a list, and the others as those of a removed
+    /// namespace.
+    async fn assert_listed_deletions(mut self, of_list: usize) {
+        let mut changes = Vec::new();
         for _ in 0..5 {
-            let change = next(&mut changes).await;
-            assert!(change.starts_with(cause), "{change}");
+            changes.push(next(&mut self.changes).await);
         }
-        drop(changes);
-        factory.shutdown().await;
+        changes.sort_by_key(|change| change.split_once('-').map(|(_, name)| name.to_owned()));
+        for (n, change) in changes.iter().enumerate() {
+            let cause = if n < of_list { "Relist" } else { "NamespaceRemoved" };
+            assert_eq!(*change, format!("{cause} -m{n}"), "of {changes:?}");
+        }
+        assert_eq!(stored(&self.maps), [""; 0]);
+        drop(self.changes);
+        self.factory.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_a_deleted_namespace_are_deleted_by_a_last_list() {
+    for choose in QUEUES {
+        let green = Unwatched::start(choose).await;
+        green.begin_deletion(5).await;
+        green.end_deletion();
+        green.server.clear_faults();
+        green.assert_listed_deletions(5).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn living_objects_of_a_namespace_without_its_label_do_not_count_as_deleted() {
+    for choose in QUEUES {
+        let green = Unwatched::start(choose).await;
+        green.remove_label();
+        green.server.clear_faults();
+        green.assert_listed_deletions(0).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn living_objects_of_a_terminating_namespace_without_its_label_do_not_count_as_deleted() {
+    for choose in QUEUES {
+        let green = Unwatched::start(choose).await;
+        green.begin_deletion(2).await;
+        green.remove_label();
+        green.server.clear_faults();
+        green.assert_listed_deletions(2).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_object_counts_as_deleted_if_the_last_list_fails() {
+    for (_, fault) in FAULTS {
+        for choose in QUEUES {
+            let green = Unwatched::start(choose).await;
+            green.begin_deletion(5).await;
+            green.end_deletion();
+            green.server.clear_faults();
+            green.server.fault(fault().when(in_green).times(usize::MAX));
+            green.assert_listed_deletions(0).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_list_is_tried_again_after_a_failure() {
+    for choose in QUEUES {
+        let green = Unwatched::start(choose).await;
+        green.begin_deletion(5).await;
+        green.end_deletion();
+        green.server.clear_faults();
+        green.server.fault(Fault::status(status::internal_error("once")).when(in_green));
+        green.assert_listed_deletions(5).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_deleted_objects_count_as_deleted_if_a_namespace_is_created_again_at_once() {
+    for choose in QUEUES {
+        let mut green = Unwatched::start(choose).await;
+        green.begin_deletion(1).await;
+        green.end_deletion();
+        namespace(&green.server, "green", "shop");
+        apply(&green.server, "green", "new", 1);
+        green.server.clear_faults();
+        let mut living: BTreeSet<String> = (0..5).map(|n| format!("m{n}")).collect();
+        let expected: BTreeSet<String> = ["m1", "m2", "m3", "m4", "new"].map(Into::into).into();
+        while living != expected {
+            let change = next(&mut green.changes).await;
+            if let Some((_, name)) = change.split_once('-') {
+                assert!(name == "m0" || change.starts_with("NamespaceRemoved"), "{change}");
+                living.remove(name);
+            } else if let Some((_, name)) = change.split_once('+') {
+                living.insert(name.to_owned());
+            }
+        }
+        drop(green.changes);
+        green.factory.shutdown().await;
     }
 }
 

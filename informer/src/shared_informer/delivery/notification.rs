@@ -11,8 +11,7 @@ pub enum Cause {
     Initial,
     /// An event of a watch.
     Watch,
-    /// A list that shows a change that the watch missed, or the deletion of a namespace before the
-    /// watch has shown the deletion of the object in it.
+    /// A list that shows a change that the watch missed.
     Relist,
     /// The removal of a namespace from the informer's
     /// [`Namespaces`](crate::shared_informer::Namespaces). The object may still exist.

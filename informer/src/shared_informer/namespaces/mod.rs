@@ -7,10 +7,10 @@
 mod parts;
 mod source;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use deltafifo::{KeyFunc, Meta};
 use futures_util::pin_mut;
@@ -66,23 +66,12 @@ pub struct Namespaces {
 
 #[derive(Clone, Default)]
 struct Set {
-    /// `None` until a [followed](Namespaces::follow) stream has yielded its first item.
-    names: Option<BTreeMap<Arc<str>, Arc<Member>>>,
+    /// `None` until the first names of a set that follows a stream or an informer have arrived.
+    names: Option<BTreeSet<Arc<str>>>,
     is_optional: bool,
-}
-
-/// The stay of a name in a set. If the name is added again later, that is another one.
-#[derive(Default)]
-struct Member {
-    /// Whether the stay has ended because the namespace was deleted.
-    is_deleted: AtomicBool,
-}
-
-impl Member {
-    fn is_deleted(&self) -> bool {
-        // Relaxed: the lock of the set orders the end of the stay before this.
-        self.is_deleted.load(Ordering::Relaxed)
-    }
+    /// Whether a namespace that leaves the set may have been deleted. Informers then list it once
+    /// more, because a deleted object must not count as one that may still exist.
+    follows_informer: bool,
 }
 
 impl Namespaces {
@@ -93,10 +82,9 @@ impl Namespaces {
     pub fn new(
         names: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<Self, InvalidNamespace> {
-        let member = |name: Arc<str>| (name, Arc::default());
-        let names = names.into_iter().map(|name| checked(&name.into()).map(member));
+        let names = names.into_iter().map(|name| checked(&name.into()));
         let names = names.collect::<Result<_, _>>()?;
-        Ok(Self::of(Set { names: Some(names), is_optional: false }))
+        Ok(Self::of(Set { names: Some(names), ..Set::default() }))
     }
 
     fn of(set: Set) -> Self {
@@ -127,7 +115,7 @@ impl Namespaces {
         let following = async move {
             pin_mut!(names);
             while let Some(names) = with_catching_waker(names.next()).await {
-                set.set(&names, &BTreeSet::new());
+                set.set(&names);
             }
         };
         (namespaces, following)
@@ -138,13 +126,14 @@ impl Namespaces {
     /// syncs only after `informer`. The returned future must be polled; it ends when `informer`
     /// stops.
     ///
-    /// A namespace that is being deleted stays in the set until it no longer exists. Two watches
-    /// report its last changes and its removal. An object whose deletion has not been seen by then
-    /// counts as deleted, with the cause [`Relist`](super::Cause::Relist), because the API server
-    /// deletes a namespace after everything in it. This needs the `deletionTimestamp` of the
-    /// namespace ([`Meta::is_being_deleted`]). If a namespace leaves the set without one, as when
-    /// it loses its label, its objects may still exist, and the cause is
-    /// [`NamespaceRemoved`](super::Cause::NamespaceRemoved).
+    /// A namespace leaves the set when it no longer exists, and also when it no longer matches the
+    /// selector of `informer`: the API server reports both as the same deletion. Its objects may
+    /// therefore still exist. Informers of the set list a namespace that leaves it once more. An
+    /// object that this list does not contain counts as deleted, with the cause
+    /// [`Relist`](super::Cause::Relist). The others, and all of them if the list fails, are removed
+    /// with the cause [`NamespaceRemoved`](super::Cause::NamespaceRemoved). A namespace that is
+    /// being deleted stays in the set until the API server has removed it, so the watch of its
+    /// objects usually reports their deletion before.
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};
@@ -169,12 +158,12 @@ impl Namespaces {
         informer: &SharedInformer<K, M>,
     ) -> Result<(Self, impl Future<Output = ()> + Send + use<K, M>), AddHandlerError> {
         let changes = informer.subscribe(HandlerOptions::new())?;
-        let namespaces = Self::of(Set::default());
+        let namespaces = Self::of(Set { follows_informer: true, ..Set::default() });
         let (set, store) = (namespaces.clone(), informer.store());
         let following = async move {
             let registration = changes.registration().clone();
             let mut changes = changes.ready_chunks(MOST_CHANGES);
-            let mut followed = Followed::default();
+            let mut names = BTreeSet::new();
             let mut is_synced = false;
             loop {
                 let next = tokio::select! {
@@ -187,9 +176,11 @@ impl Namespaces {
                     }
                 };
                 let Some(changes) = next else { return };
-                let deleted = followed.apply(&changes, store.keys());
+                for change in &changes {
+                    follow(&mut names, change, store.keys());
+                }
                 if is_synced {
-                    set.set(&followed.names, &deleted);
+                    set.set(&names);
                 }
             }
         };
@@ -211,12 +202,7 @@ impl Namespaces {
     /// [`InvalidNamespace`] if no namespace can have this name.
     pub fn add(&self, name: &str) -> Result<bool, InvalidNamespace> {
         let name = checked(name)?;
-        Ok(self.set.send_if_modified(|set| {
-            let names = set.names.get_or_insert_default();
-            let is_new = !names.contains_key(&name);
-            names.entry(name).or_default();
-            is_new
-        }))
+        Ok(self.set.send_if_modified(|set| set.names.get_or_insert_default().insert(name)))
     }
 
     /// Removes a namespace. Returns whether it was in the set. Informers stop its list and watch,
@@ -224,15 +210,13 @@ impl Namespaces {
     /// noticed the removal, the informer continues with it.
     #[allow(clippy::must_use_candidate)] // As for `HashSet::remove`.
     pub fn remove(&self, name: &str) -> bool {
-        self.set.send_if_modified(|set| {
-            set.names.as_mut().is_some_and(|names| names.remove(name).is_some())
-        })
+        self.set.send_if_modified(|set| set.names.as_mut().is_some_and(|names| names.remove(name)))
     }
 
     /// Returns whether the set contains `name`.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
-        self.set.borrow().member(name).is_some()
+        self.set.borrow().contains(name)
     }
 
     /// Returns the names, in order.
@@ -241,9 +225,8 @@ impl Namespaces {
         self.set.borrow().names().map(ToString::to_string).collect()
     }
 
-    /// Replaces all names. Logs and ignores those that no namespace can have. The namespaces of
-    /// those that leave the set and are among `deleted` were deleted.
-    fn set<'n>(&self, names: impl IntoIterator<Item = &'n String>, deleted: &BTreeSet<String>) {
+    /// Replaces all names. Logs and ignores those that no namespace can have.
+    fn set<'n>(&self, names: impl IntoIterator<Item = &'n String>) {
         let names: BTreeSet<_> = names
             .into_iter()
             .filter_map(|name| {
@@ -255,66 +238,37 @@ impl Namespaces {
             if set.names.is_some() && set.names().eq(&names) {
                 return false;
             }
-            let before = set.names.take().unwrap_or_default();
-            let left = before.iter().filter(|(name, _)| !names.contains(*name));
-            for (_, member) in left.filter(|(name, _)| deleted.contains(&***name)) {
-                // Relaxed: as in `Member::is_deleted`.
-                member.is_deleted.store(true, Ordering::Relaxed);
-            }
-            let member = |name: Arc<str>| {
-                let member = before.get(&name).cloned().unwrap_or_default();
-                (name, member)
-            };
-            set.names = Some(names.into_iter().map(member).collect());
+            set.names = Some(names);
             true
         });
     }
 }
 
-/// The names of the objects of an informer, as its notifications show them. Its store is ahead of
-/// them, and does not say how an object has gone.
-#[derive(Default)]
-struct Followed {
-    names: BTreeSet<String>,
-}
-
-impl Followed {
-    /// Applies notifications. Returns the names of objects whose deletion has been seen.
-    fn apply<K, M: Meta<K>>(
-        &mut self,
-        changes: &[Notification<K>],
-        keys: &KeyFunc<K, M>,
-    ) -> BTreeSet<String> {
-        let mut deleted = BTreeSet::new();
-        for change in changes {
-            match change {
-                Notification::Added { new, .. } => self.names.extend(keys.key(new)),
-                Notification::Deleted { old, last, .. } => {
-                    let last = last.object().unwrap_or(old);
-                    let Ok(name) = keys.key(last) else { continue };
-                    self.names.remove(&name);
-                    if keys.meta().is_being_deleted(last) {
-                        deleted.insert(name);
-                    }
-                }
-                // No change is dropped, because the buffer is the default one, which merges the
-                // changes of a key.
-                Notification::Updated { .. }
-                | Notification::ResyncBegins
-                | Notification::ResyncEnds => {}
+/// Applies a notification of an informer to the names of its objects. No change is dropped, because
+/// the handler has the default buffer, which merges the changes of a key.
+fn follow<K, M: Meta<K>>(
+    names: &mut BTreeSet<String>,
+    change: &Notification<K>,
+    keys: &KeyFunc<K, M>,
+) {
+    match change {
+        Notification::Added { new, .. } => names.extend(keys.key(new)),
+        Notification::Deleted { old, .. } => {
+            if let Ok(name) = keys.key(old) {
+                names.remove(&name);
             }
         }
-        deleted
+        Notification::Updated { .. } | Notification::ResyncBegins | Notification::ResyncEnds => {}
     }
 }
 
 impl Set {
-    fn member(&self, name: &str) -> Option<&Arc<Member>> {
-        self.names.as_ref()?.get(name)
+    fn contains(&self, name: &str) -> bool {
+        self.names.as_ref().is_some_and(|names| names.contains(name))
     }
 
     fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.names.iter().flat_map(BTreeMap::keys)
+        self.names.iter().flatten()
     }
 }
 

@@ -3,6 +3,7 @@
 //! One task polls all of them. Each namespace is a scope of the informer's queue, so a relist of a
 //! namespace does not wait for or supersede that of another, and deletes none of its objects.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +11,13 @@ use std::sync::{Arc, OnceLock};
 
 use deltafifo::locks::Mutex;
 use deltafifo::panics::panic_message;
-use deltafifo::{KeyScope, ResourceVersion, ScopeId, StoreError};
+use deltafifo::{KeyScope, RelistError, ResourceVersion, ScopeId, StoreError};
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::{Member, Namespaces, Set};
+use super::Namespaces;
 use crate::ReflectorError;
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::{
@@ -173,9 +174,9 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let mut running = FuturesUnordered::new();
         loop {
             let set = changes.borrow_and_update().clone();
-            for (name, member) in set.names.iter().flatten() {
+            for name in set.names() {
                 let part = self.add(name);
-                running.extend(part.map(|part| self.feed(name.clone(), member.clone(), part)));
+                running.extend(part.map(|part| self.feed(name.clone(), part)));
             }
             if set.names.is_some() {
                 self.end_wait().await;
@@ -207,42 +208,54 @@ impl<K: Send + Sync + 'static> Parts<K> {
     /// Lets the initial population end once the first lists of the namespaces are complete.
     async fn end_wait(&self) {
         let Some(scope) = self.waits.lock().take() else { return };
-        self.remove_scope(scope, false).await;
+        let report =
+            |error: &ReflectorError| self.on_error.report(&InformerError::Reflector(error));
+        self.remove_scope(&scope, report).await;
     }
 
-    /// Removes a scope and its objects. If its namespace `is_deleted`, they are deleted as by an
-    /// empty list, because they no longer exist.
-    async fn remove_scope(&self, scope: ScopeId, is_deleted: bool) {
-        let queue = Arc::clone(&self.queue);
-        let remove = move || -> Result<(), StoreError> {
-            if is_deleted {
-                // Its version does not matter, because the scope is removed.
-                Arc::clone(&queue).begin_in(&scope).commit("")?;
-            }
-            Ok(queue.remove_scope(&scope)?)
-        };
-        let removed = self.threads.run(remove).await;
-        if let Err(error) = removed.and_then(|removed| Ok(removed?)) {
-            self.on_error.report(&InformerError::Reflector(&error));
+    /// Removes a scope and its objects. A failure is reported, and the removal is tried again.
+    async fn remove_scope(&self, scope: &ScopeId, report: impl Fn(&ReflectorError)) {
+        let mut backoff = self.options.backoff();
+        loop {
+            let (queue, removed) = (Arc::clone(&self.queue), scope.clone());
+            let removed = self.threads.run(move || queue.remove_scope(&removed)).await;
+            let error = match removed {
+                // A removal that panicked may have removed the scope.
+                Ok(Ok(()) | Err(RelistError::UnknownScope { .. })) => return,
+                Ok(Err(error)) => StoreError::from(error).into(),
+                Err(panicked) => panicked,
+            };
+            report(&error);
+            sleep(backoff.next(None)).await;
         }
     }
 
     /// Lists and watches a namespace while it is in the set, and then removes its objects.
-    async fn feed(&self, name: Arc<str>, mut member: Arc<Member>, part: Arc<Part<K>>) {
+    async fn feed(&self, name: Arc<str>, part: Arc<Part<K>>) {
         let mut set = self.namespaces.set.subscribe();
-        let is_removed = |set: &Set| {
-            // The name may have been removed and added again in between.
-            set.member(&name).map(|now| member.clone_from(now)).is_none()
-        };
         tokio::select! {
             () = self.reflect(&name, &part) => {}
-            _removed = with_catching_waker(set.wait_for(is_removed)) => {}
+            _removed = with_catching_waker(set.wait_for(|set| !set.contains(&name))) => {}
+        }
+        if self.namespaces.set.borrow().follows_informer {
+            self.list_again(&name, &part).await;
         }
         // A batch that a thread is still offering would add objects again.
         part.wait_idle().await;
-        self.remove_scope(part.scope.clone(), member.is_deleted()).await;
+        self.remove_scope(&part.scope, |error| self.report(&name, error)).await;
         self.refused.remove(&name);
         self.by_name.lock().remove(&name);
+    }
+
+    /// Lists a namespace that may have been deleted once more. The list deletes the objects that no
+    /// longer exist, so that they do not count as removed with the namespace.
+    async fn list_again(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
+        let listed = part.reflector.get().filter(|_| part.last_version().is_some());
+        // Of a namespace that was never listed, the list would only add objects.
+        let Some(reflector) = listed else { return };
+        if let Err(panic) = AssertUnwindSafe(reflector.list_newest()).catch_unwind().await {
+            self.report_panic(name, part, panic);
+        }
     }
 
     /// Runs the reflector of a namespace. A panic of its lister-watcher is reported, and the
@@ -258,12 +271,20 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 // The queue is closed, so the informer ends as well.
                 Ok(_closed) => return std::future::pending().await,
                 Err(panic) => {
-                    let error = ReflectorError::Panicked { message: panic_message(panic) };
-                    self.reporter(name, part)(&error);
+                    self.report_panic(name, part, panic);
                     sleep(backoff.next(None)).await;
                 }
             }
         }
+    }
+
+    fn report_panic(&self, name: &Arc<str>, part: &Part<K>, panic: Box<dyn Any + Send>) {
+        let error = ReflectorError::Panicked { message: panic_message(panic) };
+        self.reporter(name, part)(&error);
+    }
+
+    fn report(&self, namespace: &str, error: &ReflectorError) {
+        self.on_error.report(&InformerError::Namespace { namespace, error });
     }
 
     fn reflector(&self, name: &Arc<str>, part: &Part<K>) -> Reflector<K> {

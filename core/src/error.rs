@@ -223,17 +223,6 @@ pub enum WaitError {
     },
 }
 
-/// A pop with a deadline returned no item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PopError {
-    /// The queue is closed and empty.
-    #[error(transparent)]
-    Closed(#[from] Closed),
-    /// The deadline passed first. The queue is open.
-    #[error("no item arrived before the deadline: try again later")]
-    TimedOut,
-}
-
 /// A handler called by [`process`](crate::DeltaFifo::process) did not succeed. In an
 /// [`InOrderFifo`](crate::InOrderFifo) the key of a whole relist or resync is `*`.
 #[derive(Debug, thiserror::Error)]

@@ -84,13 +84,11 @@ pub use engine::sync::mutants;
 
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
-    BoxError, Closed, IndexError, KeyError, MutationError, OfferError, PopError, ProcessError,
-    RelistError, ScopeError, SelectorError, StoreError, TransactionError, VersionError, WaitError,
+    BoxError, Closed, IndexError, KeyError, MutationError, OfferError, ProcessError, RelistError,
+    ScopeError, SelectorError, StoreError, TransactionError, VersionError, WaitError,
 };
 pub use error_chain::error_chain;
-pub use fifo::{
-    Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Popped, Refused, Relist,
-};
+pub use fifo::{Batch, Change, Committed, DeltaFifo, DeltaFifoBuilder, Popped, Refused, Relist};
 pub use in_order::{Event, InOrderFifo, InOrderFifoBuilder, ReplacedAll, Turn};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
 pub use meta::{Labels, Meta, NoMeta};

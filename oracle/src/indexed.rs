@@ -292,10 +292,6 @@ impl Both {
                     sorted(reader.by_index(index, value).expect("there is such an index")),
                     objects
                 );
-                let mut visited = Vec::new();
-                let visits =
-                    reader.for_each_by_index(index, value, |object| visited.push(object.clone()));
-                assert!(visits.is_ok() && sorted(visited) == objects, "{index} {value}");
             }
             assert!(
                 reader.by_index(index, "no such value").is_ok_and(|objects| objects.is_empty())

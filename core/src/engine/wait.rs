@@ -4,8 +4,6 @@
 //! changed the result of the check notifies the event after the change. So no change is missed
 //! between the last check and the sleep.
 
-use std::time::Instant;
-
 use crossbeam::utils::Backoff;
 
 use crate::engine::sync::{self, Event, Listener, mutant};
@@ -14,45 +12,25 @@ use crate::error::Closed;
 /// Repeats `check` until it returns a value. Between two attempts it sleeps until `event` is
 /// notified.
 pub(crate) fn wait<R>(event: &Event, mut check: impl FnMut() -> Option<R>) -> R {
-    loop {
-        if let Some(value) = wait_deadline(event, None, &mut check) {
-            return value;
-        }
-    }
-}
-
-/// Waits like [`wait`] until `deadline` at most. Returns `None` if the deadline has passed.
-pub(crate) fn wait_deadline<R>(
-    event: &Event,
-    deadline: Option<Instant>,
-    mut check: impl FnMut() -> Option<R>,
-) -> Option<R> {
     // A short spin avoids most sleeps while another thread is about to change the result.
     let backoff = Backoff::new();
     while !sync::MODEL && !backoff.is_completed() {
         if let Some(value) = check() {
-            return Some(value);
+            return value;
         }
         backoff.snooze();
     }
     loop {
         let listener = event.listen();
         if let Some(value) = check() {
-            return Some(value);
+            return value;
         }
         mutant!(NoSecondLook => {
             drop(listener);
             event.listen().wait();
             continue;
         });
-        match deadline {
-            None => listener.wait(),
-            Some(deadline) => {
-                if listener.wait_deadline(deadline).is_none() {
-                    return check();
-                }
-            }
-        }
+        listener.wait();
     }
 }
 

@@ -1,7 +1,6 @@
 //! Takes many keys at once, with one lock of the queue's head and one reading of the clock.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::applied::Stretches;
 use super::pop::{SLOW, report_slow};
@@ -11,9 +10,8 @@ use crate::Meta;
 use crate::engine::clock::Started;
 use crate::engine::slot::Ticket;
 use crate::engine::sync::{Arc, mutant};
-use crate::error::{Closed, ProcessError};
+use crate::error::Closed;
 use crate::lifecycle::Marks;
-use crate::panics::panic_message;
 
 /// How many slots ahead the batch prefetches the slot, and the reference count of its known
 /// object.
@@ -55,54 +53,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             first,
         })
     }
-
-    /// Waits for keys and takes up to `max` of them. A future that is dropped takes nothing.
-    ///
-    /// # Errors
-    /// [`Closed`] once the queue is closed and empty.
-    pub async fn pop_batch_async(&self, max: usize) -> Result<Batch<'_, T, M>, Closed> {
-        self.queue.wait_async(|| self.try_pop_batch(max)).await
-    }
-
-    /// Takes up to `max` keys and calls `handler` with each, as [`process`](Self::process) does
-    /// with one. A handler that fails or panics does not stop the batch.
-    ///
-    /// # Errors
-    /// [`Closed`] once the queue is closed and empty.
-    pub fn process_batch<E>(
-        &self,
-        max: usize,
-        mut handler: impl FnMut(&mut Popped<'_, T, M>) -> Result<(), E>,
-    ) -> Result<BatchReport<E>, Closed> {
-        let mut batch = self.pop_batch(max)?;
-        let mut report = BatchReport { handled: 0, failures: Vec::new() };
-        while let Some(mut popped) = batch.next() {
-            match catch_unwind(AssertUnwindSafe(|| handler(&mut popped))) {
-                Ok(Ok(())) => report.handled += 1,
-                Ok(Err(source)) => {
-                    let key = popped.key().to_owned();
-                    report.failures.push(ProcessError::Handler { key, source });
-                }
-                Err(panic) => {
-                    let (key, message) = (popped.key().to_owned(), panic_message(panic));
-                    popped.panicked();
-                    report.failures.push(ProcessError::Panicked { key, message });
-                    continue;
-                }
-            }
-            popped.end();
-        }
-        Ok(report)
-    }
-}
-
-/// The result of a [`process_batch`](DeltaFifo::process_batch).
-#[derive(Debug)]
-pub struct BatchReport<E> {
-    /// How many handlers succeeded.
-    pub handled: usize,
-    /// The handlers that failed or panicked, with their keys.
-    pub failures: Vec<ProcessError<E>>,
 }
 
 /// Keys that were taken together. Each becomes a [`Popped`] in its turn. A batch that is dropped

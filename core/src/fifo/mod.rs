@@ -43,7 +43,7 @@ use crate::store::applied::Source;
 use crate::store::transform::Transform;
 use crate::store::{Core, Parts};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
-pub use batch::{Batch, BatchReport};
+pub use batch::Batch;
 use generations::Relists;
 pub use join::Refused;
 use listed::Listed;

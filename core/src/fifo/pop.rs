@@ -8,7 +8,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::DeltaFifo;
 use super::applied::ItemHold;
@@ -18,7 +18,7 @@ use crate::engine::clock::Started;
 use crate::engine::release::{OneByOne, release};
 use crate::engine::slot::{Content, Pending, QueuedSlot, RunningSlot, TakenDeltas};
 use crate::engine::sync::{Arc, assert_none_held, mutant};
-use crate::error::{Closed, PopError, ProcessError, StoreError};
+use crate::error::{Closed, ProcessError, StoreError};
 use crate::lifecycle::Marks;
 use crate::panics::{ignore_panic, panic_message};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
@@ -35,14 +35,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// [`Closed`] once the queue is closed and empty.
     pub fn pop(&self) -> Result<Popped<'_, T, M>, Closed> {
         self.queue.wait(|| self.try_pop())
-    }
-
-    /// Takes the next key as [`pop`](Self::pop) does, but waits until `deadline` only.
-    ///
-    /// # Errors
-    /// [`PopError::TimedOut`], or [`PopError::Closed`].
-    pub fn pop_deadline(&self, deadline: Instant) -> Result<Popped<'_, T, M>, PopError> {
-        self.queue.wait_deadline(deadline, || self.try_pop())
     }
 
     /// Takes the next key if there is one. Does not wait.

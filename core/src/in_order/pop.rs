@@ -1,11 +1,9 @@
 //! Takes a turn, and wraps it in closures.
 
-use std::time::Instant;
-
 use super::{InOrderFifo, Turn};
-use crate::engine::wait::{wait, wait_async, wait_deadline};
-use crate::error::{Closed, PopError, ProcessError};
-use crate::{BatchReport, Meta};
+use crate::Meta;
+use crate::engine::wait::{wait, wait_async};
+use crate::error::{Closed, ProcessError};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Takes the next event. Blocks while there is none and the queue is open, and while another
@@ -15,15 +13,6 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// [`Closed`] once the queue is closed and empty.
     pub fn pop(&self) -> Result<Turn<'_, T, M>, Closed> {
         self.pop_batch(1)
-    }
-
-    /// Takes the next event as [`pop`](Self::pop) does, but waits until `deadline` only.
-    ///
-    /// # Errors
-    /// [`PopError::TimedOut`], or [`PopError::Closed`].
-    pub fn pop_deadline(&self, deadline: Instant) -> Result<Turn<'_, T, M>, PopError> {
-        let found = wait_deadline(self.log.ready(), Some(deadline), || self.check(1));
-        Ok(found.ok_or(PopError::TimedOut)??)
     }
 
     /// Takes the next event if there is one and no consumer has the turn. Does not wait.
@@ -36,7 +25,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
     pub async fn pop_async(&self) -> Result<Turn<'_, T, M>, Closed> {
-        self.pop_batch_async(1).await
+        wait_async(self.log.ready(), || self.check(1)).await
     }
 
     /// Takes up to `max` events in order: deltas of different keys, or one relist or resync by
@@ -54,14 +43,6 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.check(max)?.ok()
     }
 
-    /// Waits for events and takes a batch. A future that is dropped takes nothing.
-    ///
-    /// # Errors
-    /// [`Closed`] once the queue is closed and empty.
-    pub async fn pop_batch_async(&self, max: usize) -> Result<Turn<'_, T, M>, Closed> {
-        wait_async(self.log.ready(), || self.check(max)).await
-    }
-
     /// Takes the next event and calls `handler` with its turn (client-go `Pop`). When the handler
     /// returns, fails or panics, the event is handled, whether or not it was applied. A failure is
     /// reported with its key.
@@ -74,29 +55,6 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         handler: impl FnOnce(&mut Turn<'_, T, M>) -> Result<R, E>,
     ) -> Result<R, ProcessError<E>> {
         self.pop()?.handle(handler)
-    }
-
-    /// Takes up to `max` events, as [`pop_batch`](Self::pop_batch) does, and calls `handler` for
-    /// each in its turn, as [`process`](Self::process) does for one. A handler that fails or
-    /// panics does not stop the batch. A handler that [applies](Turn::apply) or
-    /// [passes](Turn::advance) more than its own event has handled those too.
-    ///
-    /// # Errors
-    /// [`Closed`] once the queue is closed and empty.
-    pub fn process_batch<E>(
-        &self,
-        max: usize,
-        mut handler: impl FnMut(&mut Turn<'_, T, M>) -> Result<(), E>,
-    ) -> Result<BatchReport<E>, Closed> {
-        let mut turn = self.pop_batch(max)?;
-        let mut report = BatchReport { handled: 0, failures: Vec::new() };
-        while !turn.is_empty() {
-            match turn.handle(&mut handler) {
-                Ok(()) => report.handled += 1,
-                Err(failure) => report.failures.push(failure),
-            }
-        }
-        Ok(report)
     }
 
     fn check(&self, max: usize) -> Option<Result<Turn<'_, T, M>, Closed>> {

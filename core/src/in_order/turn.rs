@@ -187,16 +187,15 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         Some(entry)
     }
 
-    /// Calls `handler` for the current event, which is handled after that, even if the handler
-    /// fails.
+    /// Calls `handler` for the only event of the turn, which is handled after that, even if the
+    /// handler fails.
     pub(super) fn handle<R, E>(
         &mut self,
         handler: impl FnOnce(&mut Self) -> Result<R, E>,
     ) -> Result<R, ProcessError<E>> {
-        let left = self.len();
         let outcome = catch_unwind(AssertUnwindSafe(|| handler(self)));
         self.broke = false;
-        if self.len() == left {
+        if !self.is_empty() {
             self.advance();
         }
         match outcome {

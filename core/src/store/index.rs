@@ -6,13 +6,13 @@ use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
 
 use super::apply::Leave;
-use crate::engine::buckets::{BucketEntry, Buckets, Cursor, Place};
+use crate::engine::buckets::{BucketEntry, Buckets, Place};
 use crate::engine::release::UserCode;
 use crate::engine::room::less_room;
 use crate::engine::slot::{IndexedSlot, Slot};
 use crate::engine::sync::{
-    self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering,
-    RandomState, RwLock, mutant,
+    self, Arc, AtomicBool, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState,
+    RwLock, mutant,
 };
 use crate::error::BoxError;
 use crate::panics::fallible;
@@ -98,14 +98,6 @@ impl<T> Members<T> {
 impl<T> BucketEntry for IndexedSlot<T> {
     /// Does nothing: the hash is that of the address.
     fn prefetch(&self) {}
-}
-
-/// The position of a walk over the slots of a value.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Position {
-    /// The index of one of the value's shards.
-    shard: usize,
-    cursor: Cursor,
 }
 
 impl<T> Values<T> {
@@ -236,29 +228,6 @@ impl<T> Values<T> {
                 members.slots.iter().for_each(&mut visit);
             }
         }
-    }
-
-    /// Visits some of the objects of `value`, from `position` on, and returns the next position,
-    /// or `None` at the end. One shard is locked, for about [`GROUP`] objects.
-    pub(super) fn walk(
-        &self,
-        value: &str,
-        position: Position,
-        mut visit: impl FnMut(Arc<T>),
-    ) -> Option<Position> {
-        let of_value = self.hasher.hash_one(value);
-        let Position { shard: number, cursor } = position;
-        let shard = self.spread(of_value).get(number)?.read();
-        let next = shard.find(of_value, |members| *members.value == *value).and_then(|members| {
-            let hash_of = |slot: &IndexedSlot<T>| self.hash_of(slot);
-            members.slots.walk(cursor, GROUP, hash_of, |slot, _| {
-                slot.known().into_iter().for_each(&mut visit);
-            })
-        });
-        Some(match next {
-            Some(cursor) => Position { shard: number, cursor },
-            None => Position { shard: number + 1, cursor: Cursor::default() },
-        })
     }
 
     /// Returns the objects of `value`.

@@ -134,16 +134,6 @@ impl<T> Indexes<T> {
         self.load().find(name).map(of).ok_or_else(|| IndexError::Unknown(name.to_owned()))
     }
 
-    /// Returns the names of the indexes that are built, in the order of their addition.
-    pub(super) fn names(&self) -> Vec<String> {
-        self.load()
-            .entries
-            .iter()
-            .filter(|entry| entry.built)
-            .map(|entry| entry.index.name.clone())
-            .collect()
-    }
-
     /// Returns whether `list` is the newest list.
     pub(super) fn is_current(&self, list: &Arc<List<T>>) -> bool {
         Arc::ptr_eq(list, &self.load())

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use super::index::Position;
 use super::{Core, Indexers, Values};
 use crate::engine::buckets::Cursor;
 use crate::engine::release::{OneByOne, Rest, release};
@@ -193,45 +192,12 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.core.values(name, |values| values.objects(value))
     }
 
-    /// Visits the objects with `value` in index `name` as [`for_each`](Self::for_each) does all of
-    /// them. An object that leaves the value during the walk and comes back may be visited twice,
-    /// or not at all.
-    ///
-    /// # Errors
-    /// [`IndexError::Unknown`].
-    pub fn for_each_by_index(
-        &self,
-        name: &str,
-        value: &str,
-        mut visit: impl FnMut(&Arc<T>),
-    ) -> Result<(), IndexError> {
-        let mut step = OneByOne(Vec::new());
-        let mut position = Some(Position::default());
-        while let Some(from) = position {
-            position = self
-                .core
-                .values(name, |values| values.walk(value, from, |object| step.push(object)))?;
-            assert_none_held();
-            step.iter().for_each(&mut visit);
-            release(step.drain(..));
-        }
-        Ok(())
-    }
-
     /// Returns the keys of the objects with `value` in index `name`, sorted.
     ///
     /// # Errors
     /// [`IndexError::Unknown`].
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<String>, IndexError> {
         self.core.values(name, |values| values.keys(value))
-    }
-
-    /// Returns the names of all indexes, the namespace index first (client-go `GetIndexers`).
-    #[must_use]
-    pub fn index_names(&self) -> Vec<String> {
-        let mut names = vec![super::NAMESPACE_INDEX.to_owned()];
-        names.extend(self.core.indexes.names());
-        names
     }
 
     /// Returns all values of index `name`, sorted.

@@ -6,10 +6,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::common::{Fifo, Mode, Rig, block_on, deltas, ends, obj, show, waker};
-use deltafifo::{Closed, DeltaType, PopError};
+use deltafifo::{Closed, DeltaType};
 
 fn fifo() -> Arc<Fifo> {
     Rig::new(Mode::Fused).fifo
@@ -93,28 +92,6 @@ fn one_run_wakes_as_many_consumers_as_it_has_keys() {
 }
 
 #[test]
-fn deadline_ends_the_wait_and_takes_nothing() {
-    let fifo = fifo();
-    let soon = Instant::now() + Duration::from_millis(5);
-    assert_eq!(fifo.pop_deadline(soon).unwrap_err(), PopError::TimedOut);
-    assert!(Instant::now() >= soon);
-    assert_eq!(fifo.pop_deadline(Instant::now()).unwrap_err(), PopError::TimedOut);
-    fifo.add(obj("a", 1)).unwrap();
-    fifo.pop_deadline(soon).unwrap().done();
-    ends(move || {
-        let far = Instant::now() + Duration::from_secs(3600);
-        thread::scope(|scope| {
-            let popping = scope.spawn(|| fifo.pop_deadline(far).map(deltafifo::Popped::done));
-            fifo.add(obj("b", 1)).unwrap();
-            popping.join().unwrap().unwrap();
-            let popping = scope.spawn(|| fifo.pop_deadline(far).map(deltafifo::Popped::done));
-            fifo.close();
-            assert_eq!(popping.join().unwrap(), Err(PopError::Closed(Closed)));
-        });
-    });
-}
-
-#[test]
 fn close_wakes_all_waiters() {
     ends(|| {
         let fifo = fifo();
@@ -126,7 +103,6 @@ fn close_wakes_all_waiters() {
                 waiting.push(scope.spawn(|| fifo.pop().map(drop)));
                 waiting.push(scope.spawn(|| fifo.pop_batch(3).map(drop)));
                 waiting.push(scope.spawn(|| block_on(fifo.pop_async()).map(drop)));
-                waiting.push(scope.spawn(|| block_on(fifo.pop_batch_async(3)).map(drop)));
                 waiting.push(scope.spawn(|| fifo.wait_for_sync()));
                 waiting.push(scope.spawn(|| block_on(fifo.wait_for_sync_async())));
                 waiting.push(scope.spawn(|| Err(block_on(fifo.closed_async()))));
@@ -146,14 +122,6 @@ fn async_pops_get_later_offers() {
             let one = scope.spawn(|| block_on(fifo.pop_async()).unwrap().done());
             fifo.add(obj("a", 1)).unwrap();
             one.join().unwrap();
-            let batch = scope.spawn(|| {
-                let mut batch = block_on(fifo.pop_batch_async(0)).unwrap();
-                assert_eq!(batch.len(), 1, "none counts as one");
-                batch.next().unwrap().done();
-                assert!(batch.is_empty() && batch.next().is_none());
-            });
-            fifo.add(obj("b", 1)).unwrap();
-            batch.join().unwrap();
         });
         fifo.add(obj("c", 1)).unwrap();
         fifo.close();
@@ -167,7 +135,6 @@ fn futures_and_guards_can_move_between_threads() {
     fn is_send<T: Send>(_: &T) {}
     let fifo = fifo();
     is_send(&fifo.pop_async());
-    is_send(&fifo.pop_batch_async(1));
     is_send(&fifo.ready_async());
     is_send(&fifo.wait_for_sync_async());
     is_send(&fifo.closed_async());

@@ -390,10 +390,6 @@ fn objects_of_a_reader_are_dropped_although_their_destructors_panic() {
     });
     all_dropped(3, |arsenal| {
         let store = filled(arsenal);
-        store.for_each_by_index("namespace", "", |_| empty(&store)).unwrap();
-    });
-    all_dropped(3, |arsenal| {
-        let store = filled(arsenal);
         store.for_each(|_| {
             empty(&store);
             resume_unwind(Box::new("dropped"));

@@ -263,38 +263,26 @@ fn panics(rig: &Rig, how: &str) {
         panic!("expected by {}", "this test")
     };
     let is_told = |error: &ProcessError<()>| matches!(error, ProcessError::Panicked { key, message } if key == "x" && message == "expected by this test");
-    match how {
-        "process" => assert!(is_told(&fifo.process(handler).unwrap_err())),
-        "process_batch" => {
-            let mut handler = Some(handler);
-            let report = fifo.process_batch(8, |popped| {
-                handler.take().map_or(Ok(()), |handler| handler(popped))
-            });
-            let report = report.unwrap();
-            assert!(report.failures.len() == 1 && is_told(&report.failures[0]));
-            assert_eq!(report.handled, 1, "the rest of the batch is handled");
-        }
-        _ => {
-            let panicked = catch_unwind(AssertUnwindSafe(|| {
-                let mut guard = fifo.pop().unwrap();
-                handler(&mut guard)
-            }));
-            assert!(panicked.is_err());
-        }
+    if how == "process" {
+        assert!(is_told(&fifo.process(handler).unwrap_err()));
+    } else {
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let mut guard = fifo.pop().unwrap();
+            handler(&mut guard)
+        }));
+        assert!(panicked.is_err());
     }
 }
 
 #[test]
 fn panicking_handler_loses_only_its_own_deltas() {
     for mode in MODES {
-        for how in ["process", "process_batch", "guard"] {
+        for how in ["process", "guard"] {
             let rig = Rig::new(mode);
             rig.fifo.add(obj("x", 1)).unwrap();
             rig.fifo.add(obj("y", 1)).unwrap();
             panics(&rig, how);
-            let expected: &[&str] =
-                if how == "process_batch" { &["x: U3"] } else { &["y: A1", "x: U3"] };
-            assert_eq!(rig.drain(), expected, "{mode:?} {how}");
+            assert_eq!(rig.drain(), ["y: A1", "x: U3"], "{mode:?} {how}");
             rig.fifo.add(obj("x", 4)).unwrap();
             assert_eq!(rig.drain(), ["x: A4"]);
             assert_eq!(rig.fifo.pending_deltas(), 0);
@@ -568,10 +556,9 @@ fn panic_payload_that_panics_on_drop_is_contained() {
         }
     }
     let rig = Rig::new(Mode::Fused);
-    (1..=3).for_each(|n| rig.fifo.add(obj(&format!("key-{n}"), n)).unwrap());
+    rig.fifo.add(obj("key", 1)).unwrap();
     let fails = |_: &mut Guard<'_>| -> Result<(), ()> { resume_unwind(Box::new(Payload)) };
     assert!(rig.fifo.process(fails).is_err());
-    assert_eq!(rig.fifo.process_batch(2, fails).unwrap().failures.len(), 2);
     assert_eq!(rig.fifo.pending_deltas(), 0);
 }
 

@@ -7,7 +7,7 @@ use crate::common::{
 };
 use deltafifo::DeltaType::{Added, Deleted, Replaced, Sync, Updated};
 use deltafifo::{
-    Closed, Delta, DeltaFifo, Deltas, ExplicitKey, KeyError, KeyFunc, NoMeta, OfferError, PopError,
+    Closed, Delta, DeltaFifo, Deltas, ExplicitKey, KeyError, KeyFunc, NoMeta, OfferError,
     RelistError,
 };
 
@@ -369,10 +369,6 @@ fn after_close_queued_items_are_popped_and_adds_still_queue() {
     }
     assert_eq!(rig.fifo.pop().unwrap_err(), Closed);
     assert!(rig.fifo.pop_batch(5).is_err());
-    assert_eq!(
-        rig.fifo.pop_deadline(std::time::Instant::now()).unwrap_err(),
-        PopError::Closed(Closed)
-    );
     let no_handler: Result<(), _> =
         rig.fifo.process(|_| -> Result<(), String> { unreachable!("the queue is empty") });
     assert!(no_handler.is_err());

@@ -116,11 +116,11 @@ fn close_wakes_all_waiters_although_wakers_panic() {
     fifo.try_pop().unwrap().done();
     while_it_waits(fifo.pop_async(), || {
         let mut pop = waits(fifo.pop_async(), &healthy);
-        let mut batch = waits(fifo.pop_batch_async(3), &healthy);
+        let mut other = waits(fifo.pop_async(), &healthy);
         fifo.close();
         assert_eq!(woken.load(Ordering::SeqCst), 2);
         assert!(matches!(poll(&mut pop), Poll::Ready(Err(Closed))));
-        assert!(matches!(poll(&mut batch), Poll::Ready(Err(Closed))));
+        assert!(matches!(poll(&mut other), Poll::Ready(Err(Closed))));
     });
 }
 

@@ -1,4 +1,4 @@
-//! Batches: their order, giving events back, and `process_batch`.
+//! Batches: their order and giving events back. `process`: how handlers end.
 
 use std::panic::resume_unwind;
 
@@ -50,10 +50,11 @@ fn ended_turn_has_no_event_and_applies_nothing() {
 }
 
 #[test]
-fn failing_or_panicking_handler_of_a_batch_affects_only_its_event() {
+fn failing_or_panicking_handler_affects_only_its_event() {
     let fifo = with(over([]), &["a", "b", "c", "d", "e", "f"]);
-    let report = fifo
-        .process_batch(9, |turn| {
+    let mut failures = Vec::new();
+    for _ in 0..6 {
+        let handled = fifo.process(|turn| {
             let key = turn.event().unwrap().key().unwrap().to_owned();
             match key.as_str() {
                 // Fails before it is applied, and after.
@@ -68,65 +69,15 @@ fn failing_or_panicking_handler_of_a_batch_affects_only_its_event() {
             })
             .unwrap();
             if key == "c" { Err("late") } else { Ok(()) }
-        })
-        .unwrap();
-    assert_eq!(report.handled, 2);
-    let failures: Vec<_> = report
-        .failures
-        .into_iter()
-        .map(|failure| match failure {
+        });
+        failures.extend(handled.err().map(|failure| match failure {
             ProcessError::Handler { key, source } => format!("{key} {source}"),
             ProcessError::Panicked { key, message } => format!("{key} panicked: {message}"),
             ProcessError::Closed(Closed) => unreachable!(),
-        })
-        .collect();
+        }));
+    }
     assert_eq!(failures, ["b refused", "c late", "d panicked: meant", "e panicked: meant too"]);
     assert_eq!(stored(&fifo), ["a1", "c3", "e5", "f6"], "exactly the applied objects are stored");
     assert!(fifo.try_pop().is_none(), "no event is popped again");
     assert_eq!(fifo.pending(), 0);
-}
-
-#[test]
-fn handler_may_handle_further_events() {
-    let fifo = with(over([]), &["a", "b", "c"]);
-    let mut calls = 0;
-    let report = fifo.process_batch(9, |turn| {
-        calls += 1;
-        apply(turn);
-        apply(turn);
-        Ok::<(), ()>(())
-    });
-    assert_eq!((report.unwrap().handled, calls), (2, 2));
-    assert_eq!(stored(&fifo), ["a1", "b2", "c3"]);
-}
-
-#[test]
-fn failure_names_the_key_of_the_last_handled_event() {
-    let fifo = with(over([]), &["a", "b", "c", "d"]);
-    let report = fifo.process_batch(2, |turn| {
-        turn.advance();
-        apply(turn);
-        Err(())
-    });
-    assert!(
-        matches!(&report.unwrap().failures[..], [ProcessError::Handler { key, .. }] if key == "b")
-    );
-    let report = fifo.process_batch(2, |turn| {
-        apply(turn);
-        turn.advance();
-        Err(())
-    });
-    assert!(
-        matches!(&report.unwrap().failures[..], [ProcessError::Handler { key, .. }] if key == "d")
-    );
-}
-
-#[test]
-fn process_batch_on_a_closed_queue_drains_it_and_returns_closed() {
-    let fifo = with(bare(), &["a", "a"]);
-    fifo.close();
-    for _ in 0..2 {
-        assert_eq!(fifo.process_batch(9, |_| Ok::<(), ()>(())).unwrap().handled, 1);
-    }
-    assert_eq!(fifo.process_batch(9, |_| Ok::<(), ()>(())).unwrap_err(), Closed);
 }

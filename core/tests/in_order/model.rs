@@ -48,8 +48,8 @@ enum Op {
     Resync,
     /// A batch of at most this many events, some of which are handled. The rest is given back.
     Pop(usize, Vec<End>),
-    /// A batch handled by `process_batch`, with handlers that end like this.
-    Process(usize, Vec<End>),
+    /// An event handled by `process`, with a handler that ends like this.
+    Process(End),
 }
 
 /// The content of a keeping list for one key.
@@ -115,7 +115,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Refused),
         1 => Just(Op::Resync),
         4 => (0..4_usize, vec(end.clone(), 0..4)).prop_map(|(max, ends)| Op::Pop(max, ends)),
-        3 => (0..4_usize, vec(end, 4)).prop_map(|(max, ends)| Op::Process(max, ends)),
+        3 => end.prop_map(Op::Process),
     ]
 }
 
@@ -374,41 +374,25 @@ fn pop(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(), T
     Ok(())
 }
 
-fn process(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(), TestCaseError> {
+fn process(fifo: &Fifo, model: &mut Model, end: End) -> Result<(), TestCaseError> {
     if model.log.is_empty() {
         return Ok(());
     }
-    let (batch, is_sync) = (model.batch(max), matches!(model.log[0], Noted::Sync));
-    let (mut told, mut calls) = (Vec::new(), 0);
-    let report = fifo.process_batch(max, |turn| {
-        let mut by_this = Vec::new();
-        // Recorded for every end of the handler.
-        let ended = catch_unwind(AssertUnwindSafe(|| handler(turn, ends[calls], &mut by_this)));
-        calls += 1;
-        told.push(by_this);
-        ended.unwrap_or_else(|panic| resume_unwind(panic))
+    let is_sync = matches!(model.log[0], Noted::Sync);
+    let mut told = Vec::new();
+    let failure = match fifo.process(|turn| handler(turn, end, &mut told)) {
+        Ok(()) => None,
+        Err(ProcessError::Handler { key, .. } | ProcessError::Panicked { key, .. }) => Some(key),
+        Err(ProcessError::Closed(_)) => unreachable!("the queue is open"),
+    };
+    let (expected, key) = expected(model, end);
+    compare_told(&told, &expected, model)?;
+    // The key at which a resync panics depends on its order.
+    let failed = key.map(|key| match told.last() {
+        Some(last) if is_sync => last[2..4].to_owned(),
+        _ => key,
     });
-    prop_assert_eq!(calls, batch);
-    let report = report.unwrap();
-    let mut failed = Vec::new();
-    for (end, told) in ends.iter().zip(&told) {
-        let (expected, key) = expected(model, *end);
-        compare_told(told, &expected, model)?;
-        // The key at which a resync panics depends on its order.
-        failed.extend(key.map(|key| {
-            if is_sync && !told.is_empty() { told[told.len() - 1][2..4].to_owned() } else { key }
-        }));
-    }
-    let failures: Vec<_> = report
-        .failures
-        .iter()
-        .map(|failure| match failure {
-            ProcessError::Handler { key, .. } | ProcessError::Panicked { key, .. } => key.clone(),
-            ProcessError::Closed(_) => unreachable!("the relist is open"),
-        })
-        .collect();
-    prop_assert_eq!(report.handled + failures.len(), batch);
-    prop_assert_eq!(failures, failed);
+    prop_assert_eq!(failure, failed);
     Ok(())
 }
 
@@ -580,7 +564,7 @@ fn check(ops: Vec<Op>, scopes: usize) -> Result<(), TestCaseError> {
                 model.log.push_back(Noted::Sync);
             }
             Op::Pop(max, ends) => pop(&fifo, &mut model, max, &ends)?,
-            Op::Process(max, ends) => process(&fifo, &mut model, max, &ends)?,
+            Op::Process(end) => process(&fifo, &mut model, end)?,
         }
         compare(&fifo, &model)?;
     }

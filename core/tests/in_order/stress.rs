@@ -189,21 +189,11 @@ fn consume(world: &World, dice: &mut Dice) -> Notes {
                 }
             }
             1 => {
-                let report = fifo.process_batch(max, |turn| {
-                    note(world, turn, &mut notes, dice.roll(10) == 0);
-                    Ok::<(), ()>(())
-                });
-                if report.is_err() {
-                    return notes;
-                }
+                let Ok(mut turn) = block_on(fifo.pop_async()) else { return notes };
+                note(world, &mut turn, &mut notes, false);
             }
-            way => {
-                let turn = if way == 2 {
-                    fifo.pop_batch(max)
-                } else {
-                    block_on(fifo.pop_batch_async(max))
-                };
-                let Ok(mut turn) = turn else { return notes };
+            _ => {
+                let Ok(mut turn) = fifo.pop_batch(max) else { return notes };
                 // The rest of the batch is given back.
                 let mut left = dice.roll(10);
                 while !turn.is_empty() && left > 0 {

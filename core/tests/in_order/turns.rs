@@ -165,7 +165,6 @@ fn turns_and_futures_can_move_between_threads() {
     fn is_send<T: Send>(_: &T) {}
     let fifo = bare();
     is_send(&fifo.pop_async());
-    is_send(&fifo.pop_batch_async(1));
     is_send(&fifo.ready_async());
     is_send(&fifo.wait_for_sync_async());
     fifo.add(obj("a", 1)).unwrap();

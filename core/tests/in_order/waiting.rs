@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::common::{block_on, ends, keys, obj, waker};
 use crate::rig::{Fifo, bare, notified, show_turn};
-use deltafifo::{Closed, InOrderFifo, Indexer, PopError, VersionError, WaitError};
+use deltafifo::{Closed, InOrderFifo, Indexer, VersionError, WaitError};
 
 fn pop(fifo: &Fifo) -> Result<String, Closed> {
     fifo.pop().map(|turn| take(turn))
@@ -26,14 +25,6 @@ fn pop_batch(fifo: &Fifo) -> Result<String, Closed> {
     fifo.pop_batch(1).map(|turn| take(turn))
 }
 
-fn pop_deadline(fifo: &Fifo) -> Result<String, Closed> {
-    match fifo.pop_deadline(Instant::now() + Duration::from_secs(3600)) {
-        Ok(turn) => Ok(take(turn)),
-        Err(PopError::Closed(closed)) => Err(closed),
-        Err(PopError::TimedOut) => panic!("in less than an hour"),
-    }
-}
-
 fn take(turn: deltafifo::Turn<'_, crate::common::Obj, crate::common::ObjMeta>) -> String {
     let shown = show_turn(&turn).join(" ");
     turn.done();
@@ -43,7 +34,7 @@ fn take(turn: deltafifo::Turn<'_, crate::common::Obj, crate::common::ObjMeta>) -
 type Way = fn(&Fifo) -> Result<String, Closed>;
 
 /// Every way to wait for an event.
-const WAYS: [Way; 4] = [pop, pop_async, pop_batch, pop_deadline];
+const WAYS: [Way; 3] = [pop, pop_async, pop_batch];
 
 #[test]
 fn blocked_pop_wakes_for_every_kind_of_offer() {
@@ -192,21 +183,6 @@ fn dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
         panic!("an event is queued")
     };
     assert_eq!(take(turn), "a:A1");
-}
-
-#[test]
-fn deadline_ends_the_wait_and_takes_nothing() {
-    let fifo = bare();
-    let soon = Instant::now() + Duration::from_millis(5);
-    assert_eq!(fifo.pop_deadline(soon).unwrap_err(), PopError::TimedOut);
-    assert!(Instant::now() >= soon);
-    fifo.add(obj("a", 1)).unwrap();
-    let turn = fifo.pop_deadline(soon).unwrap();
-    assert_eq!(fifo.pop_deadline(soon).unwrap_err(), PopError::TimedOut, "a turn lasts");
-    drop(turn);
-    assert_eq!(take(fifo.pop_deadline(soon).unwrap()), "a:A1");
-    fifo.close();
-    assert_eq!(fifo.pop_deadline(soon).unwrap_err(), PopError::Closed(Closed));
 }
 
 #[test]

@@ -5,14 +5,13 @@
 
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use super::PRODUCERS;
 use super::common::{Guard, Mode, block_on};
 use super::plan::{Dice, Plan, number};
 use super::verdict::Tally;
 use super::world::{CloseOnPanic, Handled, Key, Note, World};
-use deltafifo::{Change, DeltaType, KnownObjects, PopError, ProcessError};
+use deltafifo::{Change, DeltaType, KnownObjects, ProcessError};
 
 struct Consumer<'w> {
     world: &'w World,
@@ -51,31 +50,16 @@ impl Consumer<'_> {
     /// Takes once in one of the ways. Returns false once the queue is closed and empty.
     fn take(&mut self) -> bool {
         let fifo = &self.world.rig.fifo;
-        match self.dice.roll(7) {
+        match self.dice.roll(4) {
             0 => fifo.pop().is_ok_and(|guard| self.handle(guard)),
             1 => block_on(fifo.pop_async()).is_ok_and(|guard| self.handle(guard)),
-            2 => match fifo.pop_deadline(Instant::now()) {
-                Ok(guard) => self.handle(guard),
-                Err(PopError::TimedOut) => true,
-                Err(PopError::Closed(_)) => false,
-            },
-            3 => match fifo.process(|guard| self.within(guard)) {
+            2 => match fifo.process(|guard| self.within(guard)) {
                 Ok(()) => true,
                 Err(ProcessError::Closed(_)) => false,
                 Err(failure) => self.expected(&failure),
             },
-            4 => match fifo.process_batch(1 + self.dice.below(40), |guard| self.within(guard)) {
-                Ok(report) => report.failures.iter().all(|failure| self.expected(failure)),
-                Err(_) => false,
-            },
-            way => {
-                let max = 1 + self.dice.below(40);
-                let batch = if way == 5 {
-                    fifo.pop_batch(max)
-                } else {
-                    block_on(fifo.pop_batch_async(max))
-                };
-                let Ok(mut batch) = batch else { return false };
+            _ => {
+                let Ok(mut batch) = fifo.pop_batch(1 + self.dice.below(40)) else { return false };
                 // Sometimes the rest of the batch is given back.
                 while self.dice.roll(40) > 0
                     && let Some(guard) = batch.next()

@@ -125,16 +125,6 @@ impl Reader<'_> {
             );
             self.see(&object, "the user's index");
         }
-        let visited = store.for_each_by_index("class", &class, |object| {
-            assert!(
-                classes(object.n).contains(&class),
-                "{} of {} is not in {class}",
-                object.n,
-                object.name
-            );
-            self.see(object, "the user's index, in steps");
-        });
-        visited.unwrap();
         let values = store.list_index_func_values("class").unwrap();
         assert!(
             values.len() <= 5 && values.iter().all(|value| value.starts_with("class-")),

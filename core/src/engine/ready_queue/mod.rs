@@ -21,7 +21,6 @@
 mod tracked;
 
 use std::collections::VecDeque;
-use std::time::Instant;
 
 use crossbeam::utils::CachePadded;
 
@@ -29,8 +28,8 @@ use crate::engine::ledger::Ledger;
 use crate::engine::room::less_room;
 use crate::engine::slot::{Pending, Pushed, QueuedSlot, Slot, Ticket};
 use crate::engine::sync::{AtomicBool, Event, IntoNotification, Mutex, Ordering, SegQueue, mutant};
-use crate::engine::wait::{wait, wait_async, wait_deadline};
-use crate::error::{Closed, PopError};
+use crate::engine::wait::{wait, wait_async};
+use crate::error::Closed;
 use tracked::Positions;
 pub(crate) use tracked::Stretch;
 
@@ -302,17 +301,6 @@ impl<T> ReadyQueue<T> {
     /// the attempt after that fails.
     pub(crate) fn wait<R>(&self, mut attempt: impl FnMut() -> Option<R>) -> Result<R, Closed> {
         wait(&self.ready, || self.attempt_or_closed(&mut attempt))
-    }
-
-    /// Waits like [`wait`](Self::wait), until `deadline` at most.
-    pub(crate) fn wait_deadline<R>(
-        &self,
-        deadline: Instant,
-        mut attempt: impl FnMut() -> Option<R>,
-    ) -> Result<R, PopError> {
-        let found =
-            wait_deadline(&self.ready, Some(deadline), || self.attempt_or_closed(&mut attempt));
-        Ok(found.ok_or(PopError::TimedOut)??)
     }
 
     /// Waits like [`wait`](Self::wait), for async callers.

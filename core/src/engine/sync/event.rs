@@ -10,7 +10,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Instant;
 
 use event_listener::{IntoNotification, Listener as _};
 
@@ -57,18 +56,12 @@ impl Drop for WakeOnDrop {
 
 pub(crate) trait Listener {
     fn wait(self);
-    fn wait_deadline(self, deadline: Instant) -> Option<()>;
 }
 
 impl Listener for EventListener {
     fn wait(self) {
         let Self { listener, wake_on_drop: _wake_on_drop, .. } = self;
         listener.wait();
-    }
-
-    fn wait_deadline(self, deadline: Instant) -> Option<()> {
-        let Self { listener, wake_on_drop: _wake_on_drop, .. } = self;
-        listener.wait_deadline(deadline)
     }
 }
 

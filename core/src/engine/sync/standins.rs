@@ -7,7 +7,6 @@ use std::hash::{BuildHasher, Hasher};
 use std::ops::{Deref, Range};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use super::imp::model::sync as model;
 use super::imp::model::sync::atomic::{AtomicUsize, Ordering};
@@ -263,7 +262,6 @@ impl EventState {
 
 pub(crate) trait Listener {
     fn wait(self);
-    fn wait_deadline(self, deadline: Instant) -> Option<()>;
 }
 
 pub(crate) struct EventListener {
@@ -290,12 +288,6 @@ impl Listener for EventListener {
             }
             listeners = self.event.notified.wait(listeners).unwrap();
         }
-    }
-
-    /// Models have no clock, so a deadline never passes.
-    fn wait_deadline(self, _deadline: Instant) -> Option<()> {
-        self.wait();
-        Some(())
     }
 }
 

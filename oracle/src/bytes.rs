@@ -16,11 +16,11 @@ const SCOPED: u8 = 0x80;
 /// operations on a batch.
 const SCOPES: u8 = 0x80;
 
-/// Flags in the byte of the positions that are known at the start, which has two free bits.
+/// Flags in the byte that holds the positions known at the start, which has two free bits.
 const SKIP: u8 = 0x40;
 const NOTIFY: u8 = 0x80;
 const PLACES: u8 = 0x3f;
-/// A flag in the first byte, which has one free bit.
+/// A flag in the first byte of the setup, which has one free bit.
 const LANE: u8 = 0x08;
 
 /// A reader of bytes.

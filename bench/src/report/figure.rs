@@ -1,4 +1,4 @@
-//! Figures as text.
+//! Formats measured values as text.
 
 use indicatif::HumanCount;
 

@@ -1,5 +1,4 @@
-//! Tests of reports of given figures: the page and its plots show all figures, including unusual
-//! ones.
+//! Tests that the page and the plots of a report show all of its figures, including unusual ones.
 
 use std::fs;
 

@@ -1,11 +1,13 @@
 //! The workload memory: resident bytes for each key, on one fresh engine.
 //!
-//! * `idle`: everything known and idle, minus the memory before. The objects and the lists are
-//!   created before; the clones of kube-rs' store are part of it.
-//! * `pending-1`, `pending-2`, `pending-8`: this many pending updates of every key, minus idle. The
-//!   updates are the objects of one list again and again, because the size of an object does not
-//!   matter here.
-//! * `relist-peak`: the peak of a relist after these are handled, minus the memory at its start.
+//! * `idle`: the memory while every object is known and no delta is pending, minus the memory
+//!   before the first list. The objects and the lists exist before, so they do not count; the
+//!   copies that kube-rs' store makes do.
+//! * `pending-1`, `pending-2`, `pending-8`: the memory with this many pending updates of every key,
+//!   minus the memory at `idle`. All updates use the objects of one list, because the size of an
+//!   object does not matter here.
+//! * `relist-peak`: the peak of a relist that begins when these updates are handled, minus the
+//!   memory at its start.
 //!
 //! Each row has the counts of the handler in its own step, and the content of the store at the end.
 //! Reading the store earlier would use memory.
@@ -32,10 +34,11 @@ use crate::protocol::{ChildArgs, Row, output};
 /// Numbers of pending updates for every key.
 const PENDING: [usize; 3] = [1, 2, 8];
 
-/// How an engine takes an update.
+/// The function that offers an update to an engine.
 pub(super) type Offer<E, T> = fn(&E, Arc<T>);
 
-/// Runs all variants on one engine. Those of pending updates need a way to offer them.
+/// Runs all variants on one engine. Without an `offer` it leaves out the variants with pending
+/// updates.
 pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,

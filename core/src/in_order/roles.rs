@@ -1,4 +1,4 @@
-//! The in-order queue as a reflector sees it.
+//! The traits that a reflector uses, for the in-order queue.
 
 use super::InOrderFifo;
 use crate::engine::sync::Arc;

@@ -76,7 +76,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.push_within(within, all)
     }
 
-    /// Queues a relist of a scope of which some objects cannot be had: see
+    /// Queues a relist of a scope for which some objects are not available: see
     /// [`replace_keeping`](Self::replace_keeping). Returns the objects that were refused, including
     /// those outside of the scope.
     ///

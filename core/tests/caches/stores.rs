@@ -1,4 +1,4 @@
-//! Every store as a reflector writes it and a reader reads it: through the traits alone.
+//! Tests of every store through the traits alone, as a reflector writes it and a reader reads it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

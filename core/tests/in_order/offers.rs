@@ -1,4 +1,4 @@
-//! Refused offers, the traits, and the drop of a queue.
+//! Tests of the in-order queue: refused offers, offers through the traits, and the drop of a queue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -104,7 +104,7 @@ fn in_order_queue_works_as_store_and_as_queue() {
     queue.wait_for_sync().unwrap();
 }
 
-/// An object that counts its drops, and panics in the selected ones.
+/// An object that counts its drop, and panics in it if `panics` is set.
 struct Counts {
     name: &'static str,
     dropped: Arc<AtomicUsize>,

@@ -12,7 +12,7 @@ use super::object::Compact;
 use crate::reflector::{Decodable, Decode};
 use crate::wire::{Prune, Types};
 
-/// The upkeep of packed objects: the objects themselves are of type `K`.
+/// The periodic work on packed objects of type `K`, as the informer that holds them does it.
 pub trait Upkeep<K>: Send + Sync {
     /// Returns a receiver of the number of complete lists.
     fn lists(&self) -> watch::Receiver<u64>;

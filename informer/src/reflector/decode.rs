@@ -75,7 +75,7 @@ pub trait Decode<K>: Send + Sync + 'static {
     /// Notes that a list is complete. Does not block.
     fn end_list(&self) {}
 
-    /// Returns the upkeep that the decoded objects need.
+    /// Returns the periodic work on the decoded objects, such as packing them with newer material.
     #[cfg(feature = "compact")]
     fn upkeep(self: Arc<Self>) -> Option<Arc<dyn crate::compact::Upkeep<K>>> {
         None

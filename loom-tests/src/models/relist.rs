@@ -278,7 +278,8 @@ fn unchanged_while_it_changes() -> String {
     ))
 }
 
-/// The version of the known object is recorded in its slot.
+/// A relist with an unchanged object runs while the object changes. Here the queue has recorded the
+/// version of the known object in its slot.
 fn noted_while_it_changes() -> String {
     let fifo = Arc::new(fused_with(&[]).skip_unchanged(true).build());
     fifo.add(Object::new("a", 1)).unwrap();
@@ -311,8 +312,8 @@ fn two_sleepers_share_a_run() -> String {
     format!("{one} {}", other.join().unwrap())
 }
 
-/// A key that counts as listed by the newer relist only because it was written is not hidden by
-/// the older one's page.
+/// A write counts as listed by the newer relist. The page of the older relist must not hide the
+/// written key.
 fn an_update_beside_a_page_superseded() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     let mut older = fifo.begin_replace();
@@ -325,7 +326,8 @@ fn an_update_beside_a_page_superseded() -> String {
     rest(&fifo, &log)
 }
 
-/// The older page and the newer one both find the key's slot, and both hold the shard shared.
+/// The pages of the older and of the newer relist both find the key's slot, and both hold the
+/// shard's lock in shared mode.
 fn older_page_on_top() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     let mut relist = fifo.begin_replace();

@@ -322,7 +322,7 @@ impl<T> ReadyQueue<T> {
         attempt().map(Ok).or_else(|| closed.then_some(Err(Closed)))
     }
 
-    /// Returns for how many slots the runs in progress have room.
+    /// Returns the capacity of the larger run in progress, in slots.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
         let head = self.head.lock();
@@ -376,8 +376,8 @@ fn free_drained<T>(run: &mut VecDeque<Ticket<T>>) {
     }
 }
 
-/// See the module docs.
-const NO_MARKER: &str = "a marker never stands at the front of the head";
+/// The panic message for a broken invariant of the head (see the module docs).
+const NO_MARKER: &str = "the front of the head is never a marker";
 
 /// The code of a deliberate defect (`sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]

@@ -1,4 +1,5 @@
-//! The deletions of a commit: keys that are known or pending and hold an older stamp.
+//! Finds the deletions of a relist at its commit: the keys that are known or pending and whose
+//! slots do not have the relist's stamp, so it did not list them.
 
 use crossbeam::utils::CachePadded;
 
@@ -15,10 +16,11 @@ use crate::engine::slot::{Content, Pending, Pushed, Rule, Ticket};
 use crate::engine::sync::{GROUP, RwLock, assert_none_held, mutant};
 use crate::scope::Within;
 
-/// The result of the sweep of some shards.
+/// The result of a sweep of some of the table's shards.
 struct Swept<T> {
     deleted: usize,
-    /// Keys that were counted and not deleted, because they were neither pending nor known.
+    /// The number of marks of the initial population that were set for a key and are not needed,
+    /// because the key was neither pending nor known.
     skipped: usize,
     /// The slots to queue.
     queued: Vec<Ticket<T>>,
@@ -30,8 +32,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.sweep_slots(course) + self.sweep_elsewhere(course)
     }
 
-    /// Deletes the keys of the relist whose stamps are older, on as many threads as a relist may
-    /// use.
+    /// Deletes the keys whose slots have an older stamp, on as many threads as a relist may use.
     fn sweep_slots(&self, course: &Course) -> usize {
         let shards = self.core.table.shards();
         let each = shards.len().div_ceil(self.relist_threads);
@@ -52,7 +53,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         deleted
     }
 
-    /// Deletes keys of some of the shards: those `asked` for, or all that the relist may delete.
+    /// Deletes unlisted keys of some of the shards. If the scope has a predicate, `asked` has the
+    /// keys that it accepted; otherwise every key of the relist's scope may be deleted.
     fn sweep_shards(
         &self,
         shards: &[CachePadded<RwLock<Shard<T>>>],

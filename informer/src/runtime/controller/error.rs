@@ -56,7 +56,8 @@ pub enum RunnerError {
         informers.join(", ")
     )]
     NotSynced {
-        /// The title of each informer, followed by the advice in parentheses.
+        /// The title of each informer, followed in parentheses by what is wrong with it and what to
+        /// do.
         informers: Vec<String>,
         /// Whether reconciles wait for at least one of these informers.
         blocks_reconciles: bool,

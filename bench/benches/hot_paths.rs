@@ -34,8 +34,8 @@ fn objects() -> Vec<Arc<Object>> {
     build(&Generated { objects: KNOWN }, &ListPlan::same(KNOWN))
 }
 
-/// Measures `rounds` rounds of `work`. The calls of `before` and `after`, and the drop of what
-/// `work` returns, are not measured.
+/// Measures `rounds` rounds of `work`. The calls of `before` and `after` are not measured, nor is
+/// the drop of the result of `work`.
 fn timed<S, R>(
     rounds: u64,
     mut before: impl FnMut(u64) -> S,

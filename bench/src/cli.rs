@@ -110,7 +110,7 @@ impl Cli {
         option.map_or(Ok(self), |option| Err(NeedsPeers(option)))
     }
 
-    /// Returns whether no option selects what to measure.
+    /// Returns whether the options select nothing to measure.
     pub fn is_first_run(&self) -> bool {
         self.input.is_none()
             && self.server.is_none()
@@ -143,7 +143,7 @@ impl Cli {
         self.rounds.unwrap_or(usual).into()
     }
 
-    /// Returns each workload once. The name `all` stands for every workload of this binary.
+    /// Returns each workload once. The name `all` means every workload of this binary.
     pub fn workloads(&self) -> Vec<Workload> {
         if self.workload.is_empty() {
             vec![Workload::Initial, Workload::Relist]

@@ -1,4 +1,4 @@
-//! The tool `relist`: runs what the command line selects, and writes the report.
+//! The tool `relist`: runs the selected workloads on the selected engines, and writes the report.
 
 use std::path::Path;
 #[cfg(feature = "peers")]
@@ -156,7 +156,8 @@ struct Chosen {
     skipped: Vec<String>,
 }
 
-/// Returns the selected engines, or all, without those that can run none of the workloads here.
+/// Returns the selected engines, or all, except engines that can run none of the selected
+/// workloads.
 fn engines(cli: &Cli, workloads: &[Workload]) -> Result<Chosen, Error> {
     let (mut go, mut skipped) = (Go::Absent, Vec::new());
     let mut engines = cli.engines();

@@ -1,5 +1,5 @@
-//! Tests of the tool as a user runs it: small runs from beginning to end, and messages for what
-//! cannot be done.
+//! Tests of the tool as a user runs it: small runs from beginning to end, and the messages for
+//! requests that cannot be carried out.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Read};

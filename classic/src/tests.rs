@@ -1,4 +1,5 @@
-//! Tests of what the conformance vectors do not cover: blocking, failing look-ups, and the indexes.
+//! Tests of behaviour that the conformance vectors do not cover: blocking, failing look-ups, and
+//! the indexes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};

@@ -1,5 +1,5 @@
 //! Tests that every engine answers every recorded step as client-go did, or as documented, and that
-//! a replay reports each other answer.
+//! a replay reports any other answer.
 
 use std::fs;
 use std::io::Read;

@@ -1,5 +1,6 @@
-//! Why one would want the order across keys: a service and the pods behind it, of which each event
-//! must be seen when it happened. A relist comes as one event, in its place.
+//! An example in which the order across keys matters: a consumer follows a service and the pods
+//! behind it, and must handle each event in the order in which it happened. A relist is one event
+//! in that order.
 //!
 //!     cargo run --example in_order
 
@@ -19,7 +20,7 @@ fn thing(name: &'static str, state: &'static str) -> Arc<Thing> {
     Arc::new(Thing { name, state })
 }
 
-/// Offers what a reflector would offer on its thread.
+/// Offers the events that a reflector would offer on its thread.
 fn feed(fifo: &InOrderFifo<Thing, NoMeta>) -> Result<(), Box<dyn Error + Send + Sync>> {
     fifo.replace(vec![thing("pod", "starting"), thing("service", "without a pod")], "1")?;
     fifo.update(thing("pod", "ready"))?;

@@ -201,8 +201,8 @@ pub enum WaitError {
     #[error(transparent)]
     Version(#[from] VersionError),
     /// During the wait a complete list arrived at a lower version: the API server's history was
-    /// replaced, for example by an etcd restore. The awaited version may now stand for another
-    /// state, or never be reached.
+    /// replaced, for example by an etcd restore. The awaited version may now mean another state, or
+    /// may never be reached.
     #[error(
         "wait for version {version:?} ended: a complete list arrived at a lower version, so the API server was \
          probably restored from a backup, and this version belongs to its former history; read the object again, \

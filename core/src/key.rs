@@ -8,7 +8,7 @@ use crate::engine::sync::assert_none_held;
 use crate::error::{BoxError, KeyError};
 use crate::{DeletedFinalStateUnknown, DeltaObject, Deltas, Meta};
 
-/// A key that stands for itself (client-go `ExplicitKey`), for looking an object up by key.
+/// A key that is given as such (client-go `ExplicitKey`), for looking an object up by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExplicitKey<'a>(pub &'a str);
 
@@ -18,7 +18,7 @@ pub enum KeySource<'a, T> {
     Object(&'a T),
     /// A tombstone, which contains its key.
     Tombstone(&'a DeletedFinalStateUnknown<T>),
-    /// Deltas. Their key is that of their newest object.
+    /// Deltas. Their key is the key of their newest object.
     Deltas(&'a Deltas<T>),
     /// A key.
     Explicit(ExplicitKey<'a>),
@@ -164,7 +164,8 @@ pub(crate) trait KeySink {
     fn put(&mut self, text: &str);
 }
 
-/// Longer than nearly all keys (Kubernetes allows up to 63 + 1 + 253 bytes).
+/// The size of the buffer for a key: larger than nearly all keys (Kubernetes allows up to 63 + 1 +
+/// 253 bytes).
 const INLINE: usize = 128;
 
 /// A buffer for one key, which allocates only for long keys. A `SmallVec` took 56 or 78

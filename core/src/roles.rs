@@ -31,7 +31,7 @@ pub trait ReflectorStore<T>: Send + Sync {
     /// Adds a new object.
     ///
     /// # Errors
-    /// [`StoreError`] says what was not done, or not completely.
+    /// [`StoreError`]: the change was not made, or not completely. The variant says which part.
     fn add(&self, object: Arc<T>) -> Result<(), StoreError>;
 
     /// Updates a changed object.
@@ -104,7 +104,7 @@ pub trait Store<T>: ReflectorStore<T> {
     /// key.
     ///
     /// # Errors
-    /// As for [`replace`](ReflectorStore::replace). Refused objects are no error.
+    /// As for [`replace`](ReflectorStore::replace). Refused objects are not an error.
     fn replace_keeping(
         &self,
         list: Vec<Arc<T>>,
@@ -205,7 +205,8 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for DeltaFifo<T, M> {
     }
 
     fn bookmark(&self, version: &str) {
-        // If the queue tracks no versions, or this one is not a number, nobody can wait for it.
+        // If the queue does not track versions, or this version is not a number, no thread can wait
+        // for it.
         let _ = self.bookmark(version);
     }
 

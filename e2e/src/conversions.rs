@@ -1,4 +1,4 @@
-//! Conversions from the changes and notifications of our handlers to those of the oracle.
+//! Conversions from the changes and notifications of our handlers to the oracle's types.
 
 use deltafifo::DeltaObject;
 use deltafifo_informer::shared_informer::Notification;

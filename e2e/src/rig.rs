@@ -1,4 +1,4 @@
-//! A reflector behind a gate, its queue over a store, a consumer that applies what it pops, and a
+//! A reflector behind a gate, its queue over a store, a consumer that applies every item, and a
 //! record of everything delivered and reported.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::servers::Servers;
 use crate::wait::{agreed, until};
 use crate::writer::Writer;
 
-/// How long the reflector may take to catch up once the server is available.
+/// The longest time that the reflector may take to catch up once the server is available.
 const LEARNING: Duration = Duration::from_secs(60);
 
 type Queue = DeltaFifo<ConfigMap, KubeMeta>;

@@ -17,9 +17,9 @@ use crate::servers::NAMESPACE;
 use crate::wait::POLL;
 use crate::written::Written;
 
-/// How many writes are in progress at a time.
+/// The number of writes in progress at a time.
 const AT_ONCE: usize = 16;
-/// How long a page token may take to expire. The API server compacts every 10 seconds, and then
+/// The longest time until a page token expires. The API server compacts every 10 seconds, and then
 /// removes the versions from before the previous compaction.
 const COMPACTED: Duration = Duration::from_secs(90);
 

@@ -16,7 +16,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-/// The number of cases that become seeds of each target, and of those that become files.
+/// The number of cases that become seeds of each target, and the number of them that become files.
 const CASES: usize = 40;
 const FILES: usize = 6;
 /// The number of steps of a case that a file contains. A fuzzer needs small inputs.

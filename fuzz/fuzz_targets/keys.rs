@@ -1,4 +1,4 @@
-//! Uses keys of any text: each key finds what was stored under it and nothing else, in the queue
+//! Uses keys of any text: each key finds exactly the object that was stored under it, in the queue
 //! and in the store.
 #![no_main]
 

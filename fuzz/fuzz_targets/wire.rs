@@ -1,6 +1,6 @@
 //! Reads any body that an API server may send, split into frames at any position. The items of a
-//! list and the events of a watch are those that a JSON parser finds in the whole body, wherever
-//! the body is split. This also holds with a size limit, above which objects are skipped.
+//! list and the events of a watch must equal those that a JSON parser finds in the whole body,
+//! wherever the body is split. This also holds with a size limit, above which objects are skipped.
 #![no_main]
 
 use std::convert::Infallible;

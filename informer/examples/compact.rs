@@ -1,9 +1,9 @@
-//! Keeps a cluster's pods compact, and prints what they take and the pods of each node.
+//! Keeps a cluster's pods compact, and prints the memory that they take and the pods of each node.
 //!
 //!     cargo run -p deltafifo-informer --features compact --example compact
 //!     cargo run -p deltafifo-informer --features compact --example compact -- --kubeconfig FILE
 //!
-//! Without a kubeconfig the pods are those of a simulated cluster in this process.
+//! Without a kubeconfig the pods come from a simulated cluster in this process.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -19,7 +19,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
 
-/// Keeps a cluster's pods compact, and prints what they take.
+/// Keeps a cluster's pods compact, and prints the memory that they take.
 #[derive(Parser)]
 struct Args {
     /// The cluster; without it, a simulated one in this process.

@@ -39,11 +39,11 @@
 //! | `informer_handler_overruns_total` | counter | How often a buffer that drops and resyncs was full |
 //!
 //! Labels are `name`, `resource` (as in `deployments.v1.apps`) and `namespace` (empty for all
-//! namespaces); metrics of handlers also have `handler`. Metric names are those of client-go, or
-//! of Kubernetes for client-go, where there is one. Choose names that distinguish informers of the
-//! same resource and namespace, and handlers of the same informer: components with the same labels
-//! share their metrics. When a reflector or an informer stops or a handler is removed, its gauges
-//! become 0, except for the high-water mark.
+//! namespaces); metrics of handlers also have `handler`. Where client-go, or Kubernetes for
+//! client-go, has a metric, it has the same name here. Choose names that distinguish informers of
+//! the same resource and namespace, and handlers of the same informer: components with the same
+//! labels share their metrics. When a reflector or an informer stops or a handler is removed, its
+//! gauges become 0, except for the high-water mark.
 //!
 //! **Lag** can be measured in two ways. In versions: `reflector_last_resource_version` was
 //! received, and `informer_store_resource_version` is stored; versions that the server has not

@@ -22,12 +22,12 @@ use crate::{Arguments, models};
 pub struct Model {
     /// The name, `file::subject`.
     pub name: &'static str,
-    /// How many preemptions a schedule may have, that is, switches away from a thread that could
-    /// continue. `None` means no limit. A model has a limit only if it takes more than 30 s
-    /// without one (`--unbounded`); most would take far longer, because an access is two steps
-    /// (`sync/gated.rs`) and an offer is about forty. The limits are as high as they can be if
-    /// all models together are to end within some minutes. The comment next to a limit is the
-    /// time that the model took on a busy machine with two cores.
+    /// The largest number of preemptions in a schedule, that is, of switches away from a thread
+    /// that could continue. `None` means no limit. A model has a limit only if it takes more than
+    /// 30 s without one (`--unbounded`); most would take far longer, because an access is two steps
+    /// (`sync/gated.rs`) and an offer is about forty. The limits are as high as they can be if all
+    /// models together are to end within some minutes. The comment next to a limit is the time that
+    /// the model took on a busy machine with two cores.
     pub bound: Option<usize>,
     /// The least number of iterations: the last measured number, rounded down. A lower number means
     /// that the model explores less than it did. A change that removes steps from a path lowers the
@@ -48,7 +48,7 @@ const NO_END: &str = "it has no end";
 const REPORTS: [&str; 5] =
     ["deadlock", "Causality violation", "leaked", "oncurrent", "no entry found for key"];
 
-/// Why a model does not hold.
+/// The reason why a model does not hold.
 enum Failure {
     /// A schedule violated an assertion or one of loom's rules, or the outcomes differ.
     Broken(String),

@@ -1,8 +1,8 @@
-//! The models of deltafifo's protocol, and the deliberate defects that show what the models
-//! detect. `ci/models.sh` builds and runs them; see `explore` for what a model is, and `mutants`
-//! for how the defects are tried. Built for shuttle (`ci/shuttle.sh`) this is another program,
-//! `runs`: random schedules of more threads, over a queue (`schedules`) and over the handlers of
-//! an informer (`handlers`).
+//! The models of deltafifo's protocol, and the deliberate defects that show that the models can
+//! fail. `ci/models.sh` builds and runs them; see `explore` for what a model is, and `mutants` for
+//! how the defects are tried. Built for shuttle (`ci/shuttle.sh`) this is another program, `runs`:
+//! random schedules of more threads, over a queue (`schedules`) and over the handlers of an
+//! informer (`handlers`).
 
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod cores;

@@ -167,8 +167,8 @@ impl Log {
     }
 }
 
-/// A detector of overlapping handlers of one key, and of a handler that does not see what the
-/// previous one did.
+/// A detector of overlapping handlers of one key, and of a handler that does not see the writes of
+/// the previous one.
 #[derive(Default)]
 pub struct Exclusive {
     running: StdMutex<bool>,
@@ -205,7 +205,7 @@ pub fn pop_one(fifo: &Fifo, log: &Log, is_fused: bool) -> bool {
     true
 }
 
-/// Pops one key like [`pop_one`], and returns what was popped instead of logging it.
+/// Pops one key like [`pop_one`], and returns its deltas instead of logging them.
 pub fn pop_and_show(fifo: &Fifo, is_fused: bool) -> String {
     let log = Log::default();
     pop_one(fifo, &log, is_fused);

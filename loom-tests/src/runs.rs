@@ -1,4 +1,4 @@
-//! Schedules on shuttle: random ones, and those of PCT, which finds faults that need a few
+//! Schedules on shuttle: random ones, and schedules of PCT, which finds faults that need a few
 //! preemptions at unlikely places. A failing schedule is printed, and `--replay` runs it again.
 
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use shuttle::{Config, FailurePersistence, Runner};
 use crate::cores::{on_every_core, this_program};
 use crate::{handlers, rig, schedules};
 
-/// How many preemptions PCT places in a schedule.
+/// The number of preemptions that PCT places in a schedule.
 const DEPTH: usize = 4;
 
 /// Runs deltafifo's threads under random schedules.

@@ -1,11 +1,11 @@
-//! Eight threads with hundreds of operations on shuttle: random schedules, and those of PCT,
-//! which finds faults that need a few preemptions at unlikely places. The models check a few
-//! steps exhaustively; this checks many operations together.
+//! Eight threads with hundreds of operations on shuttle: random schedules, and schedules of PCT,
+//! which finds faults that need a few preemptions at unlikely places. The models check a few steps
+//! exhaustively; this checks many operations together.
 //!
-//! The oracle: each producer owns its keys, so the handlers of a key must have seen what its
-//! producer offered, in order, merged only as client-go does, and the store must end as the last
-//! offer left it. Relists also list some of the producers' keys; the changes that they cause appear
-//! between the producer's offers.
+//! The oracle: each producer owns its keys, so the handlers of a key must have seen the offers of
+//! its producer, in order, merged only as client-go does, and the store must end with the state of
+//! the last offer. Relists also list some of the producers' keys; the changes that they cause
+//! appear between the producer's offers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc as StdArc, Mutex as StdMutex};
@@ -70,8 +70,8 @@ struct World {
     fifo: Fifo,
     /// The objects, if the queue is not fused with its store.
     outside: Option<StdArc<Outside>>,
-    /// A std lock, which must not synchronise what the queue fails to synchronise; no shuttle
-    /// operation may run while it is held.
+    /// A std lock, because a lock of shuttle could synchronise threads that the queue fails to
+    /// synchronise. No shuttle operation may run while it is held.
     keys: StdMutex<BTreeMap<&'static str, Key>>,
 }
 
@@ -169,8 +169,8 @@ pub fn everything() {
 }
 
 /// Runs the last relist, after all offers, and returns the objects that must be stored after it.
-/// The relist keeps the keys that only producers write. Of the shared keys it lists those whose
-/// producer wrote them last, and so deletes those that only a relist has added.
+/// The relist keeps the keys that only producers write. It lists the shared keys that a producer
+/// wrote last, and so deletes the shared keys that only a relist has added.
 fn last(world: &World) -> Vec<String> {
     let left = |(key, notes): (&&'static str, &Key)| (*key, notes.offered.last().copied());
     let left: Vec<_> = world

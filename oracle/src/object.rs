@@ -68,7 +68,7 @@ pub fn versioned(key: &str, n: u64, version: &str) -> Arc<Obj> {
     Arc::new(Obj { ns: ns.to_owned(), name: name.to_owned(), version: version.to_owned(), n })
 }
 
-/// Returns an object without a name, hence without a key.
+/// Returns an object without a name, and so without a key.
 #[must_use]
 pub fn nameless() -> Arc<Obj> {
     obj("", 0)

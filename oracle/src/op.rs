@@ -235,8 +235,8 @@ pub enum Op {
     Scope(u8, Change),
     /// Queues a Sync of every known object.
     Resync,
-    /// Offers deltas as a whole. Kinds 0 to 4 are those of [`DeltaType`](deltafifo::DeltaType), 5
-    /// is a tombstone.
+    /// Offers deltas as a whole. Kinds 0 to 4 are the variants of
+    /// [`DeltaType`](deltafifo::DeltaType), 5 is a tombstone.
     AddIfNotPresent(Place, Vec<u8>),
     /// Closes the queue.
     Close,

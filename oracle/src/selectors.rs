@@ -1,4 +1,4 @@
-//! Compares label selectors with a plain parser that reads each requirement's text by itself,
+//! Compares label selectors with a plain parser that reads the text of each requirement on its own,
 //! following the table in the documentation of `Selector`; compares listers with a filter.
 
 use std::collections::BTreeMap;
@@ -24,8 +24,8 @@ const SPELLED: [&str; 9] = [
     "-7",
     "\u{a0}",
 ];
-/// The first of four bytes that stand for long words, which a fuzzer would seldom produce. Two of
-/// the words are longer than a label may be.
+/// The first of four bytes that encode long words, which a fuzzer would seldom produce. Two of the
+/// words are longer than a label may be.
 const LONG: u8 = 0x10;
 /// Values of labels in addition to the words of the selector.
 const OTHERS: [&str; 5] = ["", "x", "in", "3", "-7"];

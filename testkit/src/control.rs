@@ -61,7 +61,7 @@ impl ApiServer {
     /// The namespace of an object that is not in a namespace is `""`.
     ///
     /// # Errors
-    /// [`Error::Unregistered`]; [`Error::Refused`] if there is no such object.
+    /// [`Error::Unregistered`]; [`Error::Refused`] if the object does not exist.
     pub fn delete(&self, resource: &Resource, namespace: &str, name: &str) -> Result<u64, Error> {
         let place = self.place_of(resource)?;
         let removed = self.shared.with_current(place, &key(namespace, name), |store, current| {

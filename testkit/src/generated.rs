@@ -84,7 +84,8 @@ pub(crate) type GeneratedId = (usize, u64);
 #[derive(Clone, Default)]
 pub(crate) struct Generators {
     pub(crate) parts: Vec<Arc<Generator>>,
-    /// Hidden objects: those that were written or deleted, with the version of the first write.
+    /// Generated objects that were written or deleted, and so are hidden, with the version of the
+    /// first write.
     hidden: BTreeMap<GeneratedId, u64>,
 }
 

@@ -39,9 +39,9 @@
 //!   not older; by namespace, label selector, `metadata.name` and `metadata.namespace`. The body
 //!   is produced while it is sent, in frames of a configurable size.
 //! * **Watches**: from a version, from now, or starting with the existing objects
-//!   (`sendInitialEvents`). Bookmarks and timeouts follow tokio's clock, which a test may pause.
-//!   If an object stops matching the selector, the watch gets a deletion. A watch that nobody
-//!   reads ends when it is too far behind: [`watch_buffer`](Builder::watch_buffer).
+//!   (`sendInitialEvents`). Bookmarks and timeouts follow tokio's clock, which a test may pause. If
+//!   an object stops matching the selector, the watch gets a deletion. A watch that is not read
+//!   ends when it is too far behind: [`watch_buffer`](Builder::watch_buffer).
 //! * **Writes** by clients: create, update with conflicts, JSON patch and merge patch, status
 //!   alone, delete with preconditions and finalizers, delete of a collection. Writes by the test:
 //!   [`apply`](ApiServer::apply), [`delete`](ApiServer::delete).
@@ -66,8 +66,8 @@
 //! token. It refuses a version from the future at once, not after three seconds. One counter,
 //! which starts at 1 and has no gaps, numbers the versions of all resources.
 //!
-//! A watch gets only the bookmark that ends its initial events, and those that a test sends with
-//! [`bookmark`](ApiServer::bookmark), unless the server is [built](Builder::bookmarks) to send
+//! A watch gets only the bookmark that ends its initial events, and the bookmarks that a test sends
+//! with [`bookmark`](ApiServer::bookmark), unless the server is [built](Builder::bookmarks) to send
 //! them periodically. The real server sends a bookmark about once a minute, and one before a watch
 //! ends.
 

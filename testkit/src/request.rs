@@ -184,7 +184,8 @@ impl Request {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns `resourceVersion`. `""`, the newest version, if the request has none.
+    /// Returns `resourceVersion`. If the request has none, returns `""`, which means the newest
+    /// version.
     #[must_use]
     pub fn resource_version(&self) -> &str {
         self.parameter("resourceVersion").unwrap_or_default()

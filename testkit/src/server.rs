@@ -24,7 +24,7 @@ use crate::{Resource, status};
 /// A Kubernetes API server inside this process. All clones are the same server, and cheap.
 ///
 /// It is a [`tower_service::Service`]; [`client`](Self::client) returns a [`kube::Client`] of it.
-/// The [crate](crate) documentation lists what it can do.
+/// The [crate](crate) documentation lists its functions.
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) shared: Arc<Shared>,
@@ -59,7 +59,7 @@ pub enum WatchLists {
     Failing,
 }
 
-/// Longer than any process lives, and short enough for tokio's clock.
+/// A time longer than any process lives, and short enough for tokio's clock.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// The configuration of a server. Created by [`ApiServer::builder`].

@@ -1,9 +1,9 @@
 //! The server's state: objects, the log of changes, and the open watches.
 //!
 //! A version is servable while the log has every change after it; the *floor* is the oldest such
-//! version. This one rule decides from which versions a watch may start, of which exact versions
-//! lists can be made, and which page tokens are valid. A list of an older version is the newest
-//! list with the later changes undone.
+//! version. This one rule decides from which versions a watch may start, at which exact versions a
+//! list can be read, and which page tokens are valid. A list of an older version is the newest list
+//! with the later changes undone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;

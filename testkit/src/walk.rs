@@ -61,8 +61,8 @@ impl FromStr for Token {
     }
 }
 
-/// The objects that match a filter, from a position on. It owns what it needs: the stored objects
-/// of that version, and the generators.
+/// The objects that match a filter, from a position on. It owns its data: the stored objects of
+/// that version, and the generators.
 #[derive(Clone)]
 pub(crate) struct Walk {
     version: u64,

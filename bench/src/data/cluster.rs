@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::splitmix64;
 
-/// A token that one in `COMMON` pods has, or more, is vocabulary of Kubernetes.
+/// A token that occurs in at least one of `COMMON` pods counts as vocabulary of Kubernetes, which
+/// is not replaced.
 const COMMON: usize = 4;
-/// The shortest token that is replaced.
+/// The length of the shortest token that is replaced.
 const SHORTEST: usize = 4;
 const NODES: u64 = 5000;
 
@@ -17,7 +18,7 @@ const NODES: u64 = 5000;
 #[derive(Debug)]
 pub struct Cluster {
     models: Vec<Value>,
-    /// Tokens that stay: field names, and what most pods have.
+    /// The tokens that are not replaced: field names, and the values that many pods have.
     vocabulary: HashSet<String>,
 }
 
@@ -149,7 +150,8 @@ impl Cluster {
     }
 }
 
-/// Collects the tokens of all strings, and those of all field names.
+/// Collects the tokens of all strings into `tokens`, and the tokens of all field names into
+/// `names`.
 fn collect(value: &Value, tokens: &mut HashSet<String>, names: &mut HashSet<String>) {
     let split = |text: &str, to: &mut HashSet<String>| {
         let words = text.split(|char: char| !char.is_ascii_alphanumeric());
@@ -168,7 +170,7 @@ fn collect(value: &Value, tokens: &mut HashSet<String>, names: &mut HashSet<Stri
     }
 }
 
-/// Gives a pod whatever differs between the replicas of one workload. Returns its key.
+/// Sets the fields of a pod that differ between the replicas of one workload. Returns its key.
 fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> String {
     let metadata = &mut pod["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Generated objects: the metadata of pods, identical to what the peer in Go generates.
+//! Generated objects: the metadata of pods, byte for byte as the peer in Go generates it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

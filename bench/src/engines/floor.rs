@@ -1,6 +1,6 @@
 //! The floor: the steps of a relist on plain data, by one thread, without atomics, locks, a queue
 //! or deltas. For each object: hash, probe, compare the key, stamp, swap the known object, compare
-//! the old namespace, count. There is no index.
+//! the old namespace, count. It has no index.
 //!
 //! A slot is one cache line that includes a key of up to 45 bytes, and the table is an array of
 //! slots. Safe Rust cannot prefetch. Taking a group of objects through each step together has a

@@ -51,10 +51,10 @@ impl EngineName {
         !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
     }
 
-    /// Returns whether the engine can run a workload, and differs in it from the engine of which it
-    /// is a variant. The floor and kube-rs' store have no queue and no index. The floor cannot be
-    /// read while it is written. An informer's relists are paced by its own pauses. Engines of one
-    /// family have the same store and the same work queue.
+    /// Returns whether the engine can run a workload, and, if it is a variant of another engine,
+    /// differs from that one in it. The floor and kube-rs' store have no queue and no index. The
+    /// floor cannot be read while it is written. An informer's relists are paced by its own pauses.
+    /// Engines of one family have the same store and the same work queue.
     pub fn can(self, workload: Workload) -> bool {
         match workload {
             Workload::Queries => matches!(

@@ -18,7 +18,7 @@ pub struct Settings {
     pub workloads: Vec<Workload>,
     /// A list response to build the objects from. Without it they are generated.
     pub input: Option<PathBuf>,
-    /// How long a stall run offers, and how long readers read.
+    /// The time for which a stall run offers, and for which readers read.
     pub length: Duration,
     /// Whether a relist is also measured with lists that only the engine holds.
     pub owned: bool,

@@ -1,4 +1,5 @@
-//! The peer in Go. It is built here, because there is no package of it.
+//! Builds and runs the peer in Go. It is built from source, because it is not published as a
+//! package.
 
 use std::env;
 use std::io;
@@ -33,8 +34,8 @@ pub enum GoUnusable {
 }
 
 impl GoPeer {
-    /// Builds the engines, beside this binary. Go compiles only what has changed, so a second build
-    /// is fast.
+    /// Builds the Go engines into the directory of this binary. Go compiles only what has changed,
+    /// so a second build is fast.
     pub fn build() -> Result<Self, GoUnusable> {
         Self::build_package(".", "client-go-peer")
     }

@@ -59,14 +59,16 @@ impl<'a> Checked<'a> {
             _ if !self.engine.makes_deltas() => &[STORE],
             _ => &[STORE, COUNTS],
         };
-        // A skipped object is no update. The engine's process has checked the number of updates.
+        // A skipped object is not an update. The engine's process has checked the number of
+        // updates.
         let skips = self.engine == EngineName::DeltaFifoSkip;
         let fields = fields.iter().copied().flatten().copied();
         fields.filter(move |field| !(skips && *field == "updates"))
     }
 
-    /// Returns what determines the result of the run. For events it is the keys, and not the
-    /// threads or bursts: the same events have the same result.
+    /// Returns the values that determine the result of the run. Of the variants of the workload
+    /// events only the distribution of the keys counts: threads and bursts do not change the
+    /// result.
     fn determinants(self) -> (Workload, usize, &'a str) {
         let keys = self.variant.split('-').next().filter(|_| self.workload == Workload::Events);
         (self.workload, self.objects, keys.unwrap_or(self.variant))

@@ -93,7 +93,7 @@ fn mixed(joined: &Report, owners: &[String]) -> Option<String> {
     })
 }
 
-/// Returns what identifies a figure.
+/// Returns the values that together identify a figure.
 fn figure(row: &Summary) -> (&str, &str, &str, usize) {
     (&row.workload, &row.variant, &row.engine, row.objects)
 }

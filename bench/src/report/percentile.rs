@@ -50,10 +50,10 @@ fn places(row: &Row) -> Vec<Place> {
         .unwrap_or_default()
 }
 
-/// Returns the curve of several rounds. Each percentile is that of the middle round for this
-/// percentile, with the number of its samples, as the rows show it; so two points may be of
-/// different rounds. A percentile is left out if that round has too few samples. The largest sample
-/// is always included.
+/// Returns the curve of several rounds. For each percentile it has the value of the round that is
+/// in the middle for this percentile, with that round's number of samples, as the rows show it. So
+/// two points may come from different rounds. A percentile is left out if that round has too few
+/// samples. The largest sample is always included.
 pub(super) fn curve(rounds: &[&Row], middle: usize) -> Value {
     let curves: Vec<(Vec<Place>, u64)> =
         rounds.iter().map(|row| (places(row), samples(&row.extra).unwrap_or(u64::MAX))).collect();

@@ -1,5 +1,5 @@
-//! The circumstances of a run: with which it can be repeated, what it left out, and whether its
-//! figures are valid.
+//! The circumstances of a run: the command that repeats it, the workloads and engines that it left
+//! out, and whether its figures are valid.
 
 use std::env;
 use std::path::Path;

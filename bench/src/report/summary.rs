@@ -117,7 +117,7 @@ impl Summary {
 /// The unit in which more is better.
 const RATE: &str = "1/s";
 
-/// Returns what the rows of one figure have in common.
+/// Returns the values that all rows of one figure have in common.
 fn kind(of: &Measured) -> (&str, usize, &str, &str) {
     (&of.engine, of.objects, &of.row.workload, &of.row.variant)
 }

@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::turn::Turn;
 use crate::names::{EngineName, Workload};
 
-/// The time to create a decoded pod, as a multiple of that of a generated object.
+/// The time to create a decoded pod, as a multiple of the time to create a generated object.
 const POD: f64 = 10.0;
 
 /// Microseconds that are added to each object of a list by the variant `owned` and by touching

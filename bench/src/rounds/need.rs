@@ -1,5 +1,5 @@
-//! The memory that a run needs: that of its largest turn. With more objects than fit, the system
-//! would kill a process, possibly another one.
+//! The memory that a run needs, which is the memory of its largest turn. If the objects did not fit
+//! into memory, the system would kill a process, possibly an unrelated one.
 //!
 //! The functions below count the objects that are alive at the same time for each key, according to
 //! the workloads. The sizes are rounded up from the peak of the resident memory of every engine and
@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::turn::Turn;
 use crate::names::{EngineName, Workload};
 
-/// Bytes for a key in an engine, including what the allocator keeps.
+/// The bytes that an engine takes per key, including free memory that the allocator keeps.
 const KEY: u64 = 1_100;
 /// Bytes for a generated object, including its share of its list.
 const GENERATED: u64 = 1_000;

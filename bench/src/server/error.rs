@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The error of a client for the server: of its configuration, or of a request.
 type ClientError = Box<dyn Error + Send + Sync>;
 
-/// An error because of which nothing can be measured.
+/// An error that prevents all measurements.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     #[error("--server {}: not a kubeconfig with a current context", path.display())]
@@ -38,7 +38,7 @@ impl ServerError {
     }
 }
 
-/// An error because of which a turn has no result.
+/// An error that leaves a turn without a result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TurnFailed {
     #[error("cannot start {program}")]

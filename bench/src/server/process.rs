@@ -14,7 +14,8 @@ use tokio::time::timeout;
 use super::error::TurnFailed;
 use crate::workloads::peak_of;
 
-/// The limit for a step: several times what any client needs for a million objects.
+/// The time limit of a step: several times the time that the slowest client needs for a million
+/// objects.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// The process of a client. It is killed if this is dropped.

@@ -30,8 +30,8 @@ pub(super) struct Turn {
     figures: Figures,
 }
 
-/// The figures of a turn. With more memory Go is faster, so the times are those of the faster
-/// setting, and the peaks those of Go's defaults.
+/// The figures of a turn. Go is faster with more memory. The times are therefore from the faster
+/// memory setting, and the peaks from Go's defaults.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figures {
     All,
@@ -118,7 +118,7 @@ impl Turn {
         let mut rows = Vec::new();
         if self.figures != Figures::Peaks {
             rows.extend(times("list", listed.wall, listed.cpu, &first));
-            // There is no row of its time, which consists of the client's pauses before it requests
+            // Its time has no row, because it consists of the client's pauses before it requests
             // the list.
             let cpu = relisted.cpu.saturating_sub(before.cpu).as_secs_f64();
             rows.push(row("relist-cpu", "s", cpu, &second));

@@ -147,7 +147,8 @@ fn run_floor<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> 
     let run = |walk| lists.run::<S, _>(args, &Floor::new(S::Meta::default(), walk));
     let (in_order, partitioned) = (run(Walk::InOrder)?, run(Walk::Partitioned)?);
     let faster = |(in_order, partitioned): (Row, Row)| {
-        // The whole row is taken, so that its memory and its results are those of the faster walk.
+        // The whole row is taken, so that its memory and its results also belong to the faster
+        // walk.
         let (mut row, walk) = if partitioned.value < in_order.value {
             (partitioned, "partitioned")
         } else {

@@ -12,10 +12,10 @@
 //! Each row has the counts of the handler in its own step, and the content of the store at the end.
 //! Reading the store earlier would use memory.
 //!
-//! Resident memory includes what the allocator keeps for later. So this workload has a process of
-//! its own, in which mimalloc returns pages at once (`rounds/mod.rs`), and every step runs on
-//! threads that end with it, because each thread keeps free pages, too. Only the free memory
-//! between used pieces remains.
+//! Resident memory includes free memory that the allocator keeps for later. So this workload has a
+//! process of its own, in which mimalloc returns pages at once (`rounds/mod.rs`), and every step
+//! runs on threads that end with it, because each thread keeps free pages, too. Only the free
+//! memory between used pieces remains.
 
 use std::sync::Arc;
 use std::thread;

@@ -25,7 +25,8 @@ use crate::protocol::{ChildArgs, output};
 /// Number of look-ups in each index.
 const CALLS: usize = 10_000;
 
-/// An index: how it computes the value of an object, and how an engine looks up a value.
+/// An index: the function that computes the value of an object, and the engine's look-up of a
+/// value.
 struct Index<E, T, M> {
     variant: &'static str,
     value: fn(&M, &T) -> String,

@@ -1,6 +1,6 @@
 //! The workload readers: the time of a get of a random key, in an idle store, and during
-//! back-to-back relists, each of which is drained before the next. In the second case only gets
-//! that start during a relist count.
+//! back-to-back relists, each of which is drained before the next. In the second case only the gets
+//! that start during a relist are counted.
 //!
 //! Each get is measured separately, so the figures of every engine include two readings of the
 //! clock (about 50 ns). The results are dropped outside the measured time, because Go has no such

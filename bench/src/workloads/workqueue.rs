@@ -28,7 +28,8 @@ use crate::engines::workqueue::{Key, WorkEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Row, output};
 
-/// Number of threads that add, and in `workers` also of those that take.
+/// The number of threads that add keys. In `workers` it is also the number of threads that take
+/// keys.
 const THREADS: [usize; 3] = [1, 4, 8];
 
 /// The assignment of work to threads.

@@ -1,5 +1,5 @@
-//! The format of the vectors: cases, and the values of which answers consist. No rule of a queue is
-//! in this module.
+//! The format of the vectors: cases, and the values that answers consist of. This module has no
+//! rule of a queue.
 
 use std::sync::Arc;
 
@@ -195,7 +195,8 @@ pub struct Tombstone {
     pub obj: Option<Obj>,
 }
 
-/// An argument that cannot be a tombstone: that of add and update, and an item of a replace.
+/// An argument that cannot be a tombstone: the argument of add and update, and an item of a
+/// replace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Listed {

@@ -1,5 +1,6 @@
 //! Runs any operations on every engine, with every kind of known objects, and compares each answer
-//! with that of the oracle's model. The model stands in for client-go where no answer was recorded.
+//! with the answer of the oracle's model. The model replaces client-go where no answer was
+//! recorded.
 
 use std::collections::BTreeSet;
 

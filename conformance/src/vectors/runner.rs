@@ -10,7 +10,7 @@ use super::{Answer, Case, Engine, Obj, Op, Outcome, Step, Subject};
 /// Number of mismatches that are kept in full.
 const KEPT_MISMATCHES: usize = 10;
 
-/// An answer that is neither client-go's nor the documented one.
+/// An answer that differs both from client-go's answer and from the documented one.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
     /// The name of the case.

@@ -104,7 +104,7 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
         }
     }
 
-    /// Returns all watched objects, after dropping those that were watched for long enough.
+    /// Returns all watched objects, after dropping the objects that were watched for long enough.
     fn watched(&self) -> OneByOne<Vec<Arc<Pair<T, S>>>> {
         let now = (self.clock)();
         let mut released = OneByOne(Vec::new());
@@ -132,6 +132,6 @@ pub struct Altered {
     pub count: usize,
     /// The first changed object, as it was when it was stored.
     pub before: String,
-    /// The first changed object, as it is now.
+    /// The current state of the first object that has changed.
     pub now: String,
 }

@@ -55,7 +55,7 @@ struct Events {
 /// after the lock is released, even if `before` panics.
 struct NotifyOnDrop<'q> {
     events: &'q Events,
-    /// How many consumers to wake.
+    /// The number of consumers to wake.
     ready: usize,
     /// Whether the queue is synced, because of this change or before it.
     synced: bool,
@@ -71,7 +71,7 @@ impl Drop for NotifyOnDrop<'_> {
 }
 
 impl NotifyOnDrop<'_> {
-    /// Sets what to notify after an entry was removed.
+    /// Sets which waiters to notify after an entry was removed.
     fn after_removal<T>(&mut self, state: &KeyedState<T>) {
         self.synced = state.has_synced();
         if state.is_exhausted() {
@@ -210,7 +210,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
                 dropped.extend(state.heap.set(&key, object));
                 continue;
             }
-            // A mark moves to the key's new object, which stands for the old one.
+            // A mark moves to the key's new object, which replaces the old one.
             let initial = is_first || before.get(&key).is_some_and(|entry| entry.initial);
             let arrival = state.next_arrival();
             state.heap.insert(&key, object, arrival, initial);

@@ -1,10 +1,11 @@
 //! A hash map in buckets of one cache line, each with seven entries of a pointer's size and their
 //! tags.
 //!
-//! Why not hashbrown: its tags, its entries and our slots are three cache misses in a row, and
-//! only the last address can be prefetched from outside. Here tags and entries share a line whose
-//! address follows from the hash, so a join prefetches it long before it reads it (measured in
-//! docs/design/decisions.md). And this map can be walked in steps between which it changes.
+//! hashbrown is not used because its tags, its entries and our slots are three cache misses in a
+//! row, and only the last address can be prefetched from outside. Here tags and entries share a
+//! line whose address follows from the hash, so a join prefetches it long before it reads it
+//! (measured in docs/design/decisions.md). And this map can be walked in steps between which it
+//! changes.
 //!
 //! An entry lies in its home bucket, or in the first one after it that had room. A bucket counts
 //! the entries that passed it (`passed`), which ends lookups of absent entries without tombstones.
@@ -22,7 +23,8 @@ const LEAST_BUCKETS: usize = 8;
 
 #[repr(align(64))]
 struct Bucket<E> {
-    /// Seven bits from the top of the hash, and one that is always set. 0 if there is no entry.
+    /// For each entry the top seven bits of its hash, and one bit that is always set; 0 if the
+    /// place is empty.
     tags: [u8; WIDTH],
     passed: u8,
     entries: [Option<E>; WIDTH],
@@ -256,11 +258,12 @@ impl<E: BucketEntry> Buckets<E> {
     /// few more, and returns the place to go on from. The map may change between two calls. An
     /// entry that is there from the beginning of a walk to its end is visited exactly once.
     ///
-    /// Homes come in the order of their bits read backwards, in which Redis scans. The homes of a
-    /// map that has doubled then follow each other if their entries had one home before, so a walk
-    /// that has finished a home has finished both. When the map is halved, a walk may stand
-    /// between two homes that have become one: of that home it passes over the entries that it has
-    /// visited already, whose hashes are [past](Cursor::is_past) the cursor.
+    /// The walk visits homes in the order of their bits read backwards, as the scan of Redis does.
+    /// The homes of a map that has doubled then follow each other if their entries had one home
+    /// before, so a walk that has finished a home has finished both. When the map is halved, the
+    /// position of a walk may be between two homes that have become one. In that home the walk
+    /// skips the entries that it has already visited, whose hashes are [past](Cursor::is_past) the
+    /// cursor.
     pub(crate) fn walk(
         &self,
         from: Cursor,

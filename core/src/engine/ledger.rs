@@ -12,8 +12,8 @@
 //! *parked*: the ledger keeps a hold for it, on an older epoch than its place in the queue
 //! implies. The consumer that takes the slot takes over that hold.
 //!
-//! There is no lock here: a ledger belongs to the head of a queue and is protected by the head's
-//! lock.
+//! The ledger has no lock of its own: it belongs to the head of a queue and is protected by the
+//! head's lock.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};

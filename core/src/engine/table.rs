@@ -21,8 +21,8 @@ use crate::engine::shard::Shard;
 use crate::engine::slot::{Left, QueuedSlot, RunningSlot, Slot, SlotOwner, StaleSlot};
 use crate::engine::sync::{RandomState, RwLock, SHARDS, mutant};
 
-/// The position of the shard's number in the hash: above the bits that choose a bucket, below
-/// those of the tag.
+/// The position of the shard's number in the hash: above the bits that choose a bucket, below the
+/// bits of the tag.
 const SHARD_BITS_FROM: u32 = 40;
 
 pub(crate) struct Table<T> {
@@ -55,7 +55,7 @@ impl<T> Table<T> {
         &self.shards
     }
 
-    /// Finds the slot of `key`, or creates one. The shard must be that of the hash.
+    /// Finds the slot of `key`, or creates one. `shard` must be the shard of the hash.
     pub(crate) fn find_or_insert(&self, shard: &mut Shard<T>, hash: u64, key: &str) -> Place {
         shard.place_of(hash, key.as_bytes()).unwrap_or_else(|| {
             shard.insert(hash, SlotOwner::new(key), |slot| self.hash(slot.key().as_bytes()))

@@ -177,8 +177,8 @@ impl<T, M> DeltaFifo<T, M> {
         self.reached(complete);
         if self.queue.is_tracked() {
             mutant!(RewindTellsNobody => return);
-            // The list may have begun another history, which ends waits for versions of the former
-            // one.
+            // The list may have begun another history, which ends waits for versions of the
+            // previous history.
             self.core.applied.announce();
         }
     }

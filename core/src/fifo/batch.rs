@@ -13,8 +13,8 @@ use crate::engine::sync::{Arc, mutant};
 use crate::error::Closed;
 use crate::lifecycle::Marks;
 
-/// How many slots ahead the batch prefetches the slot, and the reference count of its known
-/// object.
+/// The number of slots by which the batch prefetches a slot, and the reference count of its known
+/// object, ahead of its use.
 const SLOT_AHEAD: usize = 8;
 const KNOWN_AHEAD: usize = 4;
 
@@ -60,10 +60,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 ///
 /// A batch settles for its items together, because consumers that change the queue's counters item
 /// by item slow each other down. So if it is leaked (`mem::forget`), the keys not yet taken stay
-/// pending for ever and are handed out to nobody, what it has taken stays in
+/// pending for ever and are never handed out, the deltas that it has taken stay counted in
 /// [`pending_deltas`](DeltaFifo::pending_deltas) (with a high-water mark
-/// [`ready`](DeltaFifo::ready) may then wait for ever), [`has_synced`](DeltaFifo::has_synced)
-/// stays false if any of its keys belongs to the initial population, and the [applied
+/// [`ready`](DeltaFifo::ready) may then wait for ever), [`has_synced`](DeltaFifo::has_synced) stays
+/// false if any of its keys belongs to the initial population, and the [applied
 /// version](DeltaFifo::applied_version) never passes the keys not yet taken. Other keys are not
 /// affected.
 #[must_use = "a dropped batch goes back to the queue"]
@@ -77,7 +77,8 @@ pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     marks: Option<Arc<Marks<'f>>>,
     weight: usize,
     started: Option<Started>,
-    /// How many deltas were pending when the batch was taken, those of its own keys included.
+    /// The number of deltas that were pending when the batch was taken, including the deltas of its
+    /// own keys.
     depth: usize,
     first: String,
 }

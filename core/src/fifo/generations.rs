@@ -25,7 +25,7 @@ pub(super) struct Last {
     pub(super) scopes: Scopes,
 }
 
-/// Why a relist has not begun.
+/// The reason why a relist was not begun.
 pub(super) enum Unbegun {
     Exhausted,
     HasScopes,
@@ -78,10 +78,10 @@ impl Relists {
     /// Begins a relist of the whole queue; `claim` belongs to that step. Returns its generation,
     /// and the result of `claim`.
     ///
-    /// `wait` waits for what the holders of the shards push. No relist is current until then, so
-    /// that nothing which an older relist still pushes comes after an offer that counts as listed
-    /// by this one. `ready` gets the generation of that relist, or 0, and this one's, just before
-    /// this one is current.
+    /// `wait` waits until the threads that hold shards have pushed. No relist is current until
+    /// then, so that an older relist cannot push after an offer that counts as listed by this one.
+    /// `ready` gets the generation of that relist, or 0, and this one's, just before this one is
+    /// current.
     pub(super) fn begin<R>(
         &self,
         claim: impl FnOnce() -> R,
@@ -129,7 +129,8 @@ impl Relists {
     ) {
         let superseded = scope.current();
         if superseded != 0 {
-            // Relists of other scopes stay open, so offers go on to stamp with `open` as it is.
+            // Relists of other scopes stay open, so offers continue to stamp with the current
+            // `open`.
             scope.set_current(0);
             wait();
         }

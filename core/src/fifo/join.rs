@@ -33,23 +33,25 @@ use crate::error::{OfferError, RelistError};
 use crate::scope::Within;
 use crate::{DeltaType, Meta};
 
-/// The number of objects that one thread processes at a time: few enough that their keys are still
-/// in its cache when they are joined. (Under an interpreter so few that small tests have several
+/// The number of objects that one thread processes at a time: so few that their keys are still in
+/// its cache when they are joined. (Under Miri the number is so small that small tests have several
 /// pieces and threads.)
 const PIECE: usize = if cfg!(miri) { 32 } else { 16_384 };
 /// Bytes that are reserved for each key.
 const USUAL_KEY: usize = 40;
 /// The least objects of a page that more than one thread joins.
 const WORTH_THREADS: usize = PIECE / 2;
-/// How many objects ahead the join prefetches the object, its strings, its bucket and its slot.
+/// The number of objects by which the join prefetches an object, its strings, its bucket and its
+/// slot ahead of their use.
 const OBJECT_AHEAD: usize = 16;
 const STRING_AHEAD: usize = 8;
 const BUCKET_AHEAD: usize = 20;
 const SLOT_AHEAD: usize = 10;
-/// How many objects ahead the join prefetches the known object, if its version is compared.
+/// The number of objects by which the join prefetches a known object ahead, if its version is
+/// compared.
 const KNOWN_AHEAD: usize = 5;
 
-/// How a page is joined.
+/// The options of a join of a page.
 pub(super) struct Join<'r> {
     pub(super) kind: DeltaType,
     /// The relist's generation; 0 for a batch of single offers, which stamp with the open one.
@@ -137,7 +139,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let (threads, longest_stride) = self.scale_of(page.len());
         let size = PIECE.min(page.len().div_ceil(threads));
         let mut pieces: Vec<_> = (0..threads).map(|_| Piece::new(size, threads)).collect();
-        // Dropped after the shares, which queue what is left in them.
+        // Dropped after the shares, whose drop queues the slots that are left in them.
         let mut held;
         let mut shares: Vec<_> =
             (0..threads).map(|_| Share::new(self, join.lane(), size)).collect();
@@ -313,8 +315,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let lock = table.shard(entries[first as usize].hash);
         let (lane, since, mut absent, mut joins) =
             (join.lane(), self.queue.now(), Vec::new(), false);
-        // Counted before the push, so that the gauge is never below what is queued. (Marks have no
-        // effect before the commit.)
+        // Counted before the push, so that the gauge is never below the number of queued deltas.
+        // (Marks have no effect before the commit.)
         self.counted(objects_left(entries, group), join.marks);
 
         let shard = lock.read();
@@ -537,8 +539,9 @@ fn bring_near<T>(
     }
 }
 
-/// Prefetches what an accessor will probably read of an object. The compiler chooses the place of
-/// its metadata, so this is the whole of a small object, and the beginning of a large one.
+/// Prefetches the memory of an object that an accessor will probably read. The compiler chooses
+/// where the metadata is, so the whole of a small object is prefetched, and the beginning of a
+/// large one.
 fn bring_object_near<T>(object: &Arc<T>) {
     const LINE: usize = 64;
     const MOST: usize = 4 * LINE;

@@ -21,8 +21,8 @@ impl Listed {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Starts the set of a relist, before any of its keys is noted, and drops that of the one that
-    /// it supersedes.
+    /// Starts the set of a relist, before any of its keys is noted, and drops the set of the relist
+    /// that it supersedes.
     pub(super) fn begin(&self, superseded: u32, generation: u32) {
         self.clear(superseded);
         mutant!(BeginForgetsOtherScopes => self.0.lock().clear());

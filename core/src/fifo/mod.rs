@@ -84,9 +84,9 @@ enum KnownPlace<T> {
 /// arrive as one event.
 ///
 /// # Key order
-/// Across keys the order is that of the single offers. It is not promised against a relist or
-/// batch in progress, nor for keys whose handler was running, nor with a [lane for live
-/// events](DeltaFifoBuilder::live_lane).
+/// Keys are popped in the order in which they were offered one by one. There is no such promise
+/// relative to a relist or batch in progress, for keys whose handler was running, or with a [lane
+/// for live events](DeltaFifoBuilder::live_lane).
 pub struct DeltaFifo<T, M> {
     core: Arc<Core<T, M>>,
     /// Held for its `Drop`, which wakes callers of `wait_for_resource_version`.
@@ -175,8 +175,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Blocks until fewer deltas are pending than the high-water mark. Returns at once if there is
-    /// no mark. Deltas that a [`Batch`] has taken count until the batch is dropped. Offers do not
-    /// wait by themselves: a producer that wants to bound memory calls this before each offer.
+    /// no mark. Deltas that a [`Batch`] has taken count until the batch is dropped. Offers never
+    /// wait: a producer that wants to bound memory calls this before each offer.
     ///
     /// # Errors
     /// [`Closed`] if the queue is closed before.

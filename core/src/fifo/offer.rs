@@ -1,8 +1,8 @@
 //! Offers of one object. An offer pushes while it holds its shard against other offers, so a slot
 //! has one such pusher at a time. The slot joins the ready queue before the shard is released, so
-//! the order across keys is that of the offers. Pages of a relist, batches and readers may use the
-//! shard at the same time. User code (key function, transformer, known objects, destructors) runs
-//! before or after that.
+//! keys have the order of their offers. Pages of a relist, batches and readers may use the shard at
+//! the same time. User code (key function, transformer, known objects, destructors) runs before or
+//! after that.
 
 use std::ops::{Deref, DerefMut};
 
@@ -44,8 +44,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`]
-    /// when its last state was not seen. Ignored if the key is neither pending nor known, and no
-    /// handler of it runs: a deletion during a handler counts as if it came just after it. O(1).
+    /// when its last state was not seen. Ignored if the key is neither pending nor known and no
+    /// handler of it runs. A deletion during a handler has the effect of a deletion just after it.
+    /// O(1).
     ///
     /// # Errors
     /// [`OfferError`]: no key, or the transformer failed; nothing was queued, as in client-go. The
@@ -81,9 +82,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         })))
     }
 
-    /// Deletes as [`delete`](Self::delete) does, for the relist of that generation, while that is
-    /// current. The deletion is part of the relist: it does not populate the queue by itself, and
-    /// if `marks` is set, it is of the initial population.
+    /// Deletes as [`delete`](Self::delete) does, for the relist of that generation, while that
+    /// relist is current. The deletion is part of the relist: it alone does not populate the queue,
+    /// and if `marks` is set, it belongs to the initial population.
     pub(super) fn delete_in(
         &self,
         generation: u32,
@@ -148,7 +149,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Returns what an offer that depends on the known object does if its key has no slot.
+    /// Returns the effect of an offer that depends on the known object if its key has no slot.
     fn missing(&self) -> Missing {
         match self.known {
             KnownPlace::Elsewhere { .. } => Missing::Ask,

@@ -1,10 +1,10 @@
 //! Taking one key: the guard [`Popped`], and the closures that wrap it.
 //!
-//! How a handler can end: success and error settle the slot. A panic is reported and settles the
-//! slot, and its deltas are not put back. A guard that is dropped without a verdict (a cancelled
-//! future) puts its deltas back, in front. A guard that is leaked (`mem::forget`) never ends: its
-//! key is not handed out again, and waits for that handler never end (see [`Popped`]). Other keys
-//! are not affected.
+//! A handler can end in four ways. Success and error settle the slot. A panic is reported and
+//! settles the slot, and its deltas are not put back. A guard that is dropped without a verdict (a
+//! cancelled future) puts its deltas back, in front. A guard that is leaked (`mem::forget`) never
+//! ends: its key is not handed out again, and waits for that handler never end (see [`Popped`]).
+//! Other keys are not affected.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -131,7 +131,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// How a handler ended.
+/// The end of a handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// The handler has not ended. An item that is dropped in this state was cancelled.

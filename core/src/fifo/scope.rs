@@ -110,8 +110,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Relist::shared(Arc::clone(this), this.begin_relist_in(scope))
     }
 
-    /// Declares that everything in `scope` up to `version` has been offered. The applied version
-    /// is the least of the scopes': a scope for which there was neither a list nor a bookmark holds
+    /// Declares that everything in `scope` up to `version` has been offered. The applied version is
+    /// the lowest of the scopes' versions: a scope that has had neither a list nor a bookmark holds
     /// it back, unless it is [waived](Self::waive_initial). See [`bookmark`](Self::bookmark).
     /// O(scopes).
     ///

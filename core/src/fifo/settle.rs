@@ -1,10 +1,10 @@
 //! The end of a handler: the slot goes idle, goes back to the queue, or is retired.
 //!
-//! Some deltas that are pushed while the handler runs depend on what it leaves behind: a deletion,
-//! a Sync, `add_if_not_present`. They are decided here, as if they had come just after the
-//! handler. If the next take decided them, there would be empty pops. A slot that ends with
-//! nothing known is retired by its owner while it is still RUNNING: from EMPTY another consumer
-//! could push, take and free it in between.
+//! Some deltas that are pushed while the handler runs depend on the state that it leaves: a
+//! deletion, a Sync, `add_if_not_present`. They are decided here, as if they had been pushed just
+//! after the handler. If the next take decided them, a pop could find nothing. A slot that ends
+//! with nothing known is retired by its owner while it is still RUNNING: from EMPTY another
+//! consumer could push, take and free it in between.
 
 use super::wakeups::Wakeups;
 use super::{DeltaFifo, KnownPlace};
@@ -53,8 +53,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Settled { is_queued: queued.is_some(), left_out }
     }
 
-    /// Ends `running`, with `kept` in front of what was pushed over it. Returns how many consumers
-    /// to wake if the slot is queued again.
+    /// Ends `running`. Puts `kept` in front of the deltas that were pushed while it ran. Returns
+    /// the number of consumers to wake if the slot is queued again.
     #[inline]
     fn end(
         &self,
@@ -108,7 +108,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(1)
     }
 
-    /// Appends those of `pushed` that have an effect to `kept`.
+    /// Appends the deltas of `pushed` that have an effect to `kept`.
     #[inline(never)] // As `queue_again`.
     fn decide(
         &self,
@@ -143,9 +143,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Returns whether the key is known now that its handler has ended. A store elsewhere is
-    /// asked; its object becomes that of `pending` if `pending` means "the newest state". If the
-    /// store fails, returns `otherwise`.
+    /// Returns whether the key is known now that its handler has ended. If the store is elsewhere,
+    /// asks it; its object becomes the object of `pending` if `pending` means "the newest state".
+    /// If the store fails, returns `otherwise`.
     fn is_known_after(
         &self,
         running: &RunningSlot<T>,

@@ -15,7 +15,7 @@ use crate::panics::FirstPanic;
 use crate::store::Core;
 use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Meta};
 
-/// The key that a panic of user code was about.
+/// The key for which user code panicked.
 type PanickedKey = Option<Box<str>>;
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
@@ -110,8 +110,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Returns the known objects that the relist does not list. If it is of a scope that has a
-    /// predicate, some of them may lie outside of it.
+    /// Returns the known objects that the relist does not list. If the relist is of a scope with a
+    /// predicate, some of these objects may be outside of the scope.
     fn unlisted(&self, list: &ReplacedAll<T>) -> Vec<(Box<str>, Arc<T>)> {
         if list.keeps_unlisted() {
             return Vec::new();
@@ -135,8 +135,8 @@ fn put<'a, T>(old: Option<&'a Arc<T>>, new: &'a Arc<T>, kind: DeltaType) -> Chan
     }
 }
 
-/// A writer of key after key, even if user code panics in between, so that the store does not fall
-/// behind.
+/// Writes the keys of an event one after another. If user code panics for a key, it still writes
+/// the other keys, so that the store does not fall behind.
 struct KeyWriter<'c, T, M: Meta<T>> {
     core: &'c Core<T, M>,
     error: Option<StoreError>,

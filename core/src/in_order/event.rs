@@ -25,7 +25,7 @@ pub enum Event<T> {
 }
 
 impl<T> Event<T> {
-    /// Returns the key, if the event is about one key.
+    /// Returns the key, if the event is a delta of one key.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         match self {
@@ -34,7 +34,7 @@ impl<T> Event<T> {
         }
     }
 
-    /// Returns the delta, if the event is about one key.
+    /// Returns the delta, if the event is one.
     #[must_use]
     pub fn delta(&self) -> Option<&Delta<T>> {
         match self {
@@ -211,8 +211,8 @@ impl ReplacedKeys {
 /// An event in the log.
 pub(super) struct LogEntry<T> {
     pub(super) event: Event<T>,
-    /// The hash of a delta's key, by which a batch tells keys apart. `None` for an event that is
-    /// taken alone.
+    /// The hash of a delta's key, with which a batch checks that its keys differ. `None` for an
+    /// event that is taken alone.
     pub(super) hash: Option<u64>,
     /// Marks of the initial population that end with it.
     pub(super) marks: usize,

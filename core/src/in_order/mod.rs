@@ -38,11 +38,11 @@ pub use turn::Turn;
 /// informers use by default since 1.33, here with atomic events), for any number of producers, and
 /// one consumer at a time.
 ///
-/// Every delta is handed out by itself: none is folded into another, and the deletion of an
-/// unknown key is handed out too. A relist and a resync are one event each. A consumer that pops
-/// has the [turn](Turn) until it drops the guard; other consumers wait. So handlers never overlap,
-/// and each finds the store in the state of its event. No lock is held while a handler runs:
-/// offers and readers proceed.
+/// Every delta is handed out on its own: deltas are never merged, and the deletion of an unknown
+/// key is handed out too. A relist and a resync are one event each. A consumer that pops has the
+/// [turn](Turn) until it drops the guard; other consumers wait. So handlers never overlap, and each
+/// finds the store in the state of its event. No lock is held while a handler runs: offers and
+/// readers proceed.
 ///
 /// # This one or the queue by key
 /// | | [`DeltaFifo`](crate::DeltaFifo) | `InOrderFifo` |
@@ -175,10 +175,10 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.life.depth.pending()
     }
 
-    /// Blocks until less is [pending](Self::pending) than the high-water mark. Returns at once if
-    /// there is no mark. Offers do not wait by themselves: a producer that wants to bound memory
-    /// calls this before each offer. Do not call it within a handler, whose event is pending until
-    /// it ends: it may wait for itself.
+    /// Blocks until [`pending`](Self::pending) is below the high-water mark. Returns at once if
+    /// there is no mark. Offers never wait: a producer that wants to bound memory calls this before
+    /// each offer. Do not call it within a handler: its own event is pending until it ends, so the
+    /// call may never return.
     ///
     /// # Errors
     /// [`Closed`] if the queue is closed before.

@@ -92,9 +92,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(ReplacedAll::new(version, keys, objects, Vec::new()))
     }
 
-    /// Queues a relist of which some objects cannot be had: the keys of `kept` are listed without
-    /// an object. An object that the transformer refuses is kept as well; one without a key is
-    /// left out. Returns both kinds with the reasons. In a queue with [scopes](Self::add_scope)
+    /// Queues a relist for which some objects are not available: the keys of `kept` are listed
+    /// without an object. An object that the transformer refuses is kept as well; one without a key
+    /// is left out. Returns both kinds with the reasons. In a queue with [scopes](Self::add_scope)
     /// all objects are refused.
     ///
     /// The handler is not called for a kept key, and the object that is known in the relist's turn

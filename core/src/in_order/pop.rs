@@ -28,9 +28,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         wait_async(self.log.ready(), || self.check(1)).await
     }
 
-    /// Takes up to `max` events in order: deltas of different keys, or one relist or resync by
-    /// itself (client-go `PopBatch`, whose `max` is 1,000). An event that does not fit stays
-    /// first. Waits as [`pop`](Self::pop) does. A `max` of 0 counts as 1. O(max).
+    /// Takes up to `max` events in order: deltas of different keys, or one relist or resync alone
+    /// (client-go `PopBatch`, whose `max` is 1,000). An event that does not fit stays first. Waits
+    /// as [`pop`](Self::pop) does. A `max` of 0 counts as 1. O(max).
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.

@@ -1,9 +1,9 @@
 //! The guard of the consumer that has the turn.
 //!
-//! How an event can end: a handler that succeeds or fails has applied or passed it. A panic is
-//! reported, and its event is handled: after a panic out of the handler of [`Turn::apply`] all of
-//! the event is applied; after any other panic nothing is, as if the handler had passed it. Events
-//! that are not handled when the guard is dropped (a cancelled future) come first again.
+//! An event can end in three ways. A handler that succeeds or fails has applied or skipped it. A
+//! panic is reported, and its event is handled: after a panic out of the handler of [`Turn::apply`]
+//! all of the event is applied; after any other panic nothing is, as if the handler had passed it.
+//! Events that are not handled when the guard is dropped (a cancelled future) come first again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::fifo::{SLOW, report_slow};
 use crate::panics::{ignore_panic, panic_message};
 use crate::{Change, Meta};
 
-/// The key in reports of an event that is about all keys.
+/// The key in reports about a relist or resync, which has all keys.
 const ALL: &str = "*";
 
 /// The turn of a consumer with an [`InOrderFifo`]: one event, or a batch of events that are

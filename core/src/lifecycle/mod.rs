@@ -1,5 +1,5 @@
 //! The lifecycle of a queue, which both kinds of queues have: the initial population (`initial`),
-//! the gauge of what is pending (`depth`), and the waiters for both and for the close.
+//! the number of pending deltas (`depth`), and the waiters for both and for the close.
 
 mod depth;
 mod initial;
@@ -18,7 +18,7 @@ impl Lifecycle {
         Self { initial: Initial::new(), depth: Depth::new(None) }
     }
 
-    /// Subtracts the weight and the marks of what was handled.
+    /// Subtracts the weight and the marks of handled items.
     #[inline]
     pub(crate) fn settled(&self, weight: usize, marks: usize) -> Ended {
         Ended { room: self.depth.subtract(weight), synced: self.initial.settled(marks) }

@@ -5,11 +5,11 @@
 //! writer of the store holds its [`Source`]: a queue that tracks applied versions
 //! (`engine/ledger.rs`), or an indexer without a queue.
 //!
-//! The versions of an API server only grow, until it is restored from a backup: they then
-//! continue from an older version, and the same number stands for another state. A version is
-//! therefore stored as a [`Point`], with the number of its *history*. A complete list at a lower
-//! version than the greatest marker begins the next history. Points compare by history first, so
-//! a marker of an earlier history that completes late changes nothing, whatever its version.
+//! The versions of an API server only grow, until it is restored from a backup: they then continue
+//! from an older version, and the same number means another state. A version is therefore stored as
+//! a [`Point`], with the number of its *history*. A complete list at a lower version than the
+//! greatest marker begins the next history. Points compare by history first, so a marker of an
+//! earlier history that completes late changes nothing, whatever its version.
 //!
 //! A store can be fed in parts, for example scopes, and the applied version is the least of
 //! theirs. A part that is added begins the next *edition*: markers of earlier editions say nothing
@@ -140,7 +140,7 @@ impl Applied {
     /// Everything of the part up to `reached` has been offered. Each part is listed separately, so
     /// its lists decide about histories: a list at a lower version than the part has reached in the
     /// current history begins the next history, and any other list belongs to the current one. A
-    /// point of an earlier history is less than those of the current one.
+    /// point of an earlier history is less than every point of the current one.
     pub(crate) fn expect_part(
         &self,
         reached: Option<&Point>,

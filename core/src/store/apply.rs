@@ -26,7 +26,7 @@ pub(super) struct IndexValues<'a> {
     pub(super) failed: Option<Failed>,
 }
 
-/// How the indexes of one key are to change.
+/// The planned changes of the indexes for one key.
 #[derive(Default)]
 pub(super) struct Plan {
     /// The namespace to leave, and the one to join.

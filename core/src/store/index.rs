@@ -96,7 +96,7 @@ impl<T> Members<T> {
 }
 
 impl<T> BucketEntry for IndexedSlot<T> {
-    /// Does nothing: the hash is that of the address.
+    /// Does nothing: the hash is computed from the address, so no memory is read for it.
     fn prefetch(&self) {}
 }
 

@@ -14,9 +14,10 @@ use crate::{KeyFunc, KeySource, KnownObjects, Meta};
 /// A reader of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone
 /// sees the same store, whether it is written alone or through a queue.
 ///
-/// A read of one key is atomic. A read of several keys (list, index) goes shard by shard and may
-/// see part of what another thread is writing, but never an object that was not stored, nor, by an
-/// index, one that no longer matches. An index has an object a moment after its key does.
+/// A read of one key is atomic. A read of several keys (list, index) reads shard by shard and may
+/// see part of another thread's relist, but never an object that was not stored. An index never
+/// returns an object that no longer has the value. An index has an object a moment after its key
+/// does.
 pub struct IndexReader<T, M> {
     pub(crate) core: Arc<Core<T, M>>,
 }

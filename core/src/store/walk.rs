@@ -1,4 +1,4 @@
-//! A walk over the store that the caller makes step by step, and that tells for each key whether
+//! A walk over the store that the caller makes step by step, and that reports for each key whether
 //! it was visited.
 
 use super::IndexReader;
@@ -7,12 +7,12 @@ use crate::engine::buckets::Cursor;
 use crate::engine::sync::Arc;
 use crate::engine::table::Table;
 
-/// The largest number of passes in a step, each over as many places as objects are still to be
-/// found. Every second place has an object, unless room was reserved for a relist, or many objects
-/// were deleted.
+/// The largest number of passes in a step. Each pass visits as many places of the table as the step
+/// still needs objects. Every second place has an object, unless room was reserved for a relist or
+/// many objects were deleted.
 const PASSES: usize = 4;
 
-/// Where a [walk](IndexReader::walk) goes on. The default is its beginning.
+/// The position at which a [walk](IndexReader::walk) continues. The default is the beginning.
 #[derive(Clone, Copy, Default)]
 pub struct WalkPosition {
     shard: usize,
@@ -33,8 +33,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// call). An object that is stored from the beginning of the walk to its end is visited
     /// exactly once. O(`most`); O(objects) in all. Nothing is locked between steps.
     ///
-    /// [`has_walked`](Self::has_walked) tells for every key, stored or not, on which side of the
-    /// walk it is. So a caller that is notified of changes during the walk can leave changes of
+    /// [`has_walked`](Self::has_walked) returns for every key, stored or not, whether the walk has
+    /// passed it. So a caller that is notified of changes during the walk can leave changes of
     /// later keys to the walk.
     ///
     /// ```

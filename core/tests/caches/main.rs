@@ -1,5 +1,5 @@
-//! The caches, the lister, and the queues of newest objects, one file each. Among the tests are
-//! those of client-go.
+//! Tests of the caches, the lister, and the queues of newest objects, one file each. They include
+//! client-go's tests.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Every queue as a controller pops it: through the trait alone.
+//! Tests of every queue through the trait alone, as a controller pops it.
 
 use std::sync::Arc;
 use std::thread;

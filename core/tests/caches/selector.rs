@@ -1,4 +1,5 @@
-//! Label selectors: what they match, their printed form, and the errors of invalid ones.
+//! Tests of label selectors: the labels that they match, their printed form, and the errors of
+//! invalid ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -232,7 +233,7 @@ fn selector_of_labels_requires_each_label() {
 
 const LABELS: [&str; 4] = ["a", "in", "notin", "example.com/b"];
 const VALUES: [&str; 6] = ["", "x", "in", "notin", "3", "4"];
-/// Bytes that stand for operators and for words of many lengths, and ordinary characters.
+/// Bytes that encode operators and words of many lengths, and ordinary characters.
 const BYTES: &[u8] = b"\x01\x02\x03\x04\x05\x06\x07\x10\x11\x12\x13x1-./=!<>(), ";
 
 fn wanted() -> impl Strategy<Value = Requirement> {

@@ -104,7 +104,7 @@ struct Account {
     markers: Vec<(Point, u64)>,
     /// The greatest of them, in the present history.
     marked: Point,
-    /// How many scopes have been added.
+    /// The number of scopes added so far.
     edition: u64,
     applied: Option<Point>,
     scopes: [Option<Scope>; SCOPES.len()],
@@ -131,7 +131,7 @@ impl Account {
         let number = self.offers;
         self.offers += 1;
         let key = self.key(key);
-        // During a handler the decision depends on what the handler leaves.
+        // During a handler the decision depends on the state that the handler leaves.
         if !is_deletion || key.running.is_some() || key.known || !key.pending.is_empty() {
             key.pending.push((number, is_deletion));
         }

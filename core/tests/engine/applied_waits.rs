@@ -1,5 +1,5 @@
-//! Waiting for a version: the state that waiters find, what ends a wait in vain, and stores and
-//! queues that do not track versions.
+//! Tests of waits for a version: the state that waiters find, the events that end a wait with an
+//! error, and stores and queues that do not track versions.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};

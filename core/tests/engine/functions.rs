@@ -1,5 +1,5 @@
-//! Functions of the user that the engine refuses or removes are dropped with no lock held: what
-//! they captured may call the queue or the store in its destructor.
+//! Functions of the user that the engine refuses or removes are dropped with no lock held: a
+//! captured value may call the queue or the store in its destructor.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The lane for live events: which offers pass a relist's backlog, and what happens to the entries
-//! that passed keys leave in it.
+//! Tests of the lane for live events: which offers pass a relist's backlog, and what happens to the
+//! backlog's entries of keys that have passed it.
 
 use crate::common::{MODES, Mode, Rig, obj};
 

@@ -13,8 +13,8 @@ use crate::common::{Mode, Rig, ends, obj};
 
 /// Runs `offer` on a thread, and `meanwhile` on this one, between the store's next answer (to a
 /// look-up or a listing) and its return to the offer; or after the offer, if it does not ask the
-/// store. Handles everything pending after `meanwhile` and again at the end. Returns what was
-/// handled.
+/// store. Handles everything pending after `meanwhile` and again at the end. Returns the handled
+/// deltas.
 fn between(
     rig: &Rig,
     listing: bool,

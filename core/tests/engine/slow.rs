@@ -14,8 +14,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Longer than a handler may run unreported. The delay is the subject of the test, not
-/// synchronisation.
+/// The time of a slow handler: longer than a handler may run unreported. The delay is the subject
+/// of the test, not synchronisation.
 const SLOW: Duration = Duration::from_millis(110);
 
 #[derive(Clone, Default)]

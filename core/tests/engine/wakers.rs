@@ -1,5 +1,5 @@
-//! Wakers are user code: they panic, call the queue, or poll their task immediately. Nobody else
-//! may be affected.
+//! Wakers are user code: they panic, call the queue, or poll their task immediately. No other
+//! waiter may be affected.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -36,8 +36,8 @@ fn while_it_waits(waiting: impl Future, work: impl FnOnce()) {
     drop(waiting);
 }
 
-/// Runs `work` on a queue that is full with `deltas` deltas, and for whose room a panicking waker
-/// waits.
+/// Runs `work` on a queue that is full with `deltas` deltas, while a task with a panicking waker
+/// waits for room in it.
 fn over_a_bad_waker(deltas: u64, work: impl FnOnce(&Fifo)) {
     let fifo =
         Rig::with(Mode::Nowhere, |builder| builder.high_water(usize::try_from(deltas).unwrap()))

@@ -1,5 +1,5 @@
-//! The in-order queue. `real_fifo` has the tests of client-go, by what they check; the other files
-//! test what this project adds.
+//! The in-order queue. `real_fifo` has the tests of client-go, grouped by subject; the other files
+//! test this project's additions.
 
 mod batches;
 #[path = "../common/mod.rs"]

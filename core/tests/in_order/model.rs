@@ -46,7 +46,8 @@ enum Op {
     WaiveInitial(usize),
     Refused,
     Resync,
-    /// A batch of at most this many events, some of which are handled. The rest is given back.
+    /// Takes a batch of at most this many events, and handles some of them. The drop returns the
+    /// others.
     Pop(usize, Vec<End>),
     /// An event handled by `process`, with a handler that ends like this.
     Process(End),
@@ -406,7 +407,7 @@ struct Keeping {
 }
 
 impl Keeping {
-    /// Makes it of keys, of which those outside of `within` are refused.
+    /// Makes the list of these keys. Keys outside of `within` are refused.
     fn new(n: u64, keys: Vec<(Key, Listed)>, within: &std::ops::Range<Key>) -> Self {
         let mut this =
             Self { objects: vec![nameless()], names: Vec::new(), refused: 1, all: All::default() };

@@ -12,7 +12,8 @@ use memory::allocated;
 
 /// The number of keys. Room for all of them would take more than [`KEPT`] in any collection.
 const KEYS: u32 = 20_000;
-/// How many bytes may stay: most of them are the least room of the shards.
+/// The largest number of bytes that may stay allocated; most of them are the smallest tables of the
+/// shards.
 const KEPT: isize = 256 << 10;
 
 type Fifo = DeltaFifo<u32, NoMeta>;
@@ -61,7 +62,7 @@ fn deleted_keys_leave_little_memory_behind() {
         ("tracking", |builder| builder.track_applied(true)),
         ("with a live lane", |builder| builder.live_lane(true).track_applied(true)),
     ];
-    // Once, for what is allocated once in a process.
+    // Run once before, to allocate the memory that a process allocates only once.
     let fifo = DeltaFifo::over(store()).build();
     add_all(&fifo);
     delete_all(&fifo);

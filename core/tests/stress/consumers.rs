@@ -1,7 +1,7 @@
 //! Consumers: they take keys in every way, and end handlers in every way.
 //!
-//! The keys of producers are never lost: a handler stores what it got before it fails or panics,
-//! or requeues it. Handlers of other keys may lose them, until the last relist.
+//! The deltas of producers' keys are never lost: a handler stores the object before it fails or
+//! panics, or it requeues the delta. Handlers of other keys may lose deltas, until the last relist.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
@@ -91,7 +91,7 @@ impl Consumer<'_> {
             End::Done | End::Fails | End::Panics | End::PanicsInApply => {
                 self.store(&mut guard, false);
                 self.release(&guard);
-                // Once applied, neither dropping nor requeueing brings the item back.
+                // After the apply, neither a drop nor a requeue returns the item to the queue.
                 match self.dice.roll(3) {
                     0 if self.world.rig.mode == Mode::Fused => drop(guard),
                     1 if self.world.rig.mode == Mode::Fused => guard.requeue(),
@@ -161,7 +161,7 @@ impl Consumer<'_> {
         end
     }
 
-    /// Records what the handler got, unless it will be delivered again.
+    /// Records the deltas that the handler got, unless they will be delivered again.
     fn begin(&mut self, guard: &Guard<'_>, end: End) {
         let number = number(guard.key());
         let key = &self.world.keys[number];
@@ -202,8 +202,8 @@ impl Consumer<'_> {
         assert_eq!(stored.n, key.stored.load(Ordering::Relaxed), "{} was not stored", guard.key());
     }
 
-    /// Applies the item, and checks the reported changes against what the key's last handler
-    /// stored.
+    /// Applies the item, and checks that the reported changes start from the object that the key's
+    /// last handler stored.
     fn store(&self, guard: &mut Guard<'_>, panics: bool) {
         let key = &self.world.keys[number(guard.key())];
         let before = key.stored.load(Ordering::Relaxed);

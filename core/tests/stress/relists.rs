@@ -1,6 +1,6 @@
-//! Relists of the keys that no producer owns, and of some owned keys, of which they keep the rest.
-//! Two threads run them: one continuously, the other occasionally, which supersedes the first
-//! one's.
+//! Relists of the keys that no producer owns, and of some owned keys; all other owned keys are
+//! kept. Two threads run them: one continuously, the other occasionally, which supersedes the first
+//! one's relist.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -125,7 +125,7 @@ fn offer(
         }
     }
     match end {
-        // A greater version would later take back the versions for which producers wait. 0 is no
+        // A greater version would later take back the versions for which producers wait. 0 is not a
         // version.
         End::Committed | End::Last => return relist.commit("0").map(drop),
         End::Abandoned => relist.abandon(),

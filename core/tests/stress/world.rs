@@ -1,5 +1,6 @@
-//! The data that the threads of a round share. They record without locks and relaxed: a lock would
-//! order the threads, and so hide from the sanitizers what the queue itself fails to order.
+//! The data that the threads of a round share. They record with relaxed atomics and without locks:
+//! a lock would order the threads, and so hide from the sanitizers accesses that the queue itself
+//! fails to order.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};

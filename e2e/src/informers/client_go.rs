@@ -19,7 +19,7 @@ use crate::oracle::{Change, States};
 use crate::scenarios::Setting;
 use crate::servers::{CLIENT_GO as NAME, NAMESPACE, TOKEN};
 
-/// How long the process may take to answer or to end: a handler may be sleeping.
+/// The longest time that the process may take to answer or to end: a handler may be sleeping.
 const ANSWERING: Duration = Duration::from_secs(60);
 
 /// The process. It is killed when this is dropped.

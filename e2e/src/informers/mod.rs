@@ -23,8 +23,8 @@ use crate::writer::Writer;
 use client_go::ClientGo;
 use ours::OurInformer;
 
-/// How long the slowest handler may take to catch up: client-go waits up to 30 seconds before it
-/// retries.
+/// The longest time that the slowest handler may take to catch up: client-go waits up to 30 seconds
+/// before it retries.
 const LEARNING: Duration = Duration::from_secs(240);
 /// The handler that does nothing but record its notifications.
 const PLAIN: &str = "plain";
@@ -168,7 +168,7 @@ impl Informers {
             ours.stop(&expected).await?;
         }
         self.client_go.stop().await?;
-        // Check also what was delivered since the informers settled.
+        // Check also the notifications that were delivered since the informers settled.
         for (name, handlers) in all {
             judge(name, &handlers, &fresh, writer)?;
         }

@@ -27,8 +27,8 @@ use crate::oracle::{States, keyed};
 const DROPS: &str = "drops";
 /// The buffer size of the handler that panics, and of the one whose buffer drops changes.
 const FEW: usize = 64;
-/// How long a sleeping handler sleeps, and after how many notifications. `client-go/handlers.go`
-/// has the same values.
+/// The time that a sleeping handler sleeps, and the number of notifications before that.
+/// `client-go/handlers.go` has the same values.
 const ASLEEP: Duration = Duration::from_millis(100);
 const SLEEP_EACH: usize = 256;
 

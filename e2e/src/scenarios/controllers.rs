@@ -17,7 +17,7 @@ use crate::wait::POLL;
 const MISSED: usize = 20;
 /// The number of watches: two of pods, one of secrets.
 const WATCHES: usize = 3;
-/// How long controllers may take.
+/// The longest time that controllers may take to reach the expected state.
 const RECONCILING: Duration = Duration::from_secs(60);
 
 pub async fn run(setting: &Setting) -> Ended {

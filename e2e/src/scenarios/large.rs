@@ -1,5 +1,5 @@
 //! Many objects, one in a hundred of which changes while the reflector is cut off. All are listed
-//! again, streamed and plain, and only the changes are delivered. Then the same with informers,
+//! again, streamed and plain, and only the changes are delivered. Then it does so with informers,
 //! whose slow handlers must not delay the others.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::servers::{Options, Servers};
 use crate::wait::until;
 use crate::writer::{Write, Writer, name};
 
-/// How long a first list may take.
+/// The longest time that a first list may take.
 const FIRST: Duration = Duration::from_secs(120);
 
 pub async fn run(setting: &Setting) -> Ended {

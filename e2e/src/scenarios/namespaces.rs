@@ -23,10 +23,10 @@ use super::{Ended, Outcome, Setting};
 use crate::servers::{LIMITED, Options, Servers};
 use crate::wait::until;
 
-/// How long an informer may take to follow a change. The API server takes some seconds to notice a
-/// new role binding.
+/// The longest time that an informer may take to follow a change. The API server takes some seconds
+/// to notice a new role binding.
 const FOLLOWING: Duration = Duration::from_secs(30);
-/// How long a namespace may take that is not affected, once the API server is back.
+/// The longest time that an unaffected namespace may take once the API server is back.
 const UNAFFECTED: Duration = Duration::from_secs(5);
 /// The name of the role and its binding in each namespace.
 const ROLE: &str = "read-maps";

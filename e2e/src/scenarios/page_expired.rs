@@ -20,9 +20,9 @@ use crate::servers::{Options, Servers};
 use crate::wait::until;
 use crate::writer::Write;
 
-/// How long the first object may take.
+/// The longest time until the first object arrives.
 const FIRST: Duration = Duration::from_secs(30);
-/// How long a page may be held: longer than a reflector waits by default.
+/// The longest time that a page may be held: longer than a reflector waits by default.
 const HELD: Duration = Duration::from_secs(200);
 
 pub async fn run(setting: &Setting) -> Ended {

@@ -1,8 +1,9 @@
 //! An etcd and a kube-apiserver on loopback, with all their files in one directory.
 //!
-//! No files have to be prepared: the API server creates its own certificate, whose key also signs
-//! the tokens of service accounts, of which there are none. It knows two users, by their tokens:
-//! one with all permissions, and one that has none under RBAC, until a scenario gives it some.
+//! No files have to be prepared: the API server creates its own certificate, whose key is also
+//! given as the key for tokens of service accounts (there are none). It knows two users, by their
+//! tokens: one with all permissions, and one without permissions under RBAC, until a scenario
+//! grants it some.
 
 mod process;
 
@@ -38,9 +39,9 @@ pub const TOKEN: &str = "not-a-secret";
 const LIMITED_TOKEN: &str = "not-a-secret-either";
 /// A user that has only the rights that a scenario gives it.
 pub const LIMITED: &str = "limited";
-/// How long a server may take until it is ready. An API server reads everything first.
+/// The longest time until a server is ready. An API server reads all objects first.
 const STARTING: Duration = Duration::from_secs(60);
-/// How long an answer to a write may take.
+/// The longest time that an answer to a write may take.
 const ANSWERING: Duration = Duration::from_secs(20);
 
 /// The options of a scenario's servers.

@@ -11,7 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// How long a server may take to end. An API server gives watches and requests some seconds.
+/// The longest time that a server may take to end. An API server gives watches and requests some
+/// seconds.
 const ENDING: Duration = Duration::from_secs(60);
 
 /// A child process. It is killed when this is dropped, also during a panic.

@@ -1,4 +1,5 @@
-//! A base: the text of one object of a group, which the others are stored as differences from.
+//! A base: the text of one object of a group. The other objects of the group are stored as
+//! differences from it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -10,11 +11,12 @@ use super::common::Common;
 use super::header::SharedHeader;
 use super::stored::{Material, Reference, Stored};
 
-/// How many differences are averaged to know what they take at first.
+/// The number of first differences whose average size is the reference for later ones.
 const FIRST: u32 = 4;
-/// How many times smaller a new dictionary makes a text, at most and as a rule.
+/// The factor by which a new dictionary shrinks a text at most, as a rule.
 const GAIN: usize = 3;
-/// A difference larger than this share of what the dictionary makes of the object is not used.
+/// A difference is used only if it is at most this fraction of the object's size when packed with
+/// the dictionary.
 const MOST: (usize, usize) = (7, 10);
 
 /// An immutable copy of one member's text. It is packed with the dictionary itself, and kept
@@ -122,16 +124,16 @@ impl Base {
         Ok(())
     }
 
-    /// Returns what `dictionary` would make of a text of `length` bytes, if it does as well as with
-    /// the base. The estimate is low if the base is not packed with it yet.
+    /// Estimates the size of a text of `length` bytes packed with `dictionary`, from the ratio that
+    /// the base has. If the base is not packed with `dictionary` yet, the estimate is low.
     pub(super) fn estimate(&self, length: usize, dictionary: &Arc<Reference>) -> usize {
         let stored = self.stored.lock();
         let estimate = stored.bytes.len() * length / self.length.max(1);
         if Arc::ptr_eq(&stored.with, dictionary) { estimate } else { estimate / GAIN }
     }
 
-    /// Notes a difference of `bytes`. Returns whether the base has grown old: differences take more
-    /// than twice what they took at first, as after a change of the workload.
+    /// Notes the size of a difference. Returns whether the base has grown old, as after a change of
+    /// the workload: differences take more than twice as many bytes as the first ones did.
     pub(super) fn note(&self, bytes: usize) -> bool {
         // Relaxed: statistics. A lost update delays the next base by a few objects.
         let count = self.count.fetch_add(1, Ordering::Relaxed);

@@ -15,7 +15,8 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Reads what was written by the functions above. Past the end, numbers are 0 and texts are empty.
+/// Reads values that the functions above have written. Past the end, numbers are 0 and texts are
+/// empty.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 

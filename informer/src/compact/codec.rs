@@ -12,11 +12,12 @@
 use deltafifo::locks::Mutex;
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound, get_error_name};
 
-/// How hard zstd tries. Higher levels save no more than 2 % on differences.
+/// The compression level of zstd. Higher levels save no more than 2 % on differences.
 const LEVEL: i32 = 3;
 const DIFFERENCE_LEVEL: i32 = 1;
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
-/// Where a trained dictionary has its id, which each frame would repeat.
+/// The position of the id in a trained dictionary. It is removed, because each frame would repeat
+/// it.
 const DICTIONARY_ID: std::ops::Range<usize> = 4..8;
 /// Largest dictionary that is trained, in bytes. zstd's own default.
 pub(super) const DICTIONARY_SIZE: usize = 112 << 10;
@@ -48,7 +49,7 @@ pub(super) struct Dictionary {
     unpack: DDict<'static>,
 }
 
-/// Why a frame cannot be unpacked.
+/// The reason why a frame cannot be packed or unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CodecError {
     #[error("there is not enough memory for a zstd context")]

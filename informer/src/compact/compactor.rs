@@ -64,7 +64,7 @@ pub struct Compactor<K> {
     /// The current dictionary, or nothing.
     dictionary: RwLock<Arc<Reference>>,
     groups: Groups<K>,
-    /// How many groups there must be for the next training.
+    /// The number of groups at which the next dictionary is trained.
     train_at: AtomicUsize,
     /// Held while a dictionary is trained.
     training: Mutex<()>,
@@ -86,7 +86,7 @@ pub struct CompactorBuilder<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// How much memory the objects of a [`Compactor`] take now.
+/// The memory that the objects of a [`Compactor`] take now, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactStats {
@@ -108,9 +108,9 @@ pub struct CompactStats {
     pub dictionary_bytes: usize,
     /// Calls of [`Compact::decode`] so far.
     pub decodes: u64,
-    /// Those that failed.
+    /// The number of these calls that failed.
     pub failed_decodes: u64,
-    /// The time that all of them took.
+    /// The time that all calls took together.
     pub decode_time: Duration,
     /// Passes of the informer so far over all stored objects, to pack some of them again. It makes
     /// one after each list, and one a minute while objects change.
@@ -125,8 +125,8 @@ impl<K> CompactorBuilder<K> {
         self
     }
 
-    /// Sets the types of objects whose JSON has none, as items of a list. By default they are
-    /// decoded without.
+    /// Sets `apiVersion` and `kind` for objects whose JSON has none, such as the items of a list.
+    /// By default these are decoded without types.
     pub fn types(mut self, api_version: &str, kind: &str) -> Self {
         self.types = Some(Types::new((api_version, kind)));
         self

@@ -1,4 +1,4 @@
-//! Why an object cannot be packed or decoded.
+//! The reasons why an object cannot be packed or decoded.
 
 use super::codec::CodecError;
 use crate::wire::WireError;

@@ -64,7 +64,7 @@ pub(super) struct Fields<'a> {
     _self_link: Option<IgnoredAny>,
 }
 
-/// An owner reference as it is written.
+/// An owner reference, field by field as in the JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OwnerFields<'a> {

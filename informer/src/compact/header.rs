@@ -21,8 +21,9 @@ const FINALIZERS: u64 = 1 << 9;
 const GENERATION: u64 = 1 << 10;
 const DELETION: u64 = 1 << 11;
 
-/// Metadata in one buffer: flags for what is there, and then what is there in their order. A
-/// namespace, labels or owners that the siblings of an object have too are in `shared` only.
+/// Metadata in one buffer: flags for the present fields, and then these fields in the order of the
+/// flags. A namespace, labels or owners that the object has in common with its siblings are in
+/// `shared` only.
 pub(super) struct Header {
     bytes: Box<[u8]>,
     shared: Option<Arc<SharedHeader>>,
@@ -41,7 +42,7 @@ impl SharedHeader {
         Self::from_parts([namespace.as_bytes(), &labels(fields), &owners(fields)])
     }
 
-    /// Copies what an object has.
+    /// Copies the metadata of an object.
     pub(super) fn of(view: &View) -> Self {
         let namespace = view.namespace.unwrap_or_default().as_bytes();
         Self::from_parts([namespace, view.labels.0, view.owners.0])
@@ -211,7 +212,7 @@ impl Header {
         }
     }
 
-    /// Returns the bytes of the buffer, without what is shared.
+    /// Returns the length of the buffer. The shared header is not included.
     pub(super) fn size(&self) -> usize {
         self.bytes.len()
     }

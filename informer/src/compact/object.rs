@@ -109,8 +109,8 @@ impl<K> Compact<K> {
         self.header.length()
     }
 
-    /// Returns the bytes of memory that the object takes, without what it shares with others: its
-    /// base, the dictionary, and metadata that its siblings have too.
+    /// Returns the bytes of memory that the object takes, without the parts that it shares with
+    /// others: its base, the dictionary, and metadata that its siblings also have.
     #[must_use]
     pub fn size(&self) -> usize {
         self.fixed_size() + self.stored.lock().bytes.len()
@@ -177,7 +177,7 @@ impl<K> Compact<K> {
         SharedHeader::of(&self.header.view())
     }
 
-    /// Returns the packed text as it is now.
+    /// Returns the current packed text.
     pub(super) fn stored(&self) -> Stored {
         self.stored.lock().clone()
     }

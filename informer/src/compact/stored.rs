@@ -1,4 +1,4 @@
-//! The text of an object as it is stored, and what it is packed with.
+//! The text of an object as it is stored, and the material with which it is packed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// Where a UUID's text has its hyphens.
+/// The positions of the hyphens in the text of a UUID.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 const LENGTH: usize = 36;
 const SHORT: usize = 19;

@@ -15,10 +15,11 @@ use tokio::time::{Instant, sleep};
 use super::RequestError;
 use super::body::next_bytes;
 
-/// How long a reader that has caught up sleeps. A fast server fills the socket's buffer in this
-/// time.
+/// The time that a reader sleeps when it has caught up. A fast server fills the socket's buffer in
+/// this time.
 const PAUSE: Duration = Duration::from_millis(2);
-/// A chunk that takes longer than this to arrive was not buffered: the reader has caught up.
+/// The time within which a buffered chunk arrives. A chunk that takes longer was not buffered, so
+/// the reader has caught up.
 const READY_WITHIN: Duration = Duration::from_micros(50);
 /// The least number of bytes that must follow a pause without another wait. With fewer, pausing is
 /// suspended: the reader waits for another thread, or the server is slow. So pauses never slow a

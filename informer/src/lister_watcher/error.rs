@@ -23,7 +23,7 @@ pub enum RequestError {
     Status {
         /// The status.
         status: Box<Status>,
-        /// How long the server asks to wait before the next request.
+        /// The time that the server asks to wait before the next request.
         retry_after: Option<Duration>,
     },
     /// There was no response: the connection was refused or lost, or a middleware of the client
@@ -36,7 +36,7 @@ pub enum RequestError {
     /// The connection is open, but nothing was received for too long.
     #[error("the API server sent nothing for {after:?}, although the connection is open")]
     Silent {
-        /// How long nothing was received.
+        /// The time during which nothing was received.
         after: Duration,
     },
     /// The server keeps sending without an end: initial events of a watch without the bookmark
@@ -73,7 +73,7 @@ pub(crate) fn is_unavailable(status: &Status) -> bool {
     matches!(status.code, 403 | 404)
 }
 
-/// Returns advice for a status that does not go away by itself.
+/// Returns advice for a status that a repeated request does not change.
 fn hint(code: u16) -> &'static str {
     match code {
         401 => " (the credentials are not accepted, or have expired)",

@@ -107,11 +107,10 @@ impl KubeListerWatcher {
     /// other that the server supports. Selectors that are added twice are joined with a comma, so
     /// that both apply.
     ///
-    /// Every request fails with [`RequestError::Invalid`] and a [`QueryError`] if another
-    /// parameter is added with two values, of which a server would read only one, or if the
-    /// parameter is one that each request sets, as `limit`, `resourceVersion` and
-    /// `timeoutSeconds`; [`ReflectorBuilder`](crate::reflector::ReflectorBuilder) configures
-    /// these.
+    /// Every request fails with [`RequestError::Invalid`] and a [`QueryError`] if another parameter
+    /// is added with two values, of which a server would read only one, or if each request sets the
+    /// parameter itself, such as `limit`, `resourceVersion` and `timeoutSeconds`;
+    /// [`ReflectorBuilder`](crate::reflector::ReflectorBuilder) configures these.
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if let Ok(query) = &mut self.query

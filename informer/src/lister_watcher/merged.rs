@@ -51,8 +51,8 @@ impl Reached {
     /// Records the version of a part's first page: no later page is older.
     ///
     /// # Errors
-    /// [`WireError`]: the version is not a number, and cannot be compared with those of other
-    /// parts.
+    /// [`WireError`]: the version is not a number, so it cannot be compared with the versions of
+    /// other parts.
     fn list(&mut self, part: usize, version: &str) -> Result<(), RequestError> {
         let Some(version) = ResourceVersion::parse(version) else {
             let fault = "a list whose version is not a number, so the lists of several parts cannot be merged";
@@ -64,8 +64,8 @@ impl Reached {
         Ok(())
     }
 
-    /// Records the version of an event or bookmark of a part. A version that is no point in time
-    /// is ignored.
+    /// Records the version of an event or bookmark of a part. A version that is not a point in
+    /// time, such as 0, is ignored.
     fn set(&mut self, part: usize, version: &str) {
         if !is_point_in_time(version) {
             return;
@@ -281,8 +281,8 @@ fn merge(watches: Vec<(WatchPhase, WatchStream)>, reached: Arc<Mutex<Reached>>) 
                 let (version, phase) = (head.version.clone().into_owned(), *phase);
                 yield object.into_event(kind);
                 // Record the version only when the next event is polled: until then the reader may
-                // drop this one. In other phases the versions are those of the objects, older than
-                // the state.
+                // drop this one. In other phases the events have the versions of the objects, which
+                // are older than the state.
                 if phase == WatchPhase::Changes {
                     reached.lock().set(part, &version);
                 }

@@ -313,8 +313,8 @@ pub type WatchStream = BoxStream<'static, Result<RawEvent, RequestError>>;
 pub struct RawEvent {
     /// The type of the event.
     pub kind: EventType,
-    /// The object as it is after the event; for a deletion, its last state. Of a bookmark only the
-    /// metadata is used.
+    /// The object after the event; for a deletion, its last state. Only the metadata of a bookmark
+    /// is used.
     pub object: Bytes,
 }
 

@@ -1,9 +1,9 @@
 //! Request bodies that cannot be cloned.
 //!
-//! kube's default client repeats a request that was answered 429, 503 or 504 by itself, up to 15
-//! times and for minutes, inside `send`. A reflector decides itself when to repeat a request, and
-//! from which version, so it needs the first response. The client can only repeat a request that
-//! it can clone, and the body of a response cannot be cloned.
+//! kube's default client repeats a request that was answered 429, 503 or 504 inside `send`, up to
+//! 15 times and for minutes. A reflector decides itself when to repeat a request, and from which
+//! version, so it needs the first response. The client can only repeat a request that it can clone,
+//! and the body of a response cannot be cloned.
 
 use std::convert::Infallible;
 

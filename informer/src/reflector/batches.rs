@@ -1,5 +1,4 @@
-//! The path of a relist into the target: raw items are batched, and only those that have changed
-//! are decoded.
+//! The path of a relist into the target: raw items are batched, and only changed items are decoded.
 //!
 //! One task reads the response and batches the items; another passes the batches to the target, on
 //! a thread that may block. At most [`MOST_IN_FLIGHT`] bytes are in between, so a list of any size
@@ -38,7 +37,7 @@ pub(super) enum BatchPart {
     Deleted(RawObject),
     /// The approximate number of objects of the whole list.
     Expect(usize),
-    /// Earlier versions cannot be compared with those of this list.
+    /// The versions of earlier lists cannot be compared with the versions of this list.
     IgnoreVersions,
 }
 

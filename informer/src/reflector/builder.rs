@@ -197,11 +197,11 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     }
 
     /// Drops a member of every object while it is decoded. This is cheaper than a transform: the
-    /// member takes no memory, and only the time to skip it. (client-go has no equivalent.)
-    /// Each call adds a path. A path begins at the object, and leads through structs and through
-    /// maps with string keys, but not through arrays or enums with named variants. The members
-    /// that hold the key and the version, and those that the type requires, must stay: without
-    /// them no object can be decoded.
+    /// member takes no memory, and only the time to skip it. (client-go has no equivalent.) Each
+    /// call adds a path. A path begins at the object, and leads through structs and through maps
+    /// with string keys, but not through arrays or enums with named variants. The members that hold
+    /// the key and the version, and the members that the type requires, must stay: without them no
+    /// object can be decoded.
     ///
     /// ```
     /// # use deltafifo_informer::SharedInformer;
@@ -256,8 +256,8 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
 
 #[cfg(feature = "compact")]
 impl<K: serde::de::DeserializeOwned + 'static> ReflectorBuilder<crate::compact::Compact<K>> {
-    /// Sets how objects are packed. The members that [`without`](Self::without) leaves out are left
-    /// out in addition to those of `compactor`, and the types of the objects are known.
+    /// Sets how objects are packed. Members that [`without`](Self::without) or `compactor` leaves
+    /// out are left out. The types of the objects are set from the resource.
     ///
     /// ```
     /// # use deltafifo_informer::lister_watcher::Scripted;

@@ -109,7 +109,7 @@ pub enum RunError {
 pub(super) enum Stop {
     Closed(Closed),
     Failed(ReflectorError),
-    /// A watch has ended, and there is no version from which another one could continue.
+    /// A watch has ended, and no version is known from which another one could continue.
     CannotResume,
 }
 
@@ -143,7 +143,7 @@ impl ReflectorError {
         Self::Decode { key, version, source }
     }
 
-    /// Returns whether the error is about one object, and its list or watch goes on.
+    /// Returns whether the error concerns a single object, so that its list or watch continues.
     pub(crate) fn is_of_an_object(&self) -> bool {
         matches!(self, Self::Decode { .. } | Self::TooLarge { .. } | Self::Refused(_))
     }

@@ -144,8 +144,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         Ok(())
     }
 
-    /// Reads page after page. The version of the list is that of the first page: if a later page
-    /// is newer, the watch delivers the changes since the first.
+    /// Reads page after page. The list has the version of its first page: if a later page is newer,
+    /// the watch delivers the changes since the first.
     async fn read(
         &self,
         mut sender: BatchSender,

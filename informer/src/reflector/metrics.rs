@@ -34,7 +34,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Returns the metrics of a reflector with this name, if it has one.
+    /// Returns the metrics of a reflector with this name; without a name they record nothing.
     pub(super) fn of(name: &str, scope: (&str, &str)) -> Named<Self> {
         Named(Labels::of(name, scope).map(|labels| Self {
             lists: labels.counter(&table::LISTS),

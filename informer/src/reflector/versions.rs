@@ -44,8 +44,8 @@ impl Versions {
         self.last.as_deref()
     }
 
-    /// Records the version of an event or a bookmark. A version that is no point in time is
-    /// ignored.
+    /// Records the version of an event or a bookmark. A version that is not a point in time, such
+    /// as 0, is ignored.
     pub(super) fn reached(&mut self, version: &str) {
         if is_point_in_time(version) {
             self.last = Some(version.to_owned());
@@ -74,9 +74,9 @@ impl Versions {
         (self.unreported, self.least, self.caution) = (false, None, Caution::default());
     }
 
-    /// Returns the version of a list of which only the newest object's version is known: the
-    /// greater of that and the last version, since deleted objects may have been newer. Empty if
-    /// there is neither.
+    /// Returns the version of a list that has no version of its own: the version of its newest
+    /// object, or the last version if that is greater, since deleted objects may have been newer.
+    /// Empty if neither is known.
     #[cfg(feature = "runtime")]
     pub(super) fn of_list(&self, newest: Option<ResourceVersion>) -> String {
         let last = self.last().and_then(ResourceVersion::parse);

@@ -46,7 +46,7 @@ const PAGE: usize = 500;
 ///   polled. At most 500 objects of a list are held back, and only while the next one is ready.
 /// * Objects arrive decoded, even unchanged ones, which a [`Reflector`](crate::Reflector) does not
 ///   decode.
-/// * The version of a list is that of its newest object, or of the last event if that is greater,
+/// * A list gets the version of its newest object, or of the last event if that version is greater,
 ///   since the watcher does not expose the list's own version. So, unlike with a
 ///   [`Reflector`](crate::Reflector), a list does not show that the API server was restored from a
 ///   backup: the [applied version](deltafifo::DeltaFifo::applied_version) then stays the same.

@@ -17,7 +17,7 @@
 //! [`Error`](controller::Error), the [`Store`](reflector::Store), [`finalizer()`], and
 //! [`predicates`], which compare two states of an object.
 //!
-//! [`controller`] lists the differences from kube's controller and what is missing. To use the
+//! [`controller`] lists the differences from kube's controller and its missing parts. To use the
 //! events of a kube watcher, pass them to a queue with [`reflector::feed`], or build an informer
 //! over them with [`SharedInformer::for_stream`](crate::SharedInformer::for_stream).
 

@@ -111,7 +111,7 @@ pub enum AddHandlerError {
     /// The system could not start a thread for the handler.
     #[error("no thread could be started for the handler; add an asynchronous handler instead")]
     Thread(#[from] io::Error),
-    /// There is no tokio runtime for the task of an asynchronous handler.
+    /// The asynchronous handler was added outside of a tokio runtime, which its task needs.
     #[error("there is no tokio runtime; add an asynchronous handler within one")]
     NoRuntime,
 }

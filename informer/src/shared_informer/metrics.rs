@@ -139,7 +139,7 @@ impl HandlerMetrics {
         }
     }
 
-    /// Records that the buffer was full, and that a resync follows.
+    /// Records that the buffer was full and a resync follows.
     pub(super) fn overrun(&self) {
         self.overruns.increment(1);
     }

@@ -27,9 +27,9 @@
 //! * **A late handler gets the stored objects from a walk** over the store in strides of 64
 //!   objects. The next stride is read when the handler's buffer is nearly empty, so a million known
 //!   objects are never copied at once, and the walk is as fast as the handler. Changes of a key
-//!   that the walk has not reached are not pushed, because the walk will deliver the state after
-//!   them. Every handler begins with a walk, the first ones over an empty store. A resync is also a
-//!   walk, and so is the restart after a buffer overran.
+//!   that the walk has not reached are not pushed, because the walk will deliver the resulting
+//!   state. Every handler begins with a walk, the first ones over an empty store. A resync is also
+//!   a walk, and so is the restart after a buffer overran.
 //! * **User code runs with no lock held**: handlers, filters, accessors, wakers, and destructors
 //!   of objects, which are dropped after the lock of their buffer is released.
 //! * **The runtime is not blocked**: a handler that may block has a thread, a whole list of an

@@ -75,7 +75,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<Compact<K>>> SharedInformer<Compact<K>, M> {
-    /// Returns how much memory the objects of the informer take, and what decoding them took.
+    /// Returns the memory that the objects of the informer take, and the number and time of their
+    /// decodes.
     #[must_use]
     pub fn compact_stats(&self) -> CompactStats {
         self.inner.feeder.upkeep().map(|upkeep| upkeep.stats()).unwrap_or_default()

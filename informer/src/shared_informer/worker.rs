@@ -190,7 +190,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
     }
 
     /// Returns whether a list contained the version of an object that is already stored, so that
-    /// nothing changed. A delta queue skips most such objects, but not those that had pending
+    /// nothing changed. A delta queue skips most such objects, but not an object that had pending
     /// deltas when the list arrived.
     fn is_unchanged(&self, change: &Change<'_, K>) -> bool {
         let Change::Updated { old, new, kind: DeltaType::Replaced } = change else { return false };

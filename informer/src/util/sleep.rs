@@ -16,8 +16,8 @@ pub(crate) async fn wait_until_some<T>(place: &Notify, mut look: impl FnMut() ->
             return seen;
         }
         let mut woken = pin!(place.notified());
-        // From here on a notification reaches this waiter. One that came between the first check
-        // and this line reached nobody, or left a single permit for two events. So check again.
+        // From here on a notification reaches this waiter. A notification between the first check
+        // and this line reached no waiter, or left a single permit for two events. So check again.
         woken.as_mut().enable();
         if let Some(seen) = look() {
             return seen;

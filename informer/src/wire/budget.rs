@@ -22,7 +22,7 @@ use deltafifo::locks::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// How long a reflector waits while no share is returned, before it continues without one.
+/// The time that a reflector waits while no share is returned, before it continues without one.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Bytes per permit of the semaphore.
 const UNIT: usize = 1 << 10;
@@ -113,7 +113,7 @@ fn units(bytes: usize) -> u32 {
 }
 
 impl Share {
-    /// Returns what exceeds `bytes` to the budget.
+    /// Gives the part of the share that exceeds `bytes` back to the budget.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let Some(permit) = &mut self.permit else { return };
         let too_many = permit.num_permits().saturating_sub(units(bytes) as usize);

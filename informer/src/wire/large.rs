@@ -65,8 +65,8 @@ impl Large {
         if self.size > self.limit.max(ENDLESS) { Err(WireError::TooLong) } else { Ok(()) }
     }
 
-    /// Returns the largest size that the item may have, if it needs a share of the budget and has
-    /// none.
+    /// Returns the share of the budget that the item needs, if it is large and has no share yet:
+    /// the largest size that it may have.
     pub(super) fn wants_share(&self) -> Option<usize> {
         (self.outline.is_none() && self.share.is_none() && self.size > LARGE).then_some(self.limit)
     }

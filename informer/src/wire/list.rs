@@ -17,7 +17,7 @@ use crate::lister_watcher::PageMeta;
 pub(crate) struct ListSplitter {
     /// The bytes that have arrived and are not split off yet.
     bytes: BytesMut,
-    /// How many of these bytes have been scanned.
+    /// The number of these bytes that have been scanned.
     seen: usize,
     at: ListPosition,
     scan: Scan,
@@ -246,7 +246,7 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// Splits off the current value, which ends `end` bytes after those that were scanned before.
+    /// Splits off the current value. It ends `end` bytes after the bytes that were scanned before.
     fn value_ends(&mut self, end: usize, items: &mut Vec<CompleteText>) -> Result<(), WireError> {
         let value = self.bytes.split_to(self.seen + end).freeze();
         (self.seen, self.scan) = (0, Scan::default());

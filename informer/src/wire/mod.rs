@@ -36,10 +36,10 @@ pub use prune::{Prune, Types};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// Something other than an object is larger than
-    /// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size): the metadata of a
-    /// list, or a bookmark. Or an item or event does not end. An object that is too large is
-    /// skipped, and is no error of its list or watch.
+    /// The metadata of a list, or a bookmark, is larger than
+    /// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size), or an item or
+    /// event does not end. An object that is too large is not an error of its list or watch: it is
+    /// skipped.
     #[error(
         "the metadata of a list or a bookmark exceeds max_object_size, or an object does not end, so the response is not \
          read; raise max_object_size if the metadata is that large"
@@ -51,7 +51,7 @@ pub enum WireError {
         /// The part that was being read.
         of: &'static str,
     },
-    /// The bytes are not what an API server sends at this position.
+    /// An API server does not send such bytes at this position.
     #[error("the response is not what an API server sends: {what}; it begins with {begin:?}")]
     NotThat {
         /// The fault, or the message of the JSON parser.

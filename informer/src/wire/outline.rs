@@ -23,7 +23,7 @@ pub(crate) struct Outline {
     begin: usize,
     /// The number of open brackets.
     depth: usize,
-    /// How many of them, counted from the outermost, lead to the metadata.
+    /// The number of these brackets, from the outermost, that are on the path to the metadata.
     on_path: usize,
     /// The name of the current member of the innermost object on that path.
     member: Vec<u8>,
@@ -46,7 +46,7 @@ enum OutlinePosition {
     Escaped,
 }
 
-/// A length above that of every name, namespace and version.
+/// The length of the longest text that is read: more than any name, namespace or version has.
 const LONGEST: usize = 1024;
 
 impl Outline {

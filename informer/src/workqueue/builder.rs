@@ -15,7 +15,7 @@ use super::{Key, WorkQueue};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// There is no tokio runtime for the task that keeps the queue's time.
+    /// The queue was built outside of a tokio runtime, which the task for its delays needs.
     #[error(
         "a work queue needs a tokio runtime for the task that keeps its time: build it within one"
     )]

@@ -58,7 +58,7 @@ pub(super) struct KeyOrder {
     /// The keys of each priority. No list is empty.
     levels: BTreeMap<i32, List>,
     by_age: List,
-    /// How many keys in a row were taken before the oldest.
+    /// The number of keys in a row that were taken before the oldest key.
     passed_over: u32,
     /// The number of keys being processed. It is counted under the same lock, so that there is no
     /// moment at which a key is neither queued nor counted.

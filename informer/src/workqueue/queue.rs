@@ -155,11 +155,11 @@ impl<K: Key> WorkQueue<K> {
         self.shared.end_with(QueuePhase::ShutDown);
     }
 
-    /// Shuts the queue down at once, like [`shut_down`](Self::shut_down). The returned future
-    /// waits until all keys have been processed: queued keys, keys in processing, and those of the
-    /// latter that are added again (client-go `ShutDownWithDrain`). This requires a caller that
-    /// continues to get keys. (client-go's returns at once if no key is in processing, even if
-    /// keys are queued.) A later `shut_down` ends the wait.
+    /// Shuts the queue down at once, like [`shut_down`](Self::shut_down). The returned future waits
+    /// until all keys have been processed: queued keys, keys in processing, and keys that are added
+    /// again while they are processed (client-go `ShutDownWithDrain`). This requires a caller that
+    /// continues to get keys. (client-go's returns at once if no key is in processing, even if keys
+    /// are queued.) A later `shut_down` ends the wait.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -43,8 +43,8 @@ impl<K: Eq> Shard<K> {
         self.table.find(hash, |&slot| self.entries[slot].key == *key).copied()
     }
 
-    /// Creates the entry of a key that has none. The hash is kept, so that no key is hashed again
-    /// when the table grows.
+    /// Creates the entry of a key that is not in the table. The hash is stored, so that no key is
+    /// hashed again when the table grows.
     pub(super) fn insert(&mut self, hash: u64, key: K) -> u32 {
         let slot = self.entries.insert(Entry::new(key, hash));
         self.table.insert_unique(hash, slot, |&slot| self.entries[slot].hash);

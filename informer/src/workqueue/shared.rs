@@ -21,7 +21,7 @@ use super::shard::{EntryPlace, Shard};
 use super::sharded::Sharded;
 use crate::util::time::FAR;
 
-/// How many due keys are queued before other tasks get a turn.
+/// The number of due keys that are queued before other tasks get a turn.
 const PIECE: usize = 256;
 
 /// The state of a queue.

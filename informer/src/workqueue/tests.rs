@@ -142,7 +142,7 @@ fn shut_down_drops_the_delays() {
     assert!(shared.next_due().is_none());
 }
 
-/// Otherwise a getter could end while a later add queues a key that nobody takes. The test locks
+/// Otherwise a getter could end while a later add queues a key that no getter takes. The test locks
 /// the last shard, so that the shutdown stops there.
 #[test]
 fn line_ends_only_when_every_shard_refuses_adds() {

@@ -1,4 +1,4 @@
-//! An object that panics when it is dropped, to test what such a panic must not affect.
+//! An object that panics when it is dropped, for tests that such a panic has no effect on others.
 
 #![allow(dead_code)] // Each of the two test programs uses a part of it.
 

@@ -1,5 +1,5 @@
-//! Keys that are not names. An object of which only the name can be read is found by a search of
-//! the store.
+//! Tests of keys that are not names. If only the name of an object can be read, the object is found
+//! by a search of the store.
 
 use std::sync::Arc;
 use std::thread::{self, ThreadId};

@@ -124,7 +124,7 @@ async fn removal_of_a_namespace_reconciles_no_owner_of_its_objects() {
     let factory = SharedInformerFactory::new(server.client());
     let pods: SharedInformer<Pod> = factory.informer(&Scope::namespaces(&namespaces)).unwrap();
     factory.start();
-    // The main objects are those of all namespaces.
+    // The main objects are from all namespaces.
     let all = Controller::new(maps(&server), watcher::Config::default());
     let mut polled = poll_idle(all.owns_informer(&pods));
     assert_eq!(polled.next().await, "a");

@@ -1,4 +1,5 @@
-//! A server, a polled controller of its `ConfigMap`s, and a record of what the controller yields.
+//! A server, a polled controller of its `ConfigMap`s, and a record of the items that the controller
+//! yields.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -79,7 +80,8 @@ pub fn controller(server: &ApiServer) -> Controller<ConfigMap> {
     Controller::new(maps(server), watcher::Config::default())
 }
 
-/// Longer than any wait here. On a paused clock it passes once nothing else is waiting.
+/// A time limit, longer than any wait in these tests. On a paused clock it passes once nothing else
+/// is waiting.
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// A controller that is polled until it ends, or until this is dropped.

@@ -1,4 +1,4 @@
-//! How a controller shuts down.
+//! Tests of the shutdown of a controller.
 
 use std::time::Duration;
 

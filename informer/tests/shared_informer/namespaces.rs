@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout};
 
 use super::rig::{Builder, Informer, QUEUES, idle, run, value};
 
-/// Longer than any back-off, and than two requests that are abandoned as silent.
+/// A time longer than any back-off, and longer than two requests that are abandoned as silent.
 const LONG: Duration = Duration::from_secs(600);
 
 fn server() -> ApiServer {

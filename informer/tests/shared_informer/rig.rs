@@ -19,7 +19,7 @@ pub type MapNotification = Notification<ConfigMap>;
 pub type Builder = SharedInformerBuilder<ConfigMap, KubeMeta>;
 type Choose = fn(Builder) -> Builder;
 
-/// Both queues. Tests that name none hold for each.
+/// Both kinds of queue. A test that does not choose one runs with each.
 pub const QUEUES: [Choose; 2] = [|informer| informer.delta(), |informer| informer.in_order()];
 
 pub fn server() -> ApiServer {

@@ -200,7 +200,7 @@ async fn panicking_waker_affects_neither_add_nor_timer_task_nor_done() {
     assert_eq!(next(&queue).await, Some("still later"), "the keeper lives");
 }
 
-/// More than tokio wakes in one batch.
+/// The number of waiters: more than tokio wakes in one batch.
 const SLEEPERS: usize = 40;
 
 #[tokio::test]

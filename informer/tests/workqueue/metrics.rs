@@ -45,7 +45,7 @@ async fn unnamed_queue_has_no_metrics() {
 async fn adds_depth_and_durations() {
     let notes = Notes::default();
     let queue = notes.queue("test");
-    let received = || notes.stand(&["adds_total", "depth", "retries_total"]);
+    let received = || notes.current(&["adds_total", "depth", "retries_total"]);
     queue.add("foo");
     assert_eq!(received(), [1.0, 1.0, 0.0]);
     advance(50).await;
@@ -76,7 +76,7 @@ async fn unfinished_work_is_recorded_twice_a_second_until_the_end() {
     let notes = Notes::default();
     let queue = notes.queue("test");
     let received =
-        || notes.stand(&["unfinished_work_seconds", "longest_running_processor_seconds"]);
+        || notes.current(&["unfinished_work_seconds", "longest_running_processor_seconds"]);
     queue.add("foo");
     queue.add("bar");
     let foo = queue.try_get();
@@ -103,7 +103,7 @@ async fn unfinished_work_is_recorded_twice_a_second_until_the_end() {
 async fn delayed_key_counts_once_due_and_its_add_counts_as_a_retry() {
     let notes = Notes::default();
     let queue = notes.queue("test");
-    let received = || notes.stand(&["adds_total", "depth", "retries_total"]);
+    let received = || notes.current(&["adds_total", "depth", "retries_total"]);
     queue.add_after("foo", ms(50));
     assert_eq!(received(), [0.0, 0.0, 1.0]);
     pass(ms(60)).await;
@@ -133,7 +133,7 @@ async fn delayed_key_counts_once_due_and_its_add_counts_as_a_retry() {
 async fn rate_limited_addition_of_a_backed_off_key_is_not_a_retry() {
     let notes = Notes::default();
     let queue = notes.queue("test");
-    let retries = || notes.stand(&["retries_total"]);
+    let retries = || notes.current(&["retries_total"]);
     for _ in 0..3 {
         queue.add_rate_limited("foo");
         assert_eq!(retries(), [1.0]);

@@ -12,7 +12,7 @@ fn compare(ops: &[Op]) {
     let notes = Notes::default();
     metrics::with_local_recorder(&notes, || {
         run(WorkQueue::builder().name("test"), ops, |model| {
-            let received = notes.stand(&["depth", "adds_total", "retries_total"]);
+            let received = notes.current(&["depth", "adds_total", "retries_total"]);
             let depth = u32::try_from(model.depth()).unwrap();
             assert_eq!(received, [depth, model.adds, model.retries].map(f64::from));
         });

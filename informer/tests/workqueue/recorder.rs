@@ -87,7 +87,7 @@ impl Notes {
     }
 
     /// Returns the current values of counters and gauges of the queue `test`.
-    pub fn stand(&self, names: &[&str]) -> Vec<f64> {
+    pub fn current(&self, names: &[&str]) -> Vec<f64> {
         names.iter().map(|name| self.all(name).last().copied().unwrap_or_default()).collect()
     }
 }

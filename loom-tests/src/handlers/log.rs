@@ -50,8 +50,8 @@ enum Event {
     Resync,
 }
 
-/// The notes of a handler. Uses a std lock, which must not synchronise what the informer fails to
-/// synchronise; no shuttle operation may run while it is held.
+/// The notes of a handler. Uses a std lock, because a lock of shuttle could synchronise threads
+/// that the informer fails to synchronise. No shuttle operation may run while it is held.
 #[derive(Default)]
 pub struct Log(Mutex<Notes>);
 

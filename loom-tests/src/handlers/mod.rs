@@ -2,11 +2,11 @@
 //! deliver changes: the shipped informer, with its queue and store, run by a dozen threads.
 //!
 //! Every key has one writer, so its history is known. The handler that was registered first is
-//! notified of exactly that history. A later handler is notified of a part of it from some state
-//! on, of each state once: by the walk or by a worker, never by both or neither, and never of an
-//! older state. It may miss only what its buffer may leave out. A handler that stays ends with
-//! what is stored. After a call to remove a handler has returned, it gets no notification and no
-//! call of it runs.
+//! notified of exactly that history. A later handler is notified of the states from some state on,
+//! of each state once: by the walk or by a worker, never by both or neither, and never of an older
+//! state. It may miss only the states that its buffer policy may leave out. The last state of a
+//! handler that stays is the stored one. After a call to remove a handler has returned, it gets no
+//! notification and no call of it runs.
 //!
 //! A walk handles one object per step, so it takes as many steps as there are keys. A thread that
 //! sleeps for ever is a deadlock, which shuttle reports.

@@ -81,14 +81,14 @@ fn delete(store: &Store) {
     store.delete(&*Object::new("a", 1)).unwrap();
 }
 
-/// Returns what is stored. Checks that the index contains the same.
+/// Returns the stored objects. Checks that the index contains the same objects.
 fn stored(store: &Store) -> String {
     let known = show_all(&store.list());
     assert_eq!(by_parity(store), known, "the index differs from the store");
     known
 }
 
-/// Returns what the index contains. Checks that each object is under a value that it has.
+/// Returns the contents of the index. Checks that each object is under a value that it has.
 fn by_parity(store: &Store) -> String {
     let mut found = Vec::new();
     for value in ["even", "odd"] {

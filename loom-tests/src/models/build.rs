@@ -53,7 +53,7 @@ pub const MODELS: &[Model] = &[
 
 const LATER: &str = "later";
 
-/// Pops and applies the offered key while an index is added. Returns what the index contains
+/// Pops and applies the offered key while an index is added. Returns the contents of the index
 /// then, and at the end.
 fn beside_an_index(fifo: &Arc<Fifo>) -> String {
     let consumer = beside(fifo, |fifo| pop_one(fifo, &Log::default(), true));

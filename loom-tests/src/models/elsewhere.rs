@@ -207,7 +207,8 @@ fn an_update_between() -> String {
     format!("{deleted} deleted, {}", outside.rest(&fifo))
 }
 
-/// An older relist does not delete what it listed, even if a newer one begins during its sweep.
+/// An older relist does not delete the keys that it listed, even if a newer one begins during its
+/// sweep.
 fn commit_superseded() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let mut relist = fifo.begin_replace();

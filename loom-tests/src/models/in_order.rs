@@ -247,7 +247,7 @@ fn notified_before_a_turn_ends() -> String {
     sleeper.join().unwrap()
 }
 
-/// Each turn sees what the previous one did.
+/// Each turn sees the writes of the previous one.
 fn two_turns() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();

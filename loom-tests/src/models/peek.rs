@@ -56,8 +56,8 @@ fn get_and_take() -> String {
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
 }
 
-/// The Sync stands for the object known at the moment shown, never for a later state that the
-/// handler makes.
+/// The Sync is shown with the object that is known at that moment, never with a later state that
+/// the handler makes.
 fn get_a_sync_and_take() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     fifo.resync();

@@ -132,7 +132,7 @@ fn two_commits() -> String {
     format!("{own} and {other} deleted, {}", rest(&fifo, &log))
 }
 
-/// The commit of one scope does not delete what the other lists.
+/// The commit of one scope does not delete keys that the other scope lists.
 fn a_list_beside_a_commit() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let [a, b] = scopes(&fifo);

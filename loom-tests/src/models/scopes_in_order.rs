@@ -89,8 +89,8 @@ fn a_list_beside_the_removal() -> String {
     format!("{}, {}", if listed { "listed" } else { "refused" }, stored(&fifo))
 }
 
-/// A relist of the whole queue comes before those of scopes that are added, or is refused: it would
-/// delete their keys.
+/// A relist of the whole queue comes before the relists of scopes that are added, or is refused:
+/// otherwise it would delete their keys.
 fn a_whole_list_beside_an_addition() -> String {
     let fifo = over(&[]);
     let other = beside(&fifo, |fifo| {

@@ -1,4 +1,4 @@
-//! Every fault, as a client sees it.
+//! Tests of every fault, as a client sees it.
 
 use std::error::Error;
 use std::io;

@@ -13,7 +13,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Returns what `get` finds for the keys of a value.
+    /// Returns the results of `get` for the keys of a value.
     pub(super) fn find<V>(&self, value: &str, get: impl Fn(&Key) -> Option<V>) -> Vec<V> {
         let Some(keys) = self.keys.get(value) else { return Vec::new() };
         let mut found = Vec::with_capacity(keys.len());

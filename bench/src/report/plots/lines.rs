@@ -57,9 +57,10 @@ pub struct Across {
     pub label: fn(f64) -> String,
 }
 
-/// Draws lines, that of this project on top. The vertical axis is in seconds.
+/// Draws the lines of all engines, the line of this project on top of the others. The vertical axis
+/// is in seconds.
 pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Drawn<String> {
-    // With notes, there is no room for two in a row.
+    // A label with a note is too wide for two labels in a row.
     let in_a_row = if lines.iter().all(|line| line.note.is_empty()) { 2 } else { 1 };
     let below = canvas::lines(lines.len().div_ceil(in_a_row), LEGEND_ROW) + GAP;
     let height = TITLE_HEIGHT + PLOT + AXIS + below;

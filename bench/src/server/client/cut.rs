@@ -62,7 +62,7 @@ impl Cut {
         self.0.send_modify(|state| state.phase = Phase::Held);
     }
 
-    /// Ends the held watch with the error, or the next one, if the held one has ended by itself.
+    /// Ends the held watch with the error. If the held watch has already ended, ends the next one.
     pub fn expire(&self) {
         self.0.send_modify(|state| state.phase = Phase::Expired);
     }

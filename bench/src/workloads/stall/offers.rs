@@ -20,13 +20,13 @@ use crate::protocol::ChildArgs;
 const OFFER_EVERY: Duration = Duration::from_micros(100);
 const WAIT_FOR_OFFERS: Duration = Duration::from_secs(60);
 
-/// The updates of one phase, and what was measured of them.
+/// The updates of one phase, and their measurements.
 pub struct Offers<T> {
     objects: Vec<Arc<T>>,
     started: OnceLock<Instant>,
     /// Whether a relist is running.
     replacing: AtomicBool,
-    /// Numbers of updates that were offered, and of those that were handled.
+    /// The numbers of the updates that were offered and of the updates that were handled.
     made: AtomicUsize,
     handled: AtomicUsize,
     /// The measurements of each update.

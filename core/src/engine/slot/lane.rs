@@ -73,8 +73,8 @@ impl Holds {
     fn change(&self, from: u32, to: u32) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed);
         while seen & LANE == from {
-            // AcqRel: the consumer that reaches an entry must see the push that the entry stands
-            // for, even if the entry is older than the push. Relaxed for the guesses.
+            // AcqRel: the consumer that reaches an entry must see the push that the entry now
+            // represents, even if the entry is older than the push. Relaxed for the guesses.
             match self.0.compare_exchange(
                 seen,
                 seen & !LANE | to,

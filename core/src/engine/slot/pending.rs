@@ -4,9 +4,9 @@ use crate::engine::ledger::{Epoch, Since};
 use crate::engine::sync::Arc;
 use crate::{DeletedFinalStateUnknown, DeltaObject, DeltaType, Deltas};
 
-/// When an offer is accepted. On an idle or pending slot the push decides. On a running slot the
-/// answer depends on what the handler leaves, so the delta is marked with its rule and settle
-/// decides.
+/// The condition under which an offer is accepted. On an idle or pending slot the push decides. On
+/// a running slot the answer depends on what the handler leaves, so the delta is marked with its
+/// rule and settle decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// Always: additions, updates, and the objects of a relist.
@@ -19,9 +19,9 @@ pub(crate) enum Rule {
     IfAbsent,
 }
 
-/// The content of an offer. A delta that stands for the newest state carries no object if the
-/// store is fused: its object is filled in when it is taken, so it cannot be stale. Large
-/// contents are boxed, so that a node takes half a cache line.
+/// The content of an offer. A delta that means "the newest state" carries no object if the store is
+/// fused: its object is filled in when it is taken, so it cannot be stale. Large contents are
+/// boxed, so that a node takes half a cache line.
 pub(crate) enum Content<T> {
     /// An object, as offered.
     Object(DeltaType, Arc<T>),

@@ -120,7 +120,7 @@ fn state(word: Raw) -> State {
         0 if word == RUNNING => State::Running,
         0 if word == GONE => State::Gone,
         OVER => State::Running,
-        // A list, or PEEK, which stands for a list.
+        // A list, or PEEK, which replaces a list while it is copied.
         _ => State::Pending,
     }
 }

@@ -9,8 +9,8 @@ use super::imp::Ordering;
 use crate::{DeltaFifo, Meta};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Defines a list of deliberate defects, of which a process chooses at most one. The informer has
-/// a list of its own.
+/// Defines a list of deliberate defects. A process chooses at most one of them. The informer has a
+/// list of its own.
 #[macro_export]
 macro_rules! mutants {
     ($($name:ident: $what:literal,)*) => {

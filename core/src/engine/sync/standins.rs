@@ -193,7 +193,8 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
-/// How many listeners to notify: this many more, or until this many are notified.
+/// The number of listeners to notify: that many more with `additional`, otherwise as many as are
+/// missing until that many are notified.
 pub(crate) struct Notification {
     count: usize,
     additional: bool,
@@ -376,7 +377,7 @@ thread_local! {
     static FREED: RefCell<VecDeque<Range<usize>>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// More than one iteration frees.
+/// The number of addresses to keep: more than one iteration of any model frees.
 const REMEMBERED: usize = 64;
 
 /// Frees a value, but keeps its memory, so that later accesses are detected.

@@ -134,8 +134,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Queues `Added` for each object, as [`add`](Self::add) does, in one pass that prefetches
-    /// their slots. Across keys the order is that of the batch; it is not ordered with concurrent
-    /// offers.
+    /// their slots. Keys are queued in the order of the batch; there is no order relative to
+    /// concurrent offers.
     ///
     /// # Errors
     /// [`RelistError::Refused`]: the objects before the refused one are queued.
@@ -362,8 +362,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// Returns for each (key, version) whether its object is needed, and counts every key as
     /// listed. An object is not needed if it is known, idle and of an equal, non-empty version; a
     /// queue with [`notify_unchanged`](crate::DeltaFifoBuilder::notify_unchanged) needs them all.
-    /// [Offer](Self::offer) the needed objects, or [keep](Self::keep) the keys of those that
-    /// cannot be had. So a relist decodes changed objects only. O(keys).
+    /// [Offer](Self::offer) the needed objects, or [keep](Self::keep) the keys of needed objects
+    /// that are not available. So a relist decodes changed objects only. O(keys).
     ///
     /// The version is compared with the stored one. Once a transformer has changed a version,
     /// every object is needed.
@@ -403,8 +403,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
     }
 
-    /// Counts `key` as listed although its object cannot be had: it is not deleted, and the last
-    /// good object stays.
+    /// Counts `key` as listed although its object is not available: the key is not deleted, and its
+    /// known object stays.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
@@ -416,15 +416,15 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(())
     }
 
-    /// Makes the relist take every object, even one of the stored version. For a list after the
-    /// API server was restored from a backup, when equal versions no longer mean equal objects.
-    /// [`DeltaFifo::replace`] does so by itself for a list at a lower version than the last one.
+    /// Makes the relist take every object, even one of the stored version. For a list after the API
+    /// server was restored from a backup, when equal versions no longer mean equal objects.
+    /// [`DeltaFifo::replace`] calls this for a list at a lower version than the last one.
     pub fn ignore_versions(&mut self) {
         self.choices.ignores_versions = true;
     }
 
-    /// Makes the commit delete nothing. For a list with an object whose key cannot be had: any key
-    /// that is not listed may be its own.
+    /// Makes the commit delete nothing. For a list with an object whose key cannot be determined:
+    /// that object may have any of the keys that are not listed.
     pub fn keep_unlisted(&mut self) {
         self.choices.keeps_unlisted = true;
     }
@@ -472,7 +472,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.end(|last, scope| {
             if let Some(scope) = scope {
                 let completes = last.scopes.listed(scope, version);
-                // A version that is no number is never applied, as for the whole queue.
+                // A version that is not a number is never applied, as for the whole queue.
                 complete = self
                     .fifo
                     .mark_scope(&mut last.scopes, scope, version, Origin::List)

@@ -36,7 +36,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn sweep_slots(&self, course: &Course) -> usize {
         let shards = self.core.table.shards();
         let each = shards.len().div_ceil(self.relist_threads);
-        // A predicate that panics does so before anything is pushed: what is pushed must be queued.
+        // Predicates run before the first push: a panic between a push and the queueing of its slot
+        // would lose the slot.
         let mut asked = course.asks().map(|within| {
             let each = shards.iter();
             each.map(|shard| unlisted_within(shard, course.generation, within)).collect::<Vec<_>>()

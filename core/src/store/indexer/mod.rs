@@ -57,7 +57,7 @@ pub enum Transaction<T> {
     Add(Arc<T>),
     /// A changed object.
     Update(Arc<T>),
-    /// A deletion, by an object or a tombstone. A key that is not stored is no error.
+    /// A deletion, by an object or a tombstone. A key that is not stored is not an error.
     Delete(DeltaObject<T>),
 }
 
@@ -143,9 +143,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.write(&key, None).map(drop)
     }
 
-    /// Stores exactly `objects`; of two with one key, the later one. Atomic per key, not as a
-    /// whole: readers proceed, and see each object as it was or as it is. O(objects + stored);
-    /// index functions run twice per object.
+    /// Stores exactly `objects`. If two of them have the same key, the later one is stored. Atomic
+    /// per key, not as a whole: readers proceed, and find either the old or the new object of a
+    /// key. O(objects + stored); index functions run twice per object.
     ///
     /// # Errors
     /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: nothing was changed.
@@ -179,9 +179,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         outcome
     }
 
-    /// Stores a list of which some objects cannot be had: the keys of `kept` are listed without an
-    /// object, and their stored objects stay. Returns an error for each refused object, whose key
-    /// is kept as well if it has one. [`Released`](StoreError::Released) refuses nothing.
+    /// Stores a list for which some objects are not available: the keys of `kept` are listed
+    /// without an object, and their stored objects stay. Returns an error for each refused object,
+    /// whose key is kept as well if it has one. [`Released`](StoreError::Released) refuses nothing.
     /// O(objects + stored); index functions run once per object.
     ///
     /// ```

@@ -61,8 +61,8 @@ fn is_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-/// Returns whether `text` begins and ends with an `end`, and every byte between is an `end` or an
-/// `inner`.
+/// Returns whether the first and the last byte of `text` satisfy `end`, and every byte between them
+/// satisfies `end` or `inner`.
 fn is_made_of(text: &str, inner: impl Fn(u8) -> bool, end: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|&byte| end(byte))

@@ -1,4 +1,5 @@
-//! Reads of a controller: all objects, those of a namespace, those with certain labels.
+//! Lists the stored objects as a controller needs them: all objects, the objects of a namespace, or
+//! the objects with certain labels.
 //!
 //! | file | what lives there |
 //! | --- | --- |

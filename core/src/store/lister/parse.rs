@@ -1,5 +1,5 @@
-//! Parses selectors. The grammar is that of Kubernetes: requirements joined by commas, blanks
-//! anywhere between tokens.
+//! Parses selectors. The grammar is Kubernetes' own: requirements are joined by commas, and blanks
+//! may be anywhere between tokens.
 
 use super::selector::{Requirement, Selector, Test};
 use crate::SelectorError;

@@ -51,7 +51,7 @@ pub(super) struct Requirement {
 pub(super) enum Test {
     /// The label has one of these values; sorted, each once.
     In(Vec<String>),
-    /// The label is absent, or has none of these values; sorted, each once.
+    /// The label is absent, or has a value that is not among these. They are sorted and distinct.
     NotIn(Vec<String>),
     Exists,
     Absent,

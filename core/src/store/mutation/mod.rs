@@ -33,9 +33,9 @@ const CAPACITY: usize = 100;
 ///
 /// Call [`on_add_or_update`](Self::on_add_or_update) and [`on_delete`](Self::on_delete) from the
 /// handlers of the store's changes. Then writes are dropped as soon as they are not needed, and a
-/// late answer to a write does not bring a deleted object back. The uid tells whether an answer is
-/// of the deleted object. An object without a uid equals no other (in client-go any two without a
-/// uid are the same).
+/// late answer to a write does not bring a deleted object back. The cache compares uids to find
+/// whether an answer belongs to the deleted object. An object without a uid differs from every
+/// other (in client-go any two objects without a uid are the same).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -153,9 +153,9 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         }
     }
 
-    /// Returns every object with `value` in index `name`: the newer ones of the store's and own
-    /// writes. An own write has its own values, whatever those of the store's object; it has none
-    /// if the index function fails for it. O(answers + writes).
+    /// Returns every object with `value` in index `name`. For each key the newer one of the stored
+    /// object and the caller's own write counts, with the index values of that object. A write has
+    /// no values if the index function fails for it. O(answers + writes).
     ///
     /// # Errors
     /// [`MutationError::Index`]: no such index. [`MutationError::Version`] as for

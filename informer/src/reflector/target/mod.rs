@@ -123,9 +123,9 @@ pub trait Pieces<K>: Send + 'static {
         false
     }
 
-    /// Makes the relist take every object, even one of the stored version, because earlier
-    /// versions do not compare with those of this list. A target that never skips objects does
-    /// nothing.
+    /// Makes the relist take every object, even one of the stored version, because the versions of
+    /// earlier lists cannot be compared with the versions of this list. A target that never skips
+    /// objects does nothing.
     fn ignore_versions(&mut self) {}
 
     /// Ends the relist, and deletes the objects that were not listed. Returns the errors of objects
@@ -175,12 +175,12 @@ fn keys_of_named<'n, K, M: Meta<K>>(
     found
 }
 
-/// Creates the deletion of an object of which only the key is known.
+/// Creates a deletion from a key, for an object of which nothing else is known.
 pub(super) fn tombstone<K>(key: &str) -> DeltaObject<K> {
     DeltaObject::from(DeletedFinalStateUnknown::new(key, None))
 }
 
-/// Creates the deletion of an object of which only the name is known.
+/// Creates a deletion from a name, for an object of which nothing else is known.
 pub(super) fn gone<K: 'static>(target: &dyn Target<K>, name: &str) -> Option<DeltaObject<K>> {
     target.key_of_named(name).map(|key| tombstone(&key))
 }

@@ -28,7 +28,7 @@ pub(crate) trait Scoped<K>: Target<K> {
     /// Removes the scope, and deletes its objects. May block for a long time.
     fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError>;
 
-    /// Fails if `object` lies in another namespace than that of `scope`.
+    /// Fails if `object` is in a namespace other than the namespace of `scope`.
     fn check(&self, object: &K, scope: &ScopeId) -> Result<(), StoreError>;
 }
 
@@ -97,7 +97,8 @@ pub(super) fn check_namespace<K, M: Meta<K>>(
     }
 }
 
-/// Fails if the object named `namespace/name` lies in another namespace than that of `scope`.
+/// Fails if the object named `namespace/name` is in a namespace other than the namespace of
+/// `scope`.
 pub(super) fn check_name(name: &str, scope: &ScopeId) -> Result<(), StoreError> {
     if contains(scope, name) { Ok(()) } else { Err(outside(name.to_owned(), scope)) }
 }

@@ -17,8 +17,8 @@ impl Action {
     }
 
     /// Reconciles the object when something triggers it. The controller misses no change or
-    /// deletion of what it watches; use [`requeue`](Self::requeue) if the reconciler reads
-    /// anything else.
+    /// deletion of the objects that it watches; use [`requeue`](Self::requeue) if the reconciler
+    /// reads anything else.
     #[must_use]
     pub const fn await_change() -> Self {
         Self { requeue_after: None }

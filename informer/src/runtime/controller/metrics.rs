@@ -1,4 +1,4 @@
-//! Metrics of a controller, in addition to those of its work queue.
+//! Metrics of a controller, in addition to the metrics of its work queue.
 
 use metrics::{Counter, counter, describe_counter};
 

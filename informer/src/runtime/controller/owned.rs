@@ -83,7 +83,7 @@ impl OwnerKind {
         (is_complete && kind == self.kind && group == self.group).then(|| key(namespace, name))
     }
 
-    /// Returns the owners of an object of which only [`Owned`] is kept.
+    /// Returns the owners of an object that is kept as [`Owned`] only.
     pub(super) fn of_owned(&self, object: &Owned) -> impl Iterator<Item = Key> {
         let Metadata { namespace, owner_references, .. } = &object.metadata;
         let owners = owner_references.iter().flatten();

@@ -245,7 +245,7 @@ where
     }
 
     /// Reconciles every object each time `trigger` yields. These reconciles have a lower priority
-    /// than those of watch events.
+    /// than reconciles for watch events.
     pub fn reconcile_all_on(mut self, trigger: impl Stream<Item = ()> + Send + 'static) -> Self {
         let store = self.informer.store();
         self.triggers.push(Box::new(move |started| {

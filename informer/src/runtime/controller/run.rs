@@ -336,8 +336,8 @@ where
         });
     }
 
-    /// Requests the next reconcile of the key, if there is to be one, and releases the item.
-    /// Returns what the stream yields for the call.
+    /// Requests the next reconcile of the key, if one is due, and releases the item. Returns the
+    /// result that the stream yields for the call.
     fn settle(
         &self,
         Done { item, outcome, span }: Done<K, E>,

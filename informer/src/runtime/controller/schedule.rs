@@ -10,8 +10,8 @@ use super::key::Key;
 use crate::shared_informer::Cause;
 use crate::workqueue::{AddOptions, ItemExponentialFailureRateLimiter, RateLimiter, WorkQueue};
 
-/// The priority of lists and of `reconcile_all_on`, below that of watch events
-/// (controller-runtime's `LowPriority`).
+/// The priority of reconciles for lists and for `reconcile_all_on`, below the priority of watch
+/// events (controller-runtime's `LowPriority`).
 pub(super) const LOW: i32 = -100;
 
 /// Returns the priority of a notification.

@@ -70,11 +70,10 @@ where
         self
     }
 
-    /// Restricts which updates of main objects trigger a reconcile: those for which `predicate`
-    /// returns true for the old and the new state, and those that set the deletion timestamp or
-    /// change the finalizers. See [`predicates`](crate::runtime::predicates). (kube:
-    /// `predicate_filter` of a stream.) The last call wins, and replaces the predicate of a
-    /// [`Source`](super::Source).
+    /// Restricts which updates of main objects trigger a reconcile: only updates for whose old and
+    /// new state `predicate` returns true, and updates that set the deletion timestamp or change
+    /// the finalizers. See [`predicates`](crate::runtime::predicates). (kube: `predicate_filter` of
+    /// a stream.) The last call wins, and replaces the predicate of a [`Source`](super::Source).
     pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
         self.update_filter = update_filter(predicate);
         self

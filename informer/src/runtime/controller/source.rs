@@ -1,4 +1,4 @@
-//! The informers that a controller listens to: those that it owns, and shared ones.
+//! The informers that a controller listens to: its own and shared ones.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ impl<K: Resource + Send + Sync + 'static> Source<K> {
         Self { informer: informer.clone(), update_filter: every_update() }
     }
 
-    /// Restricts which updates trigger reconciles: those for which `predicate` returns true for
-    /// the old and the new state, and those that set the deletion timestamp or change the
+    /// Restricts which updates trigger reconciles: only updates for whose old and new state
+    /// `predicate` returns true, and updates that set the deletion timestamp or change the
     /// finalizers. Additions and deletions always trigger. See
     /// [`predicates`](crate::runtime::predicates) for ready-made ones. The last call wins.
     #[must_use]

@@ -1,6 +1,6 @@
 //! Reports of shared informers that have no first list. Without these a controller over such an
-//! informer would wait silently: the informer's errors go to its own error handler, and an
-//! informer that nobody runs has no errors.
+//! informer would wait silently: the informer's errors go to its own error handler, and an informer
+//! that is not run has no errors.
 
 use std::fmt;
 use std::future::pending;

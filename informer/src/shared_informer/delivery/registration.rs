@@ -28,9 +28,9 @@ impl<K: Send + Sync + 'static> Registration<K> {
         &self.feed
     }
 
-    /// Returns whether the handler has been notified of every initial object: those of the
-    /// informer's first list, and those that were known when it was added (client-go `HasSynced`).
-    /// A call that panicked counts. Once true, it stays true.
+    /// Returns whether the handler has been notified of every initial object: the objects of the
+    /// informer's first list, and the objects that were known when the handler was added (client-go
+    /// `HasSynced`). A call that panicked counts. Once true, it stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.feed.state().borrow().has_synced

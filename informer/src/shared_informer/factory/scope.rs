@@ -8,8 +8,8 @@ use kube::Resource;
 use crate::lister_watcher::resource;
 use crate::shared_informer::Namespaces;
 
-/// The objects of a kind that an informer has: those of all or some namespaces that match
-/// selectors. Scopes with equivalent selectors are equal: the order of requirements, repeated and
+/// The objects of a kind that an informer has: all that match the selectors, in all or in some
+/// namespaces. Scopes with equivalent selectors are equal: the order of requirements, repeated and
 /// empty requirements make no difference, and `a = b`, `a == b` and `a in (b)` are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scope {
@@ -82,7 +82,7 @@ impl Scope {
         self
     }
 
-    /// Returns the query as it is sent. The requirements of a selector are joined to one parameter,
+    /// Returns the query that is sent. The requirements of a selector are joined to one parameter,
     /// because the API server reads only the first of several.
     pub(super) fn parameters(&self) -> Vec<(String, String)> {
         let mut all = Vec::<(String, String)>::new();

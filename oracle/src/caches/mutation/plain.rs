@@ -93,8 +93,8 @@ impl Plain {
         let (name, version) = (object.key()?, object.version()?);
         let counts = match self.entry(name) {
             None => true,
-            // A deletion ends all writes of the deleted object, and those of another object that
-            // are not newer.
+            // A deletion ends all writes of the deleted object, and all writes of another object
+            // that are not newer.
             Some(known) if known.is_gone => {
                 version > known.version && !object.is_same(&known.object)
             }

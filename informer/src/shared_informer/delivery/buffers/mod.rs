@@ -54,7 +54,7 @@ pub enum Buffer {
     DropAndResync(usize),
 }
 
-/// The changes that wait for one handler; those of a key are in order.
+/// The changes that wait for one handler. The changes of a key are in order.
 pub(super) trait StepBuffer<K>: Send {
     /// Adds a step. Returns steps with objects that are no longer needed.
     fn push(&mut self, step: Step<K>) -> [Option<Step<K>>; 2];

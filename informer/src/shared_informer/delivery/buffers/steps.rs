@@ -59,7 +59,7 @@ impl<K> Steps<K> {
         self.tables[table(hash)].find(hash, |&place| *self.entries[place].step.key == *key).copied()
     }
 
-    /// Appends the step of a key that has none.
+    /// Appends a step. Its key has no other step here.
     pub(super) fn push(&mut self, step: Step<K>) {
         let hash = self.state.hash_one(&*step.key);
         let place = self.entries.insert(StepEntry { step, hash, links: Links::NONE });

@@ -255,7 +255,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
 
 impl<K: Send + Sync + 'static> Feed<K> {
     /// Records the gauges. If the feed has ended in the meantime, they are recorded a second time,
-    /// so that the last recorded values are those after the end.
+    /// so that the values after the end are recorded last.
     pub(super) fn sample(&self) {
         self.record_waiting();
         if self.locked.lock().has_ended {

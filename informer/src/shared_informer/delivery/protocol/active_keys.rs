@@ -1,4 +1,4 @@
-//! The active keys: those that workers are applying.
+//! The active keys, that is, the keys that workers are applying.
 
 use crate::shared_informer::sync::{Arc, Mutex};
 

@@ -158,7 +158,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
                 drops.steps.push(step);
                 return false;
             }
-            // The walk passed the key and discarded what it read, so this is the first
+            // The walk passed the key and discarded the object that it read, so this is the first
             // notification.
             if let Some(passed) = walk.passed.iter().position(|key| *key == step.key) {
                 walk.passed.swap_remove(passed);

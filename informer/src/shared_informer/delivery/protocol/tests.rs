@@ -64,8 +64,7 @@ struct Job {
 struct Handler {
     inbox: Inbox<Object>,
     known: BTreeMap<u8, u32>,
-    /// The initial keys of the handler that are not yet delivered: those that were stored when it
-    /// was added.
+    /// The keys that were stored when the handler was added and that are not yet delivered.
     initial: BTreeSet<u8>,
     /// The keys notified since the current resync began.
     resynced: Option<BTreeSet<u8>>,

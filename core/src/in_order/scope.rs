@@ -9,11 +9,11 @@ use crate::scope::{Candidate, KeyScope, ScopeId, Within};
 use crate::{Meta, Refused};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Adds a scope, which is then relisted separately with [`replace_in`](Self::replace_in).
-    /// There are two differences to [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope):
-    /// relists queue one after another, so that none is superseded, and a predicate is asked
-    /// about stored keys only, and not about queued ones. A key that is stored later, and lies in
-    /// two scopes, belongs to the older one: see [`KeyScope`].
+    /// Adds a scope, which is then relisted separately with [`replace_in`](Self::replace_in). There
+    /// are two differences from [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope): relists
+    /// queue one after another, so that none is superseded, and a predicate is called for stored
+    /// keys only, not for queued ones. If a key that is stored later is in two scopes, it belongs
+    /// to the older one: see [`KeyScope`].
     ///
     /// ```
     /// use std::sync::Arc;

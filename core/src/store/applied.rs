@@ -11,9 +11,9 @@
 //! greatest marker begins the next history. Points compare by history first, so a marker of an
 //! earlier history that completes late changes nothing, whatever its version.
 //!
-//! A store can be fed in parts, for example scopes, and the applied version is the least of
-//! theirs. A part that is added begins the next *edition*: markers of earlier editions say nothing
-//! about the new part. Unlike a new history, it does not end the wait for a version.
+//! A store can be fed in parts, for example scopes. The applied version is then the lowest of the
+//! parts' versions. A part that is added begins the next *edition*: markers of earlier editions say
+//! nothing about the new part. Unlike a new history, it does not end the wait for a version.
 
 use crate::engine::sync::{Arc, Event, IntoNotification, Mutex, mutant};
 use crate::engine::wait::{wait, wait_async};
@@ -41,7 +41,8 @@ struct AppliedState {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Point {
     history: u64,
-    /// 0 for the point of one part, whose own edition does not matter.
+    /// The edition in which the point was formed; 0 for a point of a single part, which is only
+    /// compared with points of that part.
     edition: u64,
     version: ResourceVersion,
 }
@@ -73,7 +74,7 @@ impl AppliedState {
         self.marked.as_ref().map_or(0, |marked| marked.history)
     }
 
-    /// Returns whether `point` is of the current history and edition.
+    /// Returns whether `point` belongs to the current history and edition.
     fn is_current(&self, point: &Point) -> bool {
         point.history == self.history() && point.edition == self.edition
     }
@@ -176,8 +177,8 @@ impl Applied {
         point
     }
 
-    /// Records that the store's input has a new part: nothing is applied until a point of every
-    /// part is.
+    /// Records that the store's input has a new part. No version is applied then until a point that
+    /// includes every part is applied.
     pub(crate) fn add_part(&self) {
         mutant!(NewScopeIsAhead => return);
         self.state.lock().edition += 1;

@@ -35,9 +35,10 @@ enum Op {
     /// A list in which each key has an object, an object that the transformer refuses, or none,
     /// and which has one object without a key.
     ReplaceKeeping(Vec<(Key, Listed)>),
-    /// A list of a scope, which is refused whole if a key lies outside.
+    /// A list of a scope, which is refused whole if a key is outside of the scope.
     ReplaceIn(usize, Vec<Key>),
-    /// A list of a scope that keeps, and refuses keys outside only.
+    /// A list of a scope like `ReplaceKeeping`. Of its keys only those outside of the scope are
+    /// refused.
     ReplaceKeepingIn(usize, Vec<(Key, Listed)>),
     /// A list of a scope that deletes nothing.
     ReplaceKeepingUnlistedIn(usize, Vec<Key>),
@@ -68,7 +69,7 @@ enum End {
     Passes,
     Fails,
     Panics,
-    /// When it is notified of this change.
+    /// The handler panics when it is notified of the change at this index.
     PanicsAt(usize),
 }
 
@@ -136,11 +137,11 @@ struct All {
     list: Vec<(Key, u64)>,
     kept: Vec<Key>,
     keeps_unlisted: bool,
-    /// The keys of its scope.
+    /// The keys of the relist's scope; `None` for a relist of the whole queue.
     within: Option<std::ops::Range<Key>>,
-    /// Whether it is the empty relist of a removed scope, which has no version.
+    /// Whether this is the empty relist of a removed scope, which has no version.
     removes: bool,
-    /// Whether it is of the initial population.
+    /// Whether the relist belongs to the initial population.
     is_marked: bool,
 }
 
@@ -185,7 +186,7 @@ struct Model {
     log: VecDeque<Noted>,
     store: BTreeMap<Key, u64>,
     populated: bool,
-    /// The scopes that there are, each with whether its first list is awaited.
+    /// For each scope that exists, whether its first list is awaited.
     scopes: [Option<bool>; SCOPES.len()],
 }
 
@@ -221,7 +222,8 @@ impl Model {
         self.set_scope(scope, Some(false));
     }
 
-    /// Sets whether there is a scope whose first list is awaited. The last one populates the queue.
+    /// Adds, changes or removes a scope: `to` says whether its first list is awaited. When no
+    /// scope's first list is awaited any more, the queue is populated.
     fn set_scope(&mut self, scope: usize, to: Option<bool>) {
         let was_awaited = std::mem::replace(&mut self.scopes[scope], to) == Some(true);
         self.populated |= was_awaited && !self.waits();
@@ -249,7 +251,7 @@ impl Model {
         self.log.pop_front().unwrap()
     }
 
-    /// Applies an event and returns its notifications. Those of a resync are sorted by key.
+    /// Applies an event and returns its notifications, sorted by key for a resync.
     fn apply(&mut self, event: Noted) -> Vec<String> {
         match event {
             Noted::Delta('D', key, n) => {
@@ -328,8 +330,8 @@ fn expected(model: &mut Model, end: End) -> (Vec<String>, Option<String>) {
     }
 }
 
-/// Compares notifications. Those of a resync have no order: their number must be right, and each
-/// must show the stored object.
+/// Compares notifications. The notifications of a resync have no order: their number must be right,
+/// and each must show the stored object.
 fn compare_told(told: &[String], expected: &[String], model: &Model) -> Result<(), TestCaseError> {
     if !expected.iter().all(|expected| expected.starts_with("S ")) {
         prop_assert_eq!(told, expected);

@@ -5,7 +5,7 @@ use super::common::{Mode, Obj, Outside, Rig, keys, versioned};
 use deltafifo::{DeltaFifo, Indexer};
 use std::sync::Arc;
 
-/// The number of plans. A seed has the plan of its remainder.
+/// The number of plans. The remainder of a seed selects its plan.
 pub const PLANS: u64 = 9;
 
 /// The number of keys of each producer: few, so that handlers, offers and resyncs collide.
@@ -21,10 +21,10 @@ pub struct Plan {
     pub threads: usize,
     pub relisted: usize,
     pub page: usize,
-    /// With a user's index whose values change with nearly every update.
+    /// Whether the store has a user's index, whose values change with nearly every update.
     pub indexed: bool,
     pub ordered_walks: bool,
-    /// With a lane for live events.
+    /// Whether the queue has a lane for live events.
     pub live_lane: bool,
     /// Whether producers add markers and wait until they are applied.
     pub track_applied: bool,
@@ -76,8 +76,8 @@ impl Plan {
         PRODUCERS * OWNED + self.relisted
     }
 
-    /// Returns whether relists may list this key of a producer too. Then its deltas are the
-    /// producer's in their order with the relists' between them, and the last relist decides the
+    /// Returns whether relists may list this key of a producer too. Its deltas are then the
+    /// producer's, in order, with deltas of relists between them, and the last relist decides the
     /// stored object.
     pub fn is_shared(number: usize) -> bool {
         number % 4 == 1 && number < Self::owned(PRODUCERS - 1).end

@@ -159,7 +159,7 @@ impl Base {
         self.is_replaced.load(Ordering::Relaxed)
     }
 
-    /// Returns how many objects were stored with the base so far.
+    /// Returns the number of objects that were stored with the base so far.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed) as usize
     }
@@ -170,8 +170,8 @@ impl Base {
     }
 }
 
-/// Returns whether a difference of `bytes` is worth it, where the dictionary makes `other` of the
-/// object.
+/// Returns whether a difference of `bytes` is small enough to be used, for an object that takes
+/// `other` bytes when packed with the dictionary.
 pub(super) fn is_worth_it(bytes: usize, other: usize) -> bool {
     bytes * MOST.1 <= other * MOST.0
 }

@@ -14,7 +14,7 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release};
 #[macro_export]
 macro_rules! mutants {
     ($($name:ident: $what:literal,)*) => {
-        /// See the module docs.
+        /// A deliberate defect, by name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs)]
         pub enum Mutant { $($name),* }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::feed::{Feed, HandlerState};
 use super::handler::HandlerOptions;
 use super::notification::Cause;
-use super::protocol::{ActiveKeys, Known};
+use super::protocol::{ActiveKeys, WalkedStore};
 use super::step::{Now, Step};
 use crate::shared_informer::error::OnError;
 use crate::shared_informer::sync::{Arc, Mutex, mutant};
@@ -20,7 +20,7 @@ use crate::util::sleep::with_catching_waker;
 
 /// The handlers of an informer, and the active keys of its workers.
 pub(in crate::shared_informer) struct Distributor<K> {
-    known: Arc<dyn Known<K>>,
+    known: Arc<dyn WalkedStore<K>>,
     active_keys: Arc<ActiveKeys>,
     list: Mutex<HandlerList<K>>,
     /// Notified when a handler with resyncs is added.

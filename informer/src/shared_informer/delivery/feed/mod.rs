@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use super::handler::HandlerOptions;
-use super::protocol::{ActiveKeys, DeferredDrops, Inbox, Known};
+use super::protocol::{ActiveKeys, DeferredDrops, Inbox, WalkedStore};
 use super::step::Step;
 use crate::metrics::Named;
 use crate::shared_informer::error::OnError;
@@ -30,7 +30,7 @@ pub(super) type Matches<K> = dyn Fn(&K) -> bool + Send + Sync;
 
 /// The feed of one handler.
 pub(in crate::shared_informer) struct Feed<K> {
-    known: Arc<dyn Known<K>>,
+    known: Arc<dyn WalkedStore<K>>,
     active_keys: Arc<ActiveKeys>,
     matches: Option<Box<Matches<K>>>,
     resync: Option<Duration>,
@@ -77,7 +77,7 @@ struct AfterUnlock<K> {
 
 impl<K: Send + Sync + 'static> Feed<K> {
     pub(super) fn new(
-        known: Arc<dyn Known<K>>,
+        known: Arc<dyn WalkedStore<K>>,
         active_keys: Arc<ActiveKeys>,
         options: HandlerOptions<K>,
         of_informer: Option<Duration>,

@@ -59,7 +59,7 @@ use super::notification::Cause;
 use super::step::{Now, Step};
 use crate::shared_informer::sync::{Arc, mutant};
 pub(super) use active_keys::ActiveKeys;
-pub(super) use walk::Known;
+pub(super) use walk::WalkedStore;
 use walk::{Reason, Walk};
 
 /// Objects that are dropped after the inbox is unlocked, because their destructors are user code.
@@ -145,7 +145,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     /// Offers a change of a key, which must be active. Returns whether the buffer overran.
     pub(super) fn offer(
         &mut self,
-        known: &dyn Known<K>,
+        known: &dyn WalkedStore<K>,
         mut step: Step<K>,
         drops: &mut DeferredDrops<K>,
     ) -> bool {
@@ -200,7 +200,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     /// stored object.
     pub(super) fn settle(
         &mut self,
-        known: &dyn Known<K>,
+        known: &dyn WalkedStore<K>,
         key: Option<&Arc<str>>,
         drops: &mut DeferredDrops<K>,
     ) {
@@ -240,7 +240,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     /// Advances the walk by one stride, if there is a walk and the buffer is nearly empty.
     fn stride(
         &mut self,
-        known: &dyn Known<K>,
+        known: &dyn WalkedStore<K>,
         active_keys: &ActiveKeys,
         drops: &mut DeferredDrops<K>,
     ) {
@@ -301,7 +301,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     /// Returns the handler's next step, after at most one stride of the walk.
     pub(super) fn take(
         &mut self,
-        known: &dyn Known<K>,
+        known: &dyn WalkedStore<K>,
         active_keys: &ActiveKeys,
         drops: &mut DeferredDrops<K>,
     ) -> Option<NextAction<K>> {

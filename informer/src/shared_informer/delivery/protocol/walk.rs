@@ -4,15 +4,15 @@ use deltafifo::{IndexReader, Meta, WalkPosition, WalkStep};
 
 use crate::shared_informer::sync::{Arc, STRIDE};
 
-/// The store, as a walk reads it.
-pub(in super::super) trait Known<K>: Send + Sync {
+/// The methods of the store that a walk uses, without the type of the accessor.
+pub(in super::super) trait WalkedStore<K>: Send + Sync {
     fn walk(&self, from: WalkPosition) -> WalkStep<K>;
     fn has_walked(&self, position: WalkPosition, key: &str) -> bool;
     fn get(&self, key: &str) -> Option<Arc<K>>;
     fn uid<'a>(&self, object: &'a K) -> Option<&'a str>;
 }
 
-impl<K: Send + Sync, M: Meta<K>> Known<K> for IndexReader<K, M> {
+impl<K: Send + Sync, M: Meta<K>> WalkedStore<K> for IndexReader<K, M> {
     fn walk(&self, from: WalkPosition) -> WalkStep<K> {
         self.walk(from, STRIDE)
     }

@@ -95,14 +95,14 @@ async fn every_client_is_notified_of_all_objects_and_changes() {
             assert_eq!(row(variant)["extra"]["told"], objects, "{client}: {variant}");
         }
         // kube-rs does not know which objects have changed.
-        let told = if client.starts_with("deltafifo") { changed } else { objects };
+        let calls = if client.starts_with("deltafifo") { changed } else { objects };
         for variant in ["relist-cpu", "relist-peak"] {
             let Value::Object(extra) = &row(variant)["extra"] else {
                 panic!("{client}: no extra of {variant}")
             };
             assert_eq!(
                 (&extra["told"], &extra["changed"]),
-                (&json!(told), &json!(changed)),
+                (&json!(calls), &json!(changed)),
                 "{client}: {variant}"
             );
             assert_eq!(extra["store_len"], objects, "{client}: {variant}");

@@ -60,7 +60,7 @@ fn killer(mutant: Mutant) -> Option<(&'static str, String)> {
 fn seen_by(mutant: Mutant) -> &'static [&'static str] {
     match mutant {
         Mutant::WordWithoutRelease | Mutant::WordWithoutAcquire => &["two_consumers", "push_take"],
-        Mutant::WordLooksRelaxed => &["running", "two_consumers"],
+        Mutant::WordLoadsRelaxed => &["running", "two_consumers"],
         Mutant::KnownWithoutRelease | Mutant::KnownWithoutAcquire | Mutant::KnownReadUnlocked => {
             &["store"]
         }
@@ -92,7 +92,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::CloseIsToldFirst => &["waiting"],
         Mutant::MarksHandNothingOn => &["waiting::two_handlers"],
         Mutant::WalkWakesOne => &["sleep::sweep"],
-        Mutant::WriteEndsUnheard => &["alone::two_writers"],
+        Mutant::WriteEndsUnnotified => &["alone::two_writers"],
         Mutant::OldValuesLeftLate => &["store::index"],
         Mutant::SettleDoesNotWake
         | Mutant::SettledBacklogWakesNobody
@@ -103,7 +103,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::ClosedHandsNothingOn
         | Mutant::ResyncWakesNobody
         | Mutant::CloseWakesNobody
-        | Mutant::ClosedIsLookedAtLast => &["sleep"],
+        | Mutant::ClosedIsReadLast => &["sleep"],
         Mutant::MarksEndBeforeCommit
         | Mutant::AbandonForgetsTheOffer
         | Mutant::OfferForgetsTheClaim

@@ -114,7 +114,7 @@ impl<T> Table<T> {
         });
         let owner = shard.retire(hash, running, |slot| self.hash(slot.key().as_bytes()));
         drop(shard);
-        debug_assert!(owner.is_ok(), "nobody pushes without the shard's lock");
+        debug_assert!(owner.is_ok(), "no thread pushes without the shard's lock");
         drop(owner);
         None
     }

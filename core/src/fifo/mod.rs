@@ -403,7 +403,7 @@ impl<T, M> Drop for DeltaFifo<T, M> {
             let (running, taken) = slot.take();
             panic.catch(|| taken.release());
             let idle = running.idle();
-            debug_assert!(idle.is_ok(), "nobody pushes on a queue that is being dropped");
+            debug_assert!(idle.is_ok(), "no thread pushes on a queue that is being dropped");
         }
         panic.resume();
     }

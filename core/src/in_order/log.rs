@@ -8,8 +8,8 @@
 //! Sleeping: a consumer registers, checks again, and then sleeps. An appended event wakes one
 //! consumer. During a turn that consumer finds the turn taken and sleeps again, so the end of a
 //! turn wakes one consumer for each event that is left. All are `additional` notifications: a
-//! consumer that was woken may be a future that nobody polls, and must not keep later events from
-//! others.
+//! consumer that was woken may be a future that is no longer polled, and must not keep later events
+//! from others.
 
 use std::collections::{HashSet, VecDeque};
 

@@ -100,9 +100,9 @@ impl<T, M: Meta<T>> Core<T, M> {
         let entries = slot.index_entries();
         let expected =
             usize::from(before.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
-        let all_said = leaves.iter().all(Option::is_some);
+        let all_known = leaves.iter().all(Option::is_some);
         // While an index is being built, it may have the old object or not yet.
-        let counts = (!all_said || entries != expected)
+        let counts = (!all_known || entries != expected)
             && !list.is_building()
             && self.indexes.is_current(list);
         // If all entries are found, no index whose function fails has the object: the function
@@ -116,7 +116,7 @@ impl<T, M: Meta<T>> Core<T, M> {
                 && found
                     .all(|(index, leave)| leave.iter().all(|value| index.values.has(value, slot)))
         };
-        let differs = counts && all_said && entries != expected;
+        let differs = counts && all_known && entries != expected;
         if differs {
             ignore_panic(|| {
                 tracing::error!(

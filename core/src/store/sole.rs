@@ -60,7 +60,7 @@ impl<T, M: Meta<T>> Core<T, M> {
     /// Ends the claim.
     pub(super) fn unclaim(&self, running: RunningSlot<T>) {
         let ended = if running.is_known() { running.idle() } else { self.table.retire(running) };
-        debug_assert!(ended.is_ok(), "nobody pushes");
+        debug_assert!(ended.is_ok(), "no other thread pushes");
     }
 
     /// Returns the known objects that are not `listed`, in key order. O(listed + known), with

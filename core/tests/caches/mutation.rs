@@ -142,15 +142,15 @@ fn write_during_the_check_of_an_earlier_write_is_kept() {
     let cache = Arc::new(MutationCache::builder(store.reader()).build());
     store.add(pod("1", "3")).unwrap();
     let version = || cache.get_by_key("ns/pod").unwrap().unwrap().version;
-    let judge_meanwhile = |written: Arc<Pod>| {
+    let judge_between = |written: Arc<Pod>| {
         let cache = cache.clone();
         *hooked.0.lock().unwrap() = Some(Box::new(move || cache.mutation(written).unwrap()));
     };
     cache.mutation(pod("1", "2")).unwrap();
-    judge_meanwhile(pod("1", "5"));
+    judge_between(pod("1", "5"));
     assert_eq!(version(), "3", "at least as new as the known write");
     assert_eq!(version(), "5");
-    judge_meanwhile(pod("1", "7"));
+    judge_between(pod("1", "7"));
     cache.on_add_or_update(&pod("1", "3")).unwrap();
     assert_eq!(version(), "7");
     store.update(pod("1", "8")).unwrap();

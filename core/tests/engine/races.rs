@@ -11,15 +11,15 @@ use std::thread;
 
 use crate::common::{Mode, Rig, ends, obj};
 
-/// Runs `offer` on a thread, and `meanwhile` on this one, between the store's next answer (to a
+/// Runs `offer` on a thread, and `during` on this one, between the store's next answer (to a
 /// look-up or a listing) and its return to the offer; or after the offer, if it does not ask the
-/// store. Handles everything pending after `meanwhile` and again at the end. Returns the handled
+/// store. Handles everything pending after `during` and again at the end. Returns the handled
 /// deltas.
 fn between(
     rig: &Rig,
     listing: bool,
     offer: impl FnOnce(&Rig) + Send,
-    meanwhile: impl FnOnce(&Rig),
+    during: impl FnOnce(&Rig),
 ) -> Vec<String> {
     let (asked, was_asked) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
@@ -40,7 +40,7 @@ fn between(
             ended.send(()).unwrap();
         });
         was_asked.recv().unwrap();
-        meanwhile(rig);
+        during(rig);
         handled.extend(rig.drain());
         go_on.send(()).unwrap();
         offering.join().unwrap();

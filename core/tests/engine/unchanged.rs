@@ -209,7 +209,7 @@ fn accessor_panic_while_noting_a_version_propagates_after_the_handler() {
     assert_eq!(
         fifo.store().get_by_key(&unnoted(77)).map(|object| object.n),
         Some(2),
-        "the rest is applied, untold"
+        "the rest is applied without a notification"
     );
     assert_eq!((fifo.pending_deltas(), fifo.has_synced()), (0, true));
 }

@@ -268,14 +268,14 @@ impl Model {
             Noted::All(all) => {
                 let gone = self.store.iter().filter(|(key, _)| all.deletes(**key));
                 let gone: Vec<_> = gone.map(|(key, n)| (*key, *n)).collect();
-                let mut told = Vec::new();
+                let mut notified = Vec::new();
                 for (key, n) in gone {
                     self.store.remove(&key);
                     let mark = if all.removes { "!" } else { "" };
-                    told.push(format!("-k{key}{mark}({n})"));
+                    notified.push(format!("-k{key}{mark}({n})"));
                 }
-                told.extend(all.list.into_iter().map(|(key, n)| self.put('R', key, n)));
-                told
+                notified.extend(all.list.into_iter().map(|(key, n)| self.put('R', key, n)));
+                notified
             }
             Noted::Sync => self.store.iter().map(|(key, n)| format!("S k{key}{n}>{n}")).collect(),
         }
@@ -290,15 +290,19 @@ impl Model {
 }
 
 /// Handles an event with this end.
-fn handler(turn: &mut TestTurn<'_>, end: End, told: &mut Vec<String>) -> Result<(), &'static str> {
+fn handler(
+    turn: &mut TestTurn<'_>,
+    end: End,
+    notified: &mut Vec<String>,
+) -> Result<(), &'static str> {
     match end {
         End::Passes => turn.advance(),
         End::Fails => return Err("meant"),
         End::Panics => resume_unwind(Box::new("meant")),
         End::Applies | End::PanicsAt(_) => turn
             .apply(|key, change| {
-                told.push(show_change(key, &change));
-                if end == End::PanicsAt(told.len() - 1) {
+                notified.push(show_change(key, &change));
+                if end == End::PanicsAt(notified.len() - 1) {
                     resume_unwind(Box::new("meant"));
                 }
             })
@@ -317,31 +321,35 @@ fn expected(model: &mut Model, end: End) -> (Vec<String>, Option<String>) {
         End::Fails | End::Panics => (Vec::new(), Some(key)),
         End::Applies => (model.apply(event), None),
         End::PanicsAt(place) => {
-            let mut told = model.apply(event);
-            if place >= told.len() {
-                return (told, None);
+            let mut notified = model.apply(event);
+            if place >= notified.len() {
+                return (notified, None);
             }
-            told.truncate(place + 1);
+            notified.truncate(place + 1);
             // The key has two letters, at any position.
-            let from = told[place].find('k').unwrap();
-            let key = told[place][from..from + 2].to_owned();
-            (told, Some(key))
+            let from = notified[place].find('k').unwrap();
+            let key = notified[place][from..from + 2].to_owned();
+            (notified, Some(key))
         }
     }
 }
 
 /// Compares notifications. The notifications of a resync have no order: their number must be right,
 /// and each must show the stored object.
-fn compare_told(told: &[String], expected: &[String], model: &Model) -> Result<(), TestCaseError> {
+fn compare_notified(
+    notified: &[String],
+    expected: &[String],
+    model: &Model,
+) -> Result<(), TestCaseError> {
     if !expected.iter().all(|expected| expected.starts_with("S ")) {
-        prop_assert_eq!(told, expected);
+        prop_assert_eq!(notified, expected);
         return Ok(());
     }
-    prop_assert_eq!(told.len(), expected.len());
-    let each: BTreeSet<_> = told.iter().cloned().collect();
-    prop_assert_eq!(each.len(), told.len(), "told twice");
+    prop_assert_eq!(notified.len(), expected.len());
+    let each: BTreeSet<_> = notified.iter().cloned().collect();
+    prop_assert_eq!(each.len(), notified.len(), "notified twice");
     let all: BTreeSet<_> = model.store.iter().map(|(key, n)| format!("S k{key}{n}>{n}")).collect();
-    prop_assert!(each.is_subset(&all), "{:?} of {:?}", told, all);
+    prop_assert!(each.is_subset(&all), "{:?} of {:?}", notified, all);
     Ok(())
 }
 
@@ -365,14 +373,14 @@ fn pop(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(), T
         if turn.is_empty() {
             break;
         }
-        let (mut told, left) = (Vec::new(), turn.len());
-        let ended = catch_unwind(AssertUnwindSafe(|| handler(&mut turn, *end, &mut told)));
+        let (mut notified, left) = (Vec::new(), turn.len());
+        let ended = catch_unwind(AssertUnwindSafe(|| handler(&mut turn, *end, &mut notified)));
         if !matches!(ended, Ok(Ok(()))) && turn.len() == left {
             // The handler did not touch the event, which stays current.
             continue;
         }
         let (expected, _) = expected(model, *end);
-        compare_told(&told, &expected, model)?;
+        compare_notified(&notified, &expected, model)?;
     }
     Ok(())
 }

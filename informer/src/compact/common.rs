@@ -10,8 +10,8 @@ pub(super) struct Common {
     pub(super) types: Option<Types>,
     pub(super) cache: Cache,
     pub(super) counts: Counts,
-    /// Hashes groups, finalizers and annotations. It is random, so that nobody can choose names
-    /// with equal hashes.
+    /// Hashes groups, finalizers and annotations. It is random, so that names with equal hashes
+    /// cannot be chosen on purpose.
     pub(super) state: foldhash::quality::RandomState,
 }
 

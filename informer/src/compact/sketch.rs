@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_share_features_and_strangers_do_not() {
+    fn siblings_share_features_and_other_objects_do_not() {
         let siblings = (0..100).filter(|at| in_common(&object(*at, 1), &object(*at, 2)) > 0);
         let siblings = siblings.count();
         assert!(siblings > 95, "{siblings} of 100 siblings are found");

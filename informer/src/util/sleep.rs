@@ -8,18 +8,21 @@ use std::task::{Context, Wake, Waker};
 use deltafifo::panics::ignore_panic;
 use tokio::sync::Notify;
 
-/// Checks a condition, and waits on `place` between checks, until `look` returns a value. Dropping
-/// the future loses no wake-up: `Notify` passes an unused one on to another waiter.
-pub(crate) async fn wait_until_some<T>(place: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
+/// Checks a condition, and waits on `place` between checks, until `attempt` returns a value.
+/// Dropping the future loses no wake-up: `Notify` passes an unused one on to another waiter.
+pub(crate) async fn wait_until_some<T>(
+    place: &Notify,
+    mut attempt: impl FnMut() -> Option<T>,
+) -> T {
     loop {
-        if let Some(seen) = look() {
+        if let Some(seen) = attempt() {
             return seen;
         }
         let mut woken = pin!(place.notified());
         // From here on a notification reaches this waiter. A notification between the first check
         // and this line reached no waiter, or left a single permit for two events. So check again.
         woken.as_mut().enable();
-        if let Some(seen) = look() {
+        if let Some(seen) = attempt() {
             return seen;
         }
         with_catching_waker(woken.as_mut()).await;

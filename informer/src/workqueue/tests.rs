@@ -104,10 +104,10 @@ fn late_timer_task_ends_no_other_delay() {
 /// One check comes before the event, the next after it.
 #[test]
 fn event_before_the_sleep_is_noticed() {
-    let (place, mut looks) = (Notify::new(), 0);
+    let (place, mut checks) = (Notify::new(), 0);
     let sleep = wait_until_some(&place, || {
-        looks += 1;
-        let seen = (looks > 1).then_some(looks);
+        checks += 1;
+        let seen = (checks > 1).then_some(checks);
         place.notify_waiters();
         seen
     });
@@ -120,13 +120,13 @@ fn event_before_the_sleep_is_noticed() {
 fn getter_about_to_sleep_counts_as_sleeping() {
     let place = Notify::new();
     let sleeps = |keys: usize| {
-        let mut looks = 0;
+        let mut checks = 0;
         let sleep = wait_until_some(&place, || {
-            looks += 1;
-            if looks == 2 {
+            checks += 1;
+            if checks == 2 {
                 (0..keys).for_each(|_| place.notify_one());
             }
-            (looks > 2).then_some(looks)
+            (checks > 2).then_some(checks)
         });
         pin!(sleep).poll(&mut Context::from_waker(Waker::noop()))
     };

@@ -119,10 +119,10 @@ async fn decoder_panic_is_reported_and_its_object_neither_deleted_nor_relisted_e
     );
     for (name, version) in [("a", 5), ("c", 7), ("b", 9), ("e", 12)] {
         let of = format!("object {name:?} of version \"{version}\" cannot be decoded");
-        let is_told = |error: &String| {
+        let is_reported = |error: &String| {
             error.starts_with(&of) && error.ends_with("the decoder panicked: no data here")
         };
-        assert_eq!(errors.iter().filter(|error| is_told(error)).count(), 1, "{of}: {errors:?}");
+        assert_eq!(errors.iter().filter(|error| is_reported(error)).count(), 1, "{of}: {errors:?}");
     }
 }
 
@@ -149,12 +149,12 @@ async fn over(target: Arc<impl Target<ConfigMap>>) {
         .watch([event(EventType::Modified, map("b", 6)), event(EventType::Modified, map("c", 11))]);
     let (asked, errors) = asked(script, target, 5).await;
     assert_eq!(asked[2..], [r#"list "4" limit 0"#, r#"watch "9""#, r#"watch "11""#], "{errors:?}");
-    let is_told = |error: &&String| {
+    let is_reported = |error: &&String| {
         error.starts_with(r#"the transformer failed for key "b" at version "6""#)
             && error.ends_with("panicked: no b")
     };
     assert_eq!(
-        errors.iter().filter(is_told).count(),
+        errors.iter().filter(is_reported).count(),
         2,
         "of the list, and of the watch: {errors:?}"
     );

@@ -400,7 +400,7 @@ async fn reflector_continues_although_stuck_ones_hold_the_budget() {
     set_large_object_budget(4 * MIB);
     let lists =
         |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
-    // One server that stops sending, and one queue that nobody empties.
+    // One server that stops sending, and one queue that is never emptied.
     let store = || Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
     let full = Arc::new(DeltaFifo::over(store()).high_water(1).build());
     let many = [map("x", 1, 0), map("a", 5, 3 * MIB), map("b", 6, 3 * MIB), map("d", 7, 3 * MIB)];

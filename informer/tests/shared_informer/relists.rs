@@ -235,10 +235,10 @@ async fn object_whose_version_and_uid_panic_is_delivered_like_later_ones() {
             timeout(Duration::from_secs(60), stream.next()).await.expect("the handler is notified");
         assert_eq!(shown(&next.unwrap()), received);
     }
-    let mut unsaid = vec!["an unreadable version", "an unreadable uid"];
-    while !unsaid.is_empty() {
+    let mut unreported = vec!["an unreadable version", "an unreadable uid"];
+    while !unreported.is_empty() {
         let error = failed.recv().await.unwrap();
-        unsaid.retain(|part| !error.contains(part));
+        unreported.retain(|part| !error.contains(part));
     }
     informer.stop().await;
     assert_eq!(running.await.unwrap(), Ok(()));

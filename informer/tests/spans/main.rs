@@ -59,15 +59,15 @@ async fn lists_and_watches_run_in_the_reflectors_span_and_calls_in_the_handlers(
     let rig =
         Rig::start(server, |informer| informer.name("test").reflector(|it| it.watch_list(false)));
     let named = |name| HandlerOptions::new().name(name);
-    let (note, mut told_on_thread) = notes();
+    let (note, mut seen_on_thread) = notes();
     rig.informer.add_event_handler_with(named("thread"), note).unwrap();
-    let (note, mut told_in_task) = notes();
+    let (note, mut seen_in_task) = notes();
     let in_task = move |received| {
         note(received);
         async {}
     };
     rig.informer.add_async_handler(named("task"), in_task).unwrap();
-    for received in [&mut told_on_thread, &mut told_in_task] {
+    for received in [&mut seen_on_thread, &mut seen_in_task] {
         received.next(1).await;
     }
     rig.server.wait_for_watchers(1).await;

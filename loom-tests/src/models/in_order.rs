@@ -194,7 +194,7 @@ fn an_async_sleeper_and_an_add() -> String {
 /// A future that is dropped while it waits passes its wake-up on to the next sleeping consumer.
 fn cancelled() -> String {
     let fifo = bare();
-    let impatient = beside(&fifo, |fifo| {
+    let cancelled = beside(&fifo, |fifo| {
         let mut waiting = pin!(fifo.pop_async());
         match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(waited) => end_and_show(waited),
@@ -203,11 +203,11 @@ fn cancelled() -> String {
     });
     let sleeper = beside(&fifo, wait_and_show);
     fifo.add(Object::new("a", 1)).unwrap();
-    let impatient = impatient.join().unwrap();
-    if impatient != "cancelled" {
+    let cancelled = cancelled.join().unwrap();
+    if cancelled != "cancelled" {
         fifo.add(Object::new("b", 1)).unwrap();
     }
-    format!("{impatient} {}", sleeper.join().unwrap())
+    format!("{cancelled} {}", sleeper.join().unwrap())
 }
 
 /// One wake-up per event is enough, and one at the end of a turn.

@@ -158,7 +158,7 @@ fn an_async_sleeper_and_close() -> String {
 /// A future that is dropped while it waits passes its wake-up on to the next sleeping consumer.
 fn cancelled() -> String {
     let fifo = bare();
-    let impatient = beside(&fifo, |fifo| {
+    let cancelled = beside(&fifo, |fifo| {
         let mut waiting = pin!(wait_async(fifo));
         match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(shown) => shown,
@@ -167,11 +167,11 @@ fn cancelled() -> String {
     });
     let sleeper = sleeper(&fifo);
     fifo.add(Object::new("a", 1)).unwrap();
-    let impatient = impatient.join().unwrap();
-    if impatient != "cancelled" {
+    let cancelled = cancelled.join().unwrap();
+    if cancelled != "cancelled" {
         fifo.add(Object::new("b", 1)).unwrap();
     }
-    format!("{impatient} {}", sleeper.join().unwrap())
+    format!("{cancelled} {}", sleeper.join().unwrap())
 }
 
 fn requeue_wakes() -> String {

@@ -317,7 +317,7 @@ impl<T> ReadyQueue<T> {
         &self,
         attempt: &mut impl FnMut() -> Option<R>,
     ) -> Option<Result<R, Closed>> {
-        mutant!(ClosedIsLookedAtLast => return attempt().map(Ok).or_else(|| self.is_closed().then_some(Err(Closed))));
+        mutant!(ClosedIsReadLast => return attempt().map(Ok).or_else(|| self.is_closed().then_some(Err(Closed))));
         let closed = self.is_closed();
         attempt().map(Ok).or_else(|| closed.then_some(Err(Closed)))
     }

@@ -387,9 +387,9 @@ impl<T> Word<T> {
         self.change(EMPTY, GONE).is_ok() || self.word.load(Ordering::Acquire) == GONE
     }
 
-    /// Copies the list and calls `meanwhile` while the word is PEEK. Transition: list → PEEK → the
+    /// Copies the list and calls `during` while the word is PEEK. Transition: list → PEEK → the
     /// same list.
-    pub(super) fn peek<R>(&self, meanwhile: impl FnOnce() -> R) -> Option<(Vec<Pending<T>>, R)> {
+    pub(super) fn peek<R>(&self, during: impl FnOnce() -> R) -> Option<(Vec<Pending<T>>, R)> {
         let sentinel = PEEK;
         mutant!(PeekIsATake => let sentinel = RUNNING);
         let mut tries = 0;
@@ -435,7 +435,7 @@ impl<T> Word<T> {
         }
         copies.reverse();
         // Still under PEEK, so that both results belong to the same moment.
-        let result = meanwhile();
+        let result = during();
         let peeked = self.word.swap(list, Ordering::AcqRel);
         debug_assert_eq!(peeked, sentinel, "no other thread changes a word while it is PEEK");
         Some((copies, result))

@@ -43,7 +43,7 @@ macro_rules! mutants {
 mutants! {
     WordWithoutRelease: "transitions of the word do not release",
     WordWithoutAcquire: "transitions of the word do not acquire",
-    WordLooksRelaxed: "loads of the word do not acquire",
+    WordLoadsRelaxed: "loads of the word do not acquire",
     KnownWithoutRelease: "the store publishes an object before it is completely written",
     KnownWithoutAcquire: "readers of the store do not acquire",
     KnownReadUnlocked: "a reader raises the count of an object that may already be released",
@@ -55,7 +55,7 @@ mutants! {
     RunningDecidesNothing: "a deletion over a running handler counts whatever the handler leaves",
     RunningIsDecidedAtOnce: "a deletion over a running handler is decided by the object known before the handler ends",
     RetireFromEmpty: "the settler goes to EMPTY before it retires the slot",
-    PutBackBehind: "deltas that are put back come after those that arrived meanwhile",
+    PutBackBehind: "deltas that are put back come after those that arrived during the handler",
     SettleDoesNotWake: "settle queues a slot and wakes no consumer",
     CancelledIsLost: "a guard that is dropped without a verdict loses its deltas",
     OffersLetOffersIn: "an offer locks its shard as a reader does",
@@ -90,7 +90,7 @@ mutants! {
     PlainNotify: "a notification counts earlier ones that have not been consumed",
     RunWakesOne: "a run wakes one consumer only",
     CloseWakesNobody: "close wakes no consumer",
-    ClosedIsLookedAtLast: "closed is read after the queue",
+    ClosedIsReadLast: "closed is read after the queue",
     ClosedHandsNothingOn: "closed is seen before the entries that were queued before it",
     CloseIsToldFirst: "close wakes the waiters for other things than keys before it sets closed",
     MarksHandNothingOn: "the end of a handler does not release its work to a thread that sees the queue synced",
@@ -117,7 +117,7 @@ mutants! {
     BuiltOutOfTurn: "a known object is added out of turn to an index under construction",
     WrittenOutOfTurn: "a writer changes an index under construction out of turn",
     BuiltFromWhatWas: "an index is built from an object that is no longer known",
-    WriteEndsUnheard: "the end of a write to a store without a queue does not wake the next writer of the key",
+    WriteEndsUnnotified: "the end of a write to a store without a queue does not wake the next writer of the key",
     PassLeavesTheEntry: "a key that passes the backlog keeps its entry, too",
     StaleIsTaken: "a consumer that reaches a stale entry takes its slot",
     StaleIsLeftThere: "giving up the last entry of a slot without a known object leaves the slot in the table",
@@ -126,7 +126,7 @@ mutants! {
     HandlersHoldNothing: "a version is applied when everything before it is taken, not handled",
     QueuedAgainIsNotParked: "deltas that a handler's end queues again count as offered after the markers before them",
     PushedOverCountsFromTheEnd: "deltas pushed on a running slot count as offered when the handler ended",
-    GivenBackIsNotParked: "keys that a batch gives back count as offered after the markers queued meanwhile",
+    GivenBackIsNotParked: "keys that a batch gives back count as offered after the markers queued since",
     LateRunIsNotParked: "a page that is queued behind a marker counts as offered after it, although others joined it before",
     JoinedAheadOfItsPlace: "a page that pushes on a slot does not wait for the offer that queues the slot",
     ClaimHoldsNothing: "deltas pushed while a store elsewhere is asked count as applied",
@@ -203,7 +203,7 @@ impl<T> WordCell<T> {
     }
 
     pub(crate) fn load(&self, order: Ordering) -> *mut T {
-        self.0.load(if is(Mutant::WordLooksRelaxed) { Relaxed } else { order })
+        self.0.load(if is(Mutant::WordLoadsRelaxed) { Relaxed } else { order })
     }
 
     pub(crate) fn swap(&self, word: *mut T, order: Ordering) -> *mut T {
@@ -218,7 +218,7 @@ impl<T> WordCell<T> {
         failed: Ordering,
     ) -> Result<*mut T, *mut T> {
         let order = weakened(order, Mutant::WordWithoutRelease, Mutant::WordWithoutAcquire);
-        let failed = if is(Mutant::WordLooksRelaxed) { Relaxed } else { failed };
+        let failed = if is(Mutant::WordLoadsRelaxed) { Relaxed } else { failed };
         self.0.compare_exchange(seen, word, order, failed)
     }
 }

@@ -327,7 +327,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
 
     /// Wakes writers that wait for a slot. The key that each waits for is not known.
     fn notify_ended(&self) {
-        mutant!(WriteEndsUnheard => return);
+        mutant!(WriteEndsUnnotified => return);
         self.ended.notify(usize::MAX.additional());
     }
 }

@@ -17,12 +17,12 @@ type Contains = Box<dyn Fn(&str) -> bool + Send + Sync>;
 /// others: see [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope). (client-go has no such thing;
 /// kubernetes/client-go#580 asks for it.)
 ///
-/// Scopes are to have no key in common. A predicate can only be compared with keys that exist, so
-/// two scopes may turn out to overlap when a key comes that both contain. That key belongs to the
-/// scope that was added first: its relists list and delete the key, and its removal deletes it.
-/// Relists of the newer scope refuse the key, with an error that names both scopes, and never
-/// delete it. If the older scope is removed, the key belongs to the newer one from the next relist
-/// of that on. `add`, `update` and `delete` do not depend on scopes.
+/// Scopes should have no key in common. A predicate can only be checked against existing keys, so
+/// an overlap of two scopes may be noticed only when a key arrives that is in both. That key
+/// belongs to the scope that was added first: its relists list and delete the key, and its removal
+/// deletes it. Relists of the newer scope refuse the key, with an error that names both scopes, and
+/// never delete it. If the older scope is removed, the key belongs to the newer one from the next
+/// relist of the newer one on. `add`, `update` and `delete` do not depend on scopes.
 pub struct KeyScope {
     name: Box<str>,
     /// `None` for a namespace.
@@ -128,9 +128,9 @@ impl fmt::Debug for ScopeId {
     }
 }
 
-/// The keys that a relist of a scope may list and delete: those of the scope that lie in no older
-/// one. Namespaces have no key in common, so only predicates, and namespaces behind a predicate,
-/// have older scopes to ask.
+/// The keys that a relist of a scope may list and delete: the keys of the scope that are in no
+/// older scope. Namespaces have no key in common, so older scopes must be checked only for a scope
+/// with a predicate, and for a namespace that is newer than such a scope.
 pub(crate) struct Within {
     pub(crate) scope: ScopeId,
     older: Vec<ScopeId>,
@@ -193,9 +193,9 @@ impl Scopes {
         self.0.is_empty()
     }
 
-    /// Adds a scope, made before the lock was taken: if it is refused, its predicate is dropped by
-    /// the caller, after the release. `claim` says whether the initial population is to wait for
-    /// it.
+    /// Adds a scope. The caller created it before it took the lock, so if the scope is refused, its
+    /// predicate is dropped after the lock is released. `claim` returns whether the initial
+    /// population waits for the scope.
     pub(crate) fn add(
         &mut self,
         id: &ScopeId,
@@ -239,8 +239,8 @@ impl Scopes {
         self.get(id).is_some_and(|entry| entry.is_awaited)
     }
 
-    /// Records that the scope's list is complete. Returns whether the initial population is, by
-    /// that.
+    /// Records that the scope's list is complete. Returns whether this list completes the initial
+    /// population.
     pub(crate) fn listed(&mut self, id: &ScopeId, version: &str) -> bool {
         let Some(entry) = self.find(id) else { return false };
         entry.version = Some(version.to_owned());
@@ -249,8 +249,8 @@ impl Scopes {
         was_awaited && self.none_awaited()
     }
 
-    /// Ends the wait for the scope's first list. Returns whether the initial population is
-    /// complete by that.
+    /// Ends the wait for the scope's first list. Returns whether this completes the initial
+    /// population.
     pub(crate) fn waive(&mut self, id: &ScopeId) -> bool {
         let Some(entry) = self.find(id) else { return false };
         entry.is_waived |= entry.version.is_none();
@@ -258,7 +258,7 @@ impl Scopes {
         was_awaited && self.none_awaited()
     }
 
-    /// Removes the scope. Returns whether the initial population is complete by that.
+    /// Removes the scope. Returns whether this completes the initial population.
     pub(crate) fn remove(&mut self, id: &ScopeId) -> bool {
         let was_awaited = self.is_awaited(id);
         self.0.retain(|entry| !entry.id.is(id));
@@ -318,8 +318,9 @@ impl Candidate {
         Ok(Self { scope: ScopeId::new(scope), checked: Vec::new() })
     }
 
-    /// Returns the scopes that may have a key in common with this one and of which some are not
-    /// checked, or `None` if all are. If there are any, [`check`](Self::check) them, and ask again.
+    /// Returns the scopes that may have a key in common with this one, if one of them was not
+    /// checked yet. The caller then [checks](Self::check) them, and calls this again. Returns
+    /// `None` if all are checked.
     pub(crate) fn unchecked(&self, scopes: &Scopes) -> Option<Vec<ScopeId>> {
         mutant!(ScopeCheckedOnce => if !self.checked.is_empty() { return None });
         let rivals = rivals(&self.scope.0.scope, &scopes.0);
@@ -340,8 +341,8 @@ impl Candidate {
     }
 }
 
-/// Returns those of the `others` that may have a key in common with `scope`: all if it has a
-/// predicate, otherwise those that have one.
+/// Returns the scopes in `others` that may have a key in common with `scope`: all if it has a
+/// predicate, otherwise the scopes that have one.
 fn rivals(scope: &KeyScope, others: &[ScopeState]) -> Vec<ScopeId> {
     let may_overlap = |other: &&ScopeId| !scope.is_namespace() || !other.0.scope.is_namespace();
     others.iter().map(|entry| &entry.id).filter(may_overlap).cloned().collect()

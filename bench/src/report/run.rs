@@ -66,7 +66,7 @@ pub enum Verdict {
     Unknown,
     /// All engines had the same stores, counts, look-ups and keys.
     Agree,
-    /// Two engines differ; has the message.
+    /// Two engines differ. The text describes the first difference.
     Disagree(String),
 }
 

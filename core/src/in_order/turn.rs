@@ -2,8 +2,9 @@
 //!
 //! An event can end in three ways. A handler that succeeds or fails has applied or skipped it. A
 //! panic is reported, and its event is handled: after a panic out of the handler of [`Turn::apply`]
-//! all of the event is applied; after any other panic nothing is, as if the handler had passed it.
-//! Events that are not handled when the guard is dropped (a cancelled future) come first again.
+//! all of the event is applied; after any other panic nothing is applied, as if the handler had
+//! skipped the event. Events that are not handled when the guard is dropped (a cancelled future)
+//! come first again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -69,7 +70,7 @@ pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     broke: bool,
     was_panicking: bool,
     started: Option<Started>,
-    /// The passed events. They are released last, when the turn is over, because a destructor may
+    /// The handled events. They are released last, when the turn is over, because a destructor may
     /// panic.
     passed: OneByOne<Vec<LogEntry<T>>>,
 }
@@ -164,14 +165,14 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         }
     }
 
-    /// Passes the current event, which counts as handled and is not applied.
+    /// Skips the current event, which counts as handled and is not applied.
     pub fn advance(&mut self) {
         let passed = self.take();
         self.passed.extend(passed);
         self.last_applied_key = None;
     }
 
-    /// Passes all events that are left.
+    /// Skips all remaining events.
     pub fn done(mut self) {
         while !self.is_empty() {
             self.advance();

@@ -24,7 +24,7 @@ impl Depth {
         self.pending.fetch_add(count(deltas), Ordering::Relaxed);
     }
 
-    /// Returns whether the gauge fell below the mark by this; the caller then calls
+    /// Returns whether this change took the gauge below the mark; the caller then calls
     /// [`announce`](Self::announce).
     #[must_use]
     #[inline]

@@ -1,10 +1,10 @@
 //! Touches memory before measurements start.
 //!
 //! Many virtual machines return free memory to their host within seconds, and get it back slowly:
-//! where this was written, 2.3 ms per megabyte, against 0.1 ms if the host still has the memory.
-//! With a million objects in a fresh process, a benchmark would mostly measure that. So before each
-//! measurement the process touches as much memory as its engine will use, and frees it. Before the
-//! tool starts a process, it does the same for the whole process.
+//! on the machine of the measurements in 2.3 ms per megabyte, against 0.1 ms if the virtual machine
+//! still has the memory. With a million objects in a fresh process, a benchmark would mostly
+//! measure this. So before each measurement the process touches as much memory as its engine will
+//! use, and frees it. Before the tool starts a process, it does the same for the whole process.
 
 use memmap2::{Advice, MmapMut};
 
@@ -16,7 +16,7 @@ const PAGE: usize = 4096;
 /// growth in a measurement, and the peak of the process, with one second of stall and of readers.
 /// The backlog of a stall run has no bound and is not touched (deltafifo: 1,266 in that second).
 struct Footprint {
-    /// From the start of a measurement to its peak.
+    /// The memory from the start of a measurement to its peak, in bytes per object.
     growth: usize,
     /// The peak of the whole process: its lists and the engine.
     process: usize,

@@ -61,8 +61,8 @@ impl<T> State<T> {
         }
     }
 
-    /// Puts popped deltas back under their key, unless it has newer ones. The queue does not count
-    /// as populated by this.
+    /// Puts popped deltas back under their key, unless it has newer ones. This does not populate
+    /// the queue.
     pub(super) fn push_absent(&mut self, key: Arc<str>, deltas: Pending<T>) {
         if let Entry::Vacant(vacant) = self.pending.entry(key) {
             self.queue.push_back(vacant.key().clone());

@@ -39,7 +39,7 @@ pub enum OfferError {
         /// The error of the transformer.
         source: BoxError,
     },
-    /// The relist, or the source of the object, is of a scope that the key does not belong to.
+    /// The relist, or the source of the object, has a scope that the key does not belong to.
     #[error("key {key:?} does not belong to scope {scope:?}{}, so the object was not queued", owner(older.as_deref()))]
     OutOfScope {
         /// Key of the object.

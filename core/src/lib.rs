@@ -66,7 +66,7 @@ mod in_order;
 mod key;
 mod lifecycle;
 mod meta;
-/// For the informer of this workspace.
+/// Items for the informer of this workspace.
 #[doc(hidden)]
 pub mod panics;
 mod roles;
@@ -74,10 +74,10 @@ mod scope;
 mod store;
 mod version;
 
-/// For the informer and the tests of this workspace.
+/// Items for the informer and the tests of this workspace.
 #[doc(hidden)]
 pub use engine::sync::locks;
-/// For the models of `loom-tests`; absent in other builds.
+/// Items for the models of `loom-tests`; absent in other builds.
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 #[doc(hidden)]
 pub use engine::sync::mutants;

@@ -66,7 +66,7 @@ struct Head {
     kind: String,
     #[serde(default)]
     api_version: String,
-    /// Not used. Parsing it finds a truncated text here already.
+    /// Not used. It is parsed so that a truncated text is found here.
     #[serde(default, rename = "items")]
     _items: IgnoredAny,
 }

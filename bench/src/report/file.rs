@@ -12,7 +12,7 @@ use tempfile::{Builder, NamedTempFile};
 pub enum Unwritable {
     #[error("cannot write {}", path.display())]
     Path { path: PathBuf, source: io::Error },
-    /// Standard output is closed or full. The files are written by then.
+    /// Standard output is closed or full. The files are already written.
     #[error("cannot write to standard output")]
     Terminal(#[source] io::Error),
     #[cfg(feature = "peers")]

@@ -35,7 +35,7 @@ pub struct Summary {
     /// round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_rounds: Vec<String>,
-    /// All other values of the round of the median. Each point of a curve is of the round that the
+    /// All other values of the median round. Each point of a curve comes from the round that the
     /// row of its percentile shows.
     pub extra: Map<String, Value>,
 }

@@ -24,7 +24,7 @@ use crate::protocol::{ChildArgs, output};
 
 /// Numbers of reading threads.
 const READERS: [usize; 2] = [1, 4];
-/// The idle store is read for the length divided by this.
+/// The divisor of the time for which the idle store is read.
 const IDLE_DIVISOR: u32 = 4;
 /// While no get has counted yet, the relists continue for up to this many times the length: on a
 /// busy machine a reader may not be scheduled earlier.
@@ -153,7 +153,7 @@ impl Gets {
     }
 }
 
-/// Gets all keys again and again, starting with `first`.
+/// Gets all keys in a loop, starting with `first`.
 fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: &State) -> Gets {
     let mut gets = Gets::new();
     let mut has_reported = false;

@@ -12,7 +12,7 @@ use crate::{KeyFunc, KeySource, Meta};
 ///
 /// Each object is handled once, in its newest state, and not at all after it is deleted. A key
 /// keeps its place while it is queued. If it is deleted and added again, it goes to the end (in
-/// client-go it gets its former place back, because a deletion leaves the place behind). As in
+/// client-go it returns to its former place, because a deletion does not remove the place). As in
 /// client-go, objects can be added after the close. Every operation on one key is O(log queued).
 ///
 /// ```

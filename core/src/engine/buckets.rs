@@ -31,7 +31,7 @@ struct Bucket<E> {
 }
 
 pub(crate) struct Buckets<E> {
-    /// Empty, or a power of two of them.
+    /// The buckets: none, or a power of two.
     buckets: Box<[Bucket<E>]>,
     len: usize,
 }

@@ -131,8 +131,8 @@ impl<T, M> DeltaFifo<T, M> {
         }
     }
 
-    /// Queues the marker of a relist at `version`, if the queue tracks and the version is a
-    /// number. Returns the point that is complete by that, if any; the caller passes it to
+    /// Queues the marker of a relist at `version`, if the queue tracks and the version is a number.
+    /// Returns the point that this completes, if any; the caller passes it to
     /// [`committed`](Self::committed) once no lock is held.
     pub(super) fn mark_commit(&self, version: &str) -> Option<Point> {
         if !self.queue.is_tracked() {
@@ -142,10 +142,10 @@ impl<T, M> DeltaFifo<T, M> {
         self.queue.mark(point)
     }
 
-    /// Records that everything in `scope` up to `version` was offered, and queues the marker of
-    /// the least version of all scopes, up to which everything was. Returns the point that is
-    /// complete by that, if any; the caller passes it to [`committed`](Self::committed) once no
-    /// lock is held.
+    /// Records that everything in `scope` up to `version` was offered, and queues the marker of the
+    /// lowest version of all scopes, up to which everything was offered. Returns the point that
+    /// this completes, if any; the caller passes it to [`committed`](Self::committed) once no lock
+    /// is held.
     pub(super) fn mark_scope(
         &self,
         scopes: &mut Scopes,
@@ -233,8 +233,8 @@ impl<T, M> Drop for Hold<'_, T, M> {
     }
 }
 
-/// The hold of one item, or of all items of a batch that are of its epoch, which need one lock
-/// together.
+/// The hold of one item, or the common hold of all items of a batch that have the same epoch, so
+/// that they need one lock together.
 pub(super) type ItemHold<'f, T, M> = Arc<Hold<'f, T, M>>;
 
 /// The holds of the keys that a batch has not handed out yet.

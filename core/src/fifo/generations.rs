@@ -106,7 +106,7 @@ impl Relists {
     }
 
     /// Begins a relist of a scope: see [`begin`](Self::begin). Returns its generation, whether its
-    /// deltas are of the initial population, and its keys.
+    /// deltas belong to the initial population, and its keys.
     pub(super) fn begin_in(
         &self,
         scope: &ScopeId,
@@ -140,7 +140,7 @@ impl Relists {
     }
 
     /// Removes a scope, and begins a relist that deletes its keys. Returns its generation, its
-    /// keys, and whether the initial population is complete by that.
+    /// keys, and whether the removal completes the initial population.
     pub(super) fn remove(
         &self,
         scope: &ScopeId,

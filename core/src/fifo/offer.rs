@@ -208,7 +208,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Pushes a delta onto a slot of a shard that is held against other offers. Releases the shard.
-    /// Returns whether the delta has an effect, as far as that is known by then.
+    /// Returns whether the delta has an effect, as far as that is known before a running handler
+    /// ends.
     fn push_into(
         &self,
         shard: impl Deref<Target = Shard<T>>,

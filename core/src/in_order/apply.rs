@@ -110,7 +110,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Returns the known objects that the relist does not list. If the relist is of a scope with a
+    /// Returns the known objects that the relist does not list. If the relist has a scope with a
     /// predicate, some of these objects may be outside of the scope.
     fn unlisted(&self, list: &ReplacedAll<T>) -> Vec<(Box<str>, Arc<T>)> {
         if list.keeps_unlisted() {

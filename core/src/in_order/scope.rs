@@ -200,8 +200,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(())
     }
 
-    /// Appends a relist with the scopes locked by `guard`. Then it wakes a consumer and, if the
-    /// queue is `synced` by this, callers that wait for the initial sync, with no lock held.
+    /// Appends a relist with the scopes locked by `guard`. Then it wakes a consumer and, if
+    /// `synced` says that this synced the queue, callers that wait for the initial sync, with no
+    /// lock held.
     fn push_under<G>(&self, guard: G, entry: LogEntry<T>, synced: bool) {
         self.append(entry);
         drop(guard);

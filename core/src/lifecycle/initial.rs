@@ -43,9 +43,9 @@ impl Initial {
         }
     }
 
-    /// Moves to the phase that `step` returns for the current one; `None` keeps it. Returns
-    /// whether the phase becomes SYNCED by this. The caller then calls
-    /// [`announce`](Self::announce), with no lock held, because wakers are user code.
+    /// Moves to the phase that `step` returns for the current one; `None` keeps it. Returns whether
+    /// this call changes the phase to SYNCED. The caller then calls [`announce`](Self::announce),
+    /// with no lock held, because wakers are user code.
     #[must_use]
     fn advance(&self, step: impl Fn(u8) -> Option<u8>) -> bool {
         // Relaxed for the first guess. The exchange is AcqRel, paired with every other step and

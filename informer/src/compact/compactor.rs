@@ -263,7 +263,8 @@ impl<K> Compactor<K> {
         Arc::new(Compact::new(header, stored))
     }
 
-    /// Returns `text` as the difference from `base`; `None` if that is not worth it.
+    /// Returns `text` as the difference from `base`; `None` if the difference is too large to be
+    /// used.
     fn difference(&self, base: &Arc<Reference>, text: &[u8]) -> Option<Stored> {
         let stored = Stored::pack(text, base);
         self.is_worth_it(&stored, base.base()?, text).then_some(stored)

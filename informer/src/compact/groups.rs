@@ -20,7 +20,7 @@ struct Tables<K> {
     /// The only member so far of a group, which may become its base: 16 bytes each.
     firsts: HashMap<u64, Weak<Compact<K>>, RandomState>,
     bases: HashMap<u64, Weak<Reference>, RandomState>,
-    /// By the feature's low bits. Empty until the first is added.
+    /// Bases by the low bits of a feature. Empty until the first base is added.
     sketches: Vec<Option<Sketch<K>>>,
 }
 

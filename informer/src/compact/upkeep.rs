@@ -20,7 +20,7 @@ pub trait Upkeep<K>: Send + Sync {
     /// Does the work that a complete list makes possible. Blocks.
     fn end_list(&self);
 
-    /// Packs `object` again if that has become worth it. Blocks.
+    /// Packs `object` again if it now takes much less memory that way. Blocks.
     fn repack(&self, object: &Arc<K>);
 
     /// Counts a pass over all objects.

@@ -31,7 +31,7 @@ struct Progress {
     /// of them began to wait.
     waiting: usize,
     since: Option<Instant>,
-    /// For how long objects waited before that.
+    /// The time for which objects had waited before.
     waited: Duration,
     /// When an object last got its share, or bytes of an incomplete object last arrived.
     last: Option<Instant>,

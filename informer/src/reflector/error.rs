@@ -57,9 +57,9 @@ pub enum ReflectorError {
     /// The queue or store failed, or a store refused an object.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An accessor, a key function, `should_resync` or a custom store panicked. A list is
-    /// abandoned by that, and requested again; an event or bookmark is skipped. If a decoder,
-    /// transformer or index function panics, that is an error of its object.
+    /// An accessor, a key function, `should_resync` or a custom store panicked. If it panicked
+    /// during a list, the list is abandoned and requested again; an event or bookmark is skipped. A
+    /// panic of a decoder, transformer or index function is an error of its object instead.
     #[error("a user function panicked; the list is abandoned, or the event skipped: {message}")]
     Panicked {
         /// The message of the panic.

@@ -115,8 +115,9 @@ async fn delayed_keys_are_not_counted_until_they_are_due() {
     }
 }
 
-/// A thousand keys in each of five priorities. The oldest of the low ones get their share, so the
-/// order holds within each priority, and seven of eight pops are of the highest.
+/// A thousand keys in each of five priorities. The oldest key gets one turn in eight, whatever its
+/// priority. So keys of the same priority come in order, and seven of eight turns go to the highest
+/// priority.
 #[tokio::test(start_paused = true)]
 async fn many_keys_of_several_priorities_keep_the_order_of_their_level() {
     for after in [ms(0), ms(1000)] {

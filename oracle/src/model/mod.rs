@@ -85,7 +85,7 @@ pub struct TakenItem<T> {
 }
 
 impl<T> Model<T> {
-    /// Creates an empty queue with these known objects, or with none at all.
+    /// Creates an empty queue with these known objects, or one that does not know objects.
     pub fn new(
         key: fn(&T) -> Option<String>,
         known: Option<Vec<Arc<T>>>,

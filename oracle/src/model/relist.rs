@@ -17,7 +17,7 @@ use super::{Initial, Later, Model};
 pub struct Unchanged<T> {
     /// Returns an object's version.
     pub version: fn(&T) -> &str,
-    /// Whether a relist skips them.
+    /// Whether a relist skips these objects.
     pub skip: bool,
     /// Whether unchanged objects are delivered as well. A probe then needs every object.
     pub notify: bool,
@@ -28,7 +28,7 @@ pub(super) struct Open {
     number: u32,
     /// The keys of its scope; `None` for the whole queue.
     pub(super) within: Option<Within>,
-    /// Whether its deltas are of the initial population.
+    /// Whether its deltas belong to the initial population.
     first: bool,
     /// Whether it is the removal of its scope.
     removes_scope: bool,

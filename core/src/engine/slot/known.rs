@@ -59,8 +59,8 @@ impl<T> KnownArc<T> {
         self.read_from(self.object.load(Ordering::Relaxed), 0)
     }
 
-    /// Returns the object, and makes the next swap fail unless the writer has seen by then what
-    /// the caller did before.
+    /// Returns the object, and makes the next swap fail unless the writer has then seen what the
+    /// caller did before this call.
     pub(super) fn notice(&self) -> Option<Arc<T>> {
         mutant!(NoticeLeavesNothing => return self.read());
         loop {

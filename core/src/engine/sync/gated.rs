@@ -11,7 +11,7 @@
 use super::imp::model::sync::atomic::{self, Ordering};
 use super::standins::assert_alive;
 
-/// See the module docs.
+/// An atomic whose accesses are steps of the model's schedule.
 pub(crate) struct Gated<A> {
     gate: atomic::AtomicUsize,
     atomic: A,

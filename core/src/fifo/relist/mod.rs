@@ -209,7 +209,7 @@ pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
 /// The generation and the keys of a relist.
 pub(super) struct Course {
     generation: u32,
-    /// Whether its deltas are of the initial population.
+    /// Whether its deltas belong to the initial population.
     marks: bool,
     /// The keys of its scope; `None` for the whole queue.
     within: Option<Within>,

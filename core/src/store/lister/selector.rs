@@ -36,7 +36,7 @@ use crate::SelectorError;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
-    /// Sorted.
+    /// The requirements, sorted.
     requirements: Vec<Requirement>,
 }
 

@@ -7,7 +7,7 @@ use deltafifo::{Change, DeltaObject, DeltaType};
 /// The cause of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// The object is of the first list, or was known when the handler's first walk reached it.
+    /// The object was in the first list, or was known when the handler's first walk reached it.
     Initial,
     /// An event of a watch.
     Watch,
@@ -55,7 +55,7 @@ pub enum Notification<K> {
     Added {
         /// The object.
         new: Arc<K>,
-        /// Whether the object is of the informer's first list, or was known when the handler's
+        /// Whether the object was in the informer's first list, or was known when the handler's
         /// first walk reached it. (client-go: when the handler was added.)
         is_in_initial_list: bool,
         /// The cause.

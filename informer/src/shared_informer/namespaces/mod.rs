@@ -282,7 +282,7 @@ fn checked(name: &str) -> Result<Arc<str>, InvalidNamespace> {
     if is_valid { Ok(name.into()) } else { Err(InvalidNamespace { name: name.to_owned() }) }
 }
 
-/// Two handles are equal if they are of the same set.
+/// Two handles are equal if they belong to the same set.
 impl PartialEq for Namespaces {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id

@@ -70,7 +70,7 @@ pub(super) trait StepBuffer<K>: Send {
     /// Returns whether a walk may add up to [`STRIDE`] steps.
     fn takes_stride(&self) -> bool;
 
-    /// Returns how many steps are of the initial list.
+    /// Returns the number of steps that belong to the initial list.
     fn initial(&self) -> usize;
 
     /// Returns when the oldest step was pushed.

@@ -262,9 +262,9 @@ fn panics(rig: &Rig, how: &str) {
         fifo.update(obj("x", 3)).unwrap();
         panic!("expected by {}", "this test")
     };
-    let is_told = |error: &ProcessError<()>| matches!(error, ProcessError::Panicked { key, message } if key == "x" && message == "expected by this test");
+    let is_reported = |error: &ProcessError<()>| matches!(error, ProcessError::Panicked { key, message } if key == "x" && message == "expected by this test");
     if how == "process" {
-        assert!(is_told(&fifo.process(handler).unwrap_err()));
+        assert!(is_reported(&fifo.process(handler).unwrap_err()));
     } else {
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let mut guard = fifo.pop().unwrap();

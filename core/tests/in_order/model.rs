@@ -390,16 +390,16 @@ fn process(fifo: &Fifo, model: &mut Model, end: End) -> Result<(), TestCaseError
         return Ok(());
     }
     let is_sync = matches!(model.log[0], Noted::Sync);
-    let mut told = Vec::new();
-    let failure = match fifo.process(|turn| handler(turn, end, &mut told)) {
+    let mut notified = Vec::new();
+    let failure = match fifo.process(|turn| handler(turn, end, &mut notified)) {
         Ok(()) => None,
         Err(ProcessError::Handler { key, .. } | ProcessError::Panicked { key, .. }) => Some(key),
         Err(ProcessError::Closed(_)) => unreachable!("the queue is open"),
     };
     let (expected, key) = expected(model, end);
-    compare_told(&told, &expected, model)?;
+    compare_notified(&notified, &expected, model)?;
     // The key at which a resync panics depends on its order.
-    let failed = key.map(|key| match told.last() {
+    let failed = key.map(|key| match notified.last() {
         Some(last) if is_sync => last[2..4].to_owned(),
         _ => key,
     });

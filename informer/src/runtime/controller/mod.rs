@@ -165,11 +165,11 @@ where
     }
 
     /// Creates a controller of the objects of the namespaces of a set, each of which is listed and
-    /// watched separately: see [`Namespaces`]. `all` is of all namespaces; only its client and
-    /// path are used. The objects of a namespace that is removed from the set are no longer
-    /// reconciled; since they may still exist, [`on_deleted`](Self::on_deleted) is not called. If
-    /// the set [follows an informer](Namespaces::of_informer), it is called for those that a last
-    /// list shows to be deleted.
+    /// watched separately: see [`Namespaces`]. `all` must be an `Api` of all namespaces; only its
+    /// client and path are used. The objects of a namespace that is removed from the set are no
+    /// longer reconciled; since they may still exist, [`on_deleted`](Self::on_deleted) is not
+    /// called. If the set [follows an informer](Namespaces::of_informer), it is called for those
+    /// that a last list shows to be deleted.
     ///
     /// For related objects use an informer of the same set with
     /// [`owns_informer`](Self::owns_informer) or [`watches_informer`](Self::watches_informer).

@@ -127,7 +127,7 @@ pub enum RelistError {
     },
     /// A newer relist has begun.
     #[error(
-        "relist was superseded by a newer one: what it queued before stays, and it does nothing more"
+        "relist was superseded by a newer one: its queued deltas stay queued, and the rest of it is ignored"
     )]
     Superseded,
     /// The queue is relisted scope by scope.
@@ -259,7 +259,7 @@ pub enum StoreError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The transformer failed for a new object. The store is unchanged.
-    #[error("the transformer failed for key {key:?}{}, so it was not stored", at(version.as_deref()))]
+    #[error("the transformer failed for key {key:?}{}, so the object was not stored", at(version.as_deref()))]
     Transform {
         /// The key of the object.
         key: String,
@@ -269,7 +269,7 @@ pub enum StoreError {
         source: BoxError,
     },
     /// An index function failed for a new object. The store is unchanged.
-    #[error("index {index:?} failed for key {key:?}{}, so it was not stored", at(version.as_deref()))]
+    #[error("index {index:?} failed for key {key:?}{}, so the object was not stored", at(version.as_deref()))]
     Index {
         /// The name of the index.
         index: String,

@@ -31,7 +31,7 @@ impl Outcome {
 
 /// The run was interrupted.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("interrupted after {done} of {of} turns; the report has only what was measured by then")]
+#[error("interrupted after {done} of {of} turns; the report has only the measurements until then")]
 pub struct Interrupted {
     pub done: usize,
     pub of: usize,

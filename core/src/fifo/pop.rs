@@ -472,7 +472,7 @@ pub(crate) fn report_slow(key: &str, elapsed: Duration, depth: usize) {
                 key,
                 depth,
                 elapsed_ms = elapsed.as_millis(),
-                "a slow handler holds up the queue"
+                "slow handler while many deltas are pending; make it faster, or add consumers"
             );
         });
     }

@@ -164,7 +164,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             ignore_panic(|| {
                 tracing::error!(
                     key = running.key(),
-                    "known objects failed while a handler's end was settled"
+                    "known objects failed at the end of a handler; a deletion of the key that arrived \
+                     during it is delivered nevertheless"
                 );
             });
             return otherwise;

@@ -121,7 +121,8 @@ impl<T, M: Meta<T>> Core<T, M> {
             ignore_panic(|| {
                 tracing::error!(
                     key,
-                    "an index function does not say the same twice: all indexes are searched"
+                    "index function returned other values for the same object; all indexes are searched for \
+                     it: the function must depend on the object only"
                 );
             });
         }

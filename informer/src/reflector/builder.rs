@@ -78,7 +78,7 @@ impl Default for Options {
             on_error: Arc::new(|error| {
                 tracing::warn!(
                     error = error_chain(error),
-                    "the reflector continues after an error"
+                    "a list, a watch or an object failed; the reflector continues"
                 );
             }),
         }

@@ -218,7 +218,10 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             self.status.failed(message);
         }
         if caught(|| (self.on_error)(error)).is_err() {
-            tracing::error!(error = message, "the error handler of the reflector panicked");
+            tracing::error!(
+                error = message,
+                "the error handler of the reflector panicked; the reflector continues"
+            );
         }
     }
 

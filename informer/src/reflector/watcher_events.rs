@@ -341,7 +341,10 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
             self.status.failed(message);
         }
         if caught(|| (self.on_error)(error)).is_err() {
-            tracing::error!(error = message, "the error handler of `feed` panicked");
+            tracing::error!(
+                error = message,
+                "the error handler of `feed` panicked; `feed` continues"
+            );
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct SharedInformerBuilder<K, M> {
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     pub(super) fn new(source: Source<K>, keys: KeyFunc<K, M>) -> Self {
-        let log = |error: &InformerError<'_>| tracing::warn!(%error, "the informer continues after an error");
+        let log = |error: &InformerError<'_>| tracing::warn!(%error, "a list, a watch, an object or a handler failed; the informer continues");
         Self {
             source,
             name: String::new(),

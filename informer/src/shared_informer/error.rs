@@ -57,7 +57,7 @@ impl OnError {
     /// Calls the error handler. It is user code, so its panic is caught and logged.
     pub(super) fn report(&self, error: &InformerError<'_>) {
         if caught(|| (self.0)(error)).is_err() {
-            tracing::error!(%error, "the error handler of an informer panicked");
+            tracing::error!(%error, "the error handler of an informer panicked; the informer continues");
         }
     }
 
@@ -112,7 +112,7 @@ pub enum AddHandlerError {
     #[error("no thread could be started for the handler; add an asynchronous handler instead")]
     Thread(#[from] io::Error),
     /// The asynchronous handler was added outside of a tokio runtime, which its task needs.
-    #[error("there is no tokio runtime; add an asynchronous handler within one")]
+    #[error("the asynchronous handler was added outside of a tokio runtime; add it within one")]
     NoRuntime,
 }
 

@@ -192,7 +192,11 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
             Err(error) => {
                 ignore_panic(|| {
                     let error = error_chain(&error);
-                    tracing::warn!(key, error, "an own write is left out of an index");
+                    tracing::warn!(
+                        key,
+                        error,
+                        "index function failed for a write; a look-up by that index does not find it"
+                    );
                 });
                 false
             }

@@ -198,7 +198,7 @@ mod tests {
             drop(budget.share(2 * MIB).await);
             began.elapsed()
         };
-        let (waited, ()) = tokio::join!(waiter, others);
-        assert!((MAX_WAIT..=MAX_WAIT * 3).contains(&waited), "{waited:?}");
+        let (delay, ()) = tokio::join!(waiter, others);
+        assert!((MAX_WAIT..=MAX_WAIT * 3).contains(&delay), "{delay:?}");
     }
 }

@@ -6,14 +6,13 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::behind::{BEHIND, behind};
 use super::figure::{bytes, count, figure, times};
 use super::groups::{base, distinct, groups};
-use super::plots::{Section, style_sheet};
+use super::plots::Section;
 use super::sanity::sanity;
 use super::table::MISSING;
 use super::{Report, Summary};
 
 /// Returns the whole page.
 pub(super) fn page(report: &Report, sections: &[Section]) -> String {
-    let style = format!("{}{}", include_str!("page.css"), style_sheet());
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -22,7 +21,7 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "deltafifo and its peers" }
-                style { (PreEscaped(style)) }
+                style { (PreEscaped(include_str!("page.css"))) }
             }
             body {
                 header { (head(report)) }

@@ -7,7 +7,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::style::{Ink, Mark, Style, TEXT};
+use super::style::{Mark, Style, TEXT};
 
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// The result of drawing. Drawing into a string cannot fail, but the backends of plotters may.
@@ -25,10 +25,8 @@ pub fn draw(height: i32, title: &str, content: impl FnOnce(&Area) -> Drawn) -> D
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH.unsigned_abs(), height.unsigned_abs()))
             .into_drawing_area();
-        let style = font(TITLE)
-            .style(FontStyle::Bold)
-            .color(&TEXT.file)
-            .pos(Pos::new(HPos::Left, VPos::Top));
+        let style =
+            font(TITLE).style(FontStyle::Bold).color(&TEXT).pos(Pos::new(HPos::Left, VPos::Top));
         area.draw(&Text::new(title.to_owned(), (4, 6), style))?;
         content(&area)?;
         area.present()?;
@@ -48,49 +46,52 @@ fn font(size: i32) -> FontDesc<'static> {
 
 /// Returns the style for labels that plotters writes.
 pub fn label_style() -> TextStyle<'static> {
-    font(LABEL).color(&TEXT.file)
+    font(LABEL).color(&TEXT)
 }
 
 /// Writes a text at its left or right end, vertically centred.
 pub fn write(area: &Area, text: &str, at: (i32, i32), side: HPos, bold: bool) -> Drawn {
     let style = if bold { FontStyle::Bold } else { FontStyle::Normal };
-    let style = font(LABEL).style(style).color(&TEXT.file).pos(Pos::new(side, VPos::Center));
+    let style = font(LABEL).style(style).color(&TEXT).pos(Pos::new(side, VPos::Center));
     area.draw(&Text::new(text.to_owned(), at, style))
 }
 
 /// Draws a line through points.
-pub fn stroke(area: &Area, places: Vec<(i32, i32)>, ink: Ink, width: u32) -> Drawn {
-    area.draw(&PathElement::new(places, ink.file.stroke_width(width)))
+pub fn stroke(area: &Area, places: Vec<(i32, i32)>, colour: RGBColor, width: u32) -> Drawn {
+    area.draw(&PathElement::new(places, colour.stroke_width(width)))
 }
 
 /// Draws the mark of an engine.
 pub fn mark(area: &Area, (x, y): (i32, i32), style: Style) -> Drawn {
-    let ink = style.ink;
+    let colour = style.colour;
     let size = if style.strong { 6 } else { 5 };
     let shape = |corners: &[(i32, i32)]| -> Vec<_> {
         corners.iter().map(|(dx, dy)| (x + dx * size / 4, y + dy * size / 4)).collect()
     };
-    let filled =
-        |corners: &[(i32, i32)]| area.draw(&Polygon::new(shape(corners), ink.file.filled()));
+    let filled = |corners: &[(i32, i32)]| area.draw(&Polygon::new(shape(corners), colour.filled()));
     match style.mark {
-        Mark::Disc => area.draw(&Circle::new((x, y), size, ink.file.filled())),
-        Mark::Ring => area.draw(&Circle::new((x, y), size, ink.file.stroke_width(2))),
+        Mark::Disc => area.draw(&Circle::new((x, y), size, colour.filled())),
+        Mark::Ring => area.draw(&Circle::new((x, y), size, colour.stroke_width(2))),
         Mark::Square => filled(&[(-4, -4), (4, -4), (4, 4), (-4, 4)]),
         Mark::Diamond => filled(&[(-5, 0), (0, -5), (5, 0), (0, 5)]),
         Mark::Up => filled(&[(-5, 4), (0, -5), (5, 4)]),
         Mark::Down => filled(&[(-5, -4), (0, 5), (5, -4)]),
         Mark::Right => filled(&[(-4, -5), (5, 0), (-4, 5)]),
         Mark::Left => filled(&[(4, -5), (-5, 0), (4, 5)]),
-        Mark::Tent => stroke(area, shape(&[(-5, 4), (0, -5), (5, 4), (-5, 4)]), ink, 2),
-        Mark::Lozenge => stroke(area, shape(&[(-5, 0), (0, -5), (5, 0), (0, 5), (-5, 0)]), ink, 2),
-        Mark::Box => stroke(area, shape(&[(-4, -4), (4, -4), (4, 4), (-4, 4), (-4, -4)]), ink, 2),
+        Mark::Tent => stroke(area, shape(&[(-5, 4), (0, -5), (5, 4), (-5, 4)]), colour, 2),
+        Mark::Lozenge => {
+            stroke(area, shape(&[(-5, 0), (0, -5), (5, 0), (0, 5), (-5, 0)]), colour, 2)
+        }
+        Mark::Box => {
+            stroke(area, shape(&[(-4, -4), (4, -4), (4, 4), (-4, 4), (-4, -4)]), colour, 2)
+        }
         Mark::Plus => {
-            stroke(area, shape(&[(-5, 0), (5, 0)]), ink, 2)?;
-            stroke(area, shape(&[(0, -5), (0, 5)]), ink, 2)
+            stroke(area, shape(&[(-5, 0), (5, 0)]), colour, 2)?;
+            stroke(area, shape(&[(0, -5), (0, 5)]), colour, 2)
         }
         Mark::Cross => {
-            stroke(area, shape(&[(-4, -4), (4, 4)]), ink, 2)?;
-            stroke(area, shape(&[(-4, 4), (4, -4)]), ink, 2)
+            stroke(area, shape(&[(-4, -4), (4, 4)]), colour, 2)?;
+            stroke(area, shape(&[(-4, 4), (4, -4)]), colour, 2)
         }
     }
 }

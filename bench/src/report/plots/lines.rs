@@ -72,8 +72,8 @@ pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Draw
             .build_cartesian_2d(across.scale.clone(), scale.clone())?;
         chart
             .configure_mesh()
-            .bold_line_style(GRID.file.mix(0.35))
-            .axis_style(GRID.file)
+            .bold_line_style(GRID.mix(0.35))
+            .axis_style(GRID)
             .label_style(canvas::label_style())
             .axis_desc_style(canvas::label_style())
             .x_desc(across.described)
@@ -86,13 +86,13 @@ pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Draw
         for line in others.into_iter().chain(strong) {
             let style = style(line.engine);
             let through = line.points.iter().map(|point| place(point, point.y)).collect();
-            canvas::stroke(area, through, style.ink, width(style))?;
+            canvas::stroke(area, through, style.colour, width(style))?;
             for point in line.all() {
                 if let Some((low, high)) = point.spread {
                     canvas::stroke(
                         area,
                         vec![place(point, low), place(point, high)],
-                        style.ink,
+                        style.colour,
                         1,
                     )?;
                 }
@@ -113,7 +113,7 @@ fn legend(area: &Area, top: i32, lines: &[Line], in_a_row: usize) -> Drawn {
     for (pair, row) in lines.chunks(in_a_row).zip(0..) {
         for (line, x) in pair.iter().zip([12, 12 + WIDTH / 2]) {
             let (style, y) = (style(line.engine), top + row * LEGEND_ROW + LEGEND_ROW / 2);
-            canvas::stroke(area, vec![(x, y), (x + 36, y)], style.ink, width(style))?;
+            canvas::stroke(area, vec![(x, y), (x + 36, y)], style.colour, width(style))?;
             canvas::mark(area, (x + 18, y), style)?;
             canvas::write(area, line.engine, (x + 44, y), HPos::Left, style.strong)?;
             canvas::write(area, &line.note, (x + NOTE, y), HPos::Left, false)?;

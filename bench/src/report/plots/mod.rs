@@ -11,7 +11,6 @@ mod scale;
 mod style;
 
 pub(super) use canvas::Drawn;
-pub(super) use style::style_sheet;
 
 use names::Names;
 

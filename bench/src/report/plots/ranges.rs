@@ -30,8 +30,8 @@ pub fn draw(title: &str, rows: &[&Summary], scale: &Scale) -> Drawn<String> {
             .configure_mesh()
             .disable_y_mesh()
             .disable_y_axis()
-            .bold_line_style(GRID.file.mix(0.35))
-            .axis_style(GRID.file)
+            .bold_line_style(GRID.mix(0.35))
+            .axis_style(GRID)
             .x_label_style(canvas::label_style())
             .x_label_formatter(&|value| label(*value, unit))
             .draw()?;
@@ -43,17 +43,17 @@ pub fn draw(title: &str, rows: &[&Summary], scale: &Scale) -> Drawn<String> {
             let half = ROW / 2;
             if style.strong {
                 let band = [(0, y - half), (WIDTH, y + half)];
-                area.draw(&Rectangle::new(band, style.ink.file.mix(0.14).filled()))?;
+                area.draw(&Rectangle::new(band, style.colour.mix(0.14).filled()))?;
             }
             let (low, middle, high) = (x(row.min), x(row.median), x(row.max));
             if !scale.is_logarithmic() {
                 let bar = [(x(0.0), y - half / 2), (middle, y + half / 2)];
-                area.draw(&Rectangle::new(bar, style.ink.file.mix(0.35).filled()))?;
+                area.draw(&Rectangle::new(bar, style.colour.mix(0.35).filled()))?;
             }
             let width = if style.strong { 3 } else { 2 };
-            canvas::stroke(area, vec![(low, y), (high, y)], style.ink, width)?;
+            canvas::stroke(area, vec![(low, y), (high, y)], style.colour, width)?;
             for end in [low, high] {
-                canvas::stroke(area, vec![(end, y - 4), (end, y + 4)], style.ink, width)?;
+                canvas::stroke(area, vec![(end, y - 4), (end, y + 4)], style.colour, width)?;
             }
             canvas::mark(area, (middle, y), style)?;
             let write = |text: &str, x, bold| canvas::write(area, text, (x, y), HPos::Right, bold);

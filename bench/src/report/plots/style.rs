@@ -1,25 +1,10 @@
 //! The style of an engine: a colour for its family, and a mark of its own, so that no two engines
-//! are distinguished by colour alone. The colours in the SVG files are readable on white and on
-//! black. The page knows its background, and uses stronger ones.
-
-use std::fmt::Write;
+//! are distinguished by colour alone. The colours are readable on white and on black.
 
 use plotters::style::RGBColor;
 
-/// A colour in the files, and its replacements on a light and on a dark page.
-#[derive(Clone, Copy)]
-pub struct Ink {
-    pub file: RGBColor,
-    light: &'static str,
-    dark: &'static str,
-}
-
-const fn ink(file: (u8, u8, u8), light: &'static str, dark: &'static str) -> Ink {
-    Ink { file: RGBColor(file.0, file.1, file.2), light, dark }
-}
-
-pub const TEXT: Ink = ink((0x76, 0x76, 0x76), "#1f2328", "#e6edf3");
-pub const GRID: Ink = ink((0x80, 0x80, 0x80), "#8c959f", "#768390");
+pub const TEXT: RGBColor = RGBColor(0x76, 0x76, 0x76);
+pub const GRID: RGBColor = RGBColor(0x80, 0x80, 0x80);
 
 /// The mark at a measured point.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,57 +27,37 @@ pub enum Mark {
 /// The style of an engine.
 #[derive(Clone, Copy)]
 pub struct Style {
-    pub ink: Ink,
+    pub colour: RGBColor,
     pub mark: Mark,
     /// Whether the engine is emphasized.
     pub strong: bool,
 }
 
 /// The colours and marks of the engines.
-const STYLES: [(&str, Ink, Mark); 13] = [
-    ("deltafifo", ink((0x1f, 0x78, 0xd1), "#0757ba", "#58a6ff"), Mark::Disc),
-    ("deltafifo-skip", ink((0x3d, 0x93, 0xc2), "#2e8bc0", "#8fd0f5"), Mark::Ring),
-    ("deltafifo-1-thread", ink((0x2f, 0x8c, 0x96), "#1b7c83", "#76d7de"), Mark::Left),
-    ("deltafifo-lane", ink((0x5b, 0x6e, 0xe8), "#4350d6", "#a3b0ff"), Mark::Right),
-    ("deltafifo-single", ink((0x6c, 0x7f, 0xa6), "#4f6390", "#a9bbdf"), Mark::Tent),
-    ("mutex", ink((0xc7, 0x6b, 0x0a), "#b35900", "#f0a044"), Mark::Square),
-    ("dashmap", ink((0x2b, 0x8a, 0x50), "#1a7f37", "#4ac26b"), Mark::Diamond),
-    ("floor", ink((0x86, 0x80, 0x78), "#6e6a64", "#b0aaa0"), Mark::Plus),
-    ("kube-writer", ink((0x9a, 0x5f, 0xd4), "#7a3fc0", "#c297ff"), Mark::Cross),
-    ("kube-writer-arc", ink((0xa8, 0x72, 0xb8), "#9a5cae", "#dcb4ea"), Mark::Lozenge),
-    ("client-go-deltafifo", ink((0xd6, 0x40, 0x3a), "#c21f26", "#ff7b72"), Mark::Up),
-    ("client-go-realfifo", ink((0xcf, 0x5c, 0x92), "#b8336f", "#ff8fc0"), Mark::Down),
-    ("client-go-informer", ink((0xa5, 0x66, 0x4e), "#87452c", "#d9a38c"), Mark::Box),
+const STYLES: [(&str, RGBColor, Mark); 13] = [
+    ("deltafifo", RGBColor(0x1f, 0x78, 0xd1), Mark::Disc),
+    ("deltafifo-skip", RGBColor(0x3d, 0x93, 0xc2), Mark::Ring),
+    ("deltafifo-1-thread", RGBColor(0x2f, 0x8c, 0x96), Mark::Left),
+    ("deltafifo-lane", RGBColor(0x5b, 0x6e, 0xe8), Mark::Right),
+    ("deltafifo-single", RGBColor(0x6c, 0x7f, 0xa6), Mark::Tent),
+    ("mutex", RGBColor(0xc7, 0x6b, 0x0a), Mark::Square),
+    ("dashmap", RGBColor(0x2b, 0x8a, 0x50), Mark::Diamond),
+    ("floor", RGBColor(0x86, 0x80, 0x78), Mark::Plus),
+    ("kube-writer", RGBColor(0x9a, 0x5f, 0xd4), Mark::Cross),
+    ("kube-writer-arc", RGBColor(0xa8, 0x72, 0xb8), Mark::Lozenge),
+    ("client-go-deltafifo", RGBColor(0xd6, 0x40, 0x3a), Mark::Up),
+    ("client-go-realfifo", RGBColor(0xcf, 0x5c, 0x92), Mark::Down),
+    ("client-go-informer", RGBColor(0xa5, 0x66, 0x4e), Mark::Box),
 ];
 
 /// The style of clients of a server, and of engines of another version of the tool.
-const OTHER: (Ink, Mark) = (ink((0x70, 0x7b, 0x8a), "#57606a", "#9aa5b1"), Mark::Cross);
+const OTHER: (RGBColor, Mark) = (RGBColor(0x70, 0x7b, 0x8a), Mark::Cross);
 
 /// Returns the style of an engine.
 pub fn style(engine: &str) -> Style {
     let known = STYLES.into_iter().find(|(name, ..)| *name == engine);
-    let (ink, mark) = known.map_or(OTHER, |(_, ink, mark)| (ink, mark));
-    Style { ink, mark, strong: engine == "deltafifo" }
-}
-
-fn all_inks() -> impl Iterator<Item = Ink> {
-    STYLES.into_iter().map(|(_, ink, _)| ink).chain([OTHER.0, TEXT, GRID])
-}
-
-/// Returns the CSS rules that replace the colours of the plots on the page.
-pub fn style_sheet() -> String {
-    let (mut light, mut dark, mut rules) = (String::new(), String::new(), String::new());
-    for ink in all_inks() {
-        let RGBColor(red, green, blue) = ink.file;
-        let hex = format!("{red:02X}{green:02X}{blue:02X}");
-        // Writing to a String cannot fail.
-        let _ = write!(light, "--i{hex}:{};", ink.light);
-        let _ = write!(dark, "--i{hex}:{};", ink.dark);
-        for attribute in ["fill", "stroke"] {
-            let _ = writeln!(rules, "svg [{attribute}=\"#{hex}\"]{{{attribute}:var(--i{hex})}}");
-        }
-    }
-    format!(":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{rules}")
+    let (colour, mark) = known.map_or(OTHER, |(_, colour, mark)| (colour, mark));
+    Style { colour, mark, strong: engine == "deltafifo" }
 }
 
 #[cfg(test)]
@@ -109,29 +74,16 @@ mod tests {
         0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
     }
 
-    fn of_hex(hex: &str) -> RGBColor {
-        let part = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("two digits");
-        RGBColor(part(1), part(3), part(5))
-    }
-
     fn contrast(one: RGBColor, other: RGBColor) -> f64 {
         let (one, other) = (luminance(one), luminance(other));
         (one.max(other) + 0.05) / (one.min(other) + 0.05)
     }
 
     #[test]
-    fn every_colour_contrasts_with_its_backgrounds() {
-        let (white, black, dark) =
-            (RGBColor(255, 255, 255), RGBColor(0, 0, 0), RGBColor(0x0d, 0x11, 0x17));
-        for ink in all_inks() {
-            let colours = [
-                (ink.file, white),
-                (ink.file, black),
-                (of_hex(ink.light), white),
-                (of_hex(ink.dark), dark),
-            ];
-            for (colour, background) in colours {
-                let least = if ink.file == TEXT.file { 4.5 } else { 3.0 };
+    fn every_colour_contrasts_with_white_and_black() {
+        for colour in STYLES.map(|(_, colour, _)| colour).into_iter().chain([OTHER.0, TEXT, GRID]) {
+            let least = if colour == TEXT { 4.5 } else { 3.0 };
+            for background in [RGBColor(255, 255, 255), RGBColor(0, 0, 0)] {
                 assert!(contrast(colour, background) >= least, "{colour:?} on {background:?}");
             }
         }
@@ -141,10 +93,10 @@ mod tests {
     fn every_engine_has_a_colour_and_a_mark_of_its_own() {
         for (at, one) in EngineName::ALL.iter().enumerate() {
             let one = style(one.name());
-            assert!(one.ink.file != OTHER.0.file);
+            assert!(one.colour != OTHER.0);
             for other in &EngineName::ALL[..at] {
                 let other = style(other.name());
-                assert!(one.ink.file != other.ink.file && one.mark != other.mark);
+                assert!(one.colour != other.colour && one.mark != other.mark);
             }
         }
     }

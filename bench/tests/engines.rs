@@ -163,10 +163,8 @@ fn check_order_of_events(engine: &impl QueueEngine<Object>, burst: usize) {
             }
         });
         engine.close();
-        let mut counts = Counts::default();
-        for consumer in consumers {
-            counts += consumer.join().expect("a consumer");
-        }
+        let counts: Counts =
+            consumers.into_iter().map(|consumer| consumer.join().expect("a consumer")).sum();
         assert_eq!(counts, Counts { adds: 0, updates: rounds * OBJECTS, deletes: 0 });
     });
     assert_eq!(

@@ -58,11 +58,13 @@ impl Counts {
     }
 }
 
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.adds += other.adds;
-        self.updates += other.updates;
-        self.deletes += other.deletes;
+impl std::iter::Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |sum, counts| Self {
+            adds: sum.adds + counts.adds,
+            updates: sum.updates + counts.updates,
+            deletes: sum.deletes + counts.deletes,
+        })
     }
 }
 
@@ -145,10 +147,7 @@ fn cores() -> usize {
 fn drain_on(threads: usize, drain: impl Fn() -> Counts + Sync) -> Counts {
     thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(&drain)).collect();
-        let mut counts = drain();
-        for other in others {
-            counts += other.join().unwrap_or_default();
-        }
-        counts
+        let own = drain();
+        others.into_iter().map(|other| other.join().unwrap_or_default()).chain([own]).sum()
     })
 }

@@ -1,5 +1,7 @@
 //! The lines that a child process prints.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -52,6 +54,19 @@ impl Row {
     pub fn new(workload: Workload, variant: &str, unit: &str, value: f64) -> Self {
         let (workload, variant, unit) = (workload.to_string(), variant.to_owned(), unit.to_owned());
         Self { workload, variant, unit, value, extra: Map::new() }
+    }
+
+    /// Creates the row of a rate: `count` things in this time.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+    pub fn rate(
+        workload: Workload,
+        variant: &str,
+        count: usize,
+        elapsed: Duration,
+        extra: Map<String, Value>,
+    ) -> Self {
+        let rate = count as f64 / elapsed.as_secs_f64();
+        Self { extra, ..Self::new(workload, variant, "1/s", rate) }
     }
 }
 

@@ -1,7 +1,6 @@
 //! The rounds of a run. In each round every engine has a turn in a process of its own, so that a
 //! slow period of the machine affects all of them alike.
 
-mod descriptions;
 mod estimate;
 mod first_run;
 mod need;
@@ -14,18 +13,20 @@ use std::process::Command;
 
 use crate::causes::with_causes;
 use crate::machine::Machine;
+use crate::names::EngineName;
 use crate::protocol::{
     ChildArgs, ChildFailed, GoPeer, Interrupt, Line, Measured, Settings, run_child,
 };
 use crate::report::Missed;
 use crate::warm;
-use descriptions::Descriptions;
 pub use first_run::FIRST_RUN;
 use first_run::fewer;
 pub use outcome::{Interrupted, Outcome};
 pub use plan::Plan;
 use progress::RunProgress;
 use turn::Turn;
+#[cfg(feature = "peers")]
+pub(crate) use turn::order;
 
 /// The state of the peer in Go.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub enum Go {
 pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
     let all = Turn::all(plan);
     let mut progress = RunProgress::new(&all, plan);
-    let (mut outcome, mut descriptions) = (Outcome::default(), Descriptions::default());
+    let mut outcome = Outcome::default();
     if let Some(first) = all.first().filter(|_| plan.limit.is_some()) {
         // Once: each of these short turns reuses the memory that the one before has freed.
         progress.print("making memory ready");
@@ -58,7 +59,9 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
         }
         progress.begin(turn, &all[done..]);
         match run_turn(plan, turn, &go, interrupt, &progress, &mut outcome.measured) {
-            Ok(version) => descriptions.record(turn, version),
+            Ok(version) => {
+                outcome.describe(turn.engine.to_string(), described(turn.engine, version));
+            }
             Err(ChildFailed::Interrupted) => {
                 outcome.interrupted = Some(Interrupted { done, of: all.len() });
                 let missed = |turn: &Turn| missed_turn(plan, turn, &turn.to_string());
@@ -85,8 +88,12 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
             return run(&smaller, go, interrupt);
         }
     }
-    outcome.engines = descriptions.into_map();
     outcome
+}
+
+/// Returns the description of an engine, whose process printed this version at its end.
+fn described(engine: EngineName, version: String) -> String {
+    if engine.is_go() { format!("{}: {version}", engine.description()) } else { version }
 }
 
 /// Builds the peer in Go. If that fails, its turns are skipped.

@@ -1,6 +1,7 @@
 //! The results of a run.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::protocol::Measured;
 use crate::report::Missed;
@@ -23,6 +24,19 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Records the description of an engine. The peers in Go have other settings where memory is
+    /// measured, and the report shows the settings of each figure.
+    pub fn describe(&mut self, engine: String, description: String) {
+        match self.engines.entry(engine) {
+            Entry::Vacant(entry) => drop(entry.insert(description)),
+            Entry::Occupied(mut known) if !known.get().contains(&description) => {
+                let times = known.get_mut();
+                *times = format!("{times}; where memory was measured: {description}");
+            }
+            Entry::Occupied(_) => {}
+        }
+    }
+
     /// Returns whether everything was measured.
     pub fn is_complete(&self) -> bool {
         self.failed.is_empty() && self.interrupted.is_none()
@@ -35,4 +49,21 @@ impl Outcome {
 pub struct Interrupted {
     pub done: usize,
     pub of: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_times_and_memory_are_both_described() {
+        let mut outcome = Outcome::default();
+        for (engine, description) in
+            [("go", "go GOGC=400"), ("mutex", "equal"), ("mutex", "equal"), ("go", "go GOGC=100")]
+        {
+            outcome.describe(engine.to_owned(), description.to_owned());
+        }
+        assert_eq!(outcome.engines["mutex"], "equal");
+        assert_eq!(outcome.engines["go"], "go GOGC=400; where memory was measured: go GOGC=100");
+    }
 }

@@ -20,17 +20,12 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Returns all turns in order: round by round, with the engines next to each other. Every
-    /// second round has the opposite order, so that no engine always runs after the same neighbour.
+    /// Returns all turns in order: round by round, with the engines next to each other.
     pub fn all(plan: &Plan) -> Vec<Self> {
         let mut all = Vec::new();
         for round in 1..=plan.rounds {
             for objects in plan.objects.iter().copied() {
-                let mut engines = plan.engines.clone();
-                if round.is_multiple_of(2) {
-                    engines.reverse();
-                }
-                for engine in engines {
+                for engine in order(&plan.engines, round) {
                     let turns = [false, true].map(|memory| Self {
                         round,
                         rounds: plan.rounds,
@@ -64,6 +59,16 @@ impl Turn {
     pub fn kind(&self) -> Kind {
         (self.engine, self.objects, self.memory)
     }
+}
+
+/// Returns the engines or clients in the order of a round. Every second round has the opposite
+/// order, so that none always runs after the same neighbour.
+pub fn order<T: Copy>(all: &[T], round: usize) -> Vec<T> {
+    let mut all = all.to_vec();
+    if round.is_multiple_of(2) {
+        all.reverse();
+    }
+    all
 }
 
 impl fmt::Display for Turn {

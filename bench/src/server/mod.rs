@@ -94,11 +94,7 @@ fn record(
     let (engine, objects) = (turn.client.to_string(), plan.objects);
     let measured = rows.into_iter().map(|row| Measured { engine: engine.clone(), objects, row });
     outcome.measured.extend(measured);
-    let description = outcome.engines.entry(engine).or_insert_with(|| turn.client.description());
-    // The peers in Go have two settings.
-    if !description.contains(&version) {
-        *description = format!("{description}; {version}");
-    }
+    outcome.describe(engine, format!("{}: {version}", turn.client.description()));
 }
 
 fn missed(turn: &Turn, plan: &Plan, message: &str) -> Missed {

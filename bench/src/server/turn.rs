@@ -15,6 +15,7 @@ use super::plan::{Plan, WORKLOAD};
 use super::process::{Process, Usage};
 use crate::machine::Machine;
 use crate::protocol::Row;
+use crate::rounds::order;
 use crate::warm::ReservedMemory;
 use crate::workloads::peak_of;
 
@@ -47,16 +48,11 @@ pub(super) struct TurnResult {
 }
 
 impl Turn {
-    /// Returns all turns in order. Every second round has the opposite order, so that no client
-    /// always runs after the same neighbour.
+    /// Returns all turns in order.
     pub fn all(clients: &[ClientName], rounds: usize) -> Vec<Self> {
         let mut all = Vec::new();
         for round in 1..=rounds {
-            let mut clients = clients.to_vec();
-            if round.is_multiple_of(2) {
-                clients.reverse();
-            }
-            for client in clients {
+            for client in order(clients, round) {
                 let is_go = client.program() == Program::Go;
                 let figures =
                     if is_go { &[Figures::Times, Figures::Peaks][..] } else { &[Figures::All] };

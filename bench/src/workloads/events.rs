@@ -50,9 +50,8 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
                 extra.insert("events".into(), events.len().into());
                 extra.insert("consumers".into(), threads.into());
                 extra.insert("deltas_per_pop".into(), ratio(events.len(), pops).into());
-                let rate = ratio(events.len(), 1) / elapsed.as_secs_f64();
-                let row = Row::new(Workload::Events, &variant, "1/s", rate);
-                output::rows([Row { extra, ..row }])?;
+                let row = Row::rate(Workload::Events, &variant, events.len(), elapsed, extra);
+                output::rows([row])?;
             }
         }
     }
@@ -119,10 +118,6 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
         }
     });
     let (elapsed, _, handled) = run_threads(producers, consumers, || engine.close());
-    let (mut counts, mut pops) = (Counts::default(), 0);
-    for (counted, popped) in handled {
-        counts += counted;
-        pops += popped;
-    }
-    (elapsed, counts, pops)
+    let (counts, pops): (Vec<_>, Vec<_>) = handled.into_iter().unzip();
+    (elapsed, counts.into_iter().sum(), pops.into_iter().sum())
 }

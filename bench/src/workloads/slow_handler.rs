@@ -6,7 +6,6 @@ use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::events::ratio;
 use super::fill::{ChildError, filled};
 use super::latency::{Latencies, MAX, P50, P99, P99_9};
 use super::memory::MemoryMark;
@@ -56,8 +55,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
             let quantiles = [P50, P99, P99_9, MAX];
             let (add, handled) = (format!("{variant}add-"), format!("{variant}rate"));
             let mut rows = adds.rows(Workload::SlowHandler, &add, &quantiles, &extra);
-            let rate = ratio(events.len(), 1) / elapsed.as_secs_f64();
-            rows.push(Row { extra, ..Row::new(Workload::SlowHandler, &handled, "1/s", rate) });
+            rows.push(Row::rate(Workload::SlowHandler, &handled, events.len(), elapsed, extra));
             output::rows(rows)?;
         }
     }
@@ -90,10 +88,7 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
     };
     let consumers = iter::repeat_n(consumer, consumers);
     let (elapsed, adds, handled) = run_threads(iter::once(producer), consumers, || engine.close());
-    let mut counts = Counts::default();
-    for counted in handled {
-        counts += counted;
-    }
+    let counts = handled.into_iter().sum();
     (elapsed, counts, adds.into_iter().next().unwrap_or_else(Latencies::new))
 }
 

@@ -19,7 +19,6 @@ use std::time::Duration;
 use deltafifo_informer::workqueue::WorkQueue;
 use tokio::runtime::{Builder, Handle};
 
-use super::events::ratio;
 use super::fill::ChildError;
 use super::memory::MemoryMark;
 use super::threads::run_threads;
@@ -95,9 +94,8 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
             }
             extra.insert("taken".into(), taken.keys.into());
             extra.insert("taken_digest".into(), format!("{:016x}", taken.last_bytes).into());
-            let rate = ratio(keys.len(), 1) / elapsed.as_secs_f64();
-            let row = Row::new(Workload::WorkQueue, &variant, "1/s", rate);
-            output::rows([Row { extra, ..row }])?;
+            let row = Row::rate(Workload::WorkQueue, &variant, keys.len(), elapsed, extra);
+            output::rows([row])?;
         }
     }
     Ok(())

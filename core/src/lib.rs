@@ -74,6 +74,9 @@ mod scope;
 mod store;
 mod version;
 
+/// The rule by which collections shrink, for the informer of this workspace.
+#[doc(hidden)]
+pub use engine::room;
 /// Items for the informer and the tests of this workspace.
 #[doc(hidden)]
 pub use engine::sync::locks;

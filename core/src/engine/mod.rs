@@ -1,4 +1,5 @@
-//! The lock-free parts that queues and stores are made of. Nothing here is public.
+//! The lock-free parts that queues and stores are made of. Nothing here is for users;
+//! `room` is used by the informer of this workspace too.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -16,7 +17,7 @@ pub(crate) mod clock;
 pub(crate) mod ledger;
 pub(crate) mod ready_queue;
 pub(crate) mod release;
-pub(crate) mod room;
+pub mod room;
 pub(crate) mod shard;
 pub(crate) mod slot;
 pub(crate) mod sync;

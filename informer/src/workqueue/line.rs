@@ -146,3 +146,11 @@ impl KeyOrder {
         self.phase == QueuePhase::Draining && (self.processing > 0 || self.len() > 0)
     }
 }
+
+#[cfg(test)]
+impl KeyOrder {
+    /// Returns for how many queued keys there is memory.
+    pub(super) fn capacity(&self) -> usize {
+        self.nodes.capacity()
+    }
+}

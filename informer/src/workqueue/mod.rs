@@ -97,7 +97,8 @@
 //! An entry takes 88 bytes with a key of 24 bytes (a `String`, plus its text), and about 8 bytes
 //! in the shard's table; 32 more while it is queued, and about 50 more while it waits. A key that
 //! is neither dirty nor processing nor waiting takes nothing. The key is stored once, and cloned
-//! for each get. Allocated memory is kept for later keys until the queue is dropped.
+//! for each get. Memory is given back when it is far too large: a table with room for more than
+//! eight times its keys, and 256 neighbouring entries of a shard, or of the order, that are unused.
 
 mod builder;
 mod delays;

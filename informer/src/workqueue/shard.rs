@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use deltafifo::room::less_room;
 use hashbrown::HashTable;
 use tokio::time::Instant;
 
@@ -101,6 +102,9 @@ impl<K> Shard<K> {
             Ok(found) => drop(found.remove()),
             Err(_) => unreachable!("an entry is in the table"),
         }
+        if let Some(room) = less_room(self.table.len(), self.table.capacity()) {
+            self.table.shrink_to(room, |&slot| self.entries[slot].hash);
+        }
         key
     }
 
@@ -116,5 +120,13 @@ impl<K> Shard<K> {
     /// Ignores adds and due times from now on. Waiting entries stay as they are.
     pub(super) fn close(&mut self) {
         self.closed = true;
+    }
+}
+
+#[cfg(test)]
+impl<K> Shard<K> {
+    /// Returns for how many keys there is memory, in entries and in the table.
+    pub(super) fn capacity(&self) -> (usize, usize) {
+        (self.entries.capacity(), self.table.capacity())
     }
 }

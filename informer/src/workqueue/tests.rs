@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
+use deltafifo::room::LEAST_ROOM;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -64,6 +65,25 @@ fn key_has_at_most_one_delay() {
     assert_eq!(add(Some(4)), (false, 1));
     assert_eq!(add(None), (false, 0));
     assert_eq!(add(Some(1)), (false, 0));
+}
+
+#[test]
+fn keys_that_are_done_keep_no_memory() {
+    let (schedule, mut shard) = (schedule(), Shard::default());
+    for key in 0..100_000_u32 {
+        let slot = shard.insert(u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15), key);
+        let added = shard.entry(slot).add(place(slot), 0, None, None, &schedule);
+        assert!(added == Added::Queued);
+    }
+    for _ in 0..100_000 {
+        let slot = next(&mut schedule.line.lock());
+        shard.take(slot, None);
+        let (ended, ..) = shard.end(place(slot), &schedule);
+        assert!(ended.idle);
+    }
+    let (entries, keys) = shard.capacity();
+    assert!(entries <= 512 && schedule.line.lock().capacity() <= 512);
+    assert!(keys <= 2 * LEAST_ROOM, "{keys}");
 }
 
 /// The timer task has taken a delay out and has not reached the shard, when the key is processed

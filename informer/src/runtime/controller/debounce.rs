@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
+use deltafifo::room::less_room;
 use hashbrown::HashMap;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -98,6 +99,9 @@ impl Debounce {
         let first = waiting.by_due.first_entry().filter(|first| first.key().0 <= Instant::now())?;
         let key = first.remove();
         let Request { priority, .. } = waiting.by_key.remove(&key)?;
+        if let Some(room) = less_room(waiting.by_key.len(), waiting.by_key.capacity()) {
+            waiting.by_key.shrink_to(room);
+        }
         Some((key, priority))
     }
 }
@@ -105,5 +109,22 @@ impl Debounce {
 impl WaitingRequests {
     fn next(&self) -> Option<Instant> {
         self.by_due.first_key_value().map(|((at, _), _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deltafifo::room::LEAST_ROOM;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_were_due_keep_no_memory() {
+        let debounce = Debounce::new(Duration::ZERO, Duration::ZERO);
+        for number in 0..10_000 {
+            debounce.request(Key::from(number.to_string()), 0, Duration::ZERO);
+        }
+        assert_eq!(std::iter::from_fn(|| debounce.take_due()).count(), 10_000);
+        assert!(debounce.waiting.lock().by_key.capacity() <= 2 * LEAST_ROOM);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use deltafifo::DeltaObject;
 use deltafifo::locks::Mutex;
+use deltafifo::room::less_room;
 use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
 
@@ -29,6 +30,31 @@ impl<K> Deletions<K> {
     }
 
     pub(super) fn take(&self, key: &Key) -> Vec<DeltaObject<K>> {
-        self.by_key.lock().remove(key).unwrap_or_default()
+        let mut by_key = self.by_key.lock();
+        let deletions = by_key.remove(key).unwrap_or_default();
+        if let Some(room) = less_room(by_key.len(), by_key.capacity()) {
+            by_key.shrink_to(room);
+        }
+        deletions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deltafifo::room::LEAST_ROOM;
+
+    use super::*;
+
+    #[test]
+    fn taken_deletions_keep_no_memory() {
+        let (deletions, last) = (Deletions::new(), Arc::new(()));
+        let keys: Vec<_> = (0..10_000).map(|number| Key::from(number.to_string())).collect();
+        for key in &keys {
+            deletions.push(key.clone(), DeltaObject::Object(last.clone()));
+        }
+        for key in &keys {
+            assert_eq!(deletions.take(key).len(), 1);
+        }
+        assert!(deletions.by_key.lock().capacity() <= 2 * LEAST_ROOM);
     }
 }

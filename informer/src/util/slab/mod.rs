@@ -1,15 +1,16 @@
 //! A slab: values in numbered places. A value keeps its number until it is removed; then the
 //! number is reused.
 //!
-//! The slab grows while a lock is held. It therefore grows in chunks, and never moves more than
-//! one chunk of values.
+//! The slab grows and shrinks while a lock is held. It therefore does so in chunks, and never
+//! moves more than one chunk of values. Chunks without values are freed, except one. A chunk with a
+//! single value stays, because the value keeps its number.
 
 pub(crate) mod list;
 
 use std::ops::{Index, IndexMut};
 
-/// Places in a chunk.
-const CHUNK: usize = 256;
+/// Places in a chunk, which are numbered by bytes.
+const CHUNK: usize = 1 << u8::BITS;
 
 /// The number that means "no place".
 const END: u32 = u32::MAX;
@@ -17,8 +18,8 @@ const END: u32 = u32::MAX;
 /// A place of a slab.
 enum Place<T> {
     Taken(T),
-    /// Links to the next free place.
-    Free(u32),
+    /// Links to the next free place of the chunk.
+    Free(Option<u8>),
 }
 
 /// Returns the bytes that a value takes in a slab.
@@ -28,60 +29,109 @@ pub(crate) const fn place_size<T>() -> usize {
 
 /// A slab of values. Numbers are below `u32::MAX`, so that number can mean "none".
 pub(crate) struct Slab<T> {
-    /// All chunks but the last have [`CHUNK`] places.
-    chunks: Vec<Vec<Place<T>>>,
-    /// The first free place, or [`END`].
-    free: u32,
+    chunks: Vec<Chunk<T>>,
+    /// The chunks with room. Values are stored in the last one. Of the others, those that are empty
+    /// have no memory.
+    open: Vec<usize>,
     len: usize,
+}
+
+/// Up to [`CHUNK`] values.
+struct Chunk<T> {
+    places: Vec<Place<T>>,
+    /// The first free place.
+    free: Option<u8>,
+    len: usize,
+}
+
+impl<T> Default for Chunk<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: None, len: 0 }
+    }
+}
+
+impl<T> Chunk<T> {
+    fn insert(&mut self, value: T) -> u8 {
+        self.len += 1;
+        let Some(place) = self.free else {
+            self.places.push(Place::Taken(value));
+            return u8::try_from(self.places.len() - 1)
+                .unwrap_or_else(|_| unreachable!("a chunk with room was chosen"));
+        };
+        let free = &mut self.places[usize::from(place)];
+        let Place::Free(next) = std::mem::replace(free, Place::Taken(value)) else {
+            unreachable!("place {place} is taken")
+        };
+        self.free = next;
+        place
+    }
+
+    fn remove(&mut self, place: u8) -> T {
+        let taken = &mut self.places[usize::from(place)];
+        let Place::Taken(value) = std::mem::replace(taken, Place::Free(self.free)) else {
+            unreachable!("place {place} is empty")
+        };
+        self.free = Some(place);
+        self.len -= 1;
+        value
+    }
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), free: END, len: 0 }
+        Self { chunks: Vec::new(), open: Vec::new(), len: 0 }
     }
 }
 
 impl<T> Slab<T> {
     /// Stores a value and returns its number.
     pub(crate) fn insert(&mut self, value: T) -> u32 {
+        let open = self.open.last().copied().unwrap_or_else(|| self.add_chunk());
+        let chunk = &mut self.chunks[open];
+        let place = chunk.insert(value);
+        if chunk.len == CHUNK {
+            self.open.pop();
+        }
         self.len += 1;
-        if self.free != END {
-            let number = self.free;
-            let Place::Free(next) = std::mem::replace(self.place(number), Place::Taken(value))
-            else {
-                unreachable!("place {number} is taken")
-            };
-            self.free = next;
-            return number;
-        }
-        let number = u32::try_from(self.len - 1).unwrap_or(END);
+        let number = u32::try_from(open * CHUNK + usize::from(place)).unwrap_or(END);
         assert!(number < END, "four billion places");
-        match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
-            Some(chunk) => chunk.push(Place::Taken(value)),
-            None => self.chunks.push([Place::Taken(value)].into()),
-        }
+        number
+    }
+
+    fn add_chunk(&mut self) -> usize {
+        let number = self.chunks.len();
+        self.chunks.push(Chunk::default());
+        self.open.push(number);
         number
     }
 
     /// Removes and returns a value. Its number is reused.
     pub(crate) fn remove(&mut self, number: u32) -> T {
-        let free = Place::Free(self.free);
-        let Place::Taken(value) = std::mem::replace(self.place(number), free) else {
-            unreachable!("place {number} is empty")
-        };
-        self.free = number;
+        let (at, place) = split(number);
+        let value = self.chunks[at].remove(place);
         self.len -= 1;
+        let last = self.open.last().copied();
+        if self.chunks[at].len + 1 == CHUNK {
+            self.open.push(at);
+            // The chunk that was last may have been empty for a while.
+            if let Some(last) = last {
+                self.free_if_empty(last);
+            }
+        } else if last != Some(at) {
+            self.free_if_empty(at);
+        }
         value
     }
 
-    fn place(&mut self, number: u32) -> &mut Place<T> {
-        let (chunk, place) = split(number);
-        &mut self.chunks[chunk][place]
+    fn free_if_empty(&mut self, chunk: usize) {
+        if self.chunks[chunk].len == 0 {
+            self.chunks[chunk] = Chunk::default();
+        }
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         let (chunk, place) = split(number);
-        match self.chunks.get(chunk)?.get(place)? {
+        match self.chunks.get(chunk)?.places.get(usize::from(place))? {
             Place::Taken(value) => Some(value),
             Place::Free(_) => None,
         }
@@ -89,7 +139,7 @@ impl<T> Slab<T> {
 
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         let (chunk, place) = split(number);
-        match self.chunks.get_mut(chunk)?.get_mut(place)? {
+        match self.chunks.get_mut(chunk)?.places.get_mut(usize::from(place))? {
             Place::Taken(value) => Some(value),
             Place::Free(_) => None,
         }
@@ -100,9 +150,11 @@ impl<T> Slab<T> {
     }
 }
 
-fn split(number: u32) -> (usize, usize) {
-    let number = number as usize;
-    (number / CHUNK, number % CHUNK)
+/// Returns the chunk of a number, and the place in it.
+fn split(number: u32) -> (usize, u8) {
+    let [place, chunk @ ..] = number.to_le_bytes();
+    let [low, middle, high] = chunk;
+    (u32::from_le_bytes([low, middle, high, 0]) as usize, place)
 }
 
 impl<T> Index<u32> for Slab<T> {
@@ -121,31 +173,44 @@ impl<T> IndexMut<u32> for Slab<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
 
     use super::*;
 
+    impl<T> Slab<T> {
+        /// Returns for how many values there is memory.
+        pub(crate) fn capacity(&self) -> usize {
+            self.chunks.iter().map(|chunk| chunk.places.capacity()).sum()
+        }
+    }
+
     proptest! {
-        /// Compares a slab with a map. It also has no more places than values were ever in it at
-        /// once.
+        /// Compares a slab with a map. It also has no more chunks than the most values that were in
+        /// it at once need, and no memory for chunks without values, except one.
         #[test]
-        fn a_value_keeps_its_place(ops in prop::collection::vec((any::<bool>(), 1..300_usize), 0..20)) {
+        fn value_keeps_its_number_and_empty_chunks_are_freed(
+            ops in prop::collection::vec((any::<bool>(), any::<bool>(), 1..900_usize), 0..12)
+        ) {
             let (mut slab, mut expected, mut most, mut next) = (Slab::default(), BTreeMap::new(), 0, 0);
-            for (inserts, many) in ops {
+            for (inserts, from_the_first, many) in ops {
                 for _ in 0..many {
+                    let removed = if from_the_first { 0 } else { many % expected.len().max(1) };
                     if inserts {
                         assert!(expected.insert(slab.insert(next), next).is_none());
                         next += 1;
-                    } else if let Some(number) = expected.keys().nth(many % expected.len().max(1)).copied() {
+                    } else if let Some(number) = expected.keys().nth(removed).copied() {
                         assert_eq!(Some(slab.remove(number)), expected.remove(&number));
                         assert!(slab.get(number).is_none() && slab.get_mut(number).is_none());
                     }
+                    most = most.max(expected.len());
                 }
-                most = most.max(expected.len());
+                let used: BTreeSet<_> = expected.keys().map(|&number| split(number).0).collect();
+                assert!(slab.capacity() <= CHUNK * (used.len() + 1));
+                assert!(slab.chunks.len() <= most.div_ceil(CHUNK));
                 assert_eq!(slab.len(), expected.len());
-                assert!(expected.iter().all(|(&number, value)| (number as usize) < most && slab[number] == *value));
+                assert!(expected.iter().all(|(&number, value)| slab[number] == *value));
             }
         }
     }

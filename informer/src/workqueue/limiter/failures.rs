@@ -3,6 +3,7 @@
 
 use std::hash::Hash;
 
+use deltafifo::room::less_room;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
@@ -55,8 +56,30 @@ impl<K: Hash + Eq + Clone> Failures<K> {
         let mut shard = self.0.lock(Sharded::<FailureTable<K>>::number_of(hash));
         let forgotten =
             shard.find_entry(hash, |failed| failed.key == *key).ok().map(|entry| entry.remove().0);
+        if let Some(room) = less_room(shard.len(), shard.capacity()) {
+            shard.shrink_to(room, |failed| failed.hash);
+        }
         // A key's drop is user code, so the lock is released first.
         drop(shard);
         drop(forgotten);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deltafifo::room::LEAST_ROOM;
+
+    use super::*;
+
+    #[test]
+    fn forgotten_failures_keep_no_memory() {
+        let failures = Failures::new();
+        for key in 0..100_000 {
+            assert_eq!(failures.count(&key), 0);
+        }
+        for key in 0..100_000 {
+            failures.forget(&key);
+        }
+        assert!(failures.0.each().all(|shard| shard.capacity() <= 2 * LEAST_ROOM));
     }
 }

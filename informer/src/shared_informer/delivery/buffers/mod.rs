@@ -29,8 +29,8 @@ pub(super) use log::Log;
 /// | `HoldBack(n)` | `n` changes, and the changes that each worker of the informer holds | nothing | the watch, all handlers |
 /// | `DropAndResync(n)` | `n` changes | changes, deletions too | nothing |
 ///
-/// A buffer that compresses does not shrink: it keeps about 90 bytes for each key of the largest
-/// number that it held, until its handler is removed.
+/// A buffer that compresses uses about 90 bytes for each waiting key. It gives memory back in parts
+/// of 256 neighbouring keys, once all of them were delivered.
 ///
 /// A worker holds all pending deltas of one key; with an in-order queue it may hold a whole list.
 /// A walk over the store (for a late handler, or a resync) adds about 64 objects to a buffer.

@@ -5,6 +5,7 @@
 use std::hash::BuildHasher;
 use std::ops::{Index, IndexMut};
 
+use deltafifo::room::less_room;
 use hashbrown::HashTable;
 
 use super::super::step::Step;
@@ -13,7 +14,7 @@ use crate::util::slab::list::{Links, List};
 
 /// The number of hash tables, each with 1/256 of the keys. A single table of half a million keys
 /// paused for up to 0.15 s when it grew (measured).
-const TABLES: usize = 1 << u8::BITS;
+pub(super) const TABLES: usize = 1 << u8::BITS;
 
 struct StepEntry<K> {
     step: Step<K>,
@@ -70,9 +71,13 @@ impl<K> Steps<K> {
     pub(super) fn remove(&mut self, place: u32) -> Step<K> {
         self.order.unlink(&mut self.entries, place, StepEntry::links);
         let StepEntry { step, hash, .. } = self.entries.remove(place);
-        match self.tables[table(hash)].find_entry(hash, |&found| found == place) {
+        let table = &mut self.tables[table(hash)];
+        match table.find_entry(hash, |&found| found == place) {
             Ok(found) => drop(found.remove()),
             Err(_) => unreachable!("a step is in its table"),
+        }
+        if let Some(room) = less_room(table.len(), table.capacity()) {
+            table.shrink_to(room, |&place| self.entries[place].hash);
         }
         step
     }
@@ -98,5 +103,13 @@ impl<K> Index<u32> for Steps<K> {
 impl<K> IndexMut<u32> for Steps<K> {
     fn index_mut(&mut self, place: u32) -> &mut Step<K> {
         &mut self.entries[place].step
+    }
+}
+
+#[cfg(test)]
+impl<K> Steps<K> {
+    /// Returns for how many steps there is memory, in entries and in tables.
+    pub(super) fn capacity(&self) -> (usize, usize) {
+        (self.entries.capacity(), self.tables.iter().map(HashTable::capacity).sum())
     }
 }

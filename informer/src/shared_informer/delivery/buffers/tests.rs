@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use deltafifo::DeltaObject;
+use deltafifo::room::LEAST_ROOM;
 use proptest::prelude::*;
 use tokio::time::{Duration, Instant};
 
 use super::super::notification::Cause;
 use super::super::step::{Now, Step};
 use super::queue::ChunkedQueue;
+use super::steps::{Steps, TABLES};
 use super::{Compress, Log, StepBuffer};
 
 #[derive(Clone, Copy, Debug)]
@@ -142,4 +144,29 @@ proptest! {
             assert!(queue.iter().eq(&expected));
         }
     }
+}
+
+#[test]
+fn delivered_steps_keep_no_memory() {
+    let (mut steps, since) = (Steps::new(), Instant::now());
+    for number in 0..100_000 {
+        steps.push(
+            Plain {
+                key: format!("key-{number}"),
+                delivered: None,
+                now: Some(number),
+                cause: Cause::Watch,
+                initial: false,
+                walked: false,
+                since,
+            }
+            .step(),
+        );
+    }
+    while let Some(first) = steps.first() {
+        steps.remove(first);
+    }
+    let (entries, keys) = steps.capacity();
+    assert!(entries <= 512, "{entries}");
+    assert!(keys <= 2 * TABLES * LEAST_ROOM, "{keys}");
 }

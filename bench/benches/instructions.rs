@@ -1,9 +1,9 @@
-//! Counts the instructions of the hot paths with callgrind. On a shared machine, times cannot be
-//! repeated, and instructions can. `ci/instructions.sh` compares the counts with
-//! `bench/instructions.txt`.
+//! Counts the instructions of the hot paths with callgrind. On a shared machine the times of two
+//! runs differ, and the numbers of instructions do not. `ci/instructions.sh` compares the counts
+//! with `bench/instructions.txt`.
 //!
-//! Each count is that of 10,000 operations, one for every object of a fused store. The hash has a
-//! different seed in every run, so different keys share a bucket; over 10,000 keys this has no
+//! Each count is the sum of 10,000 operations, one for every object of a fused store. The hash has
+//! a different seed in every run, so different keys share a bucket; over 10,000 keys this has no
 //! effect on the sum. The inputs are created before, and dropped after, the counted part.
 #![expect(missing_docs, reason = "the macros make items without")]
 

@@ -127,7 +127,8 @@ pub(crate) fn token_expired(rest: String) -> Status {
     Status { metadata: Some(metadata), ..expired(TOKEN_TOO_OLD) }
 }
 
-/// Returns a 429: try again after this many seconds. The header `Retry-After` has them too.
+/// Returns a 429: the client should try again after this many seconds, which the header
+/// `Retry-After` also has.
 #[must_use]
 pub fn too_many_requests(retry_after_seconds: u32) -> Status {
     failure(429, reason::TOO_MANY_REQUESTS, "Too many requests, please try again later.")

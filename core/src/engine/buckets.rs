@@ -199,9 +199,9 @@ impl<E: BucketEntry> Buckets<E> {
         entry
     }
 
-    /// Halves the map, perhaps several times, if less than an eighth of it is taken. Twice the
-    /// entries fit into the new one, so about as many removals as it has entries come before the
-    /// next time.
+    /// Halves the map, perhaps several times, if less than an eighth of it is taken. Twice as many
+    /// entries fit into the new map. So it is halved again only after about as many removals as it
+    /// has entries.
     #[inline]
     fn shrink(&mut self, rehash: impl Fn(&E) -> u64) {
         if self.len * 8 < self.buckets.len() * WIDTH && self.buckets.len() > LEAST_BUCKETS {

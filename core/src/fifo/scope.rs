@@ -18,12 +18,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// initial population: [`has_synced`](Self::has_synced) waits for all of them, and nothing
     /// else populates the queue. A scope that is added later is not waited for.
     ///
-    /// In a queue that [tracks the applied version](crate::DeltaFifoBuilder::track_applied) there
-    /// is none from then on, until the first list of the scope has been handled or the scope is
-    /// [waived](Self::waive_initial): the applied version is the least of the scopes'.
+    /// In a queue that [tracks the applied version](crate::DeltaFifoBuilder::track_applied) a new
+    /// scope resets this version to `None`, until the first list of the scope has been handled or
+    /// the scope is [waived](Self::waive_initial): the applied version is the lowest of the scopes'
+    /// versions.
     ///
-    /// O(scopes) if all scopes are namespaces. A predicate is asked about every key that is known
-    /// or pending, and from then on about every key that is listed.
+    /// O(scopes) if all scopes are namespaces. A predicate is called for every key that is known or
+    /// pending, and later for every listed key.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -52,9 +53,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// # Errors
     /// [`ScopeError`]: the scope has a name or a known or pending key in common with another one,
-    /// it is a namespace and the keys are those of a function, or a relist of the whole queue is
-    /// open. Nothing was changed. A key that comes later and lies in two scopes belongs to the
-    /// older one: see [`KeyScope`].
+    /// it is a namespace and the queue has a custom key function, or a relist of the whole queue is
+    /// open. Nothing was changed. If a later key is in two scopes, it belongs to the older one: see
+    /// [`KeyScope`].
     ///
     /// # Panics
     /// If the predicate of a scope panics.

@@ -3,8 +3,8 @@
 use super::members::text;
 
 /// Finds `metadata.namespace`, `metadata.name` and `metadata.resourceVersion` of an object,
-/// wherever they are in it, and the `type` of the event if the input is a line of a watch. Of
-/// duplicate members the first wins. It keeps no other bytes than these strings.
+/// wherever they are in it, and the `type` of the event if the input is a line of a watch. The
+/// first of duplicate members wins. It keeps no other bytes than these strings.
 #[derive(Default)]
 pub(crate) struct Outline {
     pub(crate) kind: Option<String>,

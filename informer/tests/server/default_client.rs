@@ -1,4 +1,5 @@
-//! kube's default client retries requests. Those of a reflector must not be retried.
+//! Tests that kube's default client does not retry the requests of a reflector, as it does for
+//! other requests.
 
 use std::time::Duration;
 

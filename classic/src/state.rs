@@ -116,8 +116,8 @@ impl<T> State<T> {
     }
 }
 
-/// Appends a delta. Of two deletions in a row only one is kept: the older one, which has the
-/// object, unless it is a tombstone. Nothing else is merged.
+/// Appends a delta. If two deletions follow each other, only one is kept: the older one, which has
+/// the object, unless it is a tombstone. Nothing else is merged.
 fn push_deduplicated<T>(deltas: &mut Pending<T>, delta: Delta<T>) {
     match deltas.last_mut() {
         Some(last) if last.kind == DeltaType::Deleted && delta.kind == DeltaType::Deleted => {

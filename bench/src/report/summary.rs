@@ -58,8 +58,8 @@ impl Summary {
         groups.into_iter().filter_map(|group| Self::of_group(&group, rounds)).collect()
     }
 
-    /// Summarizes the rows of one figure. Of an even number of rounds it takes the worse of the two
-    /// in the middle, so that every figure is one that was measured.
+    /// Summarizes the rows of one figure. With an even number of rounds it takes the worse of the
+    /// two in the middle, so that every figure is one that was measured.
     fn of_group(group: &[&Measured], rounds: usize) -> Option<Self> {
         let of_rounds: Vec<f64> =
             group.iter().map(|measured| percentile::figure(&measured.row)).collect();

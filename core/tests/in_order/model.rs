@@ -37,8 +37,7 @@ enum Op {
     ReplaceKeeping(Vec<(Key, Listed)>),
     /// A list of a scope, which is refused whole if a key is outside of the scope.
     ReplaceIn(usize, Vec<Key>),
-    /// A list of a scope like `ReplaceKeeping`. Of its keys only those outside of the scope are
-    /// refused.
+    /// A list of a scope like `ReplaceKeeping`. Only keys outside of the scope are refused.
     ReplaceKeepingIn(usize, Vec<(Key, Listed)>),
     /// A list of a scope that deletes nothing.
     ReplaceKeepingUnlistedIn(usize, Vec<Key>),

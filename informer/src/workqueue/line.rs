@@ -11,7 +11,7 @@ use super::shard::EntryPlace;
 use crate::util::slab::list::{Links, List};
 use crate::util::slab::{Slab, place_size};
 
-/// Of this many keys taken in a row, at least one is the oldest.
+/// At least one of this many keys taken in a row is the oldest key.
 const TURNS: u32 = 8;
 
 /// A queued key, in both lists.

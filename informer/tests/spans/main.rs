@@ -79,7 +79,7 @@ async fn lists_and_watches_run_in_the_reflectors_span_and_calls_in_the_handlers(
         "reflector: list how=list from=0".to_owned(),
         format!("reflector: watch from={}", rig.server.version()),
         format!("informer name=test {of}"),
-        // Of a stream nothing runs but its owner's code.
+        // A stream runs no code but its owner's.
         format!("handler informer=test {of} handler=stream"),
     ];
     for handler in ["thread", "task"] {

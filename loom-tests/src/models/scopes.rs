@@ -237,7 +237,7 @@ fn scopes_at(fifo: &Fifo, version: &str) -> [ScopeId; 2] {
     scopes
 }
 
-/// Of two scopes with a known key in common only one is added.
+/// If two scopes have a known key in common, only one is added.
 fn two_overlapping_additions() -> String {
     let fifo = fused(&[Object::new("c", 1)]);
     fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();

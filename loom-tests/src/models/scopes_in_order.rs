@@ -102,7 +102,7 @@ fn a_whole_list_beside_an_addition() -> String {
     format!("{}, {}", if listed { "listed" } else { "refused" }, stored(&fifo))
 }
 
-/// Of two scopes with a stored key in common only one is added.
+/// If two scopes have a stored key in common, only one is added.
 fn two_overlapping_additions() -> String {
     let fifo = over(&[Object::new("c", 1)]);
     fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();

@@ -182,7 +182,7 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
 }
 
 impl<T> Pending<T> {
-    /// Appends a delta. Of two deletions in a row the first one is kept.
+    /// Appends a delta. If two deletions follow each other, the first one is kept.
     fn push(&mut self, kind: DeltaType, object: Arc<T>, generation: u64) {
         self.generation = self.generation.max(generation);
         let deleted = self.deltas.last().is_some_and(|(last, _)| *last == DeltaType::Deleted);

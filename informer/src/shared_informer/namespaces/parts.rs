@@ -251,7 +251,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
     /// longer exist, so that they do not count as removed with the namespace.
     async fn list_again(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
         let listed = part.reflector.get().filter(|_| part.last_version().is_some());
-        // Of a namespace that was never listed, the list would only add objects.
+        // If the namespace was never listed, the list would only add objects.
         let Some(reflector) = listed else { return };
         if let Err(panic) = AssertUnwindSafe(reflector.list_newest()).catch_unwind().await {
             self.report_panic(name, part, panic);

@@ -56,7 +56,7 @@ pub fn before_clock(engine: EngineName, objects: usize) {
 }
 
 /// Touches the memory that a process with `objects` objects is about to use, at most half of the
-/// `free` bytes. Stops early if `go_on` returns false.
+/// `free` bytes. Stops early if `should_continue` returns false.
 pub fn before_process(
     engine: EngineName,
     objects: usize,

@@ -104,7 +104,8 @@ impl Generators {
         self.hidden.contains_key(&generated)
     }
 
-    /// Returns the number of visible objects at a version, from position `from` on.
+    /// Returns the number of visible objects at a version, from object `number` of generator `part`
+    /// on.
     pub(crate) fn count(&self, (part, number): GeneratedId, version: u64) -> u64 {
         let made: u64 = self.parts.iter().skip(part).map(|generator| generator.count).sum();
         let passed = self.parts.get(part).map_or(0, |generator| number.min(generator.count));

@@ -1,5 +1,5 @@
-//! The data of the benchmarks: objects generated from numbers, identical to those of the peer in
-//! Go, or the pods of a real list response. Lists are built outside the measured time.
+//! The data of the benchmarks: objects generated from numbers, identical to the objects of the peer
+//! in Go, or the pods of a real list response. Lists are built outside the measured time.
 
 mod cluster;
 mod fnv;
@@ -66,7 +66,7 @@ pub fn write_key<T>(meta: &impl Meta<T>, object: &T, to: &mut String) {
     to.push_str(meta.name(object).unwrap_or_default());
 }
 
-/// Calls `see` with the key of an object, which is written to a buffer of the thread.
+/// Calls `use_key` with the key of an object, which is written to a buffer of the thread.
 pub fn with_key<T, R>(meta: &impl Meta<T>, object: &T, use_key: impl FnOnce(&str) -> R) -> R {
     thread_local!(static BUFFER: Cell<String> = const { Cell::new(String::new()) });
     let mut key = BUFFER.take();

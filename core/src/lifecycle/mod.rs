@@ -24,7 +24,7 @@ impl Lifecycle {
         Ended { room: self.depth.subtract(weight), synced: self.initial.settled(marks) }
     }
 
-    /// Wakes the waiters that the end of something concerns. Must be called with no lock held,
+    /// Wakes the waiters whose wait is over according to `ended`. Must be called with no lock held,
     /// because wakers are user code.
     #[inline]
     pub(crate) fn announce(&self, ended: Ended) {
@@ -43,7 +43,7 @@ impl Lifecycle {
     }
 }
 
-/// The waits that are over with the end of some deltas.
+/// The kinds of waits that ended because some deltas were handled.
 #[derive(Clone, Copy)]
 #[must_use = "a producer or a caller may be waiting"]
 pub(crate) struct Ended {

@@ -18,7 +18,7 @@ struct Consumer<'w> {
     tally: &'w Tally,
     dice: Dice,
     handled: Vec<Handled>,
-    /// The largest of its owner's numbers in the current item.
+    /// The largest number in the current item among the objects that the key's owner offered.
     newest: u64,
 }
 

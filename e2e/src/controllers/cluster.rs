@@ -69,8 +69,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns the maps that each controller still has to reconcile: those with a wrong number of
-    /// pods, with a wrong number of users, and without their mirror.
+    /// Returns the maps that each controller still has to reconcile: maps with a wrong number of
+    /// pods, maps with a wrong number of users, and maps without their mirror.
     pub async fn wrong(&self) -> Result<[Vec<String>; 3], BoxError> {
         let all = ListParams::default();
         let (pods, secrets) = (self.pods.list(&all).await?, self.secrets.list(&all).await?);

@@ -210,8 +210,8 @@ async fn undecodable_object_is_found_under_another_kind_of_key() {
     assert_eq!(fifo.store().list_keys(), ["shop#a"]);
 }
 
-/// Returns the notifications of an in-order queue with this transformer. Only the first relist is
-/// handled before the source had this many requests; the rest is handled after that.
+/// Returns the notifications of an in-order queue with this transformer. The first relist is
+/// handled at once. All other events are handled only when the source has had `asked` requests.
 async fn notifications_with_late_handling(
     script: Scripted,
     asked: usize,

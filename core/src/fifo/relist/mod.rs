@@ -24,14 +24,15 @@ use crate::store::applied::Origin;
 use crate::version::ResourceVersion;
 use crate::{DeltaObject, DeltaType, Meta};
 
-/// The most objects that room is made for ahead. A server says how many are to come; beyond this
-/// number the table grows as they come.
+/// The largest number of objects for which room is made in advance. A server announces how many
+/// objects follow; for more than this number the table grows as they arrive.
 const MOST_EXPECTED: usize = 1 << 22;
 
 /// The result of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Keys that were known or pending, and not listed: a deletion was queued for each.
+    /// The number of keys that were known or pending, and not listed: a deletion was queued for
+    /// each.
     pub deleted: usize,
 }
 
@@ -126,7 +127,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Returns the resource version of the last committed relist; in a queue with
-    /// [scopes](Self::add_scope) the least of theirs.
+    /// [scopes](Self::add_scope) the lowest version of the scopes' last relists.
     #[must_use]
     pub fn resource_version(&self) -> Option<String> {
         let last = self.relists.last.lock();
@@ -200,7 +201,7 @@ struct Choices {
 pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
     fifo: Owner<'f, T, M>,
     course: Course,
-    /// The reason why it has not begun, if it has not.
+    /// The reason why the relist was not begun, if it was not.
     unbegun: Option<Unbegun>,
     choices: Choices,
     over: bool,
@@ -228,7 +229,7 @@ impl Course {
         self.within.as_ref()
     }
 
-    /// Returns the scope, if predicates have to be asked which keys belong to it.
+    /// Returns the scope, if predicates must be called to find the keys that belong to it.
     fn asks(&self) -> Option<&Within> {
         self.sweeps().filter(|within| !within.is_plain())
     }
@@ -331,8 +332,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     }
 
     /// Queues the objects of a page whose keys belong to the scope, and refuses the others. Their
-    /// keys are made here, and made again by the join, so that relists of the whole queue do not
-    /// pay for the question.
+    /// keys are computed here, and again by the join, so that relists of the whole queue need no
+    /// check.
     fn offer_within(
         &self,
         within: &Within,
@@ -492,8 +493,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(Committed { deleted })
     }
 
-    /// Ends the relist if it is still current. `step` belongs to that, and returns whether the
-    /// queue is synced by it.
+    /// Ends the relist if it is still current. `step` is called then, under the same lock, and
+    /// returns whether it syncs the queue.
     fn end(
         &self,
         step: impl FnOnce(&mut Last, Option<&ScopeId>) -> bool,

@@ -1,7 +1,7 @@
 //! Lists the stored objects as a controller needs them: all objects, the objects of a namespace, or
 //! the objects with certain labels.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! | --- | --- |
 //! | `selector` | which objects a label selector matches; its text |
 //! | `parse` | from text to a selector |

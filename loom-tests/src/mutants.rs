@@ -65,7 +65,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
             &["store"]
         }
         Mutant::StampIsStored
-        | Mutant::OldPageGoesOn
+        | Mutant::OldPageContinues
         | Mutant::BegunBeforeItWaits
         | Mutant::BeginPassesNoLock
         | Mutant::SkipIgnoresTheHandler
@@ -76,8 +76,8 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::OffersDoNotStamp => &["relist::a_new_key_between"],
         Mutant::BatchesDoNotStamp => &["relist::a_batch_of_a_new_key_between"],
         Mutant::DeltasDoNotStamp => &["relist::deltas_of_a_new_key_between"],
-        Mutant::SweepNeverLooks => &["relist::commit_superseded"],
-        Mutant::SweepDecidesByItsLook => &["relist::an_update_between"],
+        Mutant::SweepChecksNothing => &["relist::commit_superseded"],
+        Mutant::SweepDecidesByFirstRead => &["relist::an_update_between"],
         Mutant::OldDeleteCounts => &["relist::delete_superseded"],
         Mutant::JoinedIsQueuedToo => &["push_take", "two_consumers"],
         Mutant::IdleIsStored => &["push_settle"],
@@ -89,32 +89,32 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::OffersLetOffersIn | Mutant::QueuedAfterUnlock | Mutant::ResyncQueuesAfterUnlock => {
             &["order"]
         }
-        Mutant::CloseIsToldFirst => &["waiting"],
-        Mutant::MarksHandNothingOn => &["waiting::two_handlers"],
+        Mutant::CloseIsNotifiedFirst => &["waiting"],
+        Mutant::MarksPassNothingOn => &["waiting::two_handlers"],
         Mutant::WalkWakesOne => &["sleep::sweep"],
         Mutant::WriteEndsUnnotified => &["alone::two_writers"],
         Mutant::OldValuesLeftLate => &["store::index"],
         Mutant::SettleDoesNotWake
-        | Mutant::SettledBacklogWakesNobody
+        | Mutant::SettledBacklogWakesNoConsumer
         | Mutant::OfferDoesNotWake
-        | Mutant::NoSecondLook
-        | Mutant::AsyncNoSecondLook
+        | Mutant::NoSecondCheck
+        | Mutant::AsyncNoSecondCheck
         | Mutant::PlainNotify
-        | Mutant::ClosedHandsNothingOn
-        | Mutant::ResyncWakesNobody
-        | Mutant::CloseWakesNobody
+        | Mutant::ClosedPassesNothingOn
+        | Mutant::ResyncWakesNoConsumer
+        | Mutant::CloseWakesNoWaiter
         | Mutant::ClosedIsReadLast => &["sleep"],
         Mutant::MarksEndBeforeCommit
         | Mutant::AbandonForgetsTheOffer
         | Mutant::OfferForgetsTheClaim
-        | Mutant::AbandonTellsNobody
+        | Mutant::AbandonWakesNoWaiter
         | Mutant::DeletionsAreNotMarked
         | Mutant::LeftOutKeepsItsMark
         | Mutant::DrainedIsAskedOnce
         | Mutant::TakesAreCounted
         | Mutant::MarksEndAtTake => &["synced"],
-        Mutant::GivenBackWakesNobody | Mutant::GivenBackBehind => &["batch"],
-        Mutant::SweepLooksUnlocked => &["elsewhere::commit_superseded"],
+        Mutant::GivenBackWakesNoConsumer | Mutant::GivenBackBehind => &["batch"],
+        Mutant::SweepReadsUnlocked => &["elsewhere::commit_superseded"],
         Mutant::ScopeEndsAll
         | Mutant::ScopeSweepsAll
         | Mutant::GreatestScopeApplies
@@ -129,12 +129,12 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::StaleIsLeftThere
         | Mutant::RetiredInBacklog
         | Mutant::NoteOutlivesTheObject
-        | Mutant::PassWakesNobody
+        | Mutant::PassWakesNoConsumer
         | Mutant::RevivedTwice => &["lane"],
         Mutant::NoticeLeavesNothing
         | Mutant::BuiltOutOfTurn
         | Mutant::WrittenOutOfTurn
-        | Mutant::BuiltFromWhatWas => &["build"],
+        | Mutant::BuiltFromOldObject => &["build"],
         Mutant::HandlersHoldNothing
         | Mutant::QueuedAgainIsNotParked
         | Mutant::PushedOverCountsFromTheEnd
@@ -143,10 +143,10 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::JoinedAheadOfItsPlace
         | Mutant::ClaimHoldsNothing
         | Mutant::PassedIsNotParked
-        | Mutant::AppliedTellsNobody
-        | Mutant::RewindTellsNobody
+        | Mutant::AppliedWakesNoWaiter
+        | Mutant::RewindWakesNoWaiter
         | Mutant::CommitMarksLate
-        | Mutant::AppliedCloseTellsNobody => &["applied"],
+        | Mutant::AppliedCloseWakesNoWaiter => &["applied"],
         Mutant::CommitIsMarkedFirst => &["applied::commit_superseded"],
         Mutant::BatchKeepsItsMarks | Mutant::StaleEndKeepsMarks => &["batch::marks"],
         Mutant::OfferWakesUnderLock
@@ -159,10 +159,10 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::RefusedWriteForgetsFound => &["build::function_fails_once"],
         Mutant::DroppedQueueForgets => &["handles"],
         Mutant::TurnsOverlap
-        | Mutant::TurnHidesWhatIsLeft
-        | Mutant::TurnEndsInSilence
-        | Mutant::LastTurnTellsNobody
-        | Mutant::AppendWakesNobody
+        | Mutant::TurnHidesRemainingEvents
+        | Mutant::TurnEndWakesNoConsumer
+        | Mutant::LastTurnWakesNoWaiter
+        | Mutant::AppendWakesNoConsumer
         | Mutant::SyncedAfterTheTurn
         | Mutant::CommittedWhenQueued => &["in_order"],
     }

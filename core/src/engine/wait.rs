@@ -25,7 +25,7 @@ pub(crate) fn wait<R>(event: &Event, mut check: impl FnMut() -> Option<R>) -> R 
         if let Some(value) = check() {
             return value;
         }
-        mutant!(NoSecondLook => {
+        mutant!(NoSecondCheck => {
             drop(listener);
             event.listen().wait();
             continue;
@@ -45,7 +45,7 @@ pub(crate) async fn wait_async<R>(event: &Event, mut check: impl FnMut() -> Opti
         if let Some(value) = check() {
             return value;
         }
-        mutant!(AsyncNoSecondLook => {
+        mutant!(AsyncNoSecondCheck => {
             drop(listener);
             event.listen().await;
             continue;

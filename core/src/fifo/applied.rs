@@ -176,7 +176,7 @@ impl<T, M> DeltaFifo<T, M> {
     pub(super) fn committed(&self, complete: Option<Point>) {
         self.reached(complete);
         if self.queue.is_tracked() {
-            mutant!(RewindTellsNobody => return);
+            mutant!(RewindWakesNoWaiter => return);
             // The list may have begun another history, which ends waits for versions of the
             // previous history.
             self.core.applied.announce();

@@ -182,7 +182,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
         }
         let given = self.fifo.queue.give_back(slots);
         let ended = self.fifo.life.settled(self.weight, 0);
-        mutant!(GivenBackWakesNobody => return);
+        mutant!(GivenBackWakesNoConsumer => return);
         self.fifo.wake(&Wakeups { queued: given, ended });
         if let Some(elapsed) = self.started.map(Started::elapsed)
             && elapsed > SLOW

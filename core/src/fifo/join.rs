@@ -391,7 +391,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Returns the generation to stamp with, or `None` if the relist is no longer current. Called
     /// with the shard's lock held.
     fn generation_of(&self, join: &Join<'_>) -> Option<u32> {
-        mutant!(OldPageGoesOn => if join.generation != 0 { return Some(join.generation); });
+        mutant!(OldPageContinues => if join.generation != 0 { return Some(join.generation); });
         mutant!(BatchesDoNotStamp => if join.generation == 0 { return Some(0); });
         match join.generation {
             0 => Some(self.relists.open()),

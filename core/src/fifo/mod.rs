@@ -208,7 +208,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Closes the queue. Every waiting pop wakes; queued deltas are still popped; then pops return
     /// [`Closed`]. As in client-go, an offer after the close still queues.
     pub fn close(&self) {
-        mutant!(CloseIsToldFirst => {
+        mutant!(CloseIsNotifiedFirst => {
             self.life.announce_close();
             return self.queue.close();
         });

@@ -60,7 +60,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.queue.push_run(Lane::Backlog, std::mem::take(&mut idle));
             mutant!(ResyncWakesUnderLock => self.queue.wake(count));
             drop(shard);
-            mutant!(ResyncWakesNobody => continue);
+            mutant!(ResyncWakesNoConsumer => continue);
             self.queue.wake(count);
         }
         let queued = self.push_walk(idle, held.as_ref().map(Hold::epoch));

@@ -104,7 +104,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.queue.park(&slot, since);
         let Some(ticket) = self.queue.ticket_of(lane, slot) else { return Ok(0) };
         self.queue.push(lane, ticket);
-        mutant!(SettledBacklogWakesNobody => if lane == Lane::Backlog { return Ok(0); });
+        mutant!(SettledBacklogWakesNoConsumer => if lane == Lane::Backlog { return Ok(0); });
         Ok(1)
     }
 

@@ -59,7 +59,7 @@ impl<T> Log<T> {
     /// Wakes a consumer for an appended event. Called with no lock held, because it may run a
     /// waker.
     pub(super) fn announce(&self) {
-        mutant!(AppendWakesNobody => return);
+        mutant!(AppendWakesNoConsumer => return);
         mutant!(PlainNotifyInOrder => return self.ready.notify(1_usize));
         self.ready.notify(1_usize.additional());
     }
@@ -71,7 +71,7 @@ impl<T> Log<T> {
         let is_taken = head.is_taken;
         mutant!(TurnsOverlap => let is_taken = false);
         if is_taken {
-            mutant!(TurnHidesWhatIsLeft => return head.is_closed.then_some(Err(Closed)));
+            mutant!(TurnHidesRemainingEvents => return head.is_closed.then_some(Err(Closed)));
             return None;
         }
         let Some(first) = self.next(&mut head) else {
@@ -129,12 +129,12 @@ impl<T> Log<T> {
         let events_left = head.front.len() + self.tail.len();
         let is_closed = head.is_closed;
         drop(head);
-        mutant!(TurnEndsInSilence => return);
+        mutant!(TurnEndWakesNoConsumer => return);
         if events_left > 0 {
             mutant!(TurnEndNotifiesPlainly => return self.ready.notify(events_left));
             self.ready.notify(events_left.additional());
         } else if is_closed {
-            mutant!(LastTurnTellsNobody => return);
+            mutant!(LastTurnWakesNoWaiter => return);
             // Waiting consumers learn that there is nothing to wait for.
             self.ready.notify(usize::MAX);
         }

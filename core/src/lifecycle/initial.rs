@@ -132,7 +132,7 @@ impl Initial {
         }
         // AcqRel: Release publishes the effects of the handler, Acquire pairs with `commit`.
         let order = Ordering::AcqRel;
-        mutant!(MarksHandNothingOn => let order = Ordering::Acquire);
+        mutant!(MarksPassNothingOn => let order = Ordering::Acquire);
         let before = self.outstanding.fetch_sub(count(marks), order);
         mutant!(MarksEndBeforeCommit => if before == count(marks) {
             let _ = self.advance(|phase| (phase < SYNCED).then_some(SYNCED));

@@ -193,7 +193,7 @@ impl Applied {
         }
         state.reached = Some(point);
         drop(state);
-        mutant!(AppliedTellsNobody => return);
+        mutant!(AppliedWakesNoWaiter => return);
         self.announce();
     }
 
@@ -211,7 +211,7 @@ impl Applied {
         let mut state = self.state.lock();
         state.writer = state.writer.max(writer);
         drop(state);
-        mutant!(AppliedCloseTellsNobody => return);
+        mutant!(AppliedCloseWakesNoWaiter => return);
         self.announce();
     }
 

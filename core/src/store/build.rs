@@ -103,7 +103,7 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
                 let Some(slot) = shard.find(*hash, key.as_bytes()) else { continue };
                 let Some(now) = slot.known() else { continue };
                 let is_same = Arc::ptr_eq(&now, object);
-                mutant!(BuiltFromWhatWas => let is_same = true);
+                mutant!(BuiltFromOldObject => let is_same = true);
                 if is_same {
                     for (index, values) in self.new.iter().zip(values) {
                         index.join_once(&values, slot);

@@ -143,7 +143,7 @@ impl<T> ReadyQueue<T> {
     #[allow(clippy::inline_always)] // Every offer goes through it.
     #[inline(always)]
     pub(crate) fn enter(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> usize {
-        mutant!(PassWakesNobody => if let Pushed::Joined = pushed {
+        mutant!(PassWakesNoConsumer => if let Pushed::Joined = pushed {
             self.ticket(lane, slot, pushed).into_iter().for_each(|ticket| self.push(lane, ticket));
             return 0;
         });
@@ -333,9 +333,9 @@ impl<T> ReadyQueue<T> {
         // Release, paired with `is_closed`. Sleeping consumers are woken after the store and
         // check again.
         let order = Ordering::Release;
-        mutant!(ClosedHandsNothingOn => let order = Ordering::Relaxed);
+        mutant!(ClosedPassesNothingOn => let order = Ordering::Relaxed);
         self.closed.store(true, order);
-        mutant!(CloseWakesNobody => return);
+        mutant!(CloseWakesNoWaiter => return);
         self.ready.notify(usize::MAX);
     }
 

@@ -505,7 +505,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let synced = self.fifo.relists.end(*generation, within.as_ref(), step);
         self.fifo.forget_listed(*generation);
         if synced.ok_or(RelistError::Superseded)? {
-            mutant!(AbandonTellsNobody => return Ok(()));
+            mutant!(AbandonWakesNoWaiter => return Ok(()));
             self.fifo.life.initial.announce();
         }
         Ok(())

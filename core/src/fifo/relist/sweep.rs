@@ -81,7 +81,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             for group in unlisted.chunks(GROUP) {
                 let shard = shard.write();
                 let is_current = self.relists.is_current(generation, course.within.as_ref());
-                mutant!(SweepNeverLooks => let is_current = true);
+                mutant!(SweepChecksNothing => let is_current = true);
                 if !is_current {
                     return swept;
                 }
@@ -98,7 +98,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let hash = self.core.table.hash(key.as_bytes());
         let Some(slot) = shard.find(hash, key.as_bytes()) else { return };
         let was_listed = slot.stamped() >= generation;
-        mutant!(SweepDecidesByItsLook => let was_listed = false);
+        mutant!(SweepDecidesByFirstRead => let was_listed = false);
         if was_listed {
             return;
         }
@@ -133,7 +133,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         for key in keys {
             let hash = table.hash(key.as_bytes());
-            mutant!(SweepLooksUnlocked => {
+            mutant!(SweepReadsUnlocked => {
                 if !self.is_listed_elsewhere(generation, key.as_bytes()) {
                     self.push(key.as_bytes(), Pending::new(Content::Swept(sweep, None)), Rule::IfExists, Missing::Ask);
                 }

@@ -229,11 +229,6 @@ impl Scopes {
         Some(Within { scope: id.clone(), older: rivals(&id.0.scope, &self.0[..place]) })
     }
 
-    /// Returns the newest generation of an open relist, 0 if there is none.
-    pub(crate) fn newest_open(&self) -> u32 {
-        self.0.iter().map(|entry| entry.id.current()).max().unwrap_or(0)
-    }
-
     /// Returns whether a relist of the scope belongs to the initial population.
     pub(crate) fn is_awaited(&self, id: &ScopeId) -> bool {
         self.get(id).is_some_and(|entry| entry.is_awaited)

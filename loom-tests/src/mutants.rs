@@ -121,8 +121,15 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::NewScopeIsAhead
         | Mutant::ScopeCheckedOnce
         | Mutant::AnyOpenScopeIsCurrent
+        | Mutant::SweepPassesHandlers
+        | Mutant::OldEndCounts
         | Mutant::FirstScopeSyncs => &["scopes::"],
-        Mutant::OlderListWins | Mutant::BeginForgetsOtherScopes => &["scopes::elsewhere"],
+        Mutant::OlderListWins
+        | Mutant::BeginForgetsOtherScopes
+        | Mutant::EndForgetsOtherScopes
+        | Mutant::SweptCountsAsUnlisted
+        | Mutant::RemovalIsNotOpen
+        | Mutant::RemovalIgnoresLists => &["scopes::elsewhere"],
         Mutant::ListedAfterTheRemoval | Mutant::WholeListBesideScopes => &["scopes_in_order"],
         Mutant::PassLeavesTheEntry
         | Mutant::StaleIsTaken

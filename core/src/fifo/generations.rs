@@ -1,6 +1,7 @@
 //! Which relists are current, and the generation that offers stamp with.
 //!
-//! Either one relist of the whole queue is open at a time, or one for each of its scopes.
+//! Either one relist of the whole queue is open at a time, or one for each of its scopes. The
+//! removal of a scope is open until its deletions are queued, beside any of these.
 //! Generations come from one counter, so a stamp by a later generation also protects a key from
 //! the commit of an earlier one: an offer stamps with the newest generation that is open.
 
@@ -12,7 +13,7 @@ use crate::scope::{ScopeId, Scopes, Within};
 pub(super) const NO_GENERATION: u32 = 0;
 
 pub(super) struct Relists {
-    /// The newest generation of an open relist, 0 if none is open. Changed under `last`.
+    /// The newest generation of an open relist or removal, 0 if none is open. Changed under `last`.
     open: AtomicU32,
     pub(super) last: Mutex<Last>,
 }
@@ -23,6 +24,10 @@ pub(super) struct Last {
     /// The version of the last commit of the whole queue.
     pub(super) version: Option<String>,
     pub(super) scopes: Scopes,
+    /// The generation of the open relist of the whole queue, else 0.
+    whole: u32,
+    /// The generations of the open relists and removals of scopes.
+    of_scopes: Vec<u32>,
 }
 
 /// The reason why a relist was not begun.
@@ -43,6 +48,20 @@ impl Unbegun {
 }
 
 impl Last {
+    /// Returns whether a relist of the whole queue is open.
+    pub(super) fn is_whole_open(&self) -> bool {
+        self.whole != 0
+    }
+
+    /// Returns the newest generation that is open, 0 if none is.
+    fn newest_open(&self) -> u32 {
+        self.of_scopes.iter().copied().max().unwrap_or(0).max(self.whole)
+    }
+
+    fn end_of_scope(&mut self, generation: u32) {
+        self.of_scopes.retain(|open| *open != generation);
+    }
+
     fn next_generation(&mut self) -> Result<u32, Unbegun> {
         self.generation = self.generation.checked_add(1).ok_or(Unbegun::Exhausted)?;
         Ok(self.generation)
@@ -58,7 +77,13 @@ impl Last {
 
 impl Relists {
     pub(super) fn new() -> Self {
-        let last = Last { generation: 0, version: None, scopes: Scopes::default() };
+        let last = Last {
+            generation: 0,
+            version: None,
+            scopes: Scopes::default(),
+            whole: 0,
+            of_scopes: Vec::new(),
+        };
         Self { open: AtomicU32::new(0), last: Mutex::new(last) }
     }
 
@@ -93,13 +118,14 @@ impl Relists {
             return Err(Unbegun::HasScopes);
         }
         let generation = last.next_generation()?;
-        let superseded = self.open();
+        let superseded = last.whole;
         if superseded != 0 {
             self.set_open(0);
             mutant!(BegunBeforeItWaits => self.set_open(generation));
             wait();
         }
         ready(superseded, generation);
+        last.whole = generation;
         self.set_open(generation);
         // After that: an offer that finds the population claimed must count as listed.
         Ok((generation, claim()))
@@ -115,13 +141,14 @@ impl Relists {
     ) -> Result<(u32, bool, Within), Unbegun> {
         let mut last = self.last.lock();
         let (within, generation) = last.next_of(scope)?;
-        self.supersede(scope, generation, wait, ready);
+        self.supersede(&mut last, scope, generation, wait, ready);
         Ok((generation, last.scopes.is_awaited(scope), within))
     }
 
     /// Makes `generation` the current one of a scope, after its older relist has ended.
     fn supersede(
         &self,
+        last: &mut Last,
         scope: &ScopeId,
         generation: u32,
         wait: impl FnOnce(),
@@ -133,8 +160,10 @@ impl Relists {
             // `open`.
             scope.set_current(0);
             wait();
+            last.end_of_scope(superseded);
         }
         ready(superseded, generation);
+        last.of_scopes.push(generation);
         scope.set_current(generation);
         self.set_open(generation);
     }
@@ -150,7 +179,10 @@ impl Relists {
         let mut last = self.last.lock();
         let (within, generation) = last.next_of(scope)?;
         let completes = last.scopes.remove(scope);
-        self.supersede(scope, generation, wait, ready);
+        self.supersede(&mut last, scope, generation, wait, ready);
+        // Open until its end, as a relist is: a key that is offered for another scope, or for the
+        // whole queue, is not deleted by it.
+        mutant!(RemovalIsNotOpen => last.end_of_scope(generation));
         Ok((generation, within, completes))
     }
 
@@ -163,17 +195,21 @@ impl Relists {
     ) -> Option<R> {
         let mut last = self.last.lock();
         if let Some(Within { scope, .. }) = within {
-            if scope.current() != generation {
+            let is_current = scope.current() == generation;
+            mutant!(OldEndCounts => let is_current = true);
+            if !is_current {
                 return None;
             }
             scope.set_current(0);
-            self.set_open(last.scopes.newest_open());
+            last.end_of_scope(generation);
+            self.set_open(last.newest_open());
             mutant!(ScopeEndsAll => self.set_open(0));
         } else {
-            if last.generation != generation {
+            if last.whole != generation {
                 return None;
             }
-            self.set_open(0);
+            last.whole = 0;
+            self.set_open(last.newest_open());
         }
         Some(step(&mut last))
     }

@@ -13,6 +13,8 @@ pub(super) struct Listed(Mutex<Vec<ListedKeys>>);
 struct ListedKeys {
     /// The relist's generation.
     of: u32,
+    /// Whether it is the removal of a scope, whose keys other relists may list by then.
+    is_removal: bool,
     keys: HashSet<Box<str>>,
 }
 
@@ -23,18 +25,26 @@ impl Listed {
 
     /// Starts the set of a relist, before any of its keys is noted, and drops the set of the relist
     /// that it supersedes.
-    pub(super) fn begin(&self, superseded: u32, generation: u32) {
+    pub(super) fn begin(&self, superseded: u32, generation: u32, is_removal: bool) {
         self.clear(superseded);
         mutant!(BeginForgetsOtherScopes => self.0.lock().clear());
-        self.0.lock().push(ListedKeys { of: generation, keys: HashSet::new() });
+        self.0.lock().push(ListedKeys { of: generation, is_removal, keys: HashSet::new() });
     }
 
-    /// Notes a key that the relist of that generation lists. Does nothing if that relist is over.
+    /// Notes a key that the relist of that generation lists, so that neither it nor the removal of
+    /// a scope deletes the key. Does nothing if that relist is over.
     pub(super) fn insert(&self, generation: u32, key: &str) {
         let mut listed = self.0.lock();
         mutant!(OlderListWins => let generation = listed.last().map_or(0, |keys| keys.of));
-        if let Some(keys) = listed.iter_mut().find(|keys| keys.of == generation) {
-            keys.keys.insert(key.into());
+        if !listed.iter().any(|keys| keys.of == generation) {
+            return;
+        }
+        for keys in listed.iter_mut() {
+            let is_spared = keys.of == generation || keys.is_removal;
+            mutant!(RemovalIgnoresLists => let is_spared = keys.of == generation);
+            if is_spared {
+                keys.keys.insert(key.into());
+            }
         }
     }
 
@@ -56,6 +66,7 @@ impl Listed {
     /// Drops the set of `generation`, which is over.
     pub(super) fn clear(&self, generation: u32) {
         let mut listed = self.0.lock();
+        mutant!(EndForgetsOtherScopes => if generation != 0 { return listed.clear() });
         let place = listed.iter().position(|keys| keys.of == generation);
         let over = place.map(|place| listed.swap_remove(place));
         drop(listed);
@@ -66,9 +77,9 @@ impl Listed {
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Starts the list of a relist's keys, which is about to begin, for a store elsewhere.
-    pub(super) fn note_begin(&self, superseded: u32, generation: u32) {
+    pub(super) fn note_begin(&self, superseded: u32, generation: u32, is_removal: bool) {
         if let KnownPlace::Elsewhere { listed, .. } = &self.known {
-            listed.begin(superseded, generation);
+            listed.begin(superseded, generation, is_removal);
         }
     }
 
@@ -122,7 +133,7 @@ mod tests {
     #[test]
     fn ended_relist_leaves_no_keys() {
         let listed = Listed::new();
-        listed.begin(0, 1);
+        listed.begin(0, 1, false);
         listed.insert(1, "a");
         listed.clear(1);
         listed.insert(1, "b");
@@ -132,8 +143,8 @@ mod tests {
     #[test]
     fn concurrent_relists_keep_separate_keys() {
         let listed = Listed::new();
-        listed.begin(0, 1);
-        listed.begin(0, 2);
+        listed.begin(0, 1, false);
+        listed.begin(0, 2, false);
         listed.insert(2, "a");
         listed.insert(1, "b");
         listed.insert_in_all("c");

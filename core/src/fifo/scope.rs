@@ -68,8 +68,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 candidate.check(rivals, self.keys())?;
                 continue;
             }
-            let is_whole_open = last.scopes.is_empty() && self.relists.open() != 0;
-            if is_whole_open {
+            if last.is_whole_open() {
                 return Err(ScopeError::RelistOpen { scope: candidate.scope.name().to_owned() });
             }
             last.scopes.add(&candidate.scope, || self.life.initial.claim())?;
@@ -144,7 +143,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// the commit of an empty relist, and an open relist of it is superseded. The tombstones have
     /// [`scope_removed`](crate::DeletedFinalStateUnknown::scope_removed) set, because the objects
     /// may still exist. Stop the scope's producers first: a key that is offered during the removal
-    /// may stay. O(known).
+    /// may stay. A key that is listed or offered for another scope, added since, stays. O(known).
     ///
     /// # Errors
     /// [`RelistError::UnknownScope`] if it was removed before; [`RelistError::Exhausted`]. Nothing

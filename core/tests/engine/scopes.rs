@@ -2,15 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use deltafifo::{
-    BoxError, DeltaFifo, DeltaObject, DeltaType, Indexer, KeyFunc, KeyScope, KnownObjects, Meta,
-    OfferError, Refused, RelistError, ScopeError, ScopeId, StoreError, VersionError, WaitError,
+    BoxError, Delta, DeltaFifo, DeltaObject, DeltaType, Deltas, Indexer, KeyFunc, KeyScope,
+    KnownObjects, Meta, OfferError, Refused, RelistError, ScopeError, ScopeId, StoreError,
+    VersionError, WaitError,
 };
 
 /// An object that consists of its metadata.
@@ -539,6 +540,20 @@ fn panicking_predicate_abandons_the_relist_and_loses_no_key() {
 #[derive(Default)]
 struct Elsewhere(Mutex<HashMap<String, Arc<Object>>>);
 
+impl Elsewhere {
+    fn apply(&self, key: &str, deltas: &Deltas<Object>) {
+        let mut known = self.0.lock().unwrap();
+        match deltas.newest() {
+            Some(Delta { kind, object: DeltaObject::Object(object), .. })
+                if *kind != DeltaType::Deleted =>
+            {
+                known.insert(key.to_owned(), object.clone());
+            }
+            _ => drop(known.remove(key)),
+        }
+    }
+}
+
 impl KnownObjects<Object> for Elsewhere {
     fn list_keys(&self) -> Vec<String> {
         let mut keys: Vec<_> = self.0.lock().unwrap().keys().cloned().collect();
@@ -625,16 +640,7 @@ fn scopes_over_an_external_store_delete_their_unlisted_keys() {
         .build();
     let handle = || {
         while let Some(item) = fifo.try_pop() {
-            let mut known = known.0.lock().unwrap();
-            match item.deltas().newest().unwrap().object.object() {
-                Some(object) if item.deltas().newest().unwrap().kind != DeltaType::Deleted => {
-                    known.insert(item.key().to_owned(), object.clone());
-                }
-                _ => {
-                    known.remove(item.key());
-                }
-            }
-            drop(known);
+            known.apply(item.key(), item.deltas());
             item.done();
         }
     };
@@ -657,6 +663,138 @@ fn scopes_over_an_external_store_delete_their_unlisted_keys() {
     assert_eq!(fifo.remove_scope(&blue).unwrap().deleted, 2);
     handle();
     assert_eq!(known.list_keys(), ["green/a"]);
+}
+
+/// An external store that runs an action when the queue asks for its keys.
+#[derive(Default)]
+struct Interrupted {
+    objects: Elsewhere,
+    action: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Interrupted {
+    /// Creates the store with these objects, and a queue over it.
+    fn over(objects: &[Arc<Object>]) -> (Arc<Self>, Arc<Fifo>) {
+        let known = Arc::new(Self::default());
+        for object in objects {
+            let key = format!("{}/{}", object.namespace, object.name);
+            known.objects.0.lock().unwrap().insert(key, Arc::clone(object));
+        }
+        let keys = KeyFunc::meta_namespace(Names);
+        let fifo = DeltaFifo::builder(keys).known_objects(known.clone()).build();
+        (known, Arc::new(fifo))
+    }
+
+    /// Runs `action` when the queue next asks for the keys.
+    fn when_asked(&self, action: impl FnOnce() + Send + 'static) {
+        *self.action.lock().unwrap() = Some(Box::new(action));
+    }
+
+    /// Handles everything, and returns the keys of the store.
+    fn handle(&self, fifo: &Fifo) -> Vec<String> {
+        while let Some(item) = fifo.try_pop() {
+            self.objects.apply(item.key(), item.deltas());
+            item.done();
+        }
+        self.objects.list_keys()
+    }
+}
+
+impl KnownObjects<Object> for Interrupted {
+    fn list_keys(&self) -> Vec<String> {
+        let action = self.action.lock().unwrap().take();
+        if let Some(action) = action {
+            action();
+        }
+        self.objects.list_keys()
+    }
+
+    fn get_by_key(&self, key: &str) -> Result<Option<Arc<Object>>, BoxError> {
+        self.objects.get_by_key(key)
+    }
+}
+
+#[test]
+fn removal_deletes_no_key_of_a_scope_that_is_added_again_beside_it() {
+    let (known, fifo) = Interrupted::over(&[object("blue", "a", 1), object("blue", "b", 1)]);
+    let blue = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
+    known.when_asked({
+        let (known, fifo) = (known.clone(), fifo.clone());
+        move || {
+            let again = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
+            assert_eq!(list(&fifo, &again, &[object("blue", "a", 2)], "2"), 1);
+            assert_eq!(known.handle(&fifo), ["blue/a"]);
+            // By the watch that follows the list.
+            fifo.add(object("blue", "c", 3)).unwrap();
+            known.handle(&fifo);
+        }
+    });
+    assert_eq!(fifo.remove_scope(&blue).unwrap().deleted, 0);
+    assert_eq!(known.handle(&fifo), ["blue/a", "blue/c"]);
+}
+
+#[test]
+fn relist_of_the_whole_queue_is_not_ended_by_the_removal_of_the_last_scope() {
+    let (known, fifo) = Interrupted::over(&[object("blue", "a", 1), object("blue", "b", 1)]);
+    let blue = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
+    let whole = Arc::new(Mutex::new(None));
+    known.when_asked({
+        let (known, fifo, whole) = (known.clone(), fifo.clone(), whole.clone());
+        move || {
+            let mut relist = DeltaFifo::begin_replace_owned(&fifo);
+            relist.offer(vec![object("blue", "a", 2)]).unwrap();
+            known.handle(&fifo);
+            *whole.lock().unwrap() = Some(relist);
+        }
+    });
+    assert_eq!(fifo.remove_scope(&blue).unwrap().deleted, 1);
+    let mut whole = whole.lock().unwrap().take().unwrap();
+    assert!(matches!(
+        fifo.add_scope(KeyScope::namespace("blue")),
+        Err(ScopeError::RelistOpen { .. })
+    ));
+    whole.offer(vec![object("green", "a", 2)]).unwrap();
+    fifo.add(object("green", "b", 3)).unwrap();
+    assert_eq!(known.handle(&fifo), ["blue/a", "green/a", "green/b"]);
+    assert_eq!(whole.commit("3").unwrap().deleted, 0);
+    assert_eq!(known.handle(&fifo), ["blue/a", "green/a", "green/b"]);
+}
+
+#[test]
+fn scope_is_removed_after_a_failed_commit_and_by_a_failing_removal() {
+    let (known, fifo) = Interrupted::over(&[object("blue", "a", 1), object("blue", "b", 1)]);
+    let namespace = || KeyScope::namespace("blue");
+    let panics = || {
+        known.when_asked(|| resume_unwind(Box::new("expected by this test")));
+    };
+    let unknown = |error: RelistError| matches!(error, RelistError::UnknownScope { .. });
+
+    // The commit is superseded, or the store fails.
+    let blue = fifo.add_scope(namespace()).unwrap();
+    let older = fifo.begin_replace_in(&blue);
+    drop(fifo.begin_replace_in(&blue));
+    assert!(matches!(older.commit("1"), Err(RelistError::Superseded)));
+    panics();
+    catch_unwind(AssertUnwindSafe(|| list(&fifo, &blue, &[], "2"))).unwrap_err();
+    assert_eq!(known.handle(&fifo), ["blue/a", "blue/b"]);
+    assert_eq!(fifo.remove_scope(&blue).unwrap().deleted, 2);
+    assert!(unknown(fifo.remove_scope(&blue).unwrap_err()));
+
+    // The store fails at the removal. The keys stay until the scope is listed again.
+    let again = fifo.add_scope(namespace()).unwrap();
+    list(&fifo, &again, &[object("blue", "b", 3)], "3");
+    assert_eq!(known.handle(&fifo), ["blue/b"]);
+    panics();
+    catch_unwind(AssertUnwindSafe(|| fifo.remove_scope(&again))).unwrap_err();
+    assert!(unknown(fifo.remove_scope(&again).unwrap_err()));
+    assert_eq!(known.handle(&fifo), ["blue/b"]);
+    let last = fifo.add_scope(namespace()).unwrap();
+    assert_eq!(list(&fifo, &last, &[], "4"), 1);
+    assert_eq!(known.handle(&fifo), [""; 0]);
+    assert_eq!(fifo.remove_scope(&last).unwrap().deleted, 0);
+    // No scope is left behind.
+    fifo.replace(vec![object("green", "a", 5)], "5").unwrap();
+    assert_eq!(known.handle(&fifo), ["green/a"]);
 }
 
 /// A plain model of a queue with scopes: the stored objects once everything is handled.

@@ -81,6 +81,17 @@ fn removed_scope_deletes_its_keys_in_its_turn() {
 }
 
 #[test]
+fn scope_whose_list_was_refused_can_be_removed() {
+    let fifo = over(list(&[("a", 1), ("x", 1)]));
+    let [low, high] = halves(&fifo);
+    fifo.replace_in(&low, list(&[("z", 2)]), "2").unwrap_err();
+    fifo.remove_scope(&low).unwrap();
+    fifo.remove_scope(&high).unwrap();
+    fifo.replace(list(&[("b", 3)]), "3").unwrap();
+    assert_eq!(notified(&fifo), ["-a!(1)", "-x!(1)", "R+b3"]);
+}
+
+#[test]
 fn objects_outside_the_scope_and_relists_of_the_whole_queue_are_refused() {
     let fifo = over(list(&[("a", 1), ("x", 1)]));
     let [low, _high] = halves(&fifo);

@@ -104,7 +104,7 @@ impl KnownObjects<Object> for Outside {
 
 impl Outside {
     /// Handles one key, if there is one.
-    fn handle(&self, fifo: &Fifo) -> String {
+    pub(super) fn handle(&self, fifo: &Fifo) -> String {
         let Some(item) = fifo.try_pop() else { return String::new() };
         for delta in item.deltas() {
             let mut objects = self.0.lock().unwrap();
@@ -126,6 +126,10 @@ impl Outside {
         while let Some(shown) = Some(self.handle(fifo)).filter(|shown| !shown.is_empty()) {
             log.add(&shown);
         }
+        format!("{}, {}", log.text(), self.stored())
+    }
+
+    pub(super) fn stored(&self) -> String {
         let stored: Vec<_> = self
             .0
             .lock()
@@ -133,7 +137,7 @@ impl Outside {
             .values()
             .map(|object| format!("{}{}", object.key, object.read()))
             .collect();
-        format!("{}, stored: {}", log.text(), stored.join(" "))
+        format!("stored: {}", stored.join(" "))
     }
 }
 
@@ -154,7 +158,11 @@ pub(super) fn over(objects: &[Arc<Object>]) -> (DeltaFifoBuilder<Object, Access>
 
 /// Runs `work` while a handler may run. Returns everything handled, and the contents of the
 /// store.
-fn beside_a_handler(fifo: &Arc<Fifo>, outside: &Outside, work: impl FnOnce(&Fifo)) -> String {
+pub(super) fn beside_a_handler(
+    fifo: &Arc<Fifo>,
+    outside: &Outside,
+    work: impl FnOnce(&Fifo),
+) -> String {
     let store = outside.clone();
     let consumer = beside(fifo, move |fifo| store.handle(fifo));
     work(fifo);

@@ -5,7 +5,7 @@
 use deltafifo::{KeyScope, ScopeId};
 use loom::sync::Arc;
 
-use super::elsewhere::known;
+use super::elsewhere::{beside_a_handler, known};
 use crate::explore::Model;
 use crate::rig::{Fifo, Log, Object, beside, drain, fused, fused_with, pop_and_show, rest};
 
@@ -13,7 +13,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes::two_commits",
         bound: Some(3),
-        at_least: 3700,
+        at_least: 1460,
         outcomes: &[
             "1 and 1 deleted, [-a1] [-b1], stored: ",
             "1 and 1 deleted, [-b1] [-a1], stored: ",
@@ -23,21 +23,21 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes::a_list_beside_a_commit",
         bound: Some(3),
-        at_least: 5560,
+        at_least: 2070,
         outcomes: &["[-a1] [=b2], stored: b2", "[=b2] [-a1], stored: b2"],
         body: a_list_beside_a_commit,
     },
     Model {
         name: "scopes::an_add_after_the_end_of_another",
         bound: Some(3),
-        at_least: 2870,
+        at_least: 1030,
         outcomes: &["[+c2], stored: c2"],
         body: an_add_after_the_end_of_another,
     },
     Model {
         name: "scopes::superseded_beside_another",
         bound: Some(2),
-        at_least: 790,
+        at_least: 710,
         outcomes: &[
             "superseded, [=a1 =a2] [-b1], stored: a2",
             "superseded, [=a2] [-b1], stored: a2",
@@ -62,7 +62,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes::least_version",
         bound: Some(2),
-        at_least: 230,
+        at_least: 120,
         outcomes: &["applied 1"],
         body: least_version,
     },
@@ -90,14 +90,14 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes::a_superseded_deletion_beside_another",
         bound: Some(2),
-        at_least: 240,
+        at_least: 210,
         outcomes: &["deleted, [-a1 =a2], stored: a2", "superseded, [=a2], stored: a2"],
         body: a_superseded_deletion_beside_another,
     },
     Model {
         name: "scopes::elsewhere_two_lists",
         bound: Some(2),
-        at_least: 370,
+        at_least: 220,
         outcomes: &["0 and 1 deleted, [-b1], stored: a1"],
         body: elsewhere_two_lists,
     },
@@ -107,6 +107,46 @@ pub const MODELS: &[Model] = &[
         at_least: 180,
         outcomes: &["1 deleted, [-a1] [-b1], stored: ", "1 deleted, [-b1] [-a1], stored: "],
         body: elsewhere_a_deletion_beside_a_commit,
+    },
+    Model {
+        name: "scopes::removed_beside_a_pop",
+        bound: None,
+        at_least: 4370,
+        outcomes: &["1 deleted, [~a2 -a2], , stored: b1", "1 deleted, [~a2], [-a2], stored: b1"],
+        body: removed_beside_a_pop,
+    },
+    Model {
+        name: "scopes::an_old_list_beside_the_removal",
+        bound: Some(2),
+        at_least: 1280,
+        outcomes: &[
+            "offered, committed, 1 removed, [=a3 -a3 =a2], stored: a2",
+            "offered, superseded, 1 removed, [=a3 -a3 =a2], stored: a2",
+            "ended, superseded, 1 removed, [=a3 -a3 =a2], stored: a2",
+            "ended, superseded, 1 removed, [-a1 =a2], stored: a2",
+        ],
+        body: an_old_list_beside_the_removal,
+    },
+    Model {
+        name: "scopes::elsewhere_removed_beside_a_handler",
+        bound: Some(3),
+        at_least: 410,
+        outcomes: &["1 deleted, [~a2 -a2], , stored: b1", "1 deleted, [~a2], [-a2], stored: b1"],
+        body: elsewhere_removed_beside_a_handler,
+    },
+    Model {
+        name: "scopes::elsewhere_added_again_beside_the_removal",
+        bound: Some(3),
+        at_least: 1360,
+        outcomes: &["added, stored: a2 c3", "refused, stored: "],
+        body: elsewhere_added_again_beside_the_removal,
+    },
+    Model {
+        name: "scopes::elsewhere_two_lists_beside_a_handler",
+        bound: Some(2),
+        at_least: 7320,
+        outcomes: &["1 deleted, stored: a2"],
+        body: elsewhere_two_lists_beside_a_handler,
     },
 ];
 
@@ -302,4 +342,74 @@ fn elsewhere_a_deletion_beside_a_commit() -> String {
     let own = list(&fifo, &a, vec![], "1");
     producer.join().unwrap();
     format!("{own} deleted, {}", outside.rest(&fifo))
+}
+
+/// A key of a removed scope is deleted, whether its handler has not begun, runs or has ended.
+fn removed_beside_a_pop() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
+    let [a, _b] = scopes(&fifo);
+    fifo.update(Object::new("a", 2)).unwrap();
+    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    let deleted = fifo.remove_scope(&a).unwrap().deleted;
+    let popped = consumer.join().unwrap();
+    format!("{deleted} deleted, {popped}, {}", rest(&fifo, &log))
+}
+
+/// A list from before the removal of its scope does not end the removal, and leaves nothing on top
+/// of the list of the scope that is added again.
+fn an_old_list_beside_the_removal() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
+    let [a, _b] = scopes(&fifo);
+    let mut older = fifo.begin_replace_in(&a);
+    let remover = beside(&fifo, move |fifo| {
+        let removed = fifo.remove_scope(&a).unwrap().deleted;
+        let again = fifo.add_scope(KeyScope::keys("again", |key| key != "b")).unwrap();
+        list(fifo, &again, vec![Object::new("a", 2)], "2");
+        removed
+    });
+    let offered = if older.offer(vec![Object::new("a", 3)]).is_ok() { "offered" } else { "ended" };
+    let committed = if older.commit("1").is_ok() { "committed" } else { "superseded" };
+    let removed = remover.join().unwrap();
+    format!("{offered}, {committed}, {removed} removed, {}", rest(&fifo, &log))
+}
+
+/// Over a store elsewhere, too, and the key is deleted once.
+fn elsewhere_removed_beside_a_handler() -> String {
+    let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
+    let [a, _b] = scopes(&fifo);
+    fifo.update(Object::new("a", 2)).unwrap();
+    let mut deleted = 0;
+    let handled = beside_a_handler(&fifo, &outside, |fifo| {
+        deleted = fifo.remove_scope(&a).unwrap().deleted;
+    });
+    format!("{deleted} deleted, {handled}")
+}
+
+/// The removal of a scope deletes nothing that a scope which was added again beside it has listed,
+/// or that was offered since.
+fn elsewhere_added_again_beside_the_removal() -> String {
+    let (fifo, outside) = known(&[Object::new("a", 1)]);
+    let [a, _b] = scopes(&fifo);
+    let remover = beside(&fifo, move |fifo| fifo.remove_scope(&a).unwrap().deleted);
+    let added = fifo.add_scope(KeyScope::keys("again", |key| key != "b"));
+    if let Ok(again) = &added {
+        list(&fifo, again, vec![Object::new("a", 2)], "2");
+        fifo.add(Object::new("c", 3)).unwrap();
+    }
+    remover.join().unwrap();
+    outside.rest(&fifo);
+    format!("{}, {}", if added.is_ok() { "added" } else { "refused" }, outside.stored())
+}
+
+/// Over a store elsewhere a list keeps a key that is handled before the commit, although another
+/// scope's relist ends.
+fn elsewhere_two_lists_beside_a_handler() -> String {
+    let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
+    let [a, b] = scopes(&fifo);
+    let other = beside(&fifo, move |fifo| list(fifo, &b, vec![], "1"));
+    let mut deleted = 0;
+    beside_a_handler(&fifo, &outside, |fifo| {
+        deleted = list(fifo, &a, vec![Object::new("a", 2)], "1") + other.join().unwrap();
+    });
+    format!("{deleted} deleted, {}", outside.stored())
 }

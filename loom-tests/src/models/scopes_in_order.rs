@@ -12,14 +12,14 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes_in_order::two_lists_and_a_consumer",
         bound: Some(3),
-        at_least: 6690,
+        at_least: 4590,
         outcomes: &["b1 c2, stored: c2", "a1, stored: c2"],
         body: two_lists_and_a_consumer,
     },
     Model {
         name: "scopes_in_order::a_list_beside_the_removal",
         bound: None,
-        at_least: 670,
+        at_least: 420,
         outcomes: &["listed, stored: b1", "refused, stored: b1"],
         body: a_list_beside_the_removal,
     },

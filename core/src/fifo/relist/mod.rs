@@ -89,14 +89,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Begins a relist of a scope.
     pub(super) fn begin_relist_in(&self, scope: &ScopeId) -> Result<Course, Unbegun> {
-        let ready = |superseded, generation| self.note_begin(superseded, generation);
+        let ready = |superseded, generation| self.note_begin(superseded, generation, false);
         let begun = self.relists.begin_in(scope, || self.pass_every_shard(), ready);
         begun.map(|(generation, marks, within)| Course::new(generation, marks, Some(within)))
     }
 
     /// Removes a scope from the queue, and begins the relist that deletes its keys.
     pub(super) fn begin_removal(&self, scope: &ScopeId) -> Result<Removal<'_, T, M>, RelistError> {
-        let ready = |superseded, generation| self.note_begin(superseded, generation);
+        let ready = |superseded, generation| self.note_begin(superseded, generation, true);
         let begun = self.relists.remove(scope, || self.pass_every_shard(), ready);
         let (generation, within, completes) = begun.map_err(|why| why.error())?;
         let sweep = Sweep::ScopeRemoved;
@@ -105,7 +105,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     fn begin_relist(&self) -> Result<Course, Unbegun> {
-        let ready = |superseded, generation| self.note_begin(superseded, generation);
+        let ready = |superseded, generation| self.note_begin(superseded, generation, false);
         let begun =
             self.relists.begin(|| self.life.initial.claim(), || self.pass_every_shard(), ready);
         begun.map(|(generation, marks)| Course::new(generation, marks, None))

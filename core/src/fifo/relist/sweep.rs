@@ -102,6 +102,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if was_listed {
             return;
         }
+        mutant!(SweepPassesHandlers => if slot.state() == crate::engine::slot::State::Running { return });
         // Counted before the push: see `join_group`.
         self.counted(1, marks);
         let pending =
@@ -113,6 +114,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         swept.queued.extend(self.queue.ticket(Lane::Backlog, slot, pushed));
         slot.stamp(generation);
+        mutant!(SweptCountsAsUnlisted => return swept.deleted += 1);
         // Otherwise a store elsewhere that still knows the key would have it deleted again.
         self.list_elsewhere(generation, slot.key().as_bytes());
         swept.deleted += 1;

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 
 use deltafifo::{
-    Batch, BoxError, Delta, DeltaFifoBuilder, DeltaType, ProcessError, Relist, ScopeId,
+    Batch, BoxError, Delta, DeltaFifoBuilder, DeltaObject, DeltaType, ProcessError, Relist, ScopeId,
 };
 
 use crate::{
@@ -558,13 +558,12 @@ fn check(guard: &Guard<'_>, taken: &TakenItem<Obj>) {
     );
 }
 
-/// Checks that both hold the identical objects, so that nothing is formatted to compare them.
+/// Checks that both hold the identical objects, and the same causes of deletions. Nothing is
+/// formatted to compare them.
 fn check_deltas(got: &[Delta<Obj>], want: &[Delta<Obj>]) {
     let same = |(got, want): (&Delta<Obj>, &Delta<Obj>)| {
         let objects = (got.object.object().map(Arc::as_ptr), want.object.object().map(Arc::as_ptr));
-        got.kind == want.kind
-            && got.object.is_tombstone() == want.object.is_tombstone()
-            && objects.0 == objects.1
+        got.kind == want.kind && cause(&got.object) == cause(&want.object) && objects.0 == objects.1
     };
     assert!(
         got.len() == want.len() && got.iter().zip(want).all(same),
@@ -572,6 +571,14 @@ fn check_deltas(got: &[Delta<Obj>], want: &[Delta<Obj>]) {
         show(got),
         show(want)
     );
+}
+
+/// Returns whether a tombstone says that its scope was removed; `None` for an object.
+fn cause(deleted: &DeltaObject<Obj>) -> Option<bool> {
+    match deleted {
+        DeltaObject::Object(_) => None,
+        DeltaObject::Tombstone(last) => Some(last.scope_removed),
+    }
 }
 
 /// Panics without the panic hook, whose reports would fill the output and which would end a

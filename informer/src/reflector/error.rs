@@ -1,7 +1,7 @@
 //! The errors of a reflector.
 
 use deltafifo::panics;
-use deltafifo::{BoxError, Closed, OfferError, StoreError};
+use deltafifo::{BoxError, Closed, OfferError, ScopeError, StoreError};
 #[cfg(feature = "runtime")]
 use kube::runtime::watcher;
 
@@ -57,6 +57,10 @@ pub enum ReflectorError {
     /// The queue or store failed, or a store refused an object.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The queue of an informer refused one of its [namespaces](crate::shared_informer::Namespaces)
+    /// as a scope. The namespace is added again after a back-off.
+    #[error("the queue refused the namespace as a scope; it is not listed yet, and is added again")]
+    Scope(#[source] ScopeError),
     /// An accessor, a key function, `should_resync` or a custom store panicked. If it panicked
     /// during a list, the list is abandoned and requested again; an event or bookmark is skipped. A
     /// panic of a decoder, transformer or index function is an error of its object instead.

@@ -120,8 +120,10 @@ async fn namespace_that_fails_from_the_start_delays_no_other_and_recovers() {
             let reported = Reported::default();
             let namespaces = of(["blue", "green"]).optional();
             let informer = reported.by(choose(builder(&server, &namespaces))).build().unwrap();
+            let started = Instant::now();
             let running = run(&informer);
             wait_for_stored(&informer, &["blue/a=1"]).await;
+            assert!(started.elapsed() < Duration::from_secs(2), "{kind}: {:?}", started.elapsed());
             timeout(LONG, informer.wait_for_sync()).await.expect(kind).unwrap();
             assert_eq!(reported.names(), ["green"], "{kind}");
             // The reflector learns of its commit a moment after the queue.
@@ -908,6 +910,119 @@ async fn random_faults_over_three_namespaces_lose_nothing() {
     let seeds = std::env::var("NAMESPACE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     for seed in 0..seeds.unwrap_or(600) {
         random_history(seed, &names, 60, true).await;
+    }
+}
+
+/// Namespaces that a set follows by their label, and objects of which some are deleted.
+struct Followed {
+    server: ApiServer,
+    dice: fastrand::Rng,
+}
+
+impl Followed {
+    async fn step(&mut self) {
+        let name = ["blue", "green"][self.dice.usize(..2)];
+        let object = ["a", "b", "c"][self.dice.usize(..3)];
+        let exists = self.server.get(&Resource::namespaces(), "", name).is_some();
+        match self.dice.u8(..100) {
+            0..35 if exists => apply(&self.server, name, object, self.dice.u64(..)),
+            35..45 => drop(self.server.delete(&Resource::config_maps(), name, object)),
+            45..60 => namespace(&self.server, name, ["shop", "bank"][self.dice.usize(..2)]),
+            60..65 if exists => {
+                let client = kube::Api::<Namespace>::all(self.server.client());
+                let mut marked = self.server.get(&Resource::namespaces(), "", name).unwrap();
+                marked["metadata"]["finalizers"] = json!(["example.com/content"]);
+                self.server.apply(marked).unwrap();
+                // Fails by a fault at most.
+                drop(client.delete(name, &DeleteParams::default()).await);
+            }
+            65..70 if exists => {
+                for object in ["a", "b", "c"] {
+                    drop(self.server.delete(&Resource::config_maps(), name, object));
+                }
+                self.server.delete(&Resource::namespaces(), "", name).unwrap();
+            }
+            70..78 => {
+                let (_, fault) = FAULTS[self.dice.usize(..FAULTS.len())];
+                let fails = move |request: &Request| request.namespace() == Some(name);
+                self.server.fault(fault().when(fails).times([1, 3, 9][self.dice.usize(..3)]));
+            }
+            78..82 => self.server.clear_faults(),
+            82..88 => drop(self.server.end_watches()),
+            88..91 => drop(self.server.error_watches(status::expired("as the test wants"))),
+            91..93 => self.server.compact(),
+            _ => {
+                let millis = [1, 1_000, 100_000][self.dice.usize(..3)];
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+            }
+        }
+    }
+
+    /// Asserts that an object that counts as deleted does not exist.
+    fn check(&self, change: &Notification<ConfigMap>, seed: u64) {
+        let Notification::Deleted { old, cause, .. } = change else { return };
+        let meta = &old.metadata;
+        let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+        let now = self.server.get(&Resource::config_maps(), namespace.unwrap(), name.unwrap());
+        let lives = now.is_some_and(|now| now["metadata"]["uid"].as_str() == meta.uid.as_deref());
+        assert!(meta.uid.is_some());
+        assert!(*cause == Cause::NamespaceRemoved || !lives, "seed {seed}: {change:?}");
+    }
+
+    /// Returns the objects of the namespaces with the label.
+    fn expected(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for name in ["blue", "green"] {
+            let namespace = self.server.get(&Resource::namespaces(), "", name);
+            if namespace.is_none_or(|found| found["metadata"]["labels"]["team"] != "shop") {
+                continue;
+            }
+            for object in ["a", "b", "c"] {
+                let map = self.server.get(&Resource::config_maps(), name, object);
+                let data =
+                    |map: serde_json::Value| map["data"]["data"].as_str().unwrap().to_owned();
+                all.extend(map.map(|map| format!("{name}/{object}={}", data(map))));
+            }
+        }
+        all
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_labels_and_deletions_of_namespaces_report_no_living_object_as_deleted() {
+    for seed in 0..300 {
+        let mut history = Followed { server: server(), dice: fastrand::Rng::with_seed(seed) };
+        let factory = SharedInformerFactory::new(history.server.client());
+        let ours = Scope::all().labels("team=shop");
+        let all = factory.informer::<PartialObjectMeta<Namespace>>(&ours).unwrap();
+        let (namespaces, following) = Namespaces::of_informer(&all).unwrap();
+        tokio::spawn(following);
+        let scope = Scope::namespaces(&namespaces);
+        let choose = QUEUES[usize::from(seed.is_multiple_of(2))];
+        let maps = factory
+            .informer_with::<ConfigMap>(&(), &scope, |maps| choose(maps).on_error(|_| ()))
+            .unwrap();
+        let mut changes = maps.subscribe(HandlerOptions::new()).unwrap();
+        factory.start();
+        for _ in 0..80 {
+            history.step().await;
+            while let Some(change) = changes.next().now_or_never() {
+                history.check(&change.expect("the informer runs"), seed);
+            }
+        }
+        history.server.clear_faults();
+        history.server.end_watches();
+        let expected = history.expected();
+        let follow = async {
+            while stored(&maps) != expected {
+                history.check(&changes.next().await.expect("the informer runs"), seed);
+            }
+        };
+        if timeout(3 * LONG, pin!(follow)).await.is_err() {
+            assert_eq!(stored(&maps), expected, "seed {seed}: {:#?}", maps.namespace_status());
+        }
+        drop(changes);
+        factory.shutdown().await;
     }
 }
 

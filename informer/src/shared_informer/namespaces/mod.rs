@@ -6,6 +6,8 @@
 
 mod parts;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use deltafifo::locks::Mutex;
 use deltafifo::panics::panic_message;
-use deltafifo::{KeyScope, RelistError, ResourceVersion, ScopeId, StoreError};
+use deltafifo::{KeyScope, RelistError, ResourceVersion, ScopeError, ScopeId, StoreError};
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
@@ -66,7 +66,9 @@ impl Plan {
         let template = ReflectorBuilder::new(self.template, target, decoding);
         let (mut options, decode) = choose(template).name(name).into_options();
         let resync = options.take_resync();
-        let waits = queue.add_scope(KeyScope::namespace("")).ok();
+        let report =
+            |error| on_error.report(&InformerError::Reflector(&ReflectorError::Scope(error)));
+        let waits = queue.add_scope(KeyScope::namespace("")).map_err(report).ok();
         Parts {
             namespaces: self.namespaces,
             source: self.source,
@@ -172,11 +174,18 @@ impl<K: Send + Sync + 'static> Parts<K> {
     async fn run_parts(&self) {
         let mut changes = self.namespaces.set.subscribe();
         let mut running = FuturesUnordered::new();
+        let mut backoff = self.options.backoff();
         loop {
             let set = changes.borrow_and_update().clone();
+            let mut is_refused = false;
             for name in set.names() {
-                let part = self.add(name);
-                running.extend(part.map(|part| self.feed(name.clone(), part)));
+                match self.add(name) {
+                    Ok(part) => running.extend(part.map(|part| self.feed(name.clone(), part))),
+                    Err(error) => {
+                        is_refused = true;
+                        self.report(name, &ReflectorError::Scope(error));
+                    }
+                }
             }
             if set.names.is_some() {
                 self.end_wait().await;
@@ -187,22 +196,22 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 // A namespace was removed. It may have been added again in the meantime, so the
                 // set is read again.
                 Some(()) = running.next() => {}
+                () = async { sleep(backoff.next(None)).await }, if is_refused => {}
             }
         }
     }
 
     /// Adds a namespace. Returns `None` if it exists already, or is still being removed.
-    fn add(&self, name: &Arc<str>) -> Option<Arc<Part<K>>> {
+    fn add(&self, name: &Arc<str>) -> Result<Option<Arc<Part<K>>>, ScopeError> {
         let mut parts = self.by_name.lock();
         if parts.contains_key(name) {
-            return None;
+            return Ok(None);
         }
-        // It fails only if a scope of this namespace exists, which the check above excludes.
-        let scope = self.queue.add_scope(KeyScope::namespace(&**name)).ok()?;
+        let scope = self.queue.add_scope(KeyScope::namespace(&**name))?;
         let (is_waived, reflector) = (Arc::default(), OnceLock::new());
         let part = Arc::new(Part { scope, is_waived, reflector });
         parts.insert(name.clone(), part.clone());
-        Some(part)
+        Ok(Some(part))
     }
 
     /// Lets the initial population end once the first lists of the namespaces are complete.

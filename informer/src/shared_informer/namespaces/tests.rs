@@ -1,0 +1,186 @@
+//! Namespaces whose scopes the queue refuses to add or to remove for a while.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deltafifo::locks::Mutex;
+use deltafifo::{
+    Change, Closed, DeltaFifo, DeltaObject, Indexer, KeyFunc, KeyScope, RelistError, ScopeError,
+    ScopeId, StoreError,
+};
+use futures_util::future::BoxFuture;
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::{Namespaces, Plan};
+use crate::KubeMeta;
+use crate::lister_watcher::{Listed, PageMeta, Scripted};
+use crate::reflector::{Decodable, Pieces, Scoped, Target};
+use crate::shared_informer::error::{InformerError, OnError};
+use crate::shared_informer::source::Availability;
+
+type Queue = DeltaFifo<ConfigMap, KubeMeta>;
+
+/// A queue that refuses the next additions and removals of scopes.
+struct Refusing {
+    queue: Arc<Queue>,
+    refusals: AtomicUsize,
+}
+
+impl Refusing {
+    fn refuses(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        self.refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}
+
+impl Target<ConfigMap> for Refusing {
+    fn begin(self: Arc<Self>) -> Box<dyn Pieces<ConfigMap>> {
+        Target::begin(Arc::clone(&self.queue))
+    }
+
+    fn add(&self, object: Arc<ConfigMap>) -> Result<(), StoreError> {
+        Target::add(&*self.queue, object)
+    }
+
+    fn update(&self, object: Arc<ConfigMap>) -> Result<(), StoreError> {
+        Target::update(&*self.queue, object)
+    }
+
+    fn delete(&self, object: DeltaObject<ConfigMap>) -> Result<(), StoreError> {
+        Target::delete(&*self.queue, object)
+    }
+
+    fn bookmark(&self, version: &str) {
+        Target::bookmark(&*self.queue, version);
+    }
+
+    fn resync(&self) -> Result<(), StoreError> {
+        Target::resync(&*self.queue)
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), Closed>> {
+        Target::ready(&*self.queue)
+    }
+
+    fn closed(&self) -> BoxFuture<'_, Closed> {
+        Target::closed(&*self.queue)
+    }
+
+    fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
+        self.queue.key_of_named(name)
+    }
+}
+
+impl Scoped<ConfigMap> for Refusing {
+    fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
+        if self.refuses() {
+            return Err(ScopeError::RelistOpen { scope: "green".to_owned() });
+        }
+        Scoped::add_scope(&*self.queue, scope)
+    }
+
+    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> Box<dyn Pieces<ConfigMap>> {
+        Scoped::begin_in(Arc::clone(&self.queue), scope)
+    }
+
+    fn bookmark_in(&self, scope: &ScopeId, version: &str) {
+        Scoped::bookmark_in(&*self.queue, scope, version);
+    }
+
+    fn waive_initial(&self, scope: &ScopeId) {
+        Scoped::waive_initial(&*self.queue, scope);
+    }
+
+    fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError> {
+        if self.refuses() {
+            return Err(RelistError::Exhausted);
+        }
+        Scoped::remove_scope(&*self.queue, scope)
+    }
+
+    fn check(&self, object: &ConfigMap, scope: &ScopeId) -> Result<(), StoreError> {
+        Scoped::check(&*self.queue, object, scope)
+    }
+}
+
+/// The namespace `green`, which contains one map.
+struct Rig {
+    namespaces: Namespaces,
+    queue: Arc<Refusing>,
+    reported: Arc<Mutex<Vec<String>>>,
+}
+
+impl Rig {
+    fn start(names: &[&str]) -> Self {
+        let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+        let queue = Arc::new(Queue::over(store).build());
+        let queue = Arc::new(Refusing { queue, refusals: AtomicUsize::new(0) });
+        let namespaces = Namespaces::new(names.iter().copied()).unwrap();
+        let plan = Plan::new(namespaces.clone(), Box::new(|_| Box::new(green())));
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let reports = Arc::clone(&reported);
+        let on_error = OnError(Arc::new(move |error| {
+            let InformerError::Namespace { namespace, .. } = error else { panic!("{error}") };
+            reports.lock().push((*namespace).to_owned());
+        }));
+        let parts = plan.into_parts(
+            queue.clone(),
+            "maps".to_owned(),
+            Box::new(ConfigMap::decoder),
+            |reflector| reflector.watch_list(false),
+            on_error,
+            watch::channel(Availability::Unknown).0,
+        );
+        tokio::spawn(async move { parts.run().await });
+        Self { namespaces, queue, reported }
+    }
+
+    /// Returns the next change as `+key` or `-key`.
+    async fn next(&self) -> String {
+        let popped = timeout(Duration::from_secs(600), self.queue.queue.pop_async()).await;
+        let mut popped = popped.expect("nothing is queued").unwrap();
+        let mut sign = "";
+        popped
+            .apply(|change| {
+                sign = if matches!(change, Change::Deleted { .. }) { "-" } else { "+" };
+            })
+            .unwrap();
+        format!("{sign}{}", popped.key())
+    }
+}
+
+fn green() -> Scripted {
+    let page = PageMeta { resource_version: "5".to_owned(), ..PageMeta::default() };
+    let map = r#"{"metadata":{"namespace":"green","name":"a","resourceVersion":"4"}}"#;
+    Scripted::new()
+        .list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![map.into()]))])
+        .watch_on(Vec::new())
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_removal_of_a_namespace_is_reported_and_tried_again() {
+    let rig = Rig::start(&["green"]);
+    assert_eq!(rig.next().await, "+green/a");
+    rig.queue.refusals.store(2, Ordering::Relaxed);
+    assert!(rig.namespaces.remove("green"));
+    assert_eq!(rig.next().await, "-green/a");
+    assert_eq!(*rig.reported.lock(), ["green", "green"]);
+    assert!(rig.namespaces.add("green").unwrap());
+    assert_eq!(rig.next().await, "+green/a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_that_the_queue_refuses_is_reported_and_added_later() {
+    let rig = Rig::start(&[]);
+    while !rig.queue.queue.has_synced() {
+        tokio::task::yield_now().await;
+    }
+    rig.queue.refusals.store(2, Ordering::Relaxed);
+    assert!(rig.namespaces.add("green").unwrap());
+    assert_eq!(rig.next().await, "+green/a");
+    assert_eq!(*rig.reported.lock(), ["green", "green"]);
+}

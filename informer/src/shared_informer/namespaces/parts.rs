@@ -5,9 +5,12 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 
 use deltafifo::locks::Mutex;
 use deltafifo::panics::panic_message;
@@ -15,6 +18,7 @@ use deltafifo::{KeyScope, RelistError, ResourceVersion, ScopeError, ScopeId, Sto
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
+use tokio::task::coop::has_budget_remaining;
 use tokio::time::sleep;
 
 use super::Namespaces;
@@ -180,7 +184,10 @@ impl<K: Send + Sync + 'static> Parts<K> {
             let mut is_refused = false;
             for name in set.names() {
                 match self.add(name) {
-                    Ok(part) => running.extend(part.map(|part| self.feed(name.clone(), part))),
+                    Ok(part) => {
+                        let feed = |part| within_budget(self.feed(name.clone(), part));
+                        running.extend(part.map(feed));
+                    }
                     Err(error) => {
                         is_refused = true;
                         self.report(name, &ReflectorError::Scope(error));
@@ -380,6 +387,21 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let versions = counting.map(|part| ResourceVersion::parse(&part.last_version()?));
         versions.min().flatten().map(|version| version.to_string())
     }
+}
+
+/// Polls `future` only while its task has cooperative budget left. Without budget every future of
+/// the task would be polled in vain: its resources defer its wake-up, which keeps
+/// `FuturesUnordered` polling. It pauses once two of its futures have woken themselves.
+pub(super) async fn within_budget<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        if has_budget_remaining() {
+            return future.as_mut().poll(context);
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
 }
 
 impl<K> Parts<K> {

@@ -1,8 +1,11 @@
-//! Namespaces whose scopes the queue refuses to add or to remove for a while.
+//! Namespaces whose scopes the queue refuses to add or to remove for a while, and their share of
+//! the cooperative budget.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
@@ -10,11 +13,16 @@ use deltafifo::{
     Change, Closed, DeltaFifo, DeltaObject, Indexer, KeyFunc, KeyScope, RelistError, ScopeError,
     ScopeId, StoreError,
 };
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::watch;
+use tokio::task::coop::{consume_budget, has_budget_remaining};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use super::parts::within_budget;
 use super::{Namespaces, Plan};
 use crate::KubeMeta;
 use crate::lister_watcher::{Listed, PageMeta, Scripted};
@@ -177,10 +185,38 @@ async fn failed_removal_of_a_namespace_is_reported_and_tried_again() {
 async fn namespace_that_the_queue_refuses_is_reported_and_added_later() {
     let rig = Rig::start(&[]);
     while !rig.queue.queue.has_synced() {
-        tokio::task::yield_now().await;
+        yield_now().await;
     }
     rig.queue.refusals.store(2, Ordering::Relaxed);
     assert!(rig.namespaces.add("green").unwrap());
     assert_eq!(rig.next().await, "+green/a");
     assert_eq!(*rig.reported.lock(), ["green", "green"]);
+}
+
+#[tokio::test]
+async fn no_namespace_is_polled_without_cooperative_budget() {
+    let task = tokio::spawn(async {
+        let polls = AtomicUsize::new(0);
+        let part = || {
+            within_budget(poll_fn(|_| {
+                polls.fetch_add(1, Ordering::Relaxed);
+                Poll::<()>::Pending
+            }))
+        };
+        let mut running: FuturesUnordered<_> = std::iter::repeat_with(part).take(200).collect();
+        poll_fn(|context| {
+            while has_budget_remaining() {
+                consume_budget().now_or_never();
+            }
+            assert!(running.poll_next_unpin(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        assert_eq!(polls.load(Ordering::Relaxed), 0);
+
+        yield_now().await;
+        assert!(running.next().now_or_never().is_none());
+        assert_eq!(polls.load(Ordering::Relaxed), 200, "they are polled with a new budget");
+    });
+    task.await.unwrap();
 }

@@ -1,5 +1,5 @@
 //! Handling of Ctrl-C and termination signals: the running child is killed, and this process
-//! continues to report what was measured.
+//! continues in order to report the measurements so far.
 
 use std::io;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};

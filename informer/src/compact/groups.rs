@@ -1,4 +1,5 @@
-//! Which objects are alike: the first object or the base of each group, and of recent contents.
+//! Finds similar objects for an object that is being packed. Two tables have the base, or else the
+//! first object, of each group of objects and of each recent feature of a text (`sketch.rs`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -49,8 +50,8 @@ impl<K> Groups<K> {
         base.or_else(|| tables.firsts.get(&group)?.upgrade().map(Relative::First))
     }
 
-    /// Returns objects of other groups that share a feature, with their groups, those with the
-    /// most features first.
+    /// Returns the group that has the most of these features, with its base, or else with the
+    /// object that has one of them.
     pub(super) fn similar(&self, features: &[u64; FEATURES]) -> Option<(u64, Relative<K>)> {
         let tables = self.0.lock();
         let sketches = features.iter().filter_map(|feature| {

@@ -33,7 +33,7 @@ impl History {
 /// The states of a key that a handler may miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MayMiss {
-    /// None: it was registered first.
+    /// None, because the handler was registered before the first change.
     Nothing,
     /// The states before its first notification of the key.
     BeforeFirst,
@@ -175,7 +175,8 @@ impl Log {
         notes.is_closed = true;
     }
 
-    /// Checks that all initial keys were notified, since the registration says so.
+    /// Checks that the handler was notified of all initial keys, because its registration reports
+    /// that it has synced.
     pub fn has_synced(&self, initial: &[&str]) {
         let mut notes = self.notes();
         let missing = initial.iter().find(|key| !notes.known.contains_key(**key));

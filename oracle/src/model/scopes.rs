@@ -20,7 +20,7 @@ pub(super) struct Scope {
     version: Option<String>,
 }
 
-/// The keys of a relist of a scope: those of the scope that lie in no older one.
+/// The keys of a relist of a scope: the keys of the scope that are in no older scope.
 #[derive(Clone)]
 pub(super) struct Within {
     pub(super) scope: u32,

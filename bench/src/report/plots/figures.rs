@@ -1,4 +1,4 @@
-//! Plots with one figure an engine: times of lists, rates, memory.
+//! Plots with one figure for each engine: times of lists, rates, memory.
 
 use super::super::Summary;
 use super::super::groups::groups;

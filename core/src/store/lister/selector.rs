@@ -11,13 +11,13 @@ use crate::SelectorError;
 ///
 /// | text | an object matches if its label |
 /// | --- | --- |
-/// | `a=b`, `a==b` | is there and is `b` |
-/// | `a!=b` | is not there, or is another than `b` |
-/// | `a in (x, y)` | is there and one of those |
-/// | `a notin (x, y)` | is not there, or none of those |
-/// | `a` | is there |
-/// | `!a` | is not there |
-/// | `a>5`, `a<5` | is there, and a whole number above or below |
+/// | `a=b`, `a==b` | has the value `b` |
+/// | `a!=b` | does not exist, or has another value than `b` |
+/// | `a in (x, y)` | has one of these values |
+/// | `a notin (x, y)` | does not exist, or has none of these values |
+/// | `a` | exists |
+/// | `!a` | does not exist |
+/// | `a>5`, `a<5` | is a whole number above or below this one |
 ///
 /// Requirements are joined by commas. The empty selector matches everything. A value may be empty:
 /// `a=`, `a in (x,)`. A selector is displayed in one form, with the keys in order, whatever it was

@@ -1,7 +1,8 @@
 //! A reflector for each namespace of a set.
 //!
 //! One task polls all of them. Each namespace is a scope of the informer's queue, so a relist of a
-//! namespace does not wait for or supersede that of another, and deletes none of its objects.
+//! namespace does not wait for the relist of another namespace, does not supersede it, and deletes
+//! none of its objects.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};

@@ -98,7 +98,8 @@ fn run_queue<S: Source, E: QueueEngine<S::Object> + StoreEngine<S::Object>>(
     Ok(())
 }
 
-/// Runs the workloads that need no queue. `offer` is how an engine with a queue takes an update.
+/// Runs the workloads that need no queue. `offer` is the function that offers an update to an
+/// engine with a queue.
 fn run_store<S: Source, E: StoreEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,

@@ -289,8 +289,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Returns the version up to which all changes were offered to the queue (client-go
-    /// `LastSyncResourceVersion`). For an informer of several [`Namespaces`] it is the least of
-    /// theirs; a namespace that is [waived](NamespaceStatus::is_waived) does not count.
+    /// `LastSyncResourceVersion`). For an informer of several [`Namespaces`] it is the lowest
+    /// version of the namespaces; a namespace that is [waived](NamespaceStatus::is_waived) does not
+    /// count.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         self.inner.feeder.last_version()
@@ -314,9 +315,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// ```
     ///
     /// For an informer of several [`Namespaces`] the watch counts as open if all watches are open.
-    /// The time is that of the namespace that was silent longest, and the error is that of the
-    /// namespace that failed last. A namespace that is [waived](NamespaceStatus::is_waived) counts
-    /// for the error only.
+    /// It has the time of the namespace that was silent longest, and the error of the namespace
+    /// that failed last. A namespace that is [waived](NamespaceStatus::is_waived) counts for the
+    /// error only.
     #[must_use]
     pub fn watch_status(&self) -> WatchStatus {
         self.inner.feeder.watch_status()

@@ -88,7 +88,7 @@ fn add() -> String {
     beside_an_index(&fifo)
 }
 
-/// The writer uses an older list of indexes than the one in which the new index is.
+/// The writer uses a list of indexes that does not contain the new index yet.
 fn update_of_an_indexed() -> String {
     let fifo = indexed();
     fifo.add(Object::new("a", 1)).unwrap();

@@ -6,7 +6,7 @@ use hashbrown::HashSet;
 
 use super::map::{Key, Map};
 
-/// Sets of keys by value. An empty set is removed soon.
+/// Sets of keys by value. A removal that empties a set then removes it, in a step of its own.
 #[derive(Default)]
 pub(super) struct Index {
     keys: Map<HashSet<Key, RandomState>>,

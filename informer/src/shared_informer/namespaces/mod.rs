@@ -227,7 +227,7 @@ impl Namespaces {
         self.set.borrow().names().map(ToString::to_string).collect()
     }
 
-    /// Replaces all names. Logs and ignores those that no namespace can have.
+    /// Replaces all names. Logs and ignores names that no namespace can have.
     fn set<'n>(&self, names: impl IntoIterator<Item = &'n String>) {
         let names: BTreeSet<_> = names
             .into_iter()
@@ -312,7 +312,8 @@ impl Ord for Namespaces {
     }
 }
 
-/// Writes the text that stands for the set in the names of informers, which shows no namespaces.
+/// Writes the text by which the names of informers refer to the set. It does not contain the
+/// namespaces.
 impl fmt::Display for Namespaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "namespaces (set {})", self.id)

@@ -24,7 +24,7 @@ type Map = Compact<ConfigMap>;
 type Informer = SharedInformer<Map>;
 type Builder = SharedInformerBuilder<Map, KubeMeta>;
 
-/// Both queues.
+/// Both kinds of queue.
 const QUEUES: [fn(Builder) -> Builder; 2] = [|maps| maps.delta(), |maps| maps.in_order()];
 
 fn server() -> ApiServer {

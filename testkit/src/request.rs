@@ -105,8 +105,8 @@ impl Target {
     }
 }
 
-/// Parses a boolean parameter as the real server does: everything but these two is true, even the
-/// empty value.
+/// Parses a boolean parameter as the real server does: every value except `0` and `false` is true,
+/// even the empty one.
 pub(crate) fn is_true(value: &str) -> bool {
     !matches!(value.to_ascii_lowercase().as_str(), "false" | "0")
 }

@@ -114,10 +114,10 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
 struct State {
     /// Whether gets that start now count.
     counting: AtomicBool,
-    /// Whether a get has counted.
+    /// Whether at least one get has been counted.
     has_counted: AtomicBool,
     stop: AtomicBool,
-    /// When readers stop by themselves.
+    /// The time at which readers stop by themselves.
     deadline: Instant,
     /// Whether readers stopped by themselves, during a relist.
     gave_up: AtomicBool,

@@ -1,4 +1,4 @@
-//! Which relists are current, and the generation that offers stamp with.
+//! The current relists, and the generation with which offers stamp.
 //!
 //! Either one relist of the whole queue is open at a time, or one for each of its scopes. The
 //! removal of a scope is open until its deletions are queued, beside any of these.

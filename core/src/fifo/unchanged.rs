@@ -1,4 +1,4 @@
-//! Which objects of a relist are unchanged, and so need not be queued.
+//! Finds the objects of a relist that are unchanged, and so need not be queued.
 
 use super::{DeltaFifo, KnownPlace};
 use crate::Meta;

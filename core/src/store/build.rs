@@ -139,8 +139,8 @@ mod tests {
     use crate::engine::sync::Arc;
     use crate::{Indexers, KeyFunc, NoMeta};
 
-    /// A leftover entry would keep the slot alive, and the writer's next plan would not find its
-    /// own entries.
+    /// An entry of the writer that stayed in the failed index would keep the slot alive, and the
+    /// next plan of a writer would not match the slot's entries.
     #[test]
     fn writer_adds_nothing_to_an_index_whose_build_failed() {
         let core =

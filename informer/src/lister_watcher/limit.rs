@@ -33,7 +33,8 @@ struct Progress {
     since: Option<Instant>,
     /// The time for which objects had waited before.
     waited: Duration,
-    /// When an object last got its share, or bytes of an incomplete object last arrived.
+    /// The time at which an object last got its share, or bytes of an incomplete object last
+    /// arrived.
     last: Option<Instant>,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Entry<K> {
     state: EntryState,
     /// The priority of the requested processing, if the key is dirty or waits.
     priority: i32,
-    /// When the key became dirty, for metrics.
+    /// The time at which the key became dirty, for metrics.
     since: Option<Instant>,
     /// The wait of the key, which is then not dirty.
     waits: Option<Delay>,

@@ -22,7 +22,7 @@ pub(super) struct Shard<K> {
     /// Slots by hash of their key.
     table: HashTable<u32>,
     entries: Slab<Entry<K>>,
-    /// When each processing began, for metrics.
+    /// The time at which each processing began, for metrics.
     started: BTreeMap<u32, Instant>,
     /// Whether adds are ignored.
     closed: bool,

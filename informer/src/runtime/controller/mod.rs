@@ -168,8 +168,8 @@ where
     /// watched separately: see [`Namespaces`]. `all` must be an `Api` of all namespaces; only its
     /// client and path are used. The objects of a namespace that is removed from the set are no
     /// longer reconciled; since they may still exist, [`on_deleted`](Self::on_deleted) is not
-    /// called. If the set [follows an informer](Namespaces::of_informer), it is called for those
-    /// that a last list shows to be deleted.
+    /// called. If the set [follows an informer](Namespaces::of_informer), it is called for the
+    /// objects that a last list of the namespace shows to be deleted.
     ///
     /// For related objects use an informer of the same set with
     /// [`owns_informer`](Self::owns_informer) or [`watches_informer`](Self::watches_informer).

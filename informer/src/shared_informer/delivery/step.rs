@@ -18,7 +18,7 @@ pub(super) struct Step<K> {
     pub(super) is_in_initial_list: bool,
     /// Whether the step comes from a walk over the store rather than from a change.
     pub(super) is_walked: bool,
-    /// When the step was put into the buffer.
+    /// The time at which the step was put into the buffer.
     pub(super) since: Instant,
 }
 

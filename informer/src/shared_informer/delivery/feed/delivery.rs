@@ -14,7 +14,7 @@ use crate::shared_informer::sync::mutant;
 pub(in super::super) struct Delivery<K> {
     pub(in super::super) notifications: [Option<Notification<K>>; 2],
     is_in_initial_list: bool,
-    /// When the step was taken, if there are metrics.
+    /// The time at which the step was taken, if there are metrics.
     at: Option<Instant>,
 }
 

@@ -54,7 +54,7 @@ struct Locked<K> {
     /// The waker of the thread, task or stream that waits for a step.
     sleeper: Option<Waker>,
     has_ended: bool,
-    /// When the next resync is due.
+    /// The time at which the next resync is due.
     due: Option<Instant>,
 }
 

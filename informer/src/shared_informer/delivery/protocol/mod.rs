@@ -109,8 +109,8 @@ pub(super) struct Inbox<K> {
     /// A full buffer that was replaced. It is dropped when the handler takes its next step, so that
     /// the worker, which has to offer to all handlers, does not spend time on it.
     dropped: Option<Box<dyn StepBuffer<K>>>,
-    /// When the oldest step of that buffer was pushed. It counts for the age of the buffer, which
-    /// would otherwise not show that a handler hangs.
+    /// The time at which the oldest step of that buffer was pushed. It counts for the age of the
+    /// buffer, which would otherwise not show that a handler hangs.
     dropped_since: Option<Instant>,
     /// Whether `ResyncBegins` must be delivered, and the number of steps before `ResyncEnds`.
     announces_resync: bool,

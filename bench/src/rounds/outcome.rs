@@ -9,7 +9,7 @@ use crate::report::Missed;
 /// The results of a run.
 #[derive(Default)]
 pub struct Outcome {
-    /// All rows, including those of turns that did not end: each row is complete.
+    /// All rows, including the rows of turns that did not end: each row is complete.
     pub measured: Vec<Measured>,
     /// The descriptions of the engines, by name.
     pub engines: BTreeMap<String, String>,

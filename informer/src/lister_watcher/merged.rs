@@ -81,8 +81,8 @@ impl Reached {
     }
 
     /// Returns the least version for the state of a part, if the reflector has requested all parts
-    /// at `requested`. It is the part's own version if that is newer, unless `requested` is any
-    /// state or the newest.
+    /// at `requested`. This is the part's own version if that is newer than `requested`, unless
+    /// `requested` asks for any state or for the newest.
     fn state(&self, part: usize, requested: &str) -> String {
         let own = self.of(part).filter(|_| !matches!(requested, "" | "0"));
         own.map_or_else(|| requested.to_owned(), |own| newer(own, requested))

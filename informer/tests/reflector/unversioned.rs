@@ -22,8 +22,8 @@ fn broken_off() -> Event {
     Err(RequestError::Broken("reset by peer".into()))
 }
 
-/// Returns the next deletion. The objects that a watch from no version sends first are known from
-/// the list and delivered again.
+/// Returns the next deletion. Skips the objects that a watch without a version sends first: they
+/// are known from the list and delivered again.
 async fn deletion(rig: &mut Rig) -> String {
     loop {
         let change = rig.changes(1).await.remove(0);

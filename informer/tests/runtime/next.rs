@@ -1,4 +1,4 @@
-//! When an object is reconciled next, after a success, an error or a panic.
+//! Tests of the time of the next reconcile of an object, after a success, an error or a panic.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -19,8 +19,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 use rig::{Rig, map, next, notes, server};
 
-/// A record of each new span, as `reflector name=test resource=configmaps.v1 namespace=`, behind
-/// those around it.
+/// A record of each new span, as `reflector name=test resource=configmaps.v1 namespace=`, after the
+/// spans around it.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<String>>>);
 

@@ -17,7 +17,7 @@ use super::{INITIAL, join, yield_randomly};
 /// The end of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// When the informer stops.
+    /// The handler ends when the informer stops.
     WithInformer,
     /// Another thread removes it at any moment.
     Removed,

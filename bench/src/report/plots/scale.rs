@@ -8,7 +8,7 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 #[derive(Clone)]
 pub struct Scale {
     logarithmic: bool,
-    /// The ends of the axis. Those of a logarithmic axis, and its labels, are logarithms.
+    /// The ends of the axis. For a logarithmic axis the ends and the labels are logarithms.
     ends: Range<f64>,
     labels: Vec<f64>,
 }

@@ -103,8 +103,8 @@ trait TakesWhole<K>: Send + Sync + 'static {
     /// Fails if keys are not names and `object` has no key. Then only its name can be kept.
     fn check_key(&self, object: &K) -> Result<(), KeyError>;
 
-    /// Stores all listed objects, and keeps those named in `kept`, whose listed state cannot be
-    /// stored. Returns the errors of refused objects.
+    /// Stores all listed objects, and keeps the stored objects with a name in `kept`, whose listed
+    /// state cannot be stored. Returns the errors of refused objects.
     fn take(
         &self,
         list: Vec<Arc<K>>,

@@ -218,11 +218,11 @@ impl<T> Deltas<T> {
         self.0.push(delta);
     }
 
-    /// Appends a delta as client-go's `queueActionInternalLocked` does: of two deletions in a row
-    /// the older is kept, unless it is a tombstone, in which case the newer is kept. The removal of
-    /// a scope never replaces a deletion, because the object is gone for another reason. No other
-    /// deltas are merged. Only the last two deltas are compared, so merging once at the end gives
-    /// the same list as merging at each append.
+    /// Appends a delta as client-go's `queueActionInternalLocked` does: if two deletions follow
+    /// each other, the older is kept, unless it is a tombstone; then the newer is kept. The removal
+    /// of a scope never replaces a deletion, because the object is gone for another reason. No
+    /// other deltas are merged. Only the last two deltas are compared, so merging once at the end
+    /// gives the same list as merging at each append.
     ///
     /// Returns the delta that was merged away. Its drop runs user code, so the caller must drop
     /// it with no lock held.

@@ -86,7 +86,7 @@ pub(crate) struct WatchBody {
     initial: Option<Walk>,
     /// The version of the bookmark after the initial events.
     initial_end: Option<u64>,
-    /// Changes before the opening of the watch that it must still send.
+    /// Changes from before the opening of the watch that the watch must still send.
     missed: vec::IntoIter<Arc<Change>>,
     /// Changes up to this version and bookmarks before it are not sent: a watch from a future
     /// version waits for that version.

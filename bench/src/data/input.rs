@@ -43,7 +43,7 @@ enum Problem {
     OtherKind { kind: String, api_version: String },
     #[error("items are not pods")]
     Items(#[source] serde_json::Error),
-    /// The limit protects the memory.
+    /// The list has more items than the limit, which protects the memory.
     #[error("more than {MAX_PODS} items")]
     TooMany,
     #[error("the list is empty")]

@@ -1,4 +1,4 @@
-//! Whether the figures of a report are valid, and its warnings.
+//! Checks that the figures of a report are valid, and collects its warnings.
 
 use super::check::{Checked, difference};
 use super::run::Verdict;

@@ -8,11 +8,11 @@
 //! | `listed` | the keys that open relists have listed, for a store elsewhere |
 //! | `unchanged` | the objects of a relist that need not be queued |
 //! | `scope` | parts of the queue that are relisted separately |
-//! | `resync` | Sync for what is known and idle |
-//! | `pop`, `batch` | the guards: taking, applying, verdicts |
-//! | `settle` | the end of a handler: the one place of the hard cases |
-//! | `resolve` | from pushes to client-go's deltas |
-//! | `peek` | get and list of what is pending |
+//! | `resync` | a Sync for each key that is known and idle |
+//! | `pop`, `batch` | the guards of popped items: take, apply, and the end of the handler |
+//! | `settle` | the end of a handler, with all cases of concurrent pushes |
+//! | `resolve` | converts pushed deltas to client-go's deltas |
+//! | `peek` | get and list of pending deltas |
 //! | `applied` | bookmarks, and the holds that keep the applied version back |
 
 mod applied;
@@ -416,7 +416,7 @@ mod tests {
     use crate::engine::sync::{Arc, RUN};
     use crate::{DeltaFifoBuilder, Indexer, KeyFunc, NoMeta};
 
-    /// More keys than two runs have.
+    /// The number of keys: more than two runs have.
     const MANY: u32 = 3_000;
 
     fn over_a_store() -> DeltaFifoBuilder<u32, NoMeta> {

@@ -57,7 +57,7 @@ pub struct Watch {
 
 /// The round after which the process has made its one-time allocations.
 const WARM: u64 = 0;
-/// More threads than a round has.
+/// The number of threads: more than a round has.
 const WAITING: usize = 32;
 
 /// Grows `parking_lot`'s table of waiting threads and arc-swap's list of loading threads to their

@@ -80,7 +80,7 @@ pub struct CompactorBuilder<K> {
     prune: Prune,
     types: Option<Types>,
     validate: bool,
-    /// `None`: unless the objects are Secrets.
+    /// Whether dictionaries are trained. `None` means: unless the objects are Secrets.
     train: Option<bool>,
     base_cache: usize,
     kind: PhantomData<fn() -> K>,

@@ -124,7 +124,7 @@ pub fn poll_idle<K: Object>(controller: Controller<K>) -> Polled {
     poll(controller, |_, _| async { Ok(Action::await_change()) })
 }
 
-/// The types that a controller here can be of.
+/// The types of objects that a controller in these tests can have.
 pub trait Object:
     kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
 {

@@ -31,14 +31,15 @@ pub struct NeedsPeers(String);
 pub struct Cli {
     /// Number of objects; several numbers, as in 10000,100000,1000000, show how the time grows.
     /// Default: 1000000, or 50000 with --input, because each list holds decoded pods of 50 kB, or
-    /// 100000 with --server
+    /// 100000 with --server and for the workload cache
     #[arg(long, value_name = "N,M", value_delimiter = ',')]
     pub objects: Vec<NonZero<usize>>,
     /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N objects.
     /// Default: generated objects (needs peers)
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Workloads, separated by commas; workqueue needs peers. Default: initial,relist
+    /// Workloads, separated by commas; workqueue and cache need peers, and cache has a run of its
+    /// own with --input. Default: initial,relist
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = workload())]
     workload: Vec<Option<Workload>>,
     /// Engines, separated by commas; kube-writer and kube-writer-arc need peers. Default: all that
@@ -51,6 +52,13 @@ pub struct Cli {
     /// Seconds for which the stall workload offers and the readers read
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     pub seconds: Duration,
+    /// Replicas of each workload that the pods of the workload cache belong to
+    #[arg(long, value_name = "R", default_value = "20", requires = "input")]
+    pub replicas: NonZero<usize>,
+    /// For the workload cache, repeat the pods of the input under new names and ids, without other
+    /// changes
+    #[arg(long, conflicts_with = "replicas", requires = "input")]
+    pub as_is: bool,
     /// Measure clients of a real API server instead: from their start until a handler was notified
     /// of all config maps, and then a relist with 1 % changed objects. Creates the config maps, 1
     /// kB each, in the namespace deltafifo-bench-N, and keeps them there; the user of the
@@ -87,6 +95,9 @@ pub struct Cli {
     /// Leave out the relist of lists that only the engine holds
     #[arg(long, hide = true, requires = "child")]
     pub without_owned: bool,
+    /// The LIST response of a relist
+    #[arg(long, hide = true, requires = "child")]
+    pub second_list: Option<PathBuf>,
 }
 
 impl Cli {
@@ -128,6 +139,7 @@ impl Cli {
     pub fn most_objects(&self) -> usize {
         let usual = match (&self.server, &self.input) {
             (Some(_), _) => 100_000,
+            _ if self.workloads().contains(&Workload::Cache) => 100_000,
             (_, Some(_)) => 50_000,
             _ => 1_000_000,
         };
@@ -143,12 +155,17 @@ impl Cli {
         self.rounds.unwrap_or(usual).into()
     }
 
-    /// Returns each workload once. The name `all` means every workload of this binary.
+    /// Returns each workload once. The name `all` means every workload of this binary that has no
+    /// run of its own.
     pub fn workloads(&self) -> Vec<Workload> {
         if self.workload.is_empty() {
             vec![Workload::Initial, Workload::Relist]
         } else if self.workload.contains(&None) {
-            Workload::ALL.iter().copied().filter(|workload| workload.is_built()).collect()
+            Workload::ALL
+                .iter()
+                .copied()
+                .filter(|one| one.is_built() && !one.is_separate())
+                .collect()
         } else {
             distinct(self.workload.iter().copied().flatten())
         }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use crate::causes::with_causes;
 use crate::cli::Cli;
 #[cfg(feature = "peers")]
-use crate::data::Pods;
+use crate::data::{ListFiles, ListFilesError, Multiplied, Pods};
 use crate::machine::Machine;
 use crate::names::{EngineName, Workload};
 use crate::protocol::{ChildArgs, GoPeer, Interrupt, Settings};
@@ -52,6 +52,7 @@ fn settings(cli: &Cli) -> Settings {
     Settings {
         workloads: cli.workloads(),
         input: cli.input.clone(),
+        second_list: cli.second_list.clone(),
         length: cli.seconds,
         owned: !cli.without_owned,
     }
@@ -86,6 +87,7 @@ fn parent(cli: &Cli) -> Result<(), Error> {
     if let Some(input) = &cli.input {
         Pods::read(input)?; // only for the error, before any child starts
     }
+    check_separate(cli)?;
     let outputs = outputs(cli)?;
     let Chosen { engines, go, skipped } = engines(cli, &cli.workloads())?;
     let objects = cli.objects().into_iter().collect();
@@ -93,6 +95,13 @@ fn parent(cli: &Cli) -> Result<(), Error> {
         Plan { engines, objects, rounds: cli.rounds(), settings: settings(cli), limit: None };
     let plan = if cli.is_first_run() { plan.first_run() } else { plan };
     plan.check_memory(Machine::available_bytes())?;
+    #[cfg(feature = "peers")]
+    let lists = list_files(cli)?;
+    #[cfg(feature = "peers")]
+    let plan = match &lists {
+        Some(lists) => plan.with_lists(lists),
+        None => plan,
+    };
     // Not earlier: Ctrl-C while Go compiles has nothing to keep.
     let interrupt = Interrupt::catch()?;
     let mut run = Run::begins(plan.rounds);
@@ -103,6 +112,33 @@ fn parent(cli: &Cli) -> Result<(), Error> {
         outcome.measured.sort_by_key(|measured| EngineName::named(&measured.engine));
     }
     report(run, outcome, &outputs, cli.is_first_run())
+}
+
+/// Checks that a workload with a run of its own has one.
+fn check_separate(cli: &Cli) -> Result<(), Error> {
+    let workloads = cli.workloads();
+    match workloads.iter().find(|workload| workload.is_separate()) {
+        Some(one) if workloads.len() > 1 => {
+            Err(format!("{one} has a run of its own: pass --workload {one} alone").into())
+        }
+        Some(one) if cli.input.is_none() => Err(format!("{one} needs --input").into()),
+        Some(one) if cli.objects.len() > 1 => {
+            Err(format!("{one} takes one number of --objects").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes the lists of the workload cache, if it is measured.
+#[cfg(feature = "peers")]
+fn list_files(cli: &Cli) -> Result<Option<ListFiles>, ListFilesError> {
+    let input = cli.input.as_ref().filter(|_| cli.workloads().contains(&Workload::Cache));
+    let multiplied = if cli.as_is { Multiplied::AsIs } else { Multiplied::Replicas(cli.replicas) };
+    let write = |input: &PathBuf| {
+        eprintln!("writing the lists");
+        ListFiles::write(input, cli.most_objects(), multiplied)
+    };
+    input.map(write).transpose()
 }
 
 /// Measures clients of an API server.

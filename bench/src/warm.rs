@@ -45,6 +45,12 @@ fn footprint(engine: EngineName) -> Footprint {
         EngineName::ClientGoDeltaFifo => (0, 4_500),
         EngineName::ClientGoRealFifo => (0, 5_000),
         EngineName::ClientGoInformer => (0, 6_300),
+        // They run the workload cache only, which measures CPU time.
+        EngineName::DeltaFifoWithout
+        | EngineName::DeltaFifoCompact
+        | EngineName::DeltaFifoCompactValidated
+        | EngineName::Gzip
+        | EngineName::Cbor => (0, 0),
     };
     Footprint { growth, process }
 }

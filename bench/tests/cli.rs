@@ -146,6 +146,54 @@ fn store_without_a_queue_runs_the_workloads_of_stores() {
 }
 
 /// The first run leaves out the variant `owned`.
+#[cfg(feature = "peers")]
+#[test]
+fn engines_of_the_cache_end_with_the_same_store() {
+    const VARIANTS: [&str; 6] =
+        ["rest-bytes", "peak-bytes", "first-list-cpu", "relist-cpu", "get", "get-header"];
+    const ENGINES: [&str; 7] = [
+        "deltafifo",
+        "deltafifo-without",
+        "deltafifo-compact",
+        "deltafifo-compact-validated",
+        "kube-writer",
+        "gzip",
+        "cbor",
+    ];
+    let (json, engines) = (scratch("cache.json"), ENGINES.join(","));
+    for (input, multiplied) in [("pods-mixed", "--replicas 4"), ("pods", "--as-is")] {
+        let input = format!("{}/data/{input}.json.gz", env!("CARGO_MANIFEST_DIR"));
+        let run = succeed(&format!(
+            "--workload cache --input {input} {multiplied} --objects 300 --rounds 1 \
+             --engine {engines} --json {}",
+            json.display()
+        ));
+        assert!(run.stdout.contains("checked: all engines ended with the same"), "{}", run.stdout);
+        let report = read_json(&json);
+        for engine in ENGINES {
+            let rows = rows(&report, Some("cache")).into_iter();
+            let variants: Vec<_> = rows
+                .filter(|row| row["engine"] == engine && row["extra"]["store_len"] == 300)
+                .filter_map(|row| row["variant"].as_str())
+                .collect();
+            assert!(VARIANTS.iter().all(|one| variants.contains(one)), "{engine}: {variants:?}");
+        }
+    }
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn cache_has_a_run_of_its_own() {
+    let input = format!("--input {}/data/pods-mixed.json.gz", env!("CARGO_MANIFEST_DIR"));
+    for (arguments, text) in [
+        ("--workload cache".to_owned(), "needs --input"),
+        (format!("--workload cache,relist {input}"), "--workload cache alone"),
+        (format!("--workload cache --objects 10,20 {input}"), "one number"),
+    ] {
+        fail(&arguments, text);
+    }
+}
+
 #[test]
 fn child_without_owned_measures_the_plain_relist_only() {
     for (option, variants) in [("", 2), ("--without-owned", 1)] {
@@ -175,6 +223,7 @@ fn unusable_arguments_are_rejected_with_a_message_that_names_them() {
         ("--seconds 0", "--seconds"),
         ("--engine floor --objects 10 --json no/such/file.json --rounds 1", "no/such/file.json"),
         ("--child", "--engine"),
+        ("--replicas 20", "--input"),
         ("--from no-such-file --json no/such.json", "no-such-file"),
         ("--from some.json --rounds 2", "--rounds"),
         ("--server some-file --engine floor", "--engine"),

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::splitmix64;
@@ -51,6 +52,14 @@ impl Random {
 
     fn uid(&mut self) -> String {
         [8, 4, 4, 4, 12].map(|length| self.hex(length)).join("-")
+    }
+
+    fn version(&mut self) -> Value {
+        (10_000_000 + self.below(90_000_000)).to_string().into()
+    }
+
+    fn container_id(&mut self) -> Value {
+        format!("containerd://{}", self.hex(64)).into()
     }
 
     fn below(&mut self, limit: u64) -> u64 {
@@ -109,6 +118,42 @@ impl Cluster {
         (key, pod.to_string().into_bytes())
     }
 
+    /// Returns whether the list had no items.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
+    }
+
+    /// Makes pod number `index` as a copy of one of the list under another name, with other uids,
+    /// another version and other ids of containers. Returns its key and its JSON.
+    ///
+    /// # Panics
+    /// If the list had no items.
+    #[must_use]
+    pub fn copy(&self, index: usize) -> (String, Vec<u8>) {
+        let mut pod = self.models[index % self.models.len()].clone();
+        let mut random = Random(splitmix64(index as u64 ^ 0xC0B1_0000_0000));
+        let metadata = &mut pod["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let namespace = text(&metadata["namespace"]);
+        let name = format!("{}-{index}", text(&metadata["name"]));
+        metadata["name"] = name.clone().into();
+        metadata["uid"] = random.uid().into();
+        metadata["resourceVersion"] = random.version();
+        for owner in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
+            owner["uid"] = random.uid().into();
+        }
+        for list in ["containerStatuses", "initContainerStatuses"] {
+            let statuses = pod["status"].get_mut(list).and_then(Value::as_array_mut);
+            for container in statuses.into_iter().flatten() {
+                if container.get("containerID").is_some() {
+                    container["containerID"] = random.container_id();
+                }
+            }
+        }
+        (format!("{namespace}/{name}"), pod.to_string().into_bytes())
+    }
+
     /// Replaces every token that is not vocabulary by another of the same length.
     fn rename(&self, value: &mut Value, round: u64) {
         match value {
@@ -128,6 +173,10 @@ impl Cluster {
     }
 
     fn renamed(&self, text: &str, round: u64) -> String {
+        // A pod with another text in the place of a time does not decode.
+        if text.parse::<Timestamp>().is_ok() {
+            return text.to_owned();
+        }
         let mut out = String::with_capacity(text.len());
         for token in text.split_inclusive(|char: char| !char.is_ascii_alphanumeric()) {
             let word = token.trim_end_matches(|char: char| !char.is_ascii_alphanumeric());
@@ -179,7 +228,7 @@ fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> St
     let name = format!("{stem}{}", random.suffix());
     metadata["name"] = name.clone().into();
     metadata["uid"] = random.uid().into();
-    metadata["resourceVersion"] = (10_000_000 + random.below(90_000_000)).to_string().into();
+    metadata["resourceVersion"] = random.version();
     metadata["creationTimestamp"] = random.time();
     if let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
         for owner in owners {
@@ -214,7 +263,7 @@ fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> St
     for list in ["containerStatuses", "initContainerStatuses"] {
         let statuses = status.get_mut(list).and_then(Value::as_array_mut);
         for container in statuses.into_iter().flatten() {
-            container["containerID"] = format!("containerd://{}", random.hex(64)).into();
+            container["containerID"] = random.container_id();
             if let Some(Value::Object(states)) = container.get_mut("state") {
                 for state in states.values_mut() {
                     for time in ["startedAt", "finishedAt"] {
@@ -272,7 +321,9 @@ mod tests {
                     "ownerReferences": [{ "uid": "o" }] },
                 "spec": { "containers": [{ "name": "main", "image": image }] },
                 "status": { "podIP": "", "podIPs": [], "conditions": [{}, {}],
-                    "containerStatuses": [{ "state": { "running": { "startedAt": "" } } }] },
+                    "containerStatuses": [{ "state": { "running": { "startedAt": "" } },
+                        "lastState": { "terminated": {
+                            "finishedAt": format!("2026-03-{:02}T04:05:06Z", 1 + name.as_bytes()[0] % 28) } } }] },
             })
         };
         let names = ["webserver", "database", "frontend", "ingress", "scheduler"];
@@ -325,6 +376,21 @@ mod tests {
         }
         assert_ne!(first["metadata"]["generateName"], later["metadata"]["generateName"]);
         assert_eq!(later["metadata"]["namespace"], "shop", "what most pods have stays");
+        let time = "/status/containerStatuses/0/lastState/terminated/finishedAt";
+        assert_eq!(first.pointer(time), later.pointer(time), "a time stays a time");
+    }
+
+    #[test]
+    fn copies_differ_in_names_and_ids_only() {
+        let copy = |index| -> Value { serde_json::from_slice(&cluster().copy(index).1).unwrap() };
+        let (mut one, mut other) = (copy(0), copy(5));
+        for field in ["name", "uid", "resourceVersion", "ownerReferences"] {
+            assert_ne!(one["metadata"][field], other["metadata"][field], "{field}");
+            for pod in [&mut one, &mut other] {
+                pod["metadata"].as_object_mut().unwrap().remove(field);
+            }
+        }
+        assert_eq!(one, other);
     }
 
     #[test]

@@ -6,6 +6,8 @@ mod fnv;
 mod generated;
 #[cfg(feature = "pods")]
 mod input;
+#[cfg(feature = "peers")]
+mod list_files;
 mod node;
 mod plan;
 mod random;
@@ -23,6 +25,8 @@ pub use fnv::Fnv;
 pub use generated::{Generated, Object, ObjectAccess, ObjectMeta};
 #[cfg(feature = "pods")]
 pub use input::{InputError, Pods};
+#[cfg(feature = "peers")]
+pub(crate) use list_files::{ListFiles, ListFilesError, Multiplied};
 pub use node::node;
 pub use plan::{ListPlan, added, changed, hot_key, removed};
 pub use random::{Zipf, splitmix64, uniform_key};

@@ -32,13 +32,36 @@ super::named! {
         ClientGoRealFifo = "client-go-realfifo",
         /// client-go's informer.
         ClientGoInformer = "client-go-informer",
+        /// This project's informer without managed fields.
+        DeltaFifoWithout = "deltafifo-without",
+        /// This project's informer of compact objects.
+        DeltaFifoCompact = "deltafifo-compact",
+        /// This project's informer of compact objects, each decoded when it is stored.
+        DeltaFifoCompactValidated = "deltafifo-compact-validated",
+        /// A store of objects packed with gzip.
+        Gzip = "gzip",
+        /// A store of objects as CBOR.
+        Cbor = "cbor",
     }
 }
 
 impl EngineName {
     /// Returns whether this binary can measure the engine.
     pub fn is_built(self) -> bool {
-        cfg!(feature = "peers") || !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
+        let is_kube = matches!(self, Self::KubeWriter | Self::KubeWriterArc);
+        cfg!(feature = "peers") || !(is_kube || self.is_cache_only())
+    }
+
+    /// Returns whether the engine runs the workload cache only.
+    pub fn is_cache_only(self) -> bool {
+        matches!(
+            self,
+            Self::DeltaFifoWithout
+                | Self::DeltaFifoCompact
+                | Self::DeltaFifoCompactValidated
+                | Self::Gzip
+                | Self::Cbor
+        )
     }
 
     /// Returns whether the engine is written in Go.
@@ -64,7 +87,11 @@ impl EngineName {
             Workload::WorkQueue => {
                 matches!(self, Self::DeltaFifo | Self::Mutex | Self::ClientGoDeltaFifo)
             }
+            Workload::Cache => {
+                self.is_cache_only() || matches!(self, Self::DeltaFifo | Self::KubeWriter)
+            }
             _ => match self {
+                _ if self.is_cache_only() => false,
                 Self::Floor | Self::DeltaFifoOneThread => workload.is_list(),
                 Self::DeltaFifoLane => workload == Workload::Stall,
                 Self::DeltaFifoSingle => matches!(workload, Workload::Events | Workload::Stall),
@@ -124,6 +151,19 @@ impl EngineName {
                 "client-go's RealFIFO and indexer, as today's informers set it".to_owned()
             }
             Self::ClientGoInformer => "client-go's shared informer with its defaults".to_owned(),
+            Self::DeltaFifoWithout => variant_of_ours("informer without managed fields"),
+            Self::DeltaFifoCompact => variant_of_ours("informer of compact objects"),
+            Self::DeltaFifoCompactValidated => {
+                variant_of_ours("informer of compact objects, each decoded when it is stored")
+            }
+            Self::Gzip => format!(
+                "objects packed with gzip, as Argo CD does: flate2 {}, store of deltafifo {ours}",
+                locked("flate2")
+            ),
+            Self::Cbor => format!(
+                "objects as CBOR, as proposed for client-go: ciborium {}, store of deltafifo {ours}",
+                locked("ciborium")
+            ),
         }
     }
 }

@@ -23,13 +23,20 @@ super::named! {
         WorkQueue = "workqueue",
         /// Memory for each key.
         Memory = "memory",
+        /// The objects of a cluster in an informer: memory, lists and gets.
+        Cache = "cache",
     }
 }
 
 impl Workload {
     /// Returns whether this binary can measure the workload.
     pub fn is_built(self) -> bool {
-        cfg!(feature = "peers") || self != Self::WorkQueue
+        cfg!(feature = "peers") || !matches!(self, Self::WorkQueue | Self::Cache)
+    }
+
+    /// Returns whether the workload has a run of its own: its objects are not those of the others.
+    pub fn is_separate(self) -> bool {
+        self == Self::Cache
     }
 
     /// Returns whether the workload consists of lists only.

@@ -18,6 +18,8 @@ pub struct Settings {
     pub workloads: Vec<Workload>,
     /// A list response to build the objects from. Without it they are generated.
     pub input: Option<PathBuf>,
+    /// The list response of a relist, for the workload cache.
+    pub second_list: Option<PathBuf>,
     /// The time for which a stall run offers, and for which readers read.
     pub length: Duration,
     /// Whether a relist is also measured with lists that only the engine holds.

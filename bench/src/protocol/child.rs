@@ -106,4 +106,7 @@ fn add_arguments(command: &mut Command, args: &ChildArgs) {
     if let Some(input) = &settings.input {
         command.arg("--input").arg(input);
     }
+    if let Some(list) = &settings.second_list {
+        command.arg("--second-list").arg(list);
+    }
 }

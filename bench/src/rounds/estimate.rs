@@ -43,6 +43,7 @@ pub(super) fn seconds(plan: &Plan, turn: &Turn) -> f64 {
             Workload::Queries | Workload::WorkQueue => (0.1, [15.0, 40.0]),
             Workload::SlowHandler => (5.0, [10.0, 50.0]),
             Workload::Memory => (0.1, [10.0, 80.0]),
+            Workload::Cache => (4.0, [15.0, 30.0]),
         };
         fixed + turn.objects as f64 * object * if turn.engine.is_go() { go } else { rust } / 1e6
     };

@@ -109,6 +109,8 @@ fn alive_at_once(workload: Workload, engine: EngineName, owned: bool) -> u64 {
         // This workload has keys without objects.
         Workload::WorkQueue => [0, 0, 0],
         Workload::Memory => [2, 6, 3],
+        // All objects once, and some of a relist.
+        Workload::Cache => [1, 1, 1],
     };
     match engine {
         EngineName::KubeWriter | EngineName::KubeWriterArc => kube_writer,

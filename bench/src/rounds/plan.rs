@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "peers")]
+use crate::data::ListFiles;
 use crate::names::EngineName;
 #[cfg(test)]
 use crate::names::Workload;
@@ -21,12 +23,21 @@ pub struct Plan {
     pub limit: Option<Duration>,
 }
 
+#[cfg(feature = "peers")]
+impl Plan {
+    /// Sets the lists that the children read.
+    pub fn with_lists(self, lists: &ListFiles) -> Self {
+        let (input, second_list) = (Some(lists.first()), Some(lists.second()));
+        Self { settings: Settings { input, second_list, ..self.settings }, ..self }
+    }
+}
+
 #[cfg(test)]
 impl Plan {
     /// Returns a plan of three rounds.
     pub fn of(engines: &[EngineName], workloads: &[Workload], objects: usize) -> Self {
         let (workloads, length) = (workloads.to_vec(), Duration::from_secs(2));
-        let settings = Settings { workloads, input: None, length, owned: true };
+        let settings = Settings { workloads, input: None, second_list: None, length, owned: true };
         let (engines, objects) = (engines.to_vec(), vec![objects]);
         Self { engines, objects, rounds: 3, settings, limit: None }
     }

@@ -11,7 +11,7 @@ use super::fill::ChildError;
 use super::footprint::{self, Offer};
 use super::lists::{Lists, run_owned};
 #[cfg(feature = "peers")]
-use super::workqueue;
+use super::{cache, workqueue};
 use super::{events, queries, readers, slow_handler, stall};
 #[cfg(feature = "peers")]
 use crate::data::Pods;
@@ -28,6 +28,10 @@ use crate::protocol::{ChildArgs, Done, Line, Row, output};
 
 /// Runs a child process to its end.
 pub fn run(args: &ChildArgs) -> Result<(), ChildError> {
+    #[cfg(feature = "peers")]
+    if args.includes(Workload::Cache) {
+        return cache::run(args);
+    }
     #[cfg(feature = "peers")]
     if let Some(path) = &args.settings.input {
         return run_on(args, &Pods::read(path)?);

@@ -48,6 +48,12 @@ pub fn resident() -> u64 {
     status_bytes("self", "VmRSS:")
 }
 
+/// Returns the resident memory that no file backs, in bytes.
+#[cfg(feature = "peers")]
+pub fn anonymous() -> u64 {
+    status_bytes("self", "RssAnon:")
+}
+
 /// Returns the peak of the resident memory since the start of the process, or since a mark reset
 /// it, in bytes.
 fn peak() -> u64 {

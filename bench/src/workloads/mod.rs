@@ -1,5 +1,7 @@
 //! The workloads. A child process runs the requested ones on one engine, and prints the results.
 
+#[cfg(feature = "peers")]
+mod cache;
 mod child;
 mod events;
 mod fill;

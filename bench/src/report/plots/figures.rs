@@ -18,8 +18,8 @@ pub fn rates(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
 
 /// Returns the plots of the bytes per key. Each starts at zero and has its own scale, because the
 /// variants are not compared with each other.
-pub fn memory(rows: &[Summary]) -> Drawn<Vec<Plot>> {
-    let rows = largest(rows, |row| row.workload == "memory" && row.unit == "B");
+pub fn memory(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
+    let rows = largest(rows, |row| row.workload == workload && row.unit == "B");
     groups(&rows).iter().map(|group| plot(group, &Scale::from_zero(values(group)))).collect()
 }
 

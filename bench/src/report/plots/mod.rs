@@ -89,7 +89,19 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
         Section {
             title: "Memory",
             note: "Bytes per key; less is better.",
-            plots: figures::memory(rows)?,
+            plots: figures::memory(rows, "memory")?,
+        },
+        Section {
+            title: "Cache",
+            note: "Bytes per object of a cluster in an informer, at rest and at the peak of the \
+                   first list; less is better.",
+            plots: figures::memory(rows, "cache")?,
+        },
+        Section {
+            title: "Cache: lists and gets",
+            note: "CPU seconds of the first list and of a relist with 1 % changed objects, and the \
+                   median duration of a get; less is better.",
+            plots: figures::times(rows, "cache")?,
         },
         Section {
             title: "A real API server",

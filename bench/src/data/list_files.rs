@@ -1,0 +1,196 @@
+//! LIST responses in files, from which the engines of the workload cache read the same objects.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::Cluster;
+
+/// One object in `CHANGES` has changed in the second list.
+const CHANGES: usize = 100;
+
+/// How the pods of a list are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multiplied {
+    /// To workloads with this many replicas each.
+    Replicas(NonZero<usize>),
+    /// To copies that differ from their model in their names and ids only.
+    AsIs,
+}
+
+/// Two LIST responses in files: a first list, and a later one in which one object in a hundred has
+/// changed. The files are deleted when this is dropped.
+#[derive(Debug)]
+pub struct ListFiles {
+    directory: TempDir,
+}
+
+/// The lists cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ListFilesError {
+    #[error("cannot read the input {}", path.display())]
+    Input { path: PathBuf, source: io::Error },
+    #[error("the input {} is not a JSON list of objects", path.display())]
+    NotAList { path: PathBuf, source: serde_json::Error },
+    #[error("the list in {} is empty", path.display())]
+    Empty { path: PathBuf },
+    #[error("cannot write the lists: is there room for two of them in the temporary directory?")]
+    Write(#[from] io::Error),
+}
+
+impl ListFiles {
+    /// Multiplies the pods of `input` to `objects`, and writes both lists, in the order of keys, as
+    /// an API server does.
+    pub fn write(
+        input: &Path,
+        objects: usize,
+        multiplied: Multiplied,
+    ) -> Result<Self, ListFilesError> {
+        let path = || input.to_owned();
+        let text = read(input).map_err(|source| ListFilesError::Input { path: path(), source })?;
+        let cluster = Cluster::new(&text)
+            .map_err(|source| ListFilesError::NotAList { path: path(), source })?;
+        if cluster.is_empty() {
+            return Err(ListFilesError::Empty { path: path() });
+        }
+        let mut pods = multiply(&cluster, objects, multiplied);
+        let files = Self { directory: TempDir::new()? };
+        write_list(&files.first(), "1", &pods)?;
+        for (at, (_, pod)) in pods.iter_mut().enumerate().skip(CHANGES / 2).step_by(CHANGES) {
+            *pod = changed(pod, at);
+        }
+        write_list(&files.second(), "2", &pods)?;
+        Ok(files)
+    }
+
+    /// Returns the path of the first list.
+    pub fn first(&self) -> PathBuf {
+        self.directory.path().join("first.json")
+    }
+
+    /// Returns the path of the list with changes.
+    pub fn second(&self) -> PathBuf {
+        self.directory.path().join("second.json")
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.read_to_end(&mut text)?;
+    if text.starts_with(&[0x1f, 0x8b]) {
+        let packed = std::mem::take(&mut text);
+        GzDecoder::new(&*packed).read_to_end(&mut text)?;
+    }
+    Ok(text)
+}
+
+/// Returns keys and texts of distinct pods, in the order of their keys.
+fn multiply(cluster: &Cluster, objects: usize, multiplied: Multiplied) -> Vec<(String, Vec<u8>)> {
+    let make = |index| match multiplied {
+        Multiplied::Replicas(replicas) => cluster.pod(index, replicas.get()),
+        Multiplied::AsIs => cluster.copy(index),
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let stretch = objects.div_ceil(threads).max(1);
+    let mut pods: Vec<_> = thread::scope(|scope| {
+        let parts: Vec<_> = (0..objects)
+            .step_by(stretch)
+            .map(|from| {
+                let to = objects.min(from + stretch);
+                scope.spawn(move || (from..to).map(make).collect::<Vec<_>>())
+            })
+            .collect();
+        let part = |part: thread::ScopedJoinHandle<'_, _>| {
+            part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        parts.into_iter().flat_map(part).collect()
+    });
+    pods.sort();
+    // Two random names of a workload may be equal.
+    pods.dedup_by(|one, other| one.0 == other.0);
+    pods
+}
+
+/// Returns a later state of a pod.
+fn changed(pod: &[u8], at: usize) -> Vec<u8> {
+    let mut pod: Value = serde_json::from_slice(pod).unwrap_or_default();
+    pod["metadata"]["resourceVersion"] = (200_000_000 + at).to_string().into();
+    pod["status"]["message"] = "changed".into();
+    pod.to_string().into_bytes()
+}
+
+fn write_list(path: &Path, version: &str, pods: &[(String, Vec<u8>)]) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    write!(
+        file,
+        r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":["#
+    )?;
+    for (at, (_, pod)) in pods.iter().enumerate() {
+        if at > 0 {
+            file.write_all(b",")?;
+        }
+        file.write_all(pod)?;
+    }
+    file.write_all(b"]}\n")?;
+    file.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns the version of each key.
+    fn versions(path: &Path) -> BTreeMap<String, String> {
+        let list: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        assert_eq!(list["kind"], "PodList");
+        let items = list["items"].as_array().unwrap();
+        let text = |pod: &Value, field: &str| pod["metadata"][field].as_str().unwrap().to_owned();
+        let keys: Vec<_> = items.iter().map(|pod| text(pod, "name")).collect();
+        assert!(keys.is_sorted(), "{keys:?}");
+        items.iter().map(|pod| (text(pod, "name"), text(pod, "resourceVersion"))).collect()
+    }
+
+    #[test]
+    fn second_list_has_the_same_keys_and_one_change_in_a_hundred() {
+        let pod = |name: &str| {
+            json!({ "metadata": { "name": name, "namespace": "shop", "resourceVersion": "7" },
+                "spec": { "containers": [] }, "status": {} })
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let input = directory.path().join("input.json");
+        fs::write(&input, json!({ "items": [pod("a"), pod("b")] }).to_string()).unwrap();
+        let replicas = NonZero::new(20).unwrap();
+        for multiplied in [Multiplied::Replicas(replicas), Multiplied::AsIs] {
+            let files = ListFiles::write(&input, 400, multiplied).unwrap();
+            let (first, second) = (versions(&files.first()), versions(&files.second()));
+            assert_eq!(first.len(), 400);
+            assert!(first.keys().eq(second.keys()));
+            let changed = first.iter().filter(|(key, version)| second[*key] != **version).count();
+            assert_eq!(changed, 4, "{multiplied:?}");
+        }
+    }
+
+    #[test]
+    fn input_without_a_list_is_rejected() {
+        let directory = tempfile::tempdir().unwrap();
+        let input = directory.path().join("input.json");
+        let reject = |text: &str, reason: &str| {
+            fs::write(&input, text).unwrap();
+            let error = ListFiles::write(&input, 1, Multiplied::AsIs).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        };
+        reject("[]", "not a JSON list");
+        reject(r#"{"items":[]}"#, "empty");
+    }
+}

@@ -1,0 +1,91 @@
+//! kube-rs' watcher and reflector.
+
+use std::hint::black_box;
+use std::pin::pin;
+use std::sync::Arc;
+
+use deltafifo_informer::KubeMeta;
+use futures_util::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, reflector, watcher};
+use kube::{Api, Client};
+use tokio::sync::watch;
+
+use super::{CacheEngine, ChildError};
+use crate::data::write_key;
+use crate::digest::Digest;
+
+pub(super) struct KubeRs {
+    store: Store<Pod>,
+    /// The number of complete lists.
+    lists: watch::Receiver<u64>,
+}
+
+impl KubeRs {
+    /// Starts the watcher in a task. It lists any version, in one page.
+    pub(super) fn start(client: Client) -> Self {
+        let (store, writer) = reflector::store();
+        let config = watcher::Config::default().any_semantic();
+        let events = watcher(Api::all(client), config).default_backoff();
+        let (sender, lists) = watch::channel(0);
+        tokio::spawn(follow(reflector(writer, events), sender));
+        Self { store, lists }
+    }
+
+    fn pod(&self, key: &str) -> Option<Arc<Pod>> {
+        let (namespace, name) = key.split_once('/')?;
+        self.store.get(&ObjectRef::new(name).within(namespace))
+    }
+}
+
+async fn follow(
+    events: impl Stream<Item = watcher::Result<Event<Pod>>>,
+    lists: watch::Sender<u64>,
+) {
+    let mut events = pin!(events);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::InitDone) => lists.send_modify(|lists| *lists += 1),
+            // The error of the watch that ends before the second list.
+            Ok(_) | Err(watcher::Error::WatchError(_)) => {}
+            Err(error) => eprintln!("{error}"),
+        }
+    }
+}
+
+impl CacheEngine for KubeRs {
+    async fn listed(&self, list: u64) -> Result<(), ChildError> {
+        self.lists.clone().wait_for(|lists| *lists >= list).await?;
+        Ok(())
+    }
+
+    fn keys(&self) -> Vec<String> {
+        let key = |pod: &Arc<Pod>| {
+            let mut key = String::new();
+            write_key(&KubeMeta, &**pod, &mut key);
+            key
+        };
+        self.store.state().iter().map(key).collect()
+    }
+
+    fn get(&self, key: &str) -> bool {
+        black_box(self.pod(key)).is_some()
+    }
+
+    fn get_header(&self, key: &str) -> bool {
+        let pod = self.pod(key);
+        let metadata = pod.as_ref().map(|pod| &pod.metadata);
+        black_box(metadata.map(|meta| (&meta.name, &meta.uid, &meta.resource_version)));
+        let labels = metadata.and_then(|metadata| metadata.labels.as_ref());
+        black_box(labels.and_then(|labels| labels.get("app")));
+        pod.is_some()
+    }
+
+    fn digest(&self) -> Digest {
+        let mut digest = Digest::default();
+        self.store.state().iter().for_each(|pod| digest.add(&KubeMeta, &**pod));
+        digest
+    }
+}

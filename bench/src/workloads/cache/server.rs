@@ -1,0 +1,127 @@
+//! An API server that answers lists from files. A first list comes from one file. When the watch
+//! that follows is ended, its version has expired, and the next list comes from the other file.
+
+use std::convert::Infallible;
+use std::fs::{self, File};
+use std::future::{Ready, pending, ready};
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use http_body_util::combinators::UnsyncBoxBody;
+use kube::Client;
+use kube::client::Body;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+use tower::Service;
+
+use super::ChildError;
+
+/// The bytes that are read from a file at a time.
+const PIECE: usize = 256 << 10;
+
+const EXPIRED: &[u8] =
+    b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
+    \"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
+
+/// An API server with two lists. Clones share their state.
+#[derive(Clone)]
+pub(super) struct ListServer {
+    lists: Arc<[PathBuf; 2]>,
+    /// Whether the second list is served.
+    is_second: watch::Sender<bool>,
+}
+
+impl ListServer {
+    pub(super) fn new(lists: [PathBuf; 2]) -> Self {
+        Self { lists: Arc::new(lists), is_second: watch::Sender::new(false) }
+    }
+
+    /// Returns a client of this server.
+    pub(super) fn client(&self) -> Client {
+        Client::new(self.clone(), "default")
+    }
+
+    /// Ends the watch, and serves the second list from now on.
+    pub(super) fn relist(&self) {
+        self.is_second.send_replace(true);
+    }
+
+    /// Returns the path of the list that is served now.
+    pub(super) fn list(&self) -> &PathBuf {
+        &self.lists[usize::from(*self.is_second.borrow())]
+    }
+
+    /// Returns the JSON of up to `most` objects, spread over the current list.
+    pub(super) fn objects(&self, most: usize) -> Result<Vec<Box<str>>, ChildError> {
+        #[derive(Deserialize)]
+        struct List<'a> {
+            #[serde(borrow)]
+            items: Vec<&'a RawValue>,
+        }
+
+        let text = fs::read_to_string(self.list())?;
+        let List { items } = serde_json::from_str(&text)?;
+        let step = items.len().div_ceil(most).max(1);
+        Ok(items.iter().step_by(step).map(|item| item.get().into()).collect())
+    }
+}
+
+/// Returns the frames of a list.
+fn pieces(path: &PathBuf) -> impl Stream<Item = io::Result<Bytes>> + use<> {
+    let mut file = File::open(path);
+    stream::iter(std::iter::from_fn(move || {
+        let file = match &mut file {
+            Ok(file) => file,
+            Err(error) => return Some(Err(io::Error::new(error.kind(), "cannot open the list"))),
+        };
+        let mut piece = Vec::with_capacity(PIECE);
+        match file.take(PIECE as u64).read_to_end(&mut piece) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(piece.into())),
+            Err(error) => Some(Err(error)),
+        }
+    }))
+}
+
+/// Returns the frames of a watch, which ends when the second list is served.
+fn expiring(mut is_second: watch::Receiver<bool>) -> impl Stream<Item = io::Result<Bytes>> {
+    stream::once(async move {
+        if *is_second.borrow() {
+            return pending().await;
+        }
+        // Fails only if the server is gone; then there is no second list.
+        let _ = is_second.wait_for(|is_second| *is_second).await;
+        Ok(Bytes::from_static(EXPIRED))
+    })
+}
+
+impl Service<Request<Body>> for ListServer {
+    type Response = Response<UnsyncBoxBody<Bytes, io::Error>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let query = request.uri().query().unwrap_or_default();
+        let is_watch = query.split('&').any(|parameter| parameter == "watch=true");
+        let body = if is_watch {
+            let watch = expiring(self.is_second.subscribe());
+            UnsyncBoxBody::new(StreamBody::new(watch.map(|piece| piece.map(Frame::data))))
+        } else {
+            let list = pieces(self.list());
+            UnsyncBoxBody::new(StreamBody::new(list.map(|piece| piece.map(Frame::data))))
+        };
+        ready(Ok(Response::new(body)))
+    }
+}

@@ -10,6 +10,7 @@ use super::codec::CodecError;
 use super::common::Common;
 use super::header::SharedHeader;
 use super::stored::{Material, Reference, Stored};
+use super::values::{Document, Own};
 
 /// The number of first differences whose average size is the reference for later ones.
 const FIRST: u32 = 4;
@@ -41,13 +42,15 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// Creates a base with the text that `stored` unpacks to.
+    /// Creates a base with this text, which is packed with `dictionary`.
     pub(super) fn create(
         common: &Arc<Common>,
-        stored: Stored,
         text: &[u8],
+        dictionary: &Arc<Reference>,
         shared: SharedHeader,
     ) -> Arc<Reference> {
+        // A base has no header: its values are in its text.
+        let stored = Stored::pack(&Document::plain(text), dictionary);
         let reference = Arc::new_cyclic(|me| {
             let base = Self {
                 common: common.clone(),
@@ -80,7 +83,7 @@ impl Base {
             return Ok(text.clone());
         }
         let stored = self.stored.lock().clone();
-        let text: Arc<[u8]> = stored.unpack(self.length)?.into();
+        let text: Arc<[u8]> = stored.unpack(self.length, &Own::default())?.into();
         self.keep(text.clone());
         Ok(text)
     }
@@ -112,7 +115,7 @@ impl Base {
         if Arc::ptr_eq(&self.stored.lock().with, dictionary) {
             return Ok(());
         }
-        let stored = Stored::pack(&self.text()?, dictionary);
+        let stored = Stored::pack(&Document::plain(&self.text()?), dictionary);
         let (before, after) = {
             let mut current = self.stored.lock();
             let before = current.bytes.len();

@@ -48,7 +48,8 @@ impl<'a> Reader<'a> {
         self.take(8).try_into().map_or(0, u64::from_le_bytes)
     }
 
-    fn take(&mut self, length: usize) -> &'a [u8] {
+    /// Reads up to `length` bytes.
+    pub(super) fn take(&mut self, length: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;
         taken

@@ -12,9 +12,9 @@
 use deltafifo::locks::Mutex;
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound, get_error_name};
 
-/// The compression level of zstd. Higher levels save no more than 2 % on differences.
+/// The compression level of zstd. Level 6 makes differences a tenth smaller and takes three times
+/// as long.
 const LEVEL: i32 = 3;
-const DIFFERENCE_LEVEL: i32 = 1;
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 /// The position of the id in a trained dictionary. It is removed, because each frame would repeat
 /// it.
@@ -58,6 +58,8 @@ pub(super) enum CodecError {
     Zstd(&'static str),
     #[error("it has {found} bytes instead of {expected}")]
     Length { expected: usize, found: usize },
+    #[error("the values that were cut out of it are damaged")]
+    Values,
 }
 
 impl Dictionary {
@@ -87,7 +89,7 @@ pub(super) fn pack(text: &[u8], with: With) -> Option<Box<[u8]>> {
     let packed = match with {
         With::Nothing => context.compress(out, text, LEVEL),
         With::Dictionary(dictionary) => context.compress_using_cdict(out, text, &dictionary.pack),
-        With::Base(base) => context.compress_using_dict(out, text, base, DIFFERENCE_LEVEL),
+        With::Base(base) => context.compress_using_dict(out, text, base, LEVEL),
     };
     packed.ok()?;
     let frame = out.strip_prefix(&MAGIC)?;

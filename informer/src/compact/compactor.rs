@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::base::{Base, is_worth_it};
 use super::cache::Cache;
-use super::codec::{self, Dictionary, With};
+use super::codec::{Dictionary, With};
 use super::common::{Common, Counts};
 use super::error::PackError;
 use super::fields::{self, Fields};
@@ -20,7 +20,8 @@ use super::header::{Header, SharedHeader};
 use super::object::Compact;
 use super::prune::cut;
 use super::sketch;
-use super::stored::{Material, Reference, Stored};
+use super::stored::{self, Material, Reference, Stored};
+use super::values::Document;
 use crate::wire::{Prune, Types};
 
 /// The first dictionary is trained at this number of groups, and each later one at [`GROWTH`] times
@@ -221,29 +222,29 @@ impl<K> Compactor<K> {
                 .map_err(PackError::Panicked)?
                 .map_err(PackError::Decode)?;
         }
-        Ok(self.place(text.as_bytes(), &fields))
+        Ok(self.place(&Document::with_fields(text.as_bytes(), &fields), &fields))
     }
 
     /// Stores a text in the shortest form that is found.
-    fn place(&self, text: &[u8], fields: &Fields) -> Arc<Compact<K>> {
+    fn place(&self, document: &Document, fields: &Fields) -> Arc<Compact<K>> {
         let Some(group) = fields.group(&self.common.state) else {
-            return self.compact(text, fields, Stored::pack(text, &self.dictionary()));
+            return self.compact(document, fields, Stored::pack(document, &self.dictionary()));
         };
         if let Some(relative) = self.groups.find(group) {
             let stored = match relative {
-                Relative::Base(base) => self.against_base(group, &base, text, fields),
-                Relative::First(first) => self.against_first(group, &first, text),
+                Relative::Base(base) => self.against_base(group, &base, document, fields),
+                Relative::First(first) => self.against_first(group, &first, document),
             };
-            let stored = stored.unwrap_or_else(|| Stored::pack(text, &self.dictionary()));
-            return self.compact(text, fields, stored);
+            let stored = stored.unwrap_or_else(|| Stored::pack(document, &self.dictionary()));
+            return self.compact(document, fields, stored);
         }
-        let features = sketch::features(text);
+        let features = sketch::features(document.text);
         let stored = self.groups.similar(&features).and_then(|(group, relative)| match relative {
-            Relative::Base(base) => self.difference(&base, text),
-            Relative::First(first) => self.against_first(group, &first, text),
+            Relative::Base(base) => self.difference(&base, document),
+            Relative::First(first) => self.against_first(group, &first, document),
         });
-        let stored = stored.unwrap_or_else(|| Stored::pack(text, &self.dictionary()));
-        let object = self.compact(text, fields, stored);
+        let stored = stored.unwrap_or_else(|| Stored::pack(document, &self.dictionary()));
+        let object = self.compact(document, fields, stored);
         let groups = self.groups.add_first(group, &features, &object);
         let train_at = self.train_at.load(Ordering::Relaxed);
         // Only one of the threads that reach the number trains.
@@ -257,73 +258,75 @@ impl<K> Compactor<K> {
         object
     }
 
-    fn compact(&self, text: &[u8], fields: &Fields, stored: Stored) -> Arc<Compact<K>> {
+    fn compact(&self, document: &Document, fields: &Fields, stored: Stored) -> Arc<Compact<K>> {
         let shared = stored.with.base().map(|base| &base.shared);
-        let header = Header::new(fields, text.len(), shared, &self.common.state);
+        let header = Header::new(fields, document.text.len(), shared, &self.common.state);
         Arc::new(Compact::new(header, stored))
     }
 
-    /// Returns `text` as the difference from `base`; `None` if the difference is too large to be
-    /// used.
-    fn difference(&self, base: &Arc<Reference>, text: &[u8]) -> Option<Stored> {
-        let stored = Stored::pack(text, base);
-        self.is_worth_it(&stored, base.base()?, text).then_some(stored)
+    /// Returns `document` as the difference from `base`; `None` if the difference is too large
+    /// to be used.
+    fn difference(&self, base: &Arc<Reference>, document: &Document) -> Option<Stored> {
+        let stored = Stored::pack(document, base);
+        self.is_worth_it(&stored, base.base()?, document).then_some(stored)
     }
 
-    /// Returns whether `text` should be stored as its difference from `base`.
-    fn is_worth_it(&self, difference: &Stored, base: &Base, text: &[u8]) -> bool {
+    /// Returns whether `document` should be stored as its difference from `base`.
+    fn is_worth_it(&self, difference: &Stored, base: &Base, document: &Document) -> bool {
         let dictionary = self.dictionary();
         let bytes = difference.bytes.len();
-        is_worth_it(bytes, base.estimate(text.len(), &dictionary))
-            || is_worth_it(bytes, Stored::pack(text, &dictionary).bytes.len())
+        is_worth_it(bytes, base.estimate(document.text.len(), &dictionary))
+            || is_worth_it(bytes, Stored::pack(document, &dictionary).bytes.len())
     }
 
-    /// Returns `text` as the difference from the base of its group. If that base has grown old, the
-    /// text becomes the new base.
+    /// Returns `document` as the difference from the base of its group. If that base has grown old,
+    /// the text becomes the new base.
     fn against_base(
         &self,
         group: u64,
         reference: &Arc<Reference>,
-        text: &[u8],
+        document: &Document,
         fields: &Fields,
     ) -> Option<Stored> {
         let base = reference.base()?;
-        let stored = Stored::pack(text, reference);
+        let stored = Stored::pack(document, reference);
         if base.note(stored.bytes.len()) {
-            let packed = Stored::pack(text, &self.dictionary());
-            let shared = SharedHeader::new(fields);
-            let new = Base::create(&self.common, packed, text, shared);
+            let (dictionary, shared) = (self.dictionary(), SharedHeader::new(fields));
+            let new = Base::create(&self.common, document.text, &dictionary, shared);
             self.groups.set_base(group, &new);
             base.set_replaced();
-            return Some(Stored::pack(text, &new));
+            return Some(Stored::pack(document, &new));
         }
-        self.is_worth_it(&stored, base, text).then_some(stored)
+        self.is_worth_it(&stored, base, document).then_some(stored)
     }
 
-    /// Returns `text` as the difference from `first`, which becomes the base of `group`, unless it
-    /// is a difference itself from a base that does about as well.
-    fn against_first(&self, group: u64, first: &Arc<Compact<K>>, text: &[u8]) -> Option<Stored> {
+    /// Returns `document` as the difference from `first`, which becomes the base of `group`, unless
+    /// it is a difference itself from a base that does about as well.
+    fn against_first(
+        &self,
+        group: u64,
+        first: &Arc<Compact<K>>,
+        document: &Document,
+    ) -> Option<Stored> {
         let before = first.stored();
-        let first_text = before.unpack(first.raw_size()).ok()?;
-        let own = codec::pack(text, With::Base(&first_text))?;
-        let packed = if before.with.base().is_some() {
-            let stored = Stored::pack(text, &before.with);
+        let first_text = before.unpack(first.raw_size(), &first.own()).ok()?;
+        let own = stored::pack(document, With::Base(&first_text))?;
+        if before.with.base().is_some() {
+            let stored = Stored::pack(document, &before.with);
             // A base of its own takes as much as several differences save.
             if stored.bytes.len() <= own.len() + own.len() / 2 {
                 self.groups.set_base(group, &before.with);
                 return Some(stored);
             }
-            Stored::pack(&first_text, &self.dictionary())
-        } else {
-            before
-        };
-        let alone = Stored::pack(text, &self.dictionary());
+        }
+        let dictionary = self.dictionary();
+        let alone = Stored::pack(document, &dictionary);
         if !is_worth_it(own.len(), alone.bytes.len()) {
             return None;
         }
-        let base = Base::create(&self.common, packed, &first_text, first.shared());
+        let base = Base::create(&self.common, &first_text, &dictionary, first.shared());
         self.groups.set_base(group, &base);
-        first.replace(Stored::pack(&first_text, &base));
+        first.replace(Stored::pack(&Document::new(&first_text, first.own()), &base));
         Some(Stored { bytes: own, with: base })
     }
 
@@ -349,6 +352,7 @@ impl<K> Compactor<K> {
         let firsts = firsts.iter().map(|first| first.text().ok());
         let (mut samples, mut lengths) = (Vec::new(), Vec::new());
         for text in bases.chain(firsts).step_by(step).flatten() {
+            let text = Document::plain(&text).cut(None).text;
             samples.extend_from_slice(&text);
             lengths.push(text.len());
             if samples.len() >= SAMPLE_BYTES {
@@ -409,7 +413,7 @@ impl<K> Compactor<K> {
         let relative = group.and_then(|group| self.groups.find(group));
         let stored = match relative {
             Some(Relative::Base(base)) if !Arc::ptr_eq(&base, &with) => {
-                self.difference(&base, &text)
+                self.difference(&base, &Document::new(&text, object.own()))
             }
             _ => None,
         };
@@ -421,7 +425,7 @@ impl<K> Compactor<K> {
 
     fn repack_with(object: &Compact<K>, with: &Arc<Reference>) {
         if let Ok(text) = object.text() {
-            object.replace(Stored::pack(&text, with));
+            object.replace(Stored::pack(&Document::new(&text, object.own()), with));
         }
     }
 

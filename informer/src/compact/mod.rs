@@ -17,7 +17,7 @@
 //!   dictionary, never with another base. `cache` keeps recently used bases unpacked.
 //! * When the second member of a group makes the base, the first is packed again in place: an
 //!   object's packed form is behind a lock of its own, its text and its header never change.
-//! * `codec` calls libzstd.
+//! * `values` cuts out what no other object has, and `codec` calls libzstd for the rest.
 //! * `upkeep` is the informer's side: when a list ends dictionaries are trained, and a pass over
 //!   the store packs objects again whose base or dictionary was replaced.
 //!
@@ -41,6 +41,7 @@ mod stored;
 mod tests;
 mod uid;
 mod upkeep;
+mod values;
 
 /// Compiles the chapter of the guide, as the guide itself does not have this feature.
 #[cfg(doctest)]

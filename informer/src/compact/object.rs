@@ -14,6 +14,7 @@ use super::codec::CodecError;
 use super::error::{DecodeError, DecodeFailure};
 use super::header::{Header, OwnerReference, SharedHeader, Uid};
 use super::stored::Stored;
+use super::values::Own;
 use crate::KubeMeta;
 use crate::wire::{Prune, Types};
 
@@ -145,7 +146,7 @@ impl<K> Compact<K> {
         let stored = self.stored();
         let common = &stored.with.common;
         let decoded = stored
-            .unpack(self.raw_size())
+            .unpack(self.raw_size(), &self.own())
             .map_err(DecodeFailure::from)
             .and_then(|text| decode(&text, common.types.as_ref()));
         common.counts.decodes.fetch_add(1, Ordering::Relaxed);
@@ -168,8 +169,14 @@ impl<K> Compact<K> {
         DecodeError::new(self.key(), failure)
     }
 
+    /// Returns the values of the text that the header has.
+    pub(super) fn own(&self) -> Own<'_> {
+        let view = self.header.view();
+        Own::new(view.name, view.uid.map(Uid::text).unwrap_or_default(), view.version)
+    }
+
     pub(super) fn text(&self) -> Result<Vec<u8>, CodecError> {
-        self.stored.lock().clone().unpack(self.raw_size())
+        self.stored().unpack(self.raw_size(), &self.own())
     }
 
     /// Returns the metadata that siblings are likely to have too.

@@ -4,10 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::base::Base;
+use super::bytes::{Reader, put_bytes, put_number};
 use super::codec::{self, CodecError, Dictionary, With};
 use super::common::Common;
+use super::values::{Cut, Document, Own, join};
 
 /// A packed text, or the text itself if it has no shorter form. The owner knows the text's length.
+///
+/// A packed text has the number of bytes that [`values`](super::values) cut out, the length of the
+/// values and the values, and then the frame.
 #[derive(Clone)]
 pub(super) struct Stored {
     pub(super) bytes: Box<[u8]>,
@@ -57,17 +62,34 @@ impl Drop for Reference {
 }
 
 impl Stored {
-    /// Packs `text`. It is kept as it is if packing does not make it shorter or fails.
-    pub(super) fn pack(text: &[u8], with: &Arc<Reference>) -> Self {
-        let packed = with.use_for(|with| codec::pack(text, with)).ok().flatten();
-        Self { bytes: packed.unwrap_or_else(|| text.into()), with: with.clone() }
+    /// Packs a text. It is kept as it is if packing does not make it shorter or fails.
+    pub(super) fn pack(document: &Document, with: &Arc<Reference>) -> Self {
+        let packed = with.use_for(|with| pack(document, with)).ok().flatten();
+        Self { bytes: packed.unwrap_or_else(|| document.text.into()), with: with.clone() }
     }
 
-    /// Returns the text, which has `length` bytes.
-    pub(super) fn unpack(&self, length: usize) -> Result<Vec<u8>, CodecError> {
+    /// Returns the text, which has `length` bytes, and was packed with the values `own`.
+    pub(super) fn unpack(&self, length: usize, own: &Own) -> Result<Vec<u8>, CodecError> {
         if self.bytes.len() == length {
             return Ok(self.bytes.to_vec());
         }
-        self.with.use_for(|with| codec::unpack(&self.bytes, with, length)).flatten()
+        let mut reader = Reader(&self.bytes);
+        let cut = usize::try_from(reader.number()).unwrap_or(usize::MAX);
+        let values = reader.bytes();
+        let text_length = length.checked_sub(cut).ok_or(CodecError::Values)?;
+        let unpack = |with: With| codec::unpack(reader.0, with, text_length);
+        join(&self.with.use_for(unpack).flatten()?, values, own, length)
     }
+}
+
+/// Returns a text packed; `None` if that is not shorter, or if zstd fails for want of memory.
+pub(super) fn pack(document: &Document, with: With) -> Option<Box<[u8]>> {
+    let base = if let With::Base(base) = with { Some(base) } else { None };
+    let Cut { text, values } = document.cut(base);
+    let frame = codec::pack(&text, with)?;
+    let mut bytes = Vec::with_capacity(values.len() + frame.len() + 8);
+    put_number(&mut bytes, (document.text.len() - text.len()) as u64);
+    put_bytes(&mut bytes, &values);
+    bytes.extend_from_slice(&frame);
+    (bytes.len() < document.text.len()).then(|| bytes.into())
 }

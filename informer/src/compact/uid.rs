@@ -13,6 +13,17 @@ const SHORT: usize = 19;
 /// Returns the short form of `uid`; `None` if `uid` is not a UUID in lower case, as an API server
 /// writes it.
 pub(super) fn shorten(uid: &str) -> Option<[u8; SHORT]> {
+    let bits = to_bits(uid)?;
+    Some(std::array::from_fn(|at| (bits >> (7 * (SHORT - 1 - at))).to_le_bytes()[0] & 0x7f))
+}
+
+/// Returns the text of a short form.
+pub(super) fn lengthen(short: &str) -> Cow<'static, str> {
+    from_bits(short.bytes().fold(0, |bits, byte| bits << 7 | u128::from(byte))).into()
+}
+
+/// Returns the bits of `uid`; `None` if it has no [short form](shorten).
+pub(super) fn to_bits(uid: &str) -> Option<u128> {
     if uid.len() != LENGTH {
         return None;
     }
@@ -27,13 +38,12 @@ pub(super) fn shorten(uid: &str) -> Option<[u8; SHORT]> {
         };
         bits = bits << 4 | u128::from(digit);
     }
-    Some(std::array::from_fn(|at| (bits >> (7 * (SHORT - 1 - at))).to_le_bytes()[0] & 0x7f))
+    Some(bits)
 }
 
-/// Returns the text of a short form.
-pub(super) fn lengthen(short: &str) -> Cow<'static, str> {
+/// Returns the uid with these bits.
+pub(super) fn from_bits(bits: u128) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let bits = short.bytes().fold(0u128, |bits, byte| bits << 7 | u128::from(byte));
     let mut text = String::with_capacity(LENGTH);
     for at in (0..32).rev() {
         if HYPHENS.contains(&text.len()) {
@@ -41,7 +51,7 @@ pub(super) fn lengthen(short: &str) -> Cow<'static, str> {
         }
         text.push(DIGITS[usize::from((bits >> (4 * at)).to_le_bytes()[0] & 0xf)].into());
     }
-    text.into()
+    text
 }
 
 #[cfg(test)]

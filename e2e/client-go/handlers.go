@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// How long the sleeping handler sleeps, and after how many notifications.
+	// The time that the sleeping handler sleeps, and the number of notifications before that.
 	asleep    = 100 * time.Millisecond
 	sleepEach = 256
 )

@@ -60,7 +60,7 @@ func onAllCores(p plan, progress func(done, total int), visit func(at, index int
 	working.Wait()
 }
 
-// generated creates the metadata of pods, identical to what the children in Rust create.
+// generated creates the metadata of pods, byte for byte as the children in Rust create it.
 type generated struct{ objects int }
 
 const namespaces = 500

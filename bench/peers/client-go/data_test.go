@@ -13,9 +13,9 @@ import (
 
 var update = flag.Bool("update", false, "write golden.json anew")
 
-// golden is what every peer must generate from the same numbers. The tests in Rust compare it, too.
-// Integers of 64 bits are written as hexadecimal text, because not every JSON reader keeps all
-// bits.
+// golden has the values that every peer must generate from the same numbers. The tests in Rust
+// compare it, too. Integers of 64 bits are written as hexadecimal text, because not every JSON
+// reader keeps all bits.
 type golden struct {
 	Splitmix64 map[string]string `json:"splitmix64"`
 	Objects    []goldenObject    `json:"objects_of_1000000"`

@@ -42,8 +42,8 @@ func (o *output) progress(what string, done, total int) {
 
 func (o *output) version() error { return o.line(map[string]string{"version": versions()}) }
 
-// done prints the versions and what else the figures depend on: the number of threads and the
-// settings of the collector.
+// done prints the versions and the other settings that the figures depend on: the number of threads
+// and the settings of the collector.
 func (o *output) done() error {
 	gogc := os.Getenv("GOGC")
 	if gogc == "" {

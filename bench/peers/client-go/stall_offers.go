@@ -120,8 +120,8 @@ func (o *offers) report(opts *options, out *output, prefix string, extra map[str
 	return nil
 }
 
-// stallHandler records when the offers were handled, and counts the updates, including those of
-// relists.
+// stallHandler records when the offers were handled, and counts the updates, including the updates
+// of relists.
 type stallHandler struct {
 	offers  atomic.Pointer[offers]
 	updates int // written by the consumer, read after its end

@@ -91,7 +91,7 @@ func runMemory(opts *options, data source, out *output) error {
 }
 
 // heapInUse returns the bytes of live objects. The first collection runs finalizers, and the second
-// one frees what they release.
+// one frees the objects that they release.
 func heapInUse() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -27,8 +27,8 @@ func nodeIndexFunc(object any) ([]string, error) {
 }
 
 // runQueries measures the time of index look-ups: of the objects of one of a thousand nodes, which
-// are spread over all objects, and of those of one namespace, which are next to each other in a
-// list.
+// are spread over all objects, and of the objects of one namespace, which are next to each other in
+// a list.
 func runQueries(opts *options, data source, out *output) error {
 	listed := objects(data, samePlan(opts.objects), func(done, total int) { out.progress("building objects", done, total) })
 	indexers := namespaceIndex()

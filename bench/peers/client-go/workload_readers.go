@@ -19,9 +19,9 @@ const (
 )
 
 // runReaders measures the time of a get of a random key, in an idle store, and during back-to-back
-// relists, each of which is drained before the next. In the second case only gets that start during
-// a relist count. An informer pauses for a second or more between its relists; that time does not
-// count.
+// relists, each of which is drained before the next. In the second case only the gets that start
+// during a relist are counted. An informer pauses for a second or more between its relists; that
+// time does not count.
 //
 // Each get is measured separately, so the figures of every engine include two readings of the
 // clock.

@@ -9,7 +9,7 @@ use crate::engine::sync::{Arc, Mutex, assert_none_held};
 
 type Snapshot<T, S> = UserCode<Box<dyn Fn(&T) -> S + Send + Sync>>;
 
-/// The period of client-go.
+/// The shortest time for which an object is watched, as in client-go.
 const RETAINED: Duration = Duration::from_secs(2 * 60);
 
 /// A detector of shared objects that were changed in place (client-go `MutationDetector`). For

@@ -4,8 +4,8 @@
 use super::selector::{Requirement, Selector, Test};
 use crate::SelectorError;
 
-/// Signs that are tokens by themselves, the longer ones first. Anything else up to one of them or
-/// a blank is a word.
+/// Signs that are tokens by themselves, the longer ones first. All other text is split into words
+/// by these signs and by blanks.
 const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 

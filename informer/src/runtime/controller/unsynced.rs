@@ -13,9 +13,9 @@ use super::error::RunnerError;
 use super::start::Terms;
 use crate::shared_informer::{Availability, Registration, SharedInformer};
 
-/// An informer that is not running after this time was probably forgotten.
+/// The time after which an informer that is not running is reported: it was probably forgotten.
 const FIRST_REPORT: Duration = Duration::from_secs(5);
-/// A first list may take long, so informers that run are reported later, and repeatedly.
+/// The period of later reports, which also name informers that run: their first list takes long.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// A shared informer, which the user has to run.

@@ -40,7 +40,7 @@ pub(super) enum Refusal {
 /// An entry of the cache in addition to the store's object of that name: a newer write, or the
 /// deletion of `object`.
 #[derive(Clone)]
-struct Entry {
+struct KnownWrite {
     object: Arc<Object>,
     version: u128,
     is_gone: bool,
@@ -53,7 +53,7 @@ pub(super) struct Plain {
     setup: Setup,
     pub(super) stored: BTreeMap<&'static str, Arc<Object>>,
     /// Sorted by the last access.
-    known: Vec<Entry>,
+    known: Vec<KnownWrite>,
     pub(super) now: u64,
 }
 
@@ -62,7 +62,7 @@ impl Plain {
         Self { setup, stored: BTreeMap::new(), known: Vec::new(), now: 0 }
     }
 
-    fn is_over(&self, known: &Entry) -> bool {
+    fn is_over(&self, known: &KnownWrite) -> bool {
         !self.setup.for_ever && self.now - known.since > TTL
     }
 
@@ -71,7 +71,7 @@ impl Plain {
     }
 
     /// Returns the entry of a name unless it has expired. Counts as an access.
-    fn entry(&mut self, name: &str) -> Option<Entry> {
+    fn entry(&mut self, name: &str) -> Option<KnownWrite> {
         let place = self.known.iter().position(|known| known.object.name == name)?;
         let known = self.known.remove(place);
         if self.is_over(&known) {
@@ -86,7 +86,7 @@ impl Plain {
         if self.known.len() == self.setup.capacity {
             self.known.remove(0);
         }
-        self.known.push(Entry { object, version, is_gone, since: self.now });
+        self.known.push(KnownWrite { object, version, is_gone, since: self.now });
     }
 
     pub(super) fn mutation(&mut self, object: Arc<Object>) -> Result<(), Refusal> {
@@ -136,7 +136,7 @@ impl Plain {
 
     /// Returns the newer one of the store's object and the known one. Drops the known one if it is
     /// not newer.
-    fn newer(&mut self, known: &Entry) -> Result<Option<Arc<Object>>, Refusal> {
+    fn newer(&mut self, known: &KnownWrite) -> Result<Option<Arc<Object>>, Refusal> {
         let written = (!known.is_gone).then(|| known.object.clone());
         let Some(stored) = self.stored.get(known.object.name).cloned() else {
             return Ok(written.filter(|_| self.setup.include_adds));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Order;
 use crate::Obj;
 
-pub(super) struct Entry {
+pub(super) struct QueuedObject {
     pub(super) object: Arc<Obj>,
     /// Whether the entry belongs to the initial population.
     pub(super) initial: bool,
@@ -15,9 +15,9 @@ pub(super) struct Entry {
 pub(super) struct Plain {
     order: Order,
     /// The queued entries, in order of arrival.
-    pub(super) queued: Vec<Entry>,
+    pub(super) queued: Vec<QueuedObject>,
     /// The entries that handlers have.
-    pub(super) in_work: Vec<Entry>,
+    pub(super) in_work: Vec<QueuedObject>,
     populated: bool,
     pub(super) closed: bool,
 }
@@ -50,7 +50,7 @@ impl Plain {
             match self.queued.iter_mut().find(|entry| entry.object.name == object.name) {
                 Some(_) if keeps => {}
                 Some(entry) => entry.object = object,
-                None => self.queued.push(Entry { object, initial: false }),
+                None => self.queued.push(QueuedObject { object, initial: false }),
             }
         }
         Ok(())
@@ -83,9 +83,10 @@ impl Plain {
     }
 
     /// Removes the first entry whose key no handler has.
-    pub(super) fn take(&mut self) -> Option<Entry> {
-        let is_free =
-            |entry: &Entry| self.in_work.iter().all(|taken| taken.object.name != entry.object.name);
+    pub(super) fn take(&mut self) -> Option<QueuedObject> {
+        let is_free = |entry: &QueuedObject| {
+            self.in_work.iter().all(|taken| taken.object.name != entry.object.name)
+        };
         let line = self.queued.iter().enumerate().filter(|(_, entry)| is_free(entry));
         // `min_by_key` returns the first of several minima, which is the earliest.
         let (at, _) = line

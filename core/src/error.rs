@@ -357,10 +357,15 @@ pub enum MutationError {
     },
 }
 
-/// An invalid label selector. Kubernetes rejects it, too.
+/// An invalid label selector. Kubernetes rejects it, too. The message says where the fault is, or
+/// which label has it, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SelectorError {
+#[error(transparent)]
+pub struct SelectorError(#[from] pub(crate) SelectorFault);
+
+/// The fault of a label selector.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SelectorFault {
     /// A syntax error.
     #[error("character {at} of the selector: found {found}, expected {expected}")]
     Syntax {

@@ -1,5 +1,4 @@
-//! Shows how a controller reads its store: by namespace, by label selector, by name, and including
-//! its own last write before the watch delivers that.
+//! Shows how a controller reads its store: by namespace, by label selector and by name.
 //!
 //!     cargo run --example lister
 
@@ -7,7 +6,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 
-use deltafifo::{Indexer, KeyFunc, Labels, Lister, Meta, MutationCache, Selector};
+use deltafifo::{Indexer, KeyFunc, Labels, Lister, Meta, Selector};
 
 struct Pod {
     namespace: &'static str,
@@ -73,14 +72,5 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Err(error) = "app ist web".parse::<Selector>() {
         println!("no selector                      {error}");
     }
-
-    let fresh = MutationCache::builder(store.reader()).build();
-    fresh.mutation(pod("shop", "web", "4", "front"))?;
-    let version = |pod: Option<Arc<Pod>>| pod.map_or("none", |pod| pod.version);
-    println!(
-        "\nshop/web, just written at version 4: the store has {}",
-        version(pods.namespace("shop").get("web"))
-    );
-    println!("with own writes over it:             {}", version(fresh.get_by_key("shop/web")?));
     Ok(())
 }

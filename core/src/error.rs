@@ -334,29 +334,6 @@ impl From<OfferError> for StoreError {
     }
 }
 
-/// A [`MutationCache`](crate::MutationCache) cannot answer a query, or did not keep a write.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MutationError {
-    /// The object has no key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// There is no such index.
-    #[error(transparent)]
-    Index(#[from] IndexError),
-    /// The version is not a decimal number, so it cannot be compared.
-    #[error(
-        "version {version:?} of key {key:?} is not a decimal number, so it cannot be compared: return the object's \
-         resourceVersion from the accessor's `version`"
-    )]
-    Version {
-        /// The key of the object.
-        key: String,
-        /// The object's version, empty if it has none.
-        version: String,
-    },
-}
-
 /// An invalid label selector. Kubernetes rejects it, too. The message says where the fault is, or
 /// which label has it, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,8 +9,7 @@
 //! * [`InOrderFifo`]: a queue of events in order of arrival across all keys, for one handler at a
 //!   time. A relist is one event.
 //! * [`Relist`]: a relist in pieces, page by page; its commit finds the deletions.
-//! * [`Lister`]: reads by namespace and by label [`Selector`]. [`MutationCache`]: overlays a
-//!   client's own writes on the store until the watch has delivered them.
+//! * [`Lister`]: reads by namespace and by label [`Selector`].
 //! * [`ReflectorStore`], [`Store`]: the traits through which a reflector writes and a reader reads.
 //! * `caches` (feature `caches`, off by default): client-go's other stores and queues.
 //!
@@ -87,8 +86,8 @@ pub use engine::sync::mutants;
 
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
-    BoxError, Closed, IndexError, KeyError, MutationError, OfferError, ProcessError, RelistError,
-    ScopeError, SelectorError, StoreError, TransactionError, VersionError, WaitError,
+    BoxError, Closed, IndexError, KeyError, OfferError, ProcessError, RelistError, ScopeError,
+    SelectorError, StoreError, TransactionError, VersionError, WaitError,
 };
 pub use error_chain::error_chain;
 pub use fifo::{Batch, Change, Committed, DeltaFifo, DeltaFifoBuilder, Popped, Refused, Relist};
@@ -98,7 +97,7 @@ pub use meta::{Labels, Meta, NoMeta};
 pub use roles::{KnownObjects, ReflectorStore, Store};
 pub use scope::{KeyScope, ScopeId};
 pub use store::{
-    IndexReader, Indexer, IndexerBuilder, Indexers, Lister, MutationCache, MutationCacheBuilder,
-    NAMESPACE_INDEX, NamespaceLister, Selector, Transaction, WalkPosition, WalkStep,
+    IndexReader, Indexer, IndexerBuilder, Indexers, Lister, NAMESPACE_INDEX, NamespaceLister,
+    Selector, Transaction, WalkPosition, WalkStep,
 };
 pub use version::ResourceVersion;

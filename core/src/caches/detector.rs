@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use crate::engine::clock::{Clock, system};
+use super::clock::{Clock, system};
 use crate::engine::release::{OneByOne, UserCode};
 use crate::engine::sync::{Arc, Mutex, assert_none_held};
 

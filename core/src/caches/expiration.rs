@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::engine::clock::{Clock, system};
+use super::clock::{Clock, system};
 use crate::engine::release::{OneByOne, UserCode};
 use crate::engine::room::less_room;
 use crate::engine::sync::{Arc, Mutex, assert_none_held};

@@ -8,6 +8,8 @@
 //!   million objects, use [`DeltaFifo`](crate::DeltaFifo).
 //! * [`ExpirationCache`]: a store whose objects expire.
 //! * [`UndeltaStore`]: a store that pushes its whole state after every change.
+//! * [`MutationCache`]: overlays a client's own writes on a store until the watch has delivered
+//!   them.
 //! * [`CacheMutationDetector`]: finds stored objects that were changed in place.
 //! * [`Queue`]: the trait through which a controller pops, implemented by all queues.
 //!
@@ -19,12 +21,14 @@
 //! | `queue` | the trait, for the delta queues |
 //! | `roles` | the traits for `Fifo` and `Heap` |
 
+mod clock;
 mod detector;
 mod expiration;
 mod fifo;
 mod heap;
 mod key_heap;
 mod keyed;
+mod mutation;
 mod queue;
 mod roles;
 mod undelta;
@@ -34,5 +38,6 @@ pub use expiration::ExpirationCache;
 pub use fifo::Fifo;
 pub use heap::{Heap, HeapError};
 pub use keyed::KeyedQueue;
+pub use mutation::{MutationCache, MutationCacheBuilder, MutationError};
 pub use queue::{HandlerError, ItemHandler, Queue};
 pub use undelta::UndeltaStore;

@@ -1,17 +1,8 @@
-//! Time sources.
+//! The clock that measures handlers.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::engine::release::UserCode;
 use crate::engine::sync::MODEL;
-
-/// A clock for expiry, which tests can replace.
-pub(crate) type Clock = UserCode<Box<dyn Fn() -> Instant + Send + Sync>>;
-
-/// Returns the system clock.
-pub(crate) fn system() -> Clock {
-    UserCode::new(Box::new(Instant::now))
-}
 
 /// The time at which a handler received its key, with a resolution of a few milliseconds (a timer
 /// tick). This is enough to find slow handlers. Every pop reads it, and the exact time costs five

@@ -14,7 +14,6 @@ mod index;
 mod indexer;
 mod indexes;
 mod lister;
-mod mutation;
 mod reader;
 mod sole;
 pub(crate) mod transform;
@@ -33,7 +32,6 @@ pub use indexer::{Indexer, IndexerBuilder, Transaction};
 pub use indexes::Indexers;
 use indexes::Indexes;
 pub use lister::{Lister, NamespaceLister, Selector};
-pub use mutation::{MutationCache, MutationCacheBuilder};
 pub use reader::IndexReader;
 pub use walk::{WalkPosition, WalkStep};
 
@@ -114,7 +112,7 @@ impl<T, M: Meta<T>> Core<T, M> {
     }
 
     /// Returns the values of an index for `object`, which need not be stored.
-    fn values_of(&self, name: &str, object: &T) -> Result<Vec<String>, IndexError> {
+    pub(crate) fn values_of(&self, name: &str, object: &T) -> Result<Vec<String>, IndexError> {
         if name == NAMESPACE_INDEX {
             return Ok(vec![self.keys.meta().namespace(object).unwrap_or_default().to_owned()]);
         }

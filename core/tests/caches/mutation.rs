@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use deltafifo::caches::{MutationCache, MutationCacheBuilder, MutationError};
 use deltafifo::{
     BoxError, DeletedFinalStateUnknown, DeltaObject, ExplicitKey, IndexError, Indexer, KeyFunc,
-    Meta, MutationCache, MutationCacheBuilder, MutationError, NAMESPACE_INDEX,
+    Meta, NAMESPACE_INDEX,
 };
 use deltafifo_oracle::ManualClock;
 

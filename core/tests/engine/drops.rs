@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use deltafifo::caches::{CacheMutationDetector, ExpirationCache, Fifo, Heap};
+use deltafifo::caches::{CacheMutationDetector, ExpirationCache, Fifo, Heap, MutationCache};
 use deltafifo::{
     Delta, DeltaFifo, DeltaType, Deltas, ExplicitKey, InOrderFifo, Indexer, KeyFunc, KeyScope,
-    MutationCache, NoMeta, ProcessError, Store, Transaction,
+    NoMeta, ProcessError, Store, Transaction,
 };
 
 /// An object that counts its drop and panics in it.

@@ -5,9 +5,9 @@ mod plain;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo::caches::{MutationCache, MutationError};
 use deltafifo::{
     BoxError, DeletedFinalStateUnknown, DeltaObject, ExplicitKey, Indexer, KeyFunc, Meta,
-    MutationCache, MutationError,
 };
 
 use crate::ManualClock;

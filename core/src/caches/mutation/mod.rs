@@ -9,10 +9,10 @@ mod recent;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use crate::engine::clock::{Clock, system};
+use super::clock::{Clock, system};
 use crate::engine::release::{OneByOne, UserCode};
 use crate::engine::sync::{Arc, Mutex};
-use crate::error::MutationError;
+use crate::error::{IndexError, KeyError};
 use crate::panics::ignore_panic;
 use crate::version::ResourceVersion;
 use crate::{DeltaObject, IndexReader, KeySource, Meta, error_chain};
@@ -21,6 +21,29 @@ use recent::Recent;
 /// The defaults of client-go.
 const TTL: Duration = Duration::from_secs(5 * 60);
 const CAPACITY: usize = 100;
+
+/// A [`MutationCache`] cannot answer a query, or did not keep a write.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MutationError {
+    /// The object has no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// There is no such index.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The version is not a decimal number, so it cannot be compared.
+    #[error(
+        "version {version:?} of key {key:?} is not a decimal number, so it cannot be compared: return the object's \
+         resourceVersion from the accessor's `version`"
+    )]
+    Version {
+        /// The key of the object.
+        key: String,
+        /// The object's version, empty if it has none.
+        version: String,
+    },
+}
 
 /// The recent writes of a client, overlaid on a store until its watch has brought them, or newer
 /// objects (client-go `MutationCache`). A controller that reads this cache does not act on a state
@@ -39,7 +62,8 @@ const CAPACITY: usize = 100;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use deltafifo::{Indexer, KeyFunc, Meta, MutationCache};
+/// use deltafifo::caches::MutationCache;
+/// use deltafifo::{Indexer, KeyFunc, Meta};
 ///
 /// struct Pod { name: &'static str, version: &'static str }
 /// struct PodMeta;

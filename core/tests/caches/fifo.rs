@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Weak, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::common::{Obj, ObjMeta, ends, keys, nameless, obj, tombstone};
 use deltafifo::caches::{Fifo, Heap};
@@ -448,7 +449,11 @@ fn pop_waiting_for_a_handler_ends_when_its_object_is_deleted() {
                     fifo.add(obj("a", 2)).unwrap();
                     fifo.close();
                     let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| fifo.pop())).collect();
-                    (0..1_000).for_each(|_| thread::yield_now());
+                    // By time, because a thousand turns on a busy machine take minutes.
+                    let start = Instant::now();
+                    while start.elapsed() < Duration::from_millis(1) {
+                        thread::yield_now();
+                    }
                     fifo.delete(ExplicitKey("a")).unwrap();
                     assert!(waiting.into_iter().all(|pop| pop.join().unwrap() == Err(Closed)));
                     Ok::<_, BoxError>(())

@@ -124,14 +124,14 @@ impl<T> ReplacedAll<T> {
     }
 
     /// Returns whether all known objects stay, because an object is listed whose key could not be
-    /// had. See [`replace_keeping_unlisted`](crate::InOrderFifo::replace_keeping_unlisted).
-    #[must_use]
-    pub fn keeps_unlisted(&self) -> bool {
+    /// had. Then [`covers`](Self::covers) is false for every key.
+    pub(super) fn keeps_unlisted(&self) -> bool {
         self.keeps_unlisted
     }
 
     /// Returns whether this relist deletes `key` if it is known and not listed. False for every
-    /// key outside of the scope, if this is the relist of one (see
+    /// key of a [`replace_keeping_unlisted`](crate::InOrderFifo::replace_keeping_unlisted), and
+    /// for every key outside of the scope, if this is the relist of one (see
     /// [`add_scope`](crate::InOrderFifo::add_scope)). May run the predicate of a scope.
     #[must_use]
     pub fn covers(&self, key: &str) -> bool {

@@ -133,7 +133,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
     /// Queues a relist with an object whose key is not known. It deletes nothing, because any key
     /// that is not listed may be that object's. A handler with its own store checks
-    /// [`ReplacedAll::keeps_unlisted`]. Returns the refused objects; in a queue with
+    /// [`ReplacedAll::covers`]. Returns the refused objects; in a queue with
     /// [scopes](Self::add_scope), all.
     pub fn replace_keeping_unlisted(&self, list: Vec<Arc<T>>, version: &str) -> Vec<Refused> {
         let listed = list.len();

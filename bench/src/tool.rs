@@ -89,7 +89,7 @@ fn parent(cli: &Cli) -> Result<(), Error> {
     }
     check_separate(cli)?;
     let outputs = outputs(cli)?;
-    let Chosen { engines, go, skipped } = engines(cli, &cli.workloads())?;
+    let ChosenEngines { engines, go, skipped } = engines(cli, &cli.workloads())?;
     let objects = cli.objects().into_iter().collect();
     let plan =
         Plan { engines, objects, rounds: cli.rounds(), settings: settings(cli), limit: None };
@@ -149,8 +149,8 @@ fn clients(cli: &Cli, kubeconfig: PathBuf) -> Result<(), Error> {
     }
     let outputs = outputs(cli)?;
     let (objects, rounds) = (cli.most_objects(), cli.rounds());
-    let chosen = server::Chosen::of(cli.client.clone(), &kubeconfig)?;
-    let plan = server::Plan { kubeconfig, chosen, objects, rounds };
+    let chosen = server::ChosenClients::of(cli.client.clone(), &kubeconfig)?;
+    let plan = server::ServerPlan { kubeconfig, chosen, objects, rounds };
     let mut run = Run::begins(plan.rounds);
     let mut outcome = server::run(&plan)?;
     // A client that did not get all objects has failed its turn.
@@ -185,7 +185,7 @@ fn report(
 }
 
 /// The selected engines of a run.
-struct Chosen {
+struct ChosenEngines {
     engines: Vec<EngineName>,
     go: Go,
     /// Engines that cannot be run here, with the reason.
@@ -194,7 +194,7 @@ struct Chosen {
 
 /// Returns the selected engines, or all, except engines that can run none of the selected
 /// workloads.
-fn engines(cli: &Cli, workloads: &[Workload]) -> Result<Chosen, Error> {
+fn engines(cli: &Cli, workloads: &[Workload]) -> Result<ChosenEngines, Error> {
     let (mut go, mut skipped) = (Go::Absent, Vec::new());
     let mut engines = cli.engines();
     let are_named = !engines.is_empty();
@@ -229,5 +229,5 @@ fn engines(cli: &Cli, workloads: &[Workload]) -> Result<Chosen, Error> {
     if engines.is_empty() {
         return Err("nothing to run: --help lists the engines and workloads".into());
     }
-    Ok(Chosen { engines, go, skipped })
+    Ok(ChosenEngines { engines, go, skipped })
 }

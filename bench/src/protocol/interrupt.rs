@@ -11,10 +11,10 @@ use parking_lot::{Condvar, Mutex};
 
 /// The running child, and whether this process was asked to end. Clones share their state.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<State>);
+pub struct Interrupt(Arc<InterruptState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct InterruptState {
     requested: AtomicBool,
     running: Mutex<Option<Child>>,
     /// Notified when this process is asked to end; waiters hold `running`.

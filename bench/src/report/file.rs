@@ -23,9 +23,9 @@ pub enum Unwritable {
 /// Checks that a file can be written, without changing it.
 pub(super) fn check(path: &Path) -> Result<(), Unwritable> {
     let writable = || match place(path)? {
-        Place::File(path) => beside(&path).map(drop),
-        Place::Other if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        Place::Other => fs::File::options().write(true).open(path).map(drop),
+        FileKind::File(path) => beside(&path).map(drop),
+        FileKind::Other if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        FileKind::Other => fs::File::options().write(true).open(path).map(drop),
     };
     writable().map_err(at(path))
 }
@@ -33,29 +33,29 @@ pub(super) fn check(path: &Path) -> Result<(), Unwritable> {
 /// Writes a file.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Unwritable> {
     let written = || match place(path)? {
-        Place::File(path) => {
+        FileKind::File(path) => {
             let mut file = beside(&path)?;
             file.write_all(text.as_bytes())?;
             file.persist(path)?;
             Ok(())
         }
-        Place::Other => fs::write(path, text),
+        FileKind::Other => fs::write(path, text),
     };
     written().map_err(at(path))
 }
 
-enum Place {
+enum FileKind {
     /// A regular file, existing or new. For a link, its target.
     File(PathBuf),
     /// A terminal, pipe or device, which must not be replaced.
     Other,
 }
 
-fn place(path: &Path) -> io::Result<Place> {
+fn place(path: &Path) -> io::Result<FileKind> {
     match path.metadata() {
-        Ok(metadata) if metadata.is_file() => Ok(Place::File(path.canonicalize()?)),
-        Ok(_) => Ok(Place::Other),
-        Err(_) => Ok(Place::File(path.to_owned())),
+        Ok(metadata) if metadata.is_file() => Ok(FileKind::File(path.canonicalize()?)),
+        Ok(_) => Ok(FileKind::Other),
+        Err(_) => Ok(FileKind::File(path.to_owned())),
     }
 }
 

@@ -38,8 +38,8 @@ use config::config;
 pub use error::ServerError;
 use objects::Objects;
 use plan::WORKLOAD;
-pub use plan::{Chosen, Plan};
-use turn::{Turn, TurnResult};
+pub use plan::{ChosenClients, ServerPlan};
+use turn::{ClientTurn, TurnResult};
 
 use crate::causes::with_causes;
 use crate::protocol::Measured;
@@ -48,17 +48,17 @@ use crate::rounds::{Interrupted, Outcome};
 
 /// Creates the missing objects, and runs all clients. A client that fails loses its turn; the
 /// others run. Ctrl-C ends the run, and keeps what was measured.
-pub fn run(plan: &Plan) -> Result<Outcome, ServerError> {
+pub fn run(plan: &ServerPlan) -> Result<Outcome, ServerError> {
     Runtime::new()?.block_on(measure(plan))
 }
 
-async fn measure(plan: &Plan) -> Result<Outcome, ServerError> {
+async fn measure(plan: &ServerPlan) -> Result<Outcome, ServerError> {
     let path = &plan.kubeconfig;
     let config = config(path).await.map_err(ServerError::kubeconfig(path))?;
     let client = Client::try_from(config)
         .map_err(|source| ServerError::Client { path: path.clone(), source: source.into() })?;
     let objects = Objects::fill(client, plan.objects).await?;
-    let all = Turn::all(&plan.chosen.clients, plan.rounds);
+    let all = ClientTurn::all(&plan.chosen.clients, plan.rounds);
     let mut outcome = Outcome::default();
     let mut interrupt = pin!(signal::ctrl_c());
     for (done, turn) in all.iter().enumerate() {
@@ -68,7 +68,7 @@ async fn measure(plan: &Plan) -> Result<Outcome, ServerError> {
             signal = &mut interrupt => {
                 signal?;
                 outcome.interrupted = Some(Interrupted { done, of: all.len() });
-                let missed = |turn: &Turn| missed(turn, plan, &turn.to_string());
+                let missed = |turn: &ClientTurn| missed(turn, plan, &turn.to_string());
                 outcome.unfinished = all[done..].iter().map(missed).collect();
                 break;
             }
@@ -87,8 +87,8 @@ async fn measure(plan: &Plan) -> Result<Outcome, ServerError> {
 
 fn record(
     outcome: &mut Outcome,
-    turn: &Turn,
-    plan: &Plan,
+    turn: &ClientTurn,
+    plan: &ServerPlan,
     TurnResult { rows, version }: TurnResult,
 ) {
     let (engine, objects) = (turn.client.to_string(), plan.objects);
@@ -97,6 +97,6 @@ fn record(
     outcome.describe(engine, format!("{}: {version}", turn.client.description()));
 }
 
-fn missed(turn: &Turn, plan: &Plan, message: &str) -> Missed {
+fn missed(turn: &ClientTurn, plan: &ServerPlan, message: &str) -> Missed {
     Missed::new(turn.client.to_string(), plan.objects, vec![WORKLOAD.to_owned()], message)
 }

@@ -18,15 +18,15 @@ use crate::protocol::GoPeer;
 pub(super) const WORKLOAD: &str = "server";
 
 /// The plan of a run with a server.
-pub struct Plan {
+pub struct ServerPlan {
     pub kubeconfig: PathBuf,
-    pub chosen: Chosen,
+    pub chosen: ChosenClients,
     pub objects: usize,
     pub rounds: usize,
 }
 
 /// The clients of a run.
-pub struct Chosen {
+pub struct ChosenClients {
     /// The clients, in the order of their turns.
     pub clients: Vec<ClientName>,
     /// Clients that cannot be run here, with the reason.
@@ -35,7 +35,7 @@ pub struct Chosen {
     curl: Option<Curl>,
 }
 
-impl Chosen {
+impl ChosenClients {
     /// Returns the named clients, or all that can be run here.
     pub fn of(named: Vec<ClientName>, kubeconfig: &Path) -> Result<Self, ServerError> {
         let is_named = !named.is_empty();

@@ -7,11 +7,11 @@ use serde_json::{Map, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::client::{CUT, Counts, RELIST, THERE};
+use super::client::{CUT, ClientCounts, RELIST, THERE};
 use super::client_name::{ClientName, Program};
 use super::error::TurnFailed;
 use super::objects::Objects;
-use super::plan::{Plan, WORKLOAD};
+use super::plan::{ServerPlan, WORKLOAD};
 use super::process::{Process, Usage};
 use crate::machine::Machine;
 use crate::protocol::Row;
@@ -24,7 +24,7 @@ const RELEASE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A turn of one client.
 #[derive(Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct ClientTurn {
     round: usize,
     rounds: usize,
     pub client: ClientName,
@@ -47,7 +47,7 @@ pub(super) struct TurnResult {
     pub version: String,
 }
 
-impl Turn {
+impl ClientTurn {
     /// Returns all turns in order.
     pub fn all(clients: &[ClientName], rounds: usize) -> Vec<Self> {
         let mut all = Vec::new();
@@ -68,7 +68,11 @@ impl Turn {
     }
 
     /// Measures the client.
-    pub async fn run(&self, plan: &Plan, objects: &Objects) -> Result<TurnResult, TurnFailed> {
+    pub async fn run(
+        &self,
+        plan: &ServerPlan,
+        objects: &Objects,
+    ) -> Result<TurnResult, TurnFailed> {
         if let Some(curl) = plan.chosen.curl().filter(|_| self.client.program() == Program::Curl) {
             let (usage, bytes) = curl.read(objects.namespace(), self.client.is_streamed()).await?;
             let rows = times("list", usage.wall, usage.cpu, &map(&[("bytes", bytes)])).into();
@@ -127,7 +131,7 @@ impl Turn {
     }
 }
 
-impl fmt::Display for Turn {
+impl fmt::Display for ClientTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let peaks = if self.figures == Figures::Peaks { ", peaks" } else { "" };
         write!(f, "round {}/{}: {}{peaks}", self.round, self.rounds, self.client)
@@ -139,7 +143,7 @@ impl fmt::Display for Turn {
 async fn completed(
     process: &mut Process,
     step: &'static str,
-) -> Result<(Usage, Counts), TurnFailed> {
+) -> Result<(Usage, ClientCounts), TurnFailed> {
     let answer = process.line(step).await?;
     let usage = process.usage()?;
     if answer != THERE {
@@ -182,7 +186,7 @@ mod tests {
 
     #[test]
     fn every_second_round_is_reversed_and_go_has_two_turns() {
-        let order: Vec<_> = Turn::all(&[ClientName::Curl, ClientName::ClientGoList], 2)
+        let order: Vec<_> = ClientTurn::all(&[ClientName::Curl, ClientName::ClientGoList], 2)
             .iter()
             .map(ToString::to_string)
             .collect();

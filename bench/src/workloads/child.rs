@@ -8,7 +8,7 @@ use std::sync::Arc;
 use deltafifo_classic::MutexWorkQueue;
 
 use super::fill::ChildError;
-use super::footprint::{self, Offer};
+use super::footprint::{self, OfferFn};
 use super::lists::{Lists, run_owned};
 #[cfg(feature = "peers")]
 use super::{cache, workqueue};
@@ -108,7 +108,7 @@ fn run_store<S: Source, E: StoreEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn() -> E,
-    offer: Option<Offer<E, S::Object>>,
+    offer: Option<OfferFn<E, S::Object>>,
 ) -> Result<(), ChildError> {
     if args.settings.workloads.iter().any(|workload| workload.is_list()) {
         run_lists(args, source, new())?;

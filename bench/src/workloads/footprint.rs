@@ -35,7 +35,7 @@ use crate::protocol::{ChildArgs, Row, output};
 const PENDING: [usize; 3] = [1, 2, 8];
 
 /// The function that offers an update to an engine.
-pub(super) type Offer<E, T> = fn(&E, Arc<T>);
+pub(super) type OfferFn<E, T> = fn(&E, Arc<T>);
 
 /// Runs all variants on one engine. Without an `offer` it leaves out the variants with pending
 /// updates.
@@ -43,7 +43,7 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn() -> E,
-    offer: Option<Offer<E, S::Object>>,
+    offer: Option<OfferFn<E, S::Object>>,
 ) -> Result<(), ChildError> {
     let objects = args.objects;
     output::progress("building lists")?;

@@ -27,7 +27,7 @@ const CALLS: usize = 10_000;
 
 /// An index: the function that computes the value of an object, and the engine's look-up of a
 /// value.
-struct Index<E, T, M> {
+struct QueriedIndex<E, T, M> {
     variant: &'static str,
     value: fn(&M, &T) -> String,
     find: fn(&E, &str) -> Vec<Arc<T>>,
@@ -42,9 +42,9 @@ pub(super) fn run<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>
     output::progress("building objects")?;
     let list = build(source, &ListPlan::same(args.objects));
     let engine = filled(|| new(S::Meta::default()), &list);
-    let indexes: [Index<E, S::Object, S::Meta>; 2] = [
-        Index { variant: "by-index", value: node, find: E::by_node },
-        Index { variant: "namespace", value: namespace, find: E::by_namespace },
+    let indexes: [QueriedIndex<E, S::Object, S::Meta>; 2] = [
+        QueriedIndex { variant: "by-index", value: node, find: E::by_node },
+        QueriedIndex { variant: "namespace", value: namespace, find: E::by_namespace },
     ];
     for index in indexes {
         output::progress(format!("queries {}", index.variant))?;
@@ -64,7 +64,7 @@ fn namespace<T>(meta: &impl Meta<T>, object: &T) -> String {
     meta.namespace(object).unwrap_or_default().to_owned()
 }
 
-impl<E, T, M: Meta<T> + Default> Index<E, T, M> {
+impl<E, T, M: Meta<T> + Default> QueriedIndex<E, T, M> {
     /// Looks up every value, and compares the results with the list. Returns the values, and the
     /// fields that the check compares between engines.
     fn check(

@@ -51,7 +51,7 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
         for prefix in ["idle-", ""] {
             let variant = format!("{prefix}{readers}-thread-");
             output::progress(format!("readers {variant}"))?;
-            let state = State::new(args.settings.length * MAX_READING);
+            let state = ReadingState::new(args.settings.length * MAX_READING);
             let memory = MemoryMark::set(args);
             let (relists, gets) = thread::scope(|scope| {
                 let reader = |number| {
@@ -111,7 +111,7 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
 }
 
 /// The state that the readers and the main thread share.
-struct State {
+struct ReadingState {
     /// Whether gets that start now count.
     counting: AtomicBool,
     /// Whether at least one get has been counted.
@@ -123,7 +123,7 @@ struct State {
     gave_up: AtomicBool,
 }
 
-impl State {
+impl ReadingState {
     fn new(limit: Duration) -> Self {
         let [counting, has_counted, stop, gave_up] = [const { AtomicBool::new(false) }; 4];
         Self { counting, has_counted, stop, deadline: Instant::now() + limit, gave_up }
@@ -154,7 +154,12 @@ impl Gets {
 }
 
 /// Gets all keys in a loop, starting with `first`.
-fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: &State) -> Gets {
+fn read<T, E: StoreEngine<T>>(
+    engine: &E,
+    keys: &[E::Key],
+    first: usize,
+    state: &ReadingState,
+) -> Gets {
     let mut gets = Gets::new();
     let mut has_reported = false;
     for key in keys.iter().cycle().skip(first) {
@@ -187,7 +192,7 @@ fn keep_relisting<T, E: StoreEngine<T>>(
     engine: &E,
     lists: &[E::List; 2],
     length: Duration,
-    state: &State,
+    state: &ReadingState,
 ) -> Vec<Counts> {
     let start = Instant::now();
     let mut relists = Vec::new();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::Summary;
 use super::super::figure::samples;
 use super::canvas::Drawn;
-use super::lines::{self, Across, Line, Point};
+use super::lines::{self, Across, EngineLine, Point};
 use super::scale::Scale;
 use super::{Plot, largest};
 
@@ -22,7 +22,7 @@ const CARRIER: &str = "p50";
 /// Returns a plot for each distribution of a workload, all with the same scale.
 pub fn plots(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     let rows = largest(rows, |row| row.workload == workload && row.variant.ends_with(CARRIER));
-    let mut curves: Vec<(&str, Vec<Line>)> = Vec::new();
+    let mut curves: Vec<(&str, Vec<EngineLine>)> = Vec::new();
     for row in rows {
         let Some(line) = line(row) else { continue };
         let variant = row.variant.trim_end_matches(CARRIER).trim_end_matches('-');
@@ -31,14 +31,14 @@ pub fn plots(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
             None => curves.push((variant, vec![line])),
         }
     }
-    let points = curves.iter().flat_map(|(_, lines)| lines).flat_map(Line::all);
+    let points = curves.iter().flat_map(|(_, lines)| lines).flat_map(EngineLine::all);
     let scale = Scale::logarithmic(points.map(|point| point.y), lines::ROOM);
     let across = Across {
         scale: Scale::decades(0.0..MAX.log10(), lines::ROOM),
         described: "percentile",
         label: percentile,
     };
-    let plot = |(variant, lines): &(&str, Vec<Line>)| {
+    let plot = |(variant, lines): &(&str, Vec<EngineLine>)| {
         let name = format!("{workload} {variant}");
         Plot::new(&name, &name, |title| lines::draw(title, lines, &across, &scale))
     };
@@ -55,7 +55,7 @@ fn percentile(x: f64) -> String {
 }
 
 /// Returns the curve of a row, if it can be drawn.
-fn line(row: &Summary) -> Option<Line<'_>> {
+fn line(row: &Summary) -> Option<EngineLine<'_>> {
     let places = row.extra.get("curve")?.as_array()?;
     let points: Option<Vec<_>> = places.iter().map(point).collect();
     let (apart, points): (Vec<_>, Vec<_>) = points?.into_iter().partition(|point| point.x >= MAX);
@@ -64,7 +64,7 @@ fn line(row: &Summary) -> Option<Line<'_>> {
     let number = places.last()?.get(2).and_then(Value::as_u64).filter(|_| has_few);
     let number = number.and_then(|number| usize::try_from(number).ok());
     let note = number.map(samples).unwrap_or_default();
-    Some(Line { engine: &row.engine, points, apart: apart.into_iter().next(), note })
+    Some(EngineLine { engine: &row.engine, points, apart: apart.into_iter().next(), note })
 }
 
 fn point(pair: &Value) -> Option<Point> {

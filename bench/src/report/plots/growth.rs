@@ -4,7 +4,7 @@ use super::super::Summary;
 use super::super::groups::distinct;
 use super::Plot;
 use super::canvas::Drawn;
-use super::lines::{self, Across, Line, Point};
+use super::lines::{self, Across, EngineLine, Point};
 use super::scale::{Scale, label};
 
 /// Returns a plot for each workload that has times for more than one number of objects, all with
@@ -38,11 +38,11 @@ pub fn plots(rows: &[Summary], workloads: &[&str]) -> Drawn<Vec<Plot>> {
         .into_iter()
         .map(|(workload, variant)| {
             let rows = rows.iter().filter(|row| row.workload == workload && row.variant == variant);
-            let mut lines: Vec<Line> = Vec::new();
+            let mut lines: Vec<EngineLine> = Vec::new();
             for row in rows {
                 match lines.iter_mut().find(|line| line.engine == row.engine) {
                     Some(line) => line.points.push(point(row)),
-                    None => lines.push(Line::new(&row.engine, vec![point(row)])),
+                    None => lines.push(EngineLine::new(&row.engine, vec![point(row)])),
                 }
             }
             // The rows of joined files may be in any order.

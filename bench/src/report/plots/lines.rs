@@ -30,7 +30,7 @@ pub struct Point {
 }
 
 /// The line of an engine.
-pub struct Line<'a> {
+pub struct EngineLine<'a> {
     pub engine: &'a str,
     pub points: Vec<Point>,
     /// A point that the line does not reach.
@@ -39,7 +39,7 @@ pub struct Line<'a> {
     pub note: String,
 }
 
-impl<'a> Line<'a> {
+impl<'a> EngineLine<'a> {
     /// Creates a line through these points.
     pub fn new(engine: &'a str, points: Vec<Point>) -> Self {
         Self { engine, points, apart: None, note: String::new() }
@@ -59,7 +59,7 @@ pub struct Across {
 
 /// Draws the lines of all engines, the line of this project on top of the others. The vertical axis
 /// is in seconds.
-pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Drawn<String> {
+pub fn draw(title: &str, lines: &[EngineLine], across: &Across, scale: &Scale) -> Drawn<String> {
     // A label with a note is too wide for two labels in a row.
     let in_a_row = if lines.iter().all(|line| line.note.is_empty()) { 2 } else { 1 };
     let below = canvas::lines(lines.len().div_ceil(in_a_row), LEGEND_ROW) + GAP;
@@ -109,7 +109,7 @@ fn width(style: Style) -> u32 {
     if style.strong { 4 } else { 2 }
 }
 
-fn legend(area: &Area, top: i32, lines: &[Line], in_a_row: usize) -> Drawn {
+fn legend(area: &Area, top: i32, lines: &[EngineLine], in_a_row: usize) -> Drawn {
     for (pair, row) in lines.chunks(in_a_row).zip(0..) {
         for (line, x) in pair.iter().zip([12, 12 + WIDTH / 2]) {
             let (style, y) = (style(line.engine), top + row * LEGEND_ROW + LEGEND_ROW / 2);

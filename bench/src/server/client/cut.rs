@@ -27,10 +27,10 @@ const EXPIRED: &[u8] = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"a
 
 /// A cut of a client's watches. Clones share their state.
 #[derive(Clone, Default)]
-pub(super) struct Cut(watch::Sender<State>);
+pub(super) struct Cut(watch::Sender<CutState>);
 
 #[derive(Clone, Copy, Default)]
-struct State {
+struct CutState {
     phase: Phase,
     /// Whether a watch was opened.
     is_watching: bool,

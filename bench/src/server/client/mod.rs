@@ -38,7 +38,7 @@ use watching::Watching;
 
 /// The counts of a step, and the description of the client.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Counts {
+pub(super) struct ClientCounts {
     /// Number of calls of the handler with an object.
     #[serde(rename = "told")]
     pub calls: usize,
@@ -130,7 +130,7 @@ async fn step(
 fn report(client: &impl Watching, version: &str) -> Result<(), BoxError> {
     print_line(THERE)?;
     let (HandlerCounts { calls, changed, .. }, stored) = client.counts();
-    let counts = Counts { calls, changed, stored, version: version.to_owned() };
+    let counts = ClientCounts { calls, changed, stored, version: version.to_owned() };
     Ok(print_line(&serde_json::to_string(&counts)?)?)
 }
 

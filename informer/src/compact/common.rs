@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use super::cache::Cache;
+use super::shapes::Shapes;
 use crate::wire::Types;
 
 pub(super) struct Common {
@@ -10,8 +11,9 @@ pub(super) struct Common {
     pub(super) types: Option<Types>,
     pub(super) cache: Cache,
     pub(super) counts: Counts,
-    /// Hashes groups, finalizers and annotations. It is random, so that names with equal hashes
-    /// cannot be chosen on purpose.
+    pub(super) shapes: Shapes,
+    /// Hashes groups, shapes, finalizers and annotations. It is random, so that names with equal
+    /// hashes cannot be chosen on purpose.
     pub(super) state: foldhash::quality::RandomState,
 }
 

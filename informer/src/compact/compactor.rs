@@ -16,9 +16,10 @@ use super::common::{Common, Counts};
 use super::error::PackError;
 use super::fields::{self, Fields};
 use super::groups::{Groups, Relative};
-use super::header::{Header, SharedHeader};
+use super::header::{Header, SharedHeader, shape};
 use super::object::Compact;
 use super::prune::cut;
+use super::shapes::Shapes;
 use super::sketch;
 use super::stored::{self, Material, Reference, Stored};
 use super::values::Document;
@@ -164,6 +165,7 @@ impl<K> CompactorBuilder<K> {
             types: self.types,
             cache: Cache::new(self.base_cache),
             counts: Counts::default(),
+            shapes: Shapes::default(),
             state: foldhash::quality::RandomState::default(),
         });
         Compactor {
@@ -259,8 +261,13 @@ impl<K> Compactor<K> {
     }
 
     fn compact(&self, document: &Document, fields: &Fields, stored: Stored) -> Arc<Compact<K>> {
-        let shared = stored.with.base().map(|base| &base.shared);
-        let header = Header::new(fields, document.text.len(), shared, &self.common.state);
+        let Common { state, shapes, .. } = &*self.common;
+        let of_base = stored.with.base().map(|base| &base.shared);
+        let shared = match of_base.filter(|shared| shared.is_equal(fields)) {
+            Some(shared) => shared.clone(),
+            None => shapes.get(shape(fields, state), || SharedHeader::new(fields)),
+        };
+        let header = Header::new(fields, document.text.len(), &shared, state);
         Arc::new(Compact::new(header, stored))
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::bytes::{Reader, put_bytes, put_number};
 use super::fields::{Fields, Text};
+use super::texts::{Texts, put_text};
 use super::uid::{lengthen, shorten};
 
 const NAME: u64 = 1;
@@ -14,38 +15,64 @@ const UID: u64 = 1 << 2;
 const SHORT_UID: u64 = 1 << 3;
 const NAMESPACE: u64 = 1 << 4;
 const SHARED_NAMESPACE: u64 = 1 << 5;
-const LABELS: u64 = 1 << 6;
-const OWNERS: u64 = 1 << 7;
-const ANNOTATIONS: u64 = 1 << 8;
-const FINALIZERS: u64 = 1 << 9;
-const GENERATION: u64 = 1 << 10;
-const DELETION: u64 = 1 << 11;
+const LABELS_AND_OWNERS: u64 = 1 << 6;
+const ANNOTATIONS: u64 = 1 << 7;
+const FINALIZERS: u64 = 1 << 8;
+const GENERATION: u64 = 1 << 9;
+const DELETION: u64 = 1 << 10;
 
 /// Metadata in one buffer: flags for the present fields, and then these fields in the order of the
-/// flags. A namespace, labels or owners that the object has in common with its siblings are in
-/// `shared` only.
+/// flags. A namespace that is equal to that of `shared` is there only, and so are equal labels and
+/// owners. Of others, each text that is equal to the one in its place in `shared` is there only.
 pub(super) struct Header {
     bytes: Box<[u8]>,
-    shared: Option<Arc<SharedHeader>>,
+    shared: Arc<SharedHeader>,
 }
 
-/// Namespace, labels and owner references of a group's members. An object that differs in one of
-/// them has its own.
+/// Namespace, labels and owner references of a group's members, or of one object of those with the
+/// same [shape](shape).
 pub(super) struct SharedHeader {
     /// The namespace, the labels and the owners.
     bytes: Box<[u8]>,
 }
 
+/// Returns the hash of what objects of one kind often have in common, even if they are of different
+/// workloads: the keys of their labels, and the kinds of their owners.
+pub(super) fn shape(fields: &Fields, state: &impl BuildHasher) -> u64 {
+    let keys: Vec<_> = fields.labels().map(|(key, _)| key).collect();
+    let text = |text: &Option<Text>| text.as_ref().map(|Text(text)| text.to_string());
+    let kinds = fields.owners().map(|owner| (text(&owner.kind), text(&owner.api_version)));
+    state.hash_one((keys, kinds.collect::<Vec<_>>()))
+}
+
 impl SharedHeader {
     pub(super) fn new(fields: &Fields) -> Self {
         let namespace = fields.namespace.as_ref().map_or("", |Text(text)| text);
-        Self::from_parts([namespace.as_bytes(), &labels(fields), &owners(fields)])
+        let none = Texts::default();
+        let labels = labels(fields.labels(), none);
+        Self::from_parts([namespace.as_bytes(), &labels, &owners(fields, none)])
     }
 
     /// Copies the metadata of an object.
     pub(super) fn of(view: &View) -> Self {
+        let none = Texts::default();
+        let mut owners = Vec::new();
+        let mut from = view.owners;
+        while let Some((flags, texts)) = from.owner() {
+            owners.push(flags);
+            for text in texts {
+                put_text(&mut owners, text, &[]);
+            }
+        }
         let namespace = view.namespace.unwrap_or_default().as_bytes();
-        Self::from_parts([namespace, view.labels.0, view.owners.0])
+        Self::from_parts([namespace, &labels(view.labels(), none), &owners])
+    }
+
+    /// Returns whether the labels and owners of an object are equal to these.
+    pub(super) fn is_equal(&self, fields: &Fields) -> bool {
+        let [_, own_labels, own_owners] = self.parts();
+        let none = Texts::default();
+        labels(fields.labels(), none) == own_labels && owners(fields, none) == own_owners
     }
 
     fn from_parts(parts: [&[u8]; 3]) -> Self {
@@ -71,18 +98,18 @@ fn bytes<'a>(text: Option<&'a Text>) -> Option<Cow<'a, [u8]>> {
     text.map(|Text(text)| text.as_bytes().into())
 }
 
-/// Returns the labels as they are stored; nothing if there are none.
-fn labels(fields: &Fields) -> Vec<u8> {
+/// Returns labels as they are stored, without the texts of `shared`; nothing if there are none.
+fn labels<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>, mut shared: Texts) -> Vec<u8> {
     let mut out = Vec::new();
-    for (key, value) in fields.labels() {
-        put_bytes(&mut out, key.as_bytes());
-        put_bytes(&mut out, value.as_bytes());
+    for text in labels.flat_map(|(key, value)| [key, value]) {
+        put_text(&mut out, text.as_bytes(), shared.text());
     }
     out
 }
 
-/// Returns the owner references as they are stored; nothing if there are none.
-fn owners(fields: &Fields) -> Vec<u8> {
+/// Returns the owner references as they are stored, without the texts of `shared`; nothing if there
+/// are none.
+fn owners(fields: &Fields, mut shared: Texts) -> Vec<u8> {
     const NONE: Text = Text(Cow::Borrowed(""));
     let mut out = Vec::new();
     for owner in fields.owners() {
@@ -93,9 +120,12 @@ fn owners(fields: &Fields) -> Vec<u8> {
                 | u8::from(owner.block_owner_deletion == Some(true)) << 1
                 | u8::from(short.is_some()) << 2,
         );
-        put_bytes(&mut out, short.as_ref().map_or(uid.as_bytes(), <[u8; _]>::as_slice));
-        for text in [&owner.name, &owner.kind, &owner.api_version] {
-            put_bytes(&mut out, text.as_ref().unwrap_or(&NONE).0.as_bytes());
+        let uid = short.as_ref().map_or(uid.as_bytes(), <[u8; _]>::as_slice);
+        let texts = [&owner.name, &owner.kind, &owner.api_version];
+        let texts = texts.map(|text| text.as_ref().unwrap_or(&NONE).0.as_bytes());
+        let (_, common) = shared.owner().unwrap_or_default();
+        for (text, common) in [uid].iter().chain(&texts).zip(common) {
+            put_text(&mut out, text, common);
         }
     }
     out
@@ -107,16 +137,11 @@ impl Header {
     pub(super) fn new(
         fields: &Fields,
         length: usize,
-        shared: Option<&Arc<SharedHeader>>,
+        shared: &Arc<SharedHeader>,
         state: &impl BuildHasher,
     ) -> Self {
-        let [namespace, labels, owners] = [
-            fields.namespace.as_ref().map_or(&[][..], |Text(text)| text.as_bytes()),
-            &labels(fields),
-            &owners(fields),
-        ];
-        let [shared_namespace, shared_labels, shared_owners] =
-            shared.map_or([&[][..]; 3], |shared| shared.parts());
+        let namespace = fields.namespace.as_ref().map_or(&[][..], |Text(text)| text.as_bytes());
+        let [shared_namespace, shared_labels, shared_owners] = shared.parts();
         let mut flags = 0;
         let mut out = Vec::with_capacity(128);
         let short = fields.uid.as_ref().and_then(|Text(uid)| shorten(uid));
@@ -142,13 +167,10 @@ impl Header {
                 put_bytes(&mut out, namespace);
             }
         }
-        for (flag, part, shared) in
-            [(LABELS, labels, shared_labels), (OWNERS, owners, shared_owners)]
-        {
-            if part != shared {
-                flags |= flag;
-                put_bytes(&mut out, part);
-            }
+        if !shared.is_equal(fields) {
+            flags |= LABELS_AND_OWNERS;
+            put_bytes(&mut out, &labels(fields.labels(), Texts::new(shared_labels)));
+            put_bytes(&mut out, &owners(fields, Texts::new(shared_owners)));
         }
         for (flag, json) in [(ANNOTATIONS, fields.annotations), (FINALIZERS, fields.finalizers)] {
             if let Some(json) = json {
@@ -167,8 +189,7 @@ impl Header {
         put_number(&mut bytes, flags);
         put_number(&mut bytes, length as u64);
         bytes.extend_from_slice(&out);
-        let is_shared = flags & (SHARED_NAMESPACE | LABELS | OWNERS) != LABELS | OWNERS;
-        Self { bytes: bytes.into(), shared: shared.filter(|_| is_shared).cloned() }
+        Self { bytes: bytes.into(), shared: shared.clone() }
     }
 
     /// Returns the length of the object's text.
@@ -183,8 +204,7 @@ impl Header {
         let flags = reader.number();
         reader.number();
         let has = |flag| flags & flag != 0;
-        let [shared_namespace, shared_labels, shared_owners] =
-            self.shared.as_ref().map_or([&[][..]; 3], |shared| shared.parts());
+        let [shared_namespace, shared_labels, shared_owners] = self.shared.parts();
         let name = has(NAME).then(|| reader.text());
         let version = has(VERSION).then(|| reader.text());
         let uid = has(UID).then(|| Uid { text: reader.text(), is_short: has(SHORT_UID) });
@@ -193,8 +213,12 @@ impl Header {
             (true, false) => Some(reader.text()),
             (false, _) => None,
         };
-        let labels = Reader(if has(LABELS) { reader.bytes() } else { shared_labels });
-        let owners = Reader(if has(OWNERS) { reader.bytes() } else { shared_owners });
+        let [labels, owners] = if has(LABELS_AND_OWNERS) {
+            let [labels, owners] = [reader.bytes(), reader.bytes()];
+            [Texts::over(labels, shared_labels), Texts::over(owners, shared_owners)]
+        } else {
+            [shared_labels, shared_owners].map(Texts::new)
+        };
         let annotations = has(ANNOTATIONS).then(|| reader.word());
         let finalizers = has(FINALIZERS).then(|| reader.word());
         let generation = has(GENERATION).then(|| reader.number().cast_signed());
@@ -224,8 +248,8 @@ pub(super) struct View<'a> {
     pub(super) name: Option<&'a str>,
     pub(super) uid: Option<Uid<'a>>,
     pub(super) version: Option<&'a str>,
-    labels: Reader<'a>,
-    owners: Reader<'a>,
+    labels: Texts<'a>,
+    owners: Texts<'a>,
     pub(super) annotations: Option<u64>,
     pub(super) finalizers: Option<u64>,
     pub(super) generation: Option<i64>,
@@ -234,25 +258,27 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     pub(super) fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let mut reader = self.labels;
-        std::iter::from_fn(move || (!reader.0.is_empty()).then(|| (reader.text(), reader.text())))
+        let mut labels = self.labels;
+        std::iter::from_fn(move || {
+            let (key, value) = (labels.next_text()?, labels.text());
+            Some((as_str(key), as_str(value)))
+        })
     }
 
     pub(super) fn owners(&self) -> impl Iterator<Item = OwnerReference<'a>> + use<'a> {
-        let mut reader = self.owners;
+        let mut owners = self.owners;
         std::iter::from_fn(move || {
-            let (flags, rest) = reader.0.split_first()?;
-            reader.0 = rest;
-            Some(OwnerReference {
-                uid: Uid { text: reader.text(), is_short: flags & 4 != 0 }.text(),
-                name: reader.text(),
-                kind: reader.text(),
-                api_version: reader.text(),
-                controller: flags & 1 != 0,
-                block_owner_deletion: flags & 2 != 0,
-            })
+            let (flags, texts) = owners.owner()?;
+            let [uid, name, kind, api_version] = texts.map(as_str);
+            let uid = Uid { text: uid, is_short: flags & 4 != 0 }.text();
+            let (controller, block_owner_deletion) = (flags & 1 != 0, flags & 2 != 0);
+            Some(OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion })
         })
     }
+}
+
+fn as_str(text: &[u8]) -> &str {
+    std::str::from_utf8(text).unwrap_or_default()
 }
 
 #[derive(Clone, Copy)]

@@ -11,6 +11,7 @@
 //! ```
 //!
 //! * `prune` cuts members out of the text. `fields` reads its metadata, and `header` stores that.
+//! * `shapes` finds metadata that headers of other workloads share, as `texts` stores it.
 //! * `groups` finds the base of an object's group; `sketch` finds one by content instead.
 //! * A `base` is a copy of one member's text. It shares no memory with the texts that are packed
 //!   with it, and lives as long as the last of them. Depth is one: a base is packed with the
@@ -35,10 +36,12 @@ mod groups;
 mod header;
 mod object;
 mod prune;
+mod shapes;
 mod sketch;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod uid;
 mod upkeep;
 mod values;

@@ -117,7 +117,8 @@ impl<K> Compact<K> {
         self.fixed_size() + self.stored.lock().bytes.len()
     }
 
-    fn fixed_size(&self) -> usize {
+    /// Returns the bytes of the object without its packed text.
+    pub(super) fn fixed_size(&self) -> usize {
         size_of::<Self>() + self.header.size()
     }
 

@@ -184,6 +184,22 @@ fn lone_object_is_packed_with_a_similar_one() {
 }
 
 #[test]
+fn lone_objects_share_the_keys_of_their_labels() {
+    let compactor = pods();
+    let label = |key: usize, at: usize| format!(r#""example.com/a-long-key-{key}":"{at}","#);
+    let labels = |at: usize| (0..9).map(|key| label(key, at)).collect::<String>();
+    let labelled = |at: usize| pod(at, at).replace("\"app\"", &(labels(at) + "\"app\""));
+    let pack = |json: String| compactor.pack(json.as_bytes()).unwrap();
+    let keys = 9 * "example.com/a-long-key-0".len();
+    for at in 1..3 {
+        let (object, without) = (pack(labelled(at)), pack(pod(at + 7, at)));
+        compare(&object, &labelled(at));
+        let bytes = object.fixed_size() - without.fixed_size();
+        assert!(bytes < keys / 4, "{bytes} for keys of {keys}");
+    }
+}
+
+#[test]
 fn dictionary_is_trained_at_the_end_of_a_list_unless_refused() {
     for train in [true, false] {
         let compactor = Compactor::<Pod>::builder().train(train).build();

@@ -1,0 +1,29 @@
+//! Finds metadata that a lone object can share with objects of other workloads.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use deltafifo::locks::Mutex;
+use foldhash::fast::RandomState;
+
+use super::header::SharedHeader;
+
+/// The metadata of one object of each shape. Handles are weak: an object that shares it keeps it.
+#[derive(Default)]
+pub(super) struct Shapes(Mutex<HashMap<u64, Weak<SharedHeader>, RandomState>>);
+
+impl Shapes {
+    /// Returns the metadata of an object of this shape; if none is alive, `new`.
+    pub(super) fn get(&self, shape: u64, new: impl FnOnce() -> SharedHeader) -> Arc<SharedHeader> {
+        let mut shapes = self.0.lock();
+        if let Some(shared) = shapes.get(&shape).and_then(Weak::upgrade) {
+            return shared;
+        }
+        let shared = Arc::new(new());
+        if shapes.len() == shapes.capacity() {
+            shapes.retain(|_, handle| handle.strong_count() > 0);
+        }
+        shapes.insert(shape, Arc::downgrade(&shared));
+        shared
+    }
+}

@@ -50,7 +50,8 @@ fn footprint(engine: EngineName) -> Footprint {
         | EngineName::DeltaFifoCompact
         | EngineName::DeltaFifoCompactValidated
         | EngineName::Gzip
-        | EngineName::Cbor => (0, 0),
+        | EngineName::Cbor
+        | EngineName::ClientGoUnstructured => (0, 0),
     };
     Footprint { growth, process }
 }

@@ -25,11 +25,13 @@ const (
 	engineDeltaFIFO = "client-go-deltafifo"
 	engineRealFIFO  = "client-go-realfifo"
 	engineInformer  = "client-go-informer"
+	// engineUnstructured runs the workload cache only.
+	engineUnstructured = "client-go-unstructured"
 )
 
 var (
 	engineNames   = []string{engineDeltaFIFO, engineRealFIFO, engineInformer}
-	workloadNames = []string{"initial", "relist", "churn", "events", "stall", "readers", "queries", "slow-handler", "workqueue", "memory"}
+	workloadNames = []string{"initial", "relist", "churn", "events", "stall", "readers", "queries", "slow-handler", "workqueue", "memory", "cache"}
 )
 
 // options are the checked arguments.
@@ -41,6 +43,7 @@ type options struct {
 	events      int
 	duration    time.Duration
 	input       string
+	secondList  string
 	versionOnly bool
 }
 
@@ -82,6 +85,12 @@ func run(args []string, stdout io.Writer) error {
 	if opts.versionOnly {
 		return out.version()
 	}
+	if opts.asks("cache") {
+		if err := runCache(opts, out); err != nil {
+			return err
+		}
+		return out.done()
+	}
 	data, err := openSource(opts)
 	if err != nil {
 		return err
@@ -120,6 +129,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&opts.events, "events", 0, "number of events, twice the objects if 0")
 	flags.Float64Var(&seconds, "seconds", 10, "length of a stall run, and of reads during relists")
 	flags.StringVar(&opts.input, "input", "", "LIST response to take objects from")
+	flags.StringVar(&opts.secondList, "second-list", "", "LIST response of a relist, for the workload cache")
 	flags.BoolVar(&opts.versionOnly, "version-only", false, "print the version and exit")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -130,8 +140,8 @@ func parse(args []string) (*options, error) {
 	if opts.versionOnly {
 		return opts, nil
 	}
-	if !slices.Contains(engineNames, opts.engine) {
-		return nil, fmt.Errorf("unknown engine %q, know %s", opts.engine, strings.Join(engineNames, ", "))
+	if known := append(slices.Clone(engineNames), engineUnstructured); !slices.Contains(known, opts.engine) {
+		return nil, fmt.Errorf("unknown engine %q, know %s", opts.engine, strings.Join(known, ", "))
 	}
 	if workloads == "" {
 		return nil, errors.New("no --workload given, know " + strings.Join(workloadNames, ", "))

@@ -42,6 +42,8 @@ super::named! {
         Gzip = "gzip",
         /// A store of objects as CBOR.
         Cbor = "cbor",
+        /// client-go's informer of unstructured objects.
+        ClientGoUnstructured = "client-go-unstructured",
     }
 }
 
@@ -61,12 +63,19 @@ impl EngineName {
                 | Self::DeltaFifoCompactValidated
                 | Self::Gzip
                 | Self::Cbor
+                | Self::ClientGoUnstructured
         )
     }
 
     /// Returns whether the engine is written in Go.
     pub fn is_go(self) -> bool {
-        matches!(self, Self::ClientGoDeltaFifo | Self::ClientGoRealFifo | Self::ClientGoInformer)
+        matches!(
+            self,
+            Self::ClientGoDeltaFifo
+                | Self::ClientGoRealFifo
+                | Self::ClientGoInformer
+                | Self::ClientGoUnstructured
+        )
     }
 
     /// Returns whether the engine notifies a handler. kube-rs' store has no deltas.
@@ -88,7 +97,8 @@ impl EngineName {
                 matches!(self, Self::DeltaFifo | Self::Mutex | Self::ClientGoDeltaFifo)
             }
             Workload::Cache => {
-                self.is_cache_only() || matches!(self, Self::DeltaFifo | Self::KubeWriter)
+                self.is_cache_only()
+                    || matches!(self, Self::DeltaFifo | Self::KubeWriter | Self::ClientGoInformer)
             }
             _ => match self {
                 _ if self.is_cache_only() => false,
@@ -164,6 +174,9 @@ impl EngineName {
                 "objects as CBOR, as proposed for client-go: ciborium {}, store of deltafifo {ours}",
                 locked("ciborium")
             ),
+            Self::ClientGoUnstructured => {
+                "client-go's shared informer of unstructured objects".to_owned()
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::Core;
 use crate::Meta;
+use crate::engine::release::Rest;
 use crate::engine::slot::{RunningSlot, SlotOwner};
 use crate::engine::sync::Arc;
 use crate::error::StoreError;
@@ -116,7 +117,8 @@ impl<T, M: Meta<T>> Core<T, M> {
             let shard = shard.read();
             let known =
                 shard.slots_near().filter_map(|slot| Some((slot.key().to_owned(), slot.known()?)));
-            known.collect::<Vec<_>>()
+            let mut rest = Rest(known.collect::<Vec<_>>().into_iter());
+            std::iter::from_fn(move || rest.0.next())
         })
     }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use deltafifo::caches::{CacheMutationDetector, ExpirationCache, Fifo, Heap, MutationCache};
 use deltafifo::{
-    Delta, DeltaFifo, DeltaType, Deltas, ExplicitKey, InOrderFifo, Indexer, KeyFunc, KeyScope,
-    NoMeta, ProcessError, Store, Transaction,
+    DeletedFinalStateUnknown, Delta, DeltaFifo, DeltaType, Deltas, ExplicitKey, InOrderFifo,
+    Indexer, KeyFunc, KeyScope, NoMeta, ProcessError, Store, Transaction,
 };
 
 /// An object that counts its drop and panics in it.
@@ -497,4 +497,32 @@ fn object_that_cannot_be_stored_is_dropped_although_its_accessor_and_destructor_
         fifo.add(arsenal.bomb("a")).unwrap();
         let _applied = fifo.try_pop().unwrap().apply(|_| ());
     });
+}
+
+/// The predicate of an older scope deletes everything while a new scope is compared, so that the
+/// walk over the store has the last references to the objects of a shard.
+#[test]
+fn last_references_of_a_walk_over_the_store_are_dropped_one_by_one() {
+    let arsenal = Arsenal(Arc::default());
+    let keys = KeyFunc::custom(NoMeta, |(number, _): &(u32, Arc<Bomb>)| Ok(number.to_string()));
+    let fifo = Arc::new(InOrderFifo::over(Indexer::builder(keys).build().unwrap()).build());
+    for number in 0..1_000 {
+        fifo.add(Arc::new((number, arsenal.bomb("a")))).unwrap();
+        fifo.try_pop().unwrap().apply(|_, _| ()).unwrap();
+    }
+    let of: Arc<OnceLock<Weak<InOrderFifo<(u32, Arc<Bomb>), NoMeta>>>> = Arc::default();
+    of.set(Arc::downgrade(&fifo)).unwrap_or_else(|_| unreachable!("set once"));
+    let clears = move |_: &str| {
+        let fifo = of.get().and_then(Weak::upgrade).unwrap();
+        let count = fifo.store().len();
+        for number in (0..1_000).filter(|_| count == 1_000) {
+            fifo.delete(DeletedFinalStateUnknown::new(number.to_string(), None)).unwrap();
+            drop(catch_unwind(AssertUnwindSafe(|| fifo.try_pop().unwrap().apply(|_, _| ()))));
+        }
+        false
+    };
+    fifo.add_scope(KeyScope::keys("a", clears)).unwrap();
+    let added = catch_unwind(AssertUnwindSafe(|| fifo.add_scope(KeyScope::keys("b", |_| false))));
+    assert!(added.is_err(), "the first panic of a destructor propagates");
+    assert_eq!(arsenal.0.load(Ordering::Relaxed), 1_000);
 }

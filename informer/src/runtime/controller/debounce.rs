@@ -71,7 +71,9 @@ impl Debounce {
         let due = (latest.min(wanted + self.quiet), waiting.number);
         waiting.by_key.insert(key.clone(), Request { due, latest, priority });
         waiting.by_due.insert(due, key);
-        if waiting.next() == Some(due.0) {
+        let is_first = waiting.next() == Some(due.0);
+        drop(waiting);
+        if is_first {
             self.earlier.notify_one();
         }
     }

@@ -24,6 +24,7 @@ use crate::shared_informer::{
     Availability, Buffer, Cause, HandlerOptions, Notification, Registration, SharedInformer,
     SharedInformerBuilder,
 };
+use crate::util::sleep::with_catching_waker;
 
 /// The number of notifications that a controller's handler buffers. If the buffer is full, the
 /// watch waits: merging notifications would lose intermediate states, and one of these may be the
@@ -162,10 +163,13 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     // that is deleted before this handler sees it, and whose deletion therefore triggers nothing.
     let mut availability = informer.availability();
     let awaited = title.clone();
+    let is_refused = |now: &Availability| *now == Availability::Refused;
     let sync = async move {
         tokio::select! {
             synced = registration.wait_for_sync() => synced.map_err(|_removed| stopped(&awaited)),
-            Ok(_) = availability.wait_for(|now| *now == Availability::Refused), if terms.is_optional => Ok(()),
+            Ok(_) = with_catching_waker(availability.wait_for(is_refused)), if terms.is_optional => {
+                Ok(())
+            }
         }
     };
     if terms.is_awaited {

@@ -111,25 +111,27 @@ pub(in crate::shared_informer) struct Parts<K> {
 
 /// The namespaces that the server does not allow to be listed (403, 404), while the informer waits
 /// for their first lists.
-struct RefusedNames {
-    names: Mutex<BTreeSet<Arc<str>>>,
-    availability: watch::Sender<Availability>,
+pub(super) struct RefusedNames {
+    pub(super) names: Mutex<BTreeSet<Arc<str>>>,
+    pub(super) availability: watch::Sender<Availability>,
 }
 
 impl RefusedNames {
-    fn insert(&self, name: &Arc<str>) {
-        let mut names = self.names.lock();
-        names.insert(name.clone());
-        // With the lock held, so that a concurrent change is not overtaken.
-        self.availability.send_if_modified(Availability::refused);
+    pub(super) fn insert(&self, name: &Arc<str>) {
+        // The names change inside the closure, so that a concurrent change is not overtaken, and
+        // waiters, which are user code, are woken after it.
+        self.availability.send_if_modified(|availability| {
+            self.names.lock().insert(name.clone());
+            availability.refused()
+        });
     }
 
     /// Removes a namespace that was listed, or that was removed from the set.
     fn remove(&self, name: &str) {
-        let mut names = self.names.lock();
-        if names.remove(name) && names.is_empty() {
-            self.availability.send_if_modified(Availability::accepted);
-        }
+        self.availability.send_if_modified(|availability| {
+            let mut names = self.names.lock();
+            names.remove(name) && names.is_empty() && availability.accepted()
+        });
     }
 }
 

@@ -34,7 +34,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         next.map(|next| next.map(|next| self.delivery(next)))
     }
 
-    fn next(&self, sleeper: Option<Waker>) -> Poll<Option<NextAction<K>>> {
+    pub(in super::super) fn next(&self, sleeper: Option<Waker>) -> Poll<Option<NextAction<K>>> {
         let mut after_unlock =
             AfterUnlock { drops: DeferredDrops::default(), wake: None, has_synced: false };
         let (mut before, mut has_room) = (None, false);
@@ -57,7 +57,11 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 after_unlock.has_synced = locked.inbox.syncs();
                 has_room = was_full && !locked.inbox.holds_back();
                 match (next, sleeper) {
-                    (Some(next), _) => Poll::Ready(Some(next)),
+                    (Some(next), unused) => {
+                        // Moved out, because a waker is user code and is dropped after unlocking.
+                        before = unused;
+                        Poll::Ready(Some(next))
+                    }
                     (None, Some(sleeper)) => {
                         before = locked.sleeper.replace(sleeper);
                         Poll::Pending

@@ -417,7 +417,7 @@ mod tests {
     use crate::{DeltaFifoBuilder, Indexer, KeyFunc, NoMeta};
 
     /// The number of keys: more than two runs have.
-    const MANY: u32 = 3_000;
+    const MANY: u32 = if cfg!(miri) { 200 } else { 3_000 };
 
     fn over_a_store() -> DeltaFifoBuilder<u32, NoMeta> {
         let keys = KeyFunc::custom(NoMeta, |number: &u32| Ok(number.to_string()));

@@ -499,18 +499,20 @@ fn object_that_cannot_be_stored_is_dropped_although_its_accessor_and_destructor_
     });
 }
 
+type Numbered = (u32, Arc<Bomb>);
+
 /// The predicate of an older scope deletes everything while a new scope is compared, so that the
 /// walk over the store has the last references to the objects of a shard.
 #[test]
 fn last_references_of_a_walk_over_the_store_are_dropped_one_by_one() {
     let arsenal = Arsenal(Arc::default());
-    let keys = KeyFunc::custom(NoMeta, |(number, _): &(u32, Arc<Bomb>)| Ok(number.to_string()));
+    let keys = KeyFunc::custom(NoMeta, |(number, _): &Numbered| Ok(number.to_string()));
     let fifo = Arc::new(InOrderFifo::over(Indexer::builder(keys).build().unwrap()).build());
     for number in 0..1_000 {
         fifo.add(Arc::new((number, arsenal.bomb("a")))).unwrap();
         fifo.try_pop().unwrap().apply(|_, _| ()).unwrap();
     }
-    let of: Arc<OnceLock<Weak<InOrderFifo<(u32, Arc<Bomb>), NoMeta>>>> = Arc::default();
+    let of: Arc<OnceLock<Weak<InOrderFifo<Numbered, NoMeta>>>> = Arc::default();
     of.set(Arc::downgrade(&fifo)).unwrap_or_else(|_| unreachable!("set once"));
     let clears = move |_: &str| {
         let fifo = of.get().and_then(Weak::upgrade).unwrap();

@@ -165,6 +165,11 @@ impl Within {
         self.older.iter().find(|older| older.contains(key))
     }
 
+    /// Returns the namespace that all keys lie in, if the scope is one.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.scope.0.scope.is_namespace().then(|| self.scope.name())
+    }
+
     /// Returns whether the scope can be checked without calling a predicate.
     pub(crate) fn is_plain(&self) -> bool {
         self.scope.0.scope.is_namespace() && self.older.is_empty()
@@ -311,6 +316,10 @@ impl Candidate {
     ) -> Result<Self, ScopeError> {
         scope.check_keys(keys)?;
         Ok(Self { scope: ScopeId::new(scope), checked: Vec::new() })
+    }
+
+    pub(crate) fn is_namespace(&self) -> bool {
+        self.scope.0.scope.is_namespace()
     }
 
     /// Returns the scopes that may have a key in common with this one, if one of them was not

@@ -133,7 +133,7 @@ impl<E: BucketEntry> Buckets<E> {
     /// Returns the place of the entry that `is` accepts, among those with this hash's tag. `is`
     /// may be called with other entries, too.
     #[inline]
-    pub(crate) fn locate(&self, hash: u64, is: impl Fn(&E) -> bool) -> Option<Place> {
+    pub(crate) fn locate(&self, hash: u64, mut is: impl FnMut(&E) -> bool) -> Option<Place> {
         if self.buckets.is_empty() {
             return None;
         }
@@ -141,7 +141,8 @@ impl<E: BucketEntry> Buckets<E> {
         for _ in 0..self.buckets.len() {
             let Bucket { entries, passed, .. } = &self.buckets[bucket];
             let mut places = self.buckets[bucket].places(tag(hash));
-            if let Some(entry) = places.find(|&place| entries[place].as_ref().is_some_and(&is)) {
+            if let Some(entry) = places.find(|&place| entries[place].as_ref().is_some_and(&mut is))
+            {
                 return Some(Place { bucket, entry });
             }
             if *passed == 0 {

@@ -6,6 +6,7 @@
 //! | `sync` | the facade over std, parking_lot, crossbeam, loom and shuttle |
 //! | `slot` | the state of one key: pending deltas, the known object; all of the crate's `unsafe` |
 //! | `buckets`, `shard`, `table` | from the hash of a key to its slot |
+//! | `by_namespace` | from a namespace to its slots, for queues with scopes |
 //! | `ready_queue` | the order of keys that have pending deltas, and the consumers that wait for them |
 //! | `ledger` | epochs and holds, for queues that track what is applied |
 //! | `wait`, `clock` | how threads and tasks wait; coarse time |
@@ -13,6 +14,7 @@
 //! | `room` | when a collection gives back memory |
 
 pub(crate) mod buckets;
+pub(crate) mod by_namespace;
 pub(crate) mod clock;
 pub(crate) mod ledger;
 pub(crate) mod ready_queue;

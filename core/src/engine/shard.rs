@@ -1,11 +1,14 @@
 //! One shard of the table: slots by key.
 
 use crate::engine::buckets::{BucketEntry, Buckets, Cursor, Place};
+use crate::engine::by_namespace::ByNamespace;
 use crate::engine::slot::{GoneSlot, RunningSlot, Slot, SlotOwner, prefetch};
 use crate::engine::sync::mutant;
 
 pub(crate) struct Shard<T> {
     slots: Buckets<SlotOwner<T>>,
+    /// The keys by namespace, once the queue has had a scope that is one.
+    by_namespace: Option<Box<ByNamespace>>,
 }
 
 impl<T> BucketEntry for SlotOwner<T> {
@@ -17,7 +20,7 @@ impl<T> BucketEntry for SlotOwner<T> {
 
 impl<T> Shard<T> {
     pub(crate) fn new() -> Self {
-        Self { slots: Buckets::new() }
+        Self { slots: Buckets::new(), by_namespace: None }
     }
 
     /// Returns the place of the slot of `key`.
@@ -43,7 +46,33 @@ impl<T> Shard<T> {
         slot: SlotOwner<T>,
         rehash: impl Fn(&Slot<T>) -> u64,
     ) -> Place {
+        if let Some(keys) = &mut self.by_namespace {
+            keys.insert(slot.key(), hash);
+        }
         self.slots.insert(hash, slot, |slot| rehash(slot))
+    }
+
+    /// Returns whether the keys are kept by namespace.
+    pub(crate) fn is_by_namespace(&self) -> bool {
+        self.by_namespace.is_some()
+    }
+
+    /// Keeps the keys by namespace from now on. `rehash` returns the hash of a slot.
+    pub(crate) fn keep_by_namespace(&mut self, rehash: impl Fn(&Slot<T>) -> u64) {
+        let mut keys = ByNamespace::default();
+        self.slots.iter().for_each(|slot| keys.insert(slot.key(), rehash(slot)));
+        self.by_namespace = Some(Box::new(keys));
+    }
+
+    /// Visits the slots of a namespace, and perhaps some of others, if the keys are kept by
+    /// namespace. May visit a slot twice.
+    pub(crate) fn visit_namespace(&self, namespace: &str, mut visit: impl FnMut(&Slot<T>)) {
+        for hash in self.by_namespace.iter().flat_map(|keys| keys.hashes(namespace)) {
+            self.slots.locate(*hash, |slot| {
+                visit(slot);
+                false
+            });
+        }
     }
 
     /// Makes room for `slots` in all.
@@ -69,7 +98,11 @@ impl<T> Shard<T> {
         let Some(place) = self.slots.locate(hash, |slot| slot.is(&gone)) else {
             unreachable!("a slot stays in its shard until it is retired, and that happens once")
         };
-        Ok(Some(self.slots.take(hash, place, |slot| rehash(slot))))
+        let owner = self.slots.take(hash, place, |slot| rehash(slot));
+        if let Some(keys) = &mut self.by_namespace {
+            keys.remove(owner.key(), hash);
+        }
+        Ok(Some(owner))
     }
 
     /// Prefetches the bucket that `find` reads first.

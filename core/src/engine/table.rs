@@ -62,6 +62,15 @@ impl<T> Table<T> {
         })
     }
 
+    /// Keeps the keys by namespace from now on, for [`Shard::visit_namespace`].
+    pub(crate) fn keep_by_namespace(&self) {
+        for shard in self.shards() {
+            if !shard.read().is_by_namespace() {
+                shard.write().keep_by_namespace(|slot| self.hash(slot.key().as_bytes()));
+            }
+        }
+    }
+
     /// Makes a step of a walk over a shard, which is held shared for the step: see
     /// [`Shard::walk`].
     pub(crate) fn walk(

@@ -23,8 +23,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// the scope is [waived](Self::waive_initial): the applied version is the lowest of the scopes'
     /// versions.
     ///
-    /// O(scopes) if all scopes are namespaces. A predicate is called for every key that is known or
-    /// pending, and later for every listed key.
+    /// The first namespace is O(known), and from then on the queue keeps a hash of each key by
+    /// namespace. Another scope is O(scopes) if all are namespaces. A predicate is called for every
+    /// key that is known or pending, and later for every listed key.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -61,6 +62,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// If the predicate of a scope panics.
     pub fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
         let mut candidate = Candidate::new(scope, &self.core.keys)?;
+        if candidate.is_namespace() {
+            self.core.table.keep_by_namespace();
+        }
         loop {
             let mut last = self.relists.last.lock();
             if let Some(rivals) = candidate.unchecked(&last.scopes) {
@@ -96,6 +100,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Begins a relist of a scope; it supersedes one of the same scope that is still open. See
     /// [`begin_replace`](Self::begin_replace).
+    ///
+    /// The commit is O(known), or O(known in it) for a namespace.
     ///
     /// Objects whose keys do not belong to the scope are refused, and `probe`, `keep` and `delete`
     /// fail for such keys. After [`remove_scope`](Self::remove_scope) each call of the relist
@@ -143,7 +149,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// the commit of an empty relist, and an open relist of it is superseded. The tombstones have
     /// [`scope_removed`](crate::DeletedFinalStateUnknown::scope_removed) set, because the objects
     /// may still exist. Stop the scope's producers first: a key that is offered during the removal
-    /// may stay. A key that is listed or offered for another scope, added since, stays. O(known).
+    /// may stay. A key that is listed or offered for another scope, added since, stays. O(known), or
+    /// O(known in it) for a namespace.
     ///
     /// # Errors
     /// [`RelistError::UnknownScope`] if it was removed before; [`RelistError::Exhausted`]. Nothing

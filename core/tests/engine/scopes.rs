@@ -89,6 +89,34 @@ fn commit_deletes_keys_of_its_own_scope_only() {
 }
 
 #[test]
+fn namespace_that_is_added_to_a_filled_queue_has_the_keys_from_before() {
+    let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build().unwrap();
+    // So many that a shard has several of them.
+    let letters = if cfg!(miri) { "abcd" } else { "abcdefghijklmnopqrstuvwxyz0123456789" };
+    let ends = |from: usize| (from + 1..=letters.len()).map(move |to| &letters[from..to]);
+    let names: Vec<_> = (0..letters.len()).flat_map(ends).collect();
+    for name in &names {
+        store.add(object("blue", name, 1)).unwrap();
+        store.add(object("green", name, 1)).unwrap();
+    }
+    let fifo = DeltaFifo::over(store).build();
+    fifo.add(object("blue", "pending", 1)).unwrap();
+    let blue = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
+    assert_eq!(list(&fifo, &blue, &[object("blue", "a", 2)], "2"), names.len());
+    drain(&fifo);
+    assert_eq!(fifo.store().len(), names.len() + 1);
+    // Their slots are gone. One of them comes again.
+    fifo.add(object("blue", "b", 3)).unwrap();
+    assert_eq!(fifo.remove_scope(&blue).unwrap().deleted, 2);
+    drain(&fifo);
+    assert_eq!(fifo.store().len(), names.len());
+    // A name with a slash is no namespace of Kubernetes, but of the keys that begin with it.
+    fifo.add(object("a/b", "c", 4)).unwrap();
+    let nested = fifo.add_scope(KeyScope::namespace("a/b")).unwrap();
+    assert_eq!(list(&fifo, &nested, &[], "4"), 1);
+}
+
+#[test]
 fn relists_of_two_scopes_run_at_once_and_supersede_only_their_own() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);

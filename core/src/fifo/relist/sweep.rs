@@ -12,7 +12,7 @@ use super::Course;
 use crate::Meta;
 use crate::engine::ready_queue::Lane;
 use crate::engine::shard::Shard;
-use crate::engine::slot::{Content, Pending, Pushed, Rule, Ticket};
+use crate::engine::slot::{Content, Pending, Pushed, Rule, Slot, Ticket};
 use crate::engine::sync::{GROUP, RwLock, assert_none_held, mutant};
 use crate::scope::Within;
 
@@ -171,11 +171,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 fn unlisted_within<T>(shard: &RwLock<Shard<T>>, generation: u32, within: &Within) -> Vec<String> {
     let is_plain = within.is_plain();
     let mut unlisted = Vec::new();
-    for slot in shard.read().slots_near().filter(|slot| slot.stamped() < generation) {
-        if !is_plain || within.contains(slot.key()) {
+    let search = |slot: &Slot<T>| {
+        if slot.stamped() < generation && (!is_plain || within.contains(slot.key())) {
             unlisted.push(slot.key().to_owned());
         }
+    };
+    let shard = shard.read();
+    match within.namespace() {
+        Some(namespace) => shard.visit_namespace(namespace, search),
+        None => shard.slots_near().for_each(search),
     }
+    drop(shard);
     if !is_plain {
         // Predicates are user code: they run with no lock held.
         unlisted.retain(|key| within.contains(key));

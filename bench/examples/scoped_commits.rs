@@ -1,0 +1,108 @@
+//! Measures what the commits of scoped relists cost: each namespace is a scope, and is listed once
+//! after all of them are known, with nothing changed.
+//!
+//! ```text
+//! cargo run --release -p deltafifo-bench --example scoped_commits [NAMESPACES OBJECTS]
+//! ```
+//!
+//! `OBJECTS` are those of one namespace. The lists are offered one after another, and drained
+//! before the next one begins. The second row lists each namespace while deltas are pending.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deltafifo::{DeltaFifo, Indexer, KeyFunc, KeyScope, Meta, ScopeId};
+
+struct Named {
+    namespace: Arc<str>,
+    name: String,
+}
+
+struct Names;
+
+impl Meta<Named> for Names {
+    fn namespace<'a>(&self, object: &'a Named) -> Option<&'a str> {
+        Some(&object.namespace)
+    }
+
+    fn name<'a>(&self, object: &'a Named) -> Option<&'a str> {
+        Some(&object.name)
+    }
+
+    fn version<'a>(&self, _: &'a Named) -> Option<&'a str> {
+        Some("1")
+    }
+}
+
+type Fifo = DeltaFifo<Named, Names>;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut sizes = std::env::args().skip(1).map(|text| text.parse::<usize>());
+    let sizes = match (sizes.next().transpose()?, sizes.next().transpose()?) {
+        (Some(namespaces), Some(objects)) => vec![(namespaces, objects)],
+        _ => vec![(200, 500), (1_000, 1_000)],
+    };
+    println!(
+        "| namespaces, objects of each | lists | first: pages, commits | again: pages, commits |"
+    );
+    println!("| --- | --- | --- | --- |");
+    for (namespaces, objects) in sizes {
+        for drains in [true, false] {
+            row(namespaces, objects, drains)?;
+        }
+    }
+    Ok(())
+}
+
+fn row(namespaces: usize, objects: usize, drains: bool) -> Result<(), Box<dyn std::error::Error>> {
+    let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build()?;
+    let fifo = DeltaFifo::over(store).skip_unchanged(true).build();
+    let mut scopes = Vec::new();
+    for number in 0..namespaces {
+        let namespace: Arc<str> = format!("namespace-{number}").into();
+        let scope = fifo.add_scope(KeyScope::namespace(&*namespace))?;
+        let name = |number| format!("object-{number}");
+        let named = |number| Named { namespace: namespace.clone(), name: name(number) };
+        scopes.push((scope, (0..objects).map(named).map(Arc::new).collect::<Vec<_>>()));
+    }
+    let first = list(&fifo, &scopes, drains)?;
+    drain(&fifo);
+    let again = list(&fifo, &scopes, drains)?;
+    let when = if drains { "drained each" } else { "not drained" };
+    println!("| {namespaces}, {objects} | {when} | {} | {} |", shown(first), shown(again));
+    Ok(())
+}
+
+/// Lists every namespace. Returns the time of all pages, and that of all commits.
+fn list(
+    fifo: &Fifo,
+    scopes: &[(ScopeId, Vec<Arc<Named>>)],
+    drains: bool,
+) -> Result<(Duration, Duration), Box<dyn std::error::Error>> {
+    let (mut pages, mut commits) = (Duration::ZERO, Duration::ZERO);
+    for (scope, objects) in scopes {
+        let page = objects.clone();
+        let began = Instant::now();
+        let mut relist = fifo.begin_replace_in(scope);
+        relist.offer(page)?;
+        pages += began.elapsed();
+        let began = Instant::now();
+        relist.commit("1")?;
+        commits += began.elapsed();
+        if drains {
+            drain(fifo);
+        }
+    }
+    Ok((pages, commits))
+}
+
+fn drain(fifo: &Fifo) {
+    while let Some(mut item) = fifo.try_pop() {
+        // There are no index functions that could fail.
+        item.apply(|_| ()).expect("the object is stored");
+    }
+}
+
+fn shown((pages, commits): (Duration, Duration)) -> String {
+    format!("{:.3} s, {:.3} s", pages.as_secs_f64(), commits.as_secs_f64())
+}

@@ -265,7 +265,8 @@ impl Scopes {
         was_awaited && self.none_awaited()
     }
 
-    fn none_awaited(&self) -> bool {
+    /// Returns whether the initial population waits for no scope.
+    pub(crate) fn none_awaited(&self) -> bool {
         mutant!(FirstScopeSyncs => return true);
         !self.0.iter().any(|entry| entry.is_awaited)
     }

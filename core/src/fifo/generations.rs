@@ -53,6 +53,11 @@ impl Last {
         self.whole != 0
     }
 
+    /// Returns whether the initial population waits for no list, of a scope or of the whole queue.
+    pub(super) fn awaits_no_list(&self) -> bool {
+        self.scopes.none_awaited() && !self.is_whole_open()
+    }
+
     /// Returns the newest generation that is open, 0 if none is.
     fn newest_open(&self) -> u32 {
         self.of_scopes.iter().copied().max().unwrap_or(0).max(self.whole)
@@ -120,7 +125,9 @@ impl Relists {
         let generation = last.next_generation()?;
         let superseded = last.whole;
         if superseded != 0 {
-            self.set_open(0);
+            // Offers go on to stamp with the generation of an open removal.
+            last.whole = 0;
+            self.set_open(last.newest_open());
             mutant!(BegunBeforeItWaits => self.set_open(generation));
             wait();
         }

@@ -149,8 +149,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// the commit of an empty relist, and an open relist of it is superseded. The tombstones have
     /// [`scope_removed`](crate::DeletedFinalStateUnknown::scope_removed) set, because the objects
     /// may still exist. Stop the scope's producers first: a key that is offered during the removal
-    /// may stay. A key that is listed or offered for another scope, added since, stays. O(known), or
-    /// O(known in it) for a namespace.
+    /// may stay. A key that is listed or offered for another scope, added since, stays. O(known),
+    /// or O(known in it) for a namespace.
     ///
     /// # Errors
     /// [`RelistError::UnknownScope`] if it was removed before; [`RelistError::Exhausted`]. Nothing

@@ -789,6 +789,59 @@ fn relist_of_the_whole_queue_is_not_ended_by_the_removal_of_the_last_scope() {
 }
 
 #[test]
+fn removal_beside_a_new_scope_does_not_end_the_wait_for_its_first_list() {
+    let (known, fifo) = Interrupted::over(&[]);
+    let green = fifo.add_scope(KeyScope::namespace("green")).unwrap();
+    let red = Arc::new(Mutex::new(None));
+    known.when_asked({
+        let (fifo, red) = (fifo.clone(), red.clone());
+        move || *red.lock().unwrap() = fifo.add_scope(KeyScope::namespace("red")).ok()
+    });
+    fifo.remove_scope(&green).unwrap();
+    assert!(!fifo.has_synced(), "red is not listed");
+    let red = red.lock().unwrap().take().unwrap();
+    assert_eq!(list(&fifo, &red, &[object("red", "a", 1)], "1"), 0);
+    assert!(!fifo.has_synced(), "its list was not handled");
+    assert_eq!(known.handle(&fifo), ["red/a"]);
+    assert!(fifo.has_synced());
+}
+
+#[test]
+fn removal_beside_a_relist_of_the_whole_queue_does_not_sync_it() {
+    let (known, fifo) = Interrupted::over(&[]);
+    let green = fifo.add_scope(KeyScope::namespace("green")).unwrap();
+    let whole = Arc::new(Mutex::new(None));
+    known.when_asked({
+        let (fifo, whole) = (fifo.clone(), whole.clone());
+        move || *whole.lock().unwrap() = Some(DeltaFifo::begin_replace_owned(&fifo))
+    });
+    fifo.remove_scope(&green).unwrap();
+    assert!(!fifo.has_synced(), "the relist is open");
+    let whole = whole.lock().unwrap().take().unwrap();
+    whole.commit("1").unwrap();
+    assert!(fifo.has_synced());
+}
+
+/// An older relist of the whole queue is superseded while a removal sweeps.
+#[test]
+fn key_offered_beside_a_removal_and_a_superseded_relist_stays() {
+    let (known, fifo) = Interrupted::over(&[object("blue", "a", 1)]);
+    let blue = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
+    known.when_asked({
+        let (known, fifo) = (known.clone(), fifo.clone());
+        move || {
+            let older = DeltaFifo::begin_replace_owned(&fifo);
+            drop(DeltaFifo::begin_replace_owned(&fifo));
+            assert!(matches!(older.commit("1"), Err(RelistError::Superseded)));
+            fifo.add(object("blue", "c", 3)).unwrap();
+            known.handle(&fifo);
+        }
+    });
+    fifo.remove_scope(&blue).unwrap();
+    assert_eq!(known.handle(&fifo), ["blue/c"]);
+}
+
+#[test]
 fn scope_is_removed_after_a_failed_commit_and_by_a_failing_removal() {
     let (known, fifo) = Interrupted::over(&[object("blue", "a", 1), object("blue", "b", 1)]);
     let namespace = || KeyScope::namespace("blue");

@@ -42,8 +42,9 @@ impl Interrupt {
         self.0.requested.load(Ordering::SeqCst)
     }
 
-    /// Returns whether this process was asked to end, and waits up to 500 ms for that. A terminal
-    /// signals the child as well, and possibly first.
+    /// Waits up to 500 ms for a request to end, and returns whether there was one. It is called
+    /// after a child has failed: Ctrl-C in a terminal signals the child as well, and possibly
+    /// first.
     pub fn is_requested_soon(&self) -> bool {
         let mut running = self.0.running.lock();
         self.0.on_request.wait_while_for(

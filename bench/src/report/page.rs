@@ -41,7 +41,7 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
     markup.into_string()
 }
 
-/// The meaning of a figure.
+/// Explains on the page how the rounds of a figure are summarised.
 const MEDIANS: &str = "medians, of an even number of rounds the worse of the two in the middle";
 
 fn head(report: &Report) -> Markup {
@@ -131,7 +131,7 @@ fn line(row: &Summary, base: Option<&Summary>, has_variants: bool, has_remarks: 
     }
 }
 
-/// Returns the table row of an engine that should have a figure here.
+/// Returns the table row for an engine that has no figure in `group`, although it should have one.
 fn missing(engine: &str, group: &[&Summary], has_variants: bool) -> Markup {
     html! {
         @if let Some(row) = group.first() {

@@ -11,7 +11,8 @@ use crate::engine::sync::MODEL;
 pub(crate) struct Started(coarsetime::Instant);
 
 impl Started {
-    /// Returns `None` in a model: an iteration that depends on time could not be replayed.
+    /// Returns the current time, or `None` in a loom or shuttle model: a schedule that depends on
+    /// time could not be replayed.
     #[inline]
     pub(crate) fn now() -> Option<Self> {
         // The cached variant uses one cache line that all threads share.

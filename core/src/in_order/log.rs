@@ -65,7 +65,8 @@ impl<T> Log<T> {
     }
 
     /// Begins a turn with up to `max` events. Returns `None` if there is no event, or if another
-    /// consumer has the turn, which may give events back.
+    /// consumer has the turn: that consumer may still give events back. Returns [`Closed`] if the
+    /// log is closed and empty.
     pub(super) fn take(&self, max: usize) -> Option<Result<TakenEvents<T>, Closed>> {
         let mut head = self.head.lock();
         let is_taken = head.is_taken;
@@ -93,9 +94,9 @@ impl<T> Log<T> {
         next
     }
 
-    /// Takes up to `room` more events for a batch that begins with `first`: deltas of keys that it
-    /// does not have. (If the hashes of two keys are equal, the batch is shorter than it might
-    /// be.)
+    /// Takes up to `room` more events for a batch that begins with `first`. Stops at the first
+    /// event that is not a delta, or whose key the batch already has. (If the hashes of two keys
+    /// are equal, the batch is shorter than it might be.)
     fn fitting(
         &self,
         head: &mut LogHead<T>,
@@ -140,7 +141,8 @@ impl<T> Log<T> {
         }
     }
 
-    /// Returns the event that is notified when there is an event to take, or nothing to wait for.
+    /// Returns the notifier that consumers wait for. It is notified when there is an event to take,
+    /// and when the log is closed.
     pub(super) fn ready(&self) -> &Event {
         &self.ready
     }

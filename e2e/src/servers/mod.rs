@@ -65,9 +65,9 @@ pub struct Servers {
     ports: Ports,
     api: Option<Process>,
     etcd: Option<Process>,
-    /// For reflectors, with a user's default settings.
+    /// The client for reflectors, with kube's default settings.
     client: Client,
-    /// For writes and lists: it does not retry, and has a timeout.
+    /// The client for writes and lists. It has a timeout and does not retry.
     without_retries: Client,
 }
 
@@ -284,7 +284,7 @@ pub fn logs(dir: &Path) -> String {
     end(ETCD) + &end(API) + &end(CLIENT_GO)
 }
 
-/// Removes everything from `dir` except the logs and settings.
+/// Removes etcd's data from `dir`. The logs and the small files stay.
 pub fn tidy(dir: &Path) {
     // If this fails, the data only takes up space.
     let _ = fs::remove_dir_all(dir.join("data"));

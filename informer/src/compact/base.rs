@@ -14,14 +14,15 @@ use super::values::{Document, Own};
 
 /// The number of first differences whose average size is the reference for later ones.
 const FIRST: u32 = 4;
-/// The factor by which a new dictionary shrinks a text at most, as a rule.
+/// The largest factor by which a new dictionary usually shrinks a text.
 const GAIN: usize = 3;
 /// A difference is used only if it is at most this fraction of the object's size when packed with
 /// the dictionary.
 const MOST: (usize, usize) = (7, 10);
 
 /// An immutable copy of one member's text. It is packed with the dictionary itself, and kept
-/// unpacked while it is used often. Each difference holds the base, so it is freed after the last.
+/// unpacked while it is used often. Each difference holds the base, so the base is freed after its
+/// last difference.
 pub(super) struct Base {
     common: Arc<Common>,
     /// The reference that holds this base.
@@ -34,10 +35,11 @@ pub(super) struct Base {
     pub(super) shared: Arc<SharedHeader>,
     /// Whether the group has a newer base.
     is_replaced: AtomicBool,
-    /// The number of differences so far, the sum of the first ones, and a moving average, all for
-    /// [`note`](Self::note).
+    /// The number of differences so far.
     count: AtomicU32,
+    /// The size in bytes of the first [`FIRST`] differences together.
     first: AtomicUsize,
+    /// A moving average of the sizes of differences, see [`note`](Self::note).
     recent: AtomicUsize,
 }
 

@@ -1,9 +1,9 @@
 //! The path of a relist into the target: raw items are batched, and only changed items are decoded.
 //!
 //! One task reads the response and batches the items; another passes the batches to the target, on
-//! a thread that may block. At most [`MOST_IN_FLIGHT`] bytes are in between, so a list of any size
-//! needs the memory of its objects and 32 MiB. Objects of more than a MiB are not included: they
-//! come out of the process's budget (`wire/budget.rs`).
+//! a thread that may block. At most [`MOST_IN_FLIGHT`] bytes are in between. With the batches on
+//! both sides a list of any size needs the memory of its objects and at most 32 MiB. Objects of
+//! more than a MiB are not included: they come out of the process's budget (`wire/budget.rs`).
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::wire::{Head, LARGE, WireError, check};
 
 /// The size of a full batch in bytes. Items that arrive fast enough fill one.
 const BATCH: usize = 2 << 20;
-/// The least size of a batch in bytes, which is sent if the target is idle. Each batch costs two
-/// wake-ups, and a streamed list arrives event by event, so smaller batches would cost more than
-/// they gain.
+/// The size in bytes from which an incomplete batch is sent, if the target is idle. Each batch
+/// costs two wake-ups, and a streamed list arrives event by event, so smaller batches would cost
+/// more than they gain.
 const LEAST_BATCH: usize = 256 << 10;
 /// The most bytes between the reader and the target. A large object of any size is let through
 /// alone. In addition the reader may hold a batch, and the beginning of an item.

@@ -15,7 +15,8 @@ pub(crate) struct Outline {
     pub(crate) size: usize,
     /// Whether the input is a line of a watch, whose member `object` is the object.
     is_line: bool,
-    /// Whether the namespace or the name is longer than any that an API server accepts.
+    /// Whether one of the strings could not be read: it is not valid JSON, or is longer than any
+    /// that an API server accepts.
     is_overlong: bool,
     /// The bytes pushed so far.
     passed: usize,

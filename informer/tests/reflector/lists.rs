@@ -194,7 +194,7 @@ async fn object_with_an_unreadable_name_fails_no_list_or_watch_and_deletes_nothi
     assert_eq!(rig.stored(), ["a@5", "b@6", "c@9", "d@11"]);
 }
 
-/// Names in a list's items that are not JSON.
+/// Items of a list that are not valid JSON, although their name and version can be read.
 const NO_JSON: [&str; 3] = [
     r#"{"metadata":{"labels":,"name":"a","resourceVersion":"8"}}"#,
     r#"{"metadata":{"labels":x"name":"a","resourceVersion":"8"}}"#,

@@ -88,7 +88,7 @@ async fn stored(
     (stored, failed)
 }
 
-/// Deletes a and changes b during a watch.
+/// Returns a script that lists a, b and c, and whose watch then deletes a and changes b.
 fn watched() -> Scripted {
     let changes = [
         event(EventType::Deleted, map("a", 5)),
@@ -98,8 +98,8 @@ fn watched() -> Scripted {
     Scripted::new().list(list(4, [map("a", 1), map("b", 1), map("c", 1)])).watch(changes)
 }
 
-/// Sends the same changes before the end of a streamed list, and the deletion of c, which is not
-/// known.
+/// Returns a script with a streamed list that reports, before it is complete, the deletion of a, a
+/// change of b, and the deletion of c, which it has not listed.
 fn streamed() -> Scripted {
     let listed = ["a", "b"].map(|name| event(EventType::Added, map(name, 1)));
     let changes = [

@@ -170,7 +170,7 @@ pub(super) fn beside_a_handler(
     format!("{first}, {}", outside.rest(fifo))
 }
 
-/// The deletion counts whether the key is pending, being handled or known.
+/// A deletion takes effect in each case: the key is pending, is being handled, or is known.
 fn delete() -> String {
     let (fifo, outside) = known(&[]);
     fifo.add(Object::new("a", 1)).unwrap();
@@ -205,7 +205,7 @@ fn listed_and_handled() -> String {
     })
 }
 
-/// A key that was written since the begin is not deleted.
+/// A commit does not delete a key that was written after its relist began.
 fn an_update_between() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let relist = fifo.begin_replace();
@@ -259,7 +259,8 @@ fn passed_and_listed() -> String {
     live_and_listed(|fifo| fifo.update(Object::new("a", 2)).unwrap())
 }
 
-/// The live event is a deletion, so that only the old entry in the backlog keeps the slot alive.
+/// The event in the live lane deletes the key, so that only the key's old entry in the backlog
+/// keeps the slot alive.
 fn deleted_past_and_listed() -> String {
     live_and_listed(|fifo| fifo.delete(Object::new("a", 1)).unwrap())
 }

@@ -148,7 +148,7 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// The commit does not delete a new key that was offered after the begin.
+/// The commit does not delete a new key that was offered after the relist began.
 fn new_between(offer: fn(&Fifo)) -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
@@ -173,7 +173,7 @@ fn deltas_of_a_new_key_between() -> String {
     })
 }
 
-/// The commit does not delete a known key that was written after the begin.
+/// The commit does not delete a known key that was written after the relist began.
 fn an_update_between() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();

@@ -288,8 +288,7 @@ fn two_overlapping_additions() -> String {
     format!("{} added", added.iter().filter(|added| **added).count())
 }
 
-/// A key that a watch deletes beside the commit of its scope is deleted, and so is the key of the
-/// other scope.
+/// If a watch deletes a key of each scope while a relist of one scope commits, each key is deleted.
 fn a_deletion_beside_a_commit() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
     let [a, _b] = scopes(&fifo);
@@ -320,8 +319,8 @@ fn a_superseded_deletion_beside_another() -> String {
     format!("{deleted}, {}", rest(&fifo, &log))
 }
 
-/// Over a store elsewhere each relist keeps the keys that it has listed, although another scope's
-/// begins and ends.
+/// Over a store elsewhere, a relist keeps the keys that it has listed even if a relist of another
+/// scope begins and ends in between.
 fn elsewhere_two_lists() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, b] = scopes(&fifo);
@@ -373,7 +372,7 @@ fn an_old_list_beside_the_removal() -> String {
     format!("{offered}, {committed}, {removed} removed, {}", rest(&fifo, &log))
 }
 
-/// Over a store elsewhere, too, and the key is deleted once.
+/// Over a store elsewhere, the removal of a scope beside a handler deletes the key exactly once.
 fn elsewhere_removed_beside_a_handler() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, _b] = scopes(&fifo);
@@ -385,8 +384,8 @@ fn elsewhere_removed_beside_a_handler() -> String {
     format!("{deleted} deleted, {handled}")
 }
 
-/// The removal of a scope deletes nothing that a scope which was added again beside it has listed,
-/// or that was offered since.
+/// If a scope is added again while it is being removed, the removal deletes neither the keys that
+/// the new scope has listed, nor keys that were offered after it was added.
 fn elsewhere_added_again_beside_the_removal() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let [a, _b] = scopes(&fifo);

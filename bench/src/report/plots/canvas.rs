@@ -49,7 +49,7 @@ pub fn label_style() -> TextStyle<'static> {
     font(LABEL).color(&TEXT)
 }
 
-/// Writes a text at its left or right end, vertically centred.
+/// Writes `text` so that its left or right end (`side`) is at `at`, vertically centred.
 pub fn write(area: &Area, text: &str, at: (i32, i32), side: HPos, bold: bool) -> Drawn {
     let style = if bold { FontStyle::Bold } else { FontStyle::Normal };
     let style = font(LABEL).style(style).color(&TEXT).pos(Pos::new(side, VPos::Center));

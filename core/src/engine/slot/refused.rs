@@ -7,8 +7,9 @@ use super::lane::{BacklogSlot, StaleSlot, Ticket};
 use super::word::Word;
 use super::{IndexedSlot, QueuedSlot, RunningSlot, Slot, SlotOwner};
 
-/// A short-lived object could be pushed through the result, and read as a `'static` one through
-/// `owner`.
+/// The owners of objects must be invariant in the object's type. If this conversion compiled, a
+/// caller could store a `'short` object through the returned reference, and read it as a `'static`
+/// one through `owner`.
 #[cfg(deltafifo_refused = "shortened lifetime")]
 macro_rules! refused {
     ($name:ident: $owner:ident) => {
@@ -18,7 +19,8 @@ macro_rules! refused {
     };
 }
 
-/// Through a slot and its tokens a thread reaches `Arc`s that other threads hold, too.
+/// A slot or token of objects that are not `Sync` must be neither `Send` nor `Sync`: it gives
+/// access to `Arc`s that other threads hold as well.
 #[cfg(deltafifo_refused = "shared cell")]
 macro_rules! refused {
     ($name:ident: $owner:ident) => {

@@ -111,8 +111,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         begun.map(|(generation, marks)| Course::new(generation, marks, None))
     }
 
-    /// Passes through every shard's lock once: an older relist checks, with the lock held, whether
-    /// it is current.
+    /// Locks and unlocks every shard once. An older relist checks under a shard's lock whether it
+    /// is current, so once this returns, no step that passed the check before the new relist began
+    /// is still running.
     fn pass_every_shard(&self) {
         mutant!(BeginPassesNoLock => return);
         self.core.table.shards().iter().for_each(|shard| drop(shard.write()));
@@ -223,7 +224,7 @@ impl Course {
         Self { generation, marks, within, sweep: Sweep::Unlisted }
     }
 
-    /// Returns the scope whose keys the relist may delete, if not all.
+    /// Returns the scope whose keys the relist may delete, or `None` if it may delete every key.
     fn sweeps(&self) -> Option<&Within> {
         mutant!(ScopeSweepsAll => return None);
         self.within.as_ref()
@@ -235,7 +236,8 @@ impl Course {
     }
 }
 
-/// The removal of a scope, which ends when it is dropped, also by the panic of a predicate.
+/// A removal of a scope in progress. Dropping it ends the removal, even while the panic of a
+/// predicate unwinds.
 pub(super) struct Removal<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
     pub(super) course: Course,
@@ -322,7 +324,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// abandons the relist.
     ///
     /// # Errors
-    /// [`RelistError::Superseded`]: the objects before are queued, and no others.
+    /// [`RelistError::Superseded`]: a newer relist has begun. Objects that were queued before that
+    /// stay queued, and the rest of the page is not queued.
     pub fn offer(&mut self, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
         let mut page = OneByOne(page);
         self.check_current()?;
@@ -367,11 +370,14 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// [Offer](Self::offer) the needed objects, or [keep](Self::keep) the keys of needed objects
     /// that are not available. So a relist decodes changed objects only. O(keys).
     ///
-    /// The version is compared with the stored one. Once a transformer has changed a version,
-    /// every object is needed.
+    /// The version is compared with the stored one. Every object is needed once a transformer has
+    /// changed a version, after [`ignore_versions`](Self::ignore_versions), and in a queue whose
+    /// known objects are in a store elsewhere.
     ///
     /// # Errors
-    /// [`RelistError::Superseded`].
+    /// [`RelistError::Superseded`]: a newer relist has begun. [`RelistError::OutOfScope`]: a key
+    /// does not belong to the scope of this relist; none is counted. [`RelistError::UnknownScope`]:
+    /// the scope was removed.
     pub fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
         self.check_current()?;
         listed.iter().try_for_each(|(key, _)| self.check_scope(key))?;
@@ -409,7 +415,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// known object stays.
     ///
     /// # Errors
-    /// [`RelistError::Superseded`].
+    /// [`RelistError::Superseded`]: a newer relist has begun. [`RelistError::OutOfScope`]: the key
+    /// does not belong to the scope of this relist. [`RelistError::UnknownScope`]: the scope was
+    /// removed.
     pub fn keep(&mut self, key: &str) -> Result<(), RelistError> {
         self.check_current()?;
         self.check_scope(key)?;
@@ -418,22 +426,22 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(())
     }
 
-    /// Makes the relist take every object, even one of the stored version. For a list after the API
-    /// server was restored from a backup, when equal versions no longer mean equal objects.
+    /// Makes the relist take every object, even one of the stored version. Use it for a list after
+    /// the API server was restored from a backup, when equal versions no longer mean equal objects.
     /// [`DeltaFifo::replace`] calls this for a list at a lower version than the last one.
     pub fn ignore_versions(&mut self) {
         self.choices.ignores_versions = true;
     }
 
-    /// Makes the commit delete nothing. For a list with an object whose key cannot be determined:
-    /// that object may have any of the keys that are not listed.
+    /// Makes the commit delete nothing. Use it for a list with an object whose key cannot be
+    /// determined: that object may have any of the keys that are not listed.
     pub fn keep_unlisted(&mut self) {
         self.choices.keeps_unlisted = true;
     }
 
-    /// Queues `Deleted` as [`DeltaFifo::delete`] does. For a streamed list, which can report that
-    /// a listed object was deleted again. The deletion is part of this relist: it does not
-    /// populate the queue, and the initial population waits for its handler. O(1).
+    /// Queues `Deleted` as [`DeltaFifo::delete`] does. Use it for a streamed list, which can report
+    /// the deletion of an object that it has already listed. The deletion is part of this relist:
+    /// it does not populate the queue, and the initial population waits for its handler. O(1).
     ///
     /// An object that the transformer refuses is still deleted, by a [`DeletedFinalStateUnknown`]
     /// with the newest object that is pending or known.
@@ -452,9 +460,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     }
 
     /// Ends the relist: queues a deletion for every key that is known or pending, and was neither
-    /// listed nor written since the begin, unless [all are kept](Self::keep_unlisted). In a queue
-    /// that [tracks the applied version](crate::DeltaFifoBuilder::track_applied) the commit is
-    /// also a [`bookmark`](DeltaFifo::bookmark), if `version` is a decimal number. Unlike a
+    /// listed nor written since the relist began, unless [all are kept](Self::keep_unlisted). In a
+    /// queue that [tracks the applied version](crate::DeltaFifoBuilder::track_applied) the commit
+    /// is also a [`bookmark`](DeltaFifo::bookmark), if `version` is a decimal number. Unlike a
     /// bookmark, it takes back a greater [applied version](DeltaFifo::applied_version). O(known).
     ///
     /// # Errors
@@ -494,8 +502,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(Committed { deleted })
     }
 
-    /// Ends the relist if it is still current. `step` is called then, under the same lock, and
-    /// returns whether it syncs the queue.
+    /// Ends the relist if it is still current. In that case it calls `step` under the lock under
+    /// which it has checked that; `step` returns whether the queue became synced.
     fn end(
         &self,
         step: impl FnOnce(&mut Last, Option<&ScopeId>) -> bool,

@@ -53,7 +53,7 @@ pub enum Op {
     /// Pops the first key.
     Pop,
     /// Pops the first key with a handler that runs the operations up to the next `End`, and then
-    /// ends like this.
+    /// ends as the [`Ending`] says.
     Handle(Ending),
     /// Ends the innermost handler.
     End,
@@ -85,7 +85,7 @@ impl From<[u8; 4]> for Op {
     }
 }
 
-/// Applies `ops` to a queue and to the plain one.
+/// Applies `ops` to a queue and to the plain reference queue, and compares the two.
 ///
 /// # Panics
 /// Panics if the two differ.

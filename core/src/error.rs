@@ -334,15 +334,10 @@ impl From<OfferError> for StoreError {
     }
 }
 
-/// An invalid label selector. Kubernetes rejects it, too. The message says where the fault is, or
-/// which label has it, and how to correct it.
+/// An invalid label selector. Kubernetes rejects it, too.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(transparent)]
-pub struct SelectorError(#[from] pub(crate) SelectorFault);
-
-/// The fault of a label selector.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SelectorFault {
+#[non_exhaustive]
+pub enum SelectorError {
     /// A syntax error.
     #[error("character {at} of the selector: found {found}, expected {expected}")]
     Syntax {

@@ -140,25 +140,23 @@ pub fn check(text: &str, objects: &[Arc<Labelled>]) {
 
 /// Returns whether an error is true of `text`: the part that it names exists and is invalid.
 fn is_true(error: &SelectorError, text: &str) -> bool {
-    let message = error.to_string();
-    if let Some(syntax) = message.strip_prefix("character ") {
-        let Some((at, rest)) = syntax.split_once(" of the selector: found ") else { return false };
-        let Some((found, _)) = rest.rsplit_once(", expected ") else { return false };
-        let at: usize = at.parse().expect("a number");
-        let rest: String = text.chars().skip(at - 1).collect();
-        return match found.strip_suffix('"') {
-            Some(found) => format!("{rest:?}").starts_with(found) && !rest.starts_with(BLANKS),
-            None => rest.is_empty() && found == "the end",
-        };
+    match error {
+        SelectorError::Syntax { at, found, .. } => {
+            let rest: String = text.chars().skip(at - 1).collect();
+            match found.strip_suffix('"') {
+                Some(found) => format!("{rest:?}").starts_with(found) && !rest.starts_with(BLANKS),
+                None => rest.is_empty() && found == "the end",
+            }
+        }
+        SelectorError::Key { key, .. } => text.contains(key) && !is_key(key),
+        SelectorError::Value { key, value, .. } => {
+            text.contains(key) && text.contains(value) && !is_value(value)
+        }
+        SelectorError::Number { key, value } => {
+            text.contains(key) && text.contains(value) && value.parse::<i64>().is_err()
+        }
+        _ => false,
     }
-    let words = || text.split(|c: char| BLANKS.contains(&c) || "=!(),<>".contains(c));
-    let names = |part: String| message.starts_with(&part);
-    words().any(|word| {
-        names(format!("label key {word:?} ")) && !is_key(word)
-            || names(format!("value {word:?} of label ")) && !is_value(word)
-            || message.contains(&format!(" is compared with {word:?}: "))
-                && word.parse::<i64>().is_err()
-    })
 }
 
 /// An object with labels.

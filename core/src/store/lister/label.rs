@@ -2,14 +2,13 @@
 //! subdomain of at most 253 and a `/` before it; a value is such a name, or empty.
 
 use crate::SelectorError;
-use crate::error::SelectorFault;
 
 const LONGEST_NAME: usize = 63;
 const LONGEST_PREFIX: usize = 253;
 
 /// Checks whether `key` may be the key of a label.
 pub(super) fn check_key(key: &str) -> Result<(), SelectorError> {
-    let faulty = |fault| Err(SelectorFault::Key { key: key.to_owned(), fault }.into());
+    let faulty = |fault| Err(SelectorError::Key { key: key.to_owned(), fault });
     let (prefix, name) =
         key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if name.contains('/') {
@@ -43,7 +42,7 @@ pub(super) fn check_key(key: &str) -> Result<(), SelectorError> {
 pub(super) fn check_value(key: &str, value: &str) -> Result<(), SelectorError> {
     match name_fault(value) {
         Some(fault) if !value.is_empty() => {
-            Err(SelectorFault::Value { key: key.to_owned(), value: value.to_owned(), fault }.into())
+            Err(SelectorError::Value { key: key.to_owned(), value: value.to_owned(), fault })
         }
         _ => Ok(()),
     }

@@ -3,7 +3,6 @@
 
 use super::selector::{Requirement, Selector, Test};
 use crate::SelectorError;
-use crate::error::SelectorFault;
 
 /// Signs that are tokens by themselves, the longer ones first. All other text is split into words
 /// by these signs and by blanks.
@@ -73,7 +72,7 @@ impl<'a> Tokens<'a> {
     fn unexpected(&self, token: &Token<'_>, expected: &'static str) -> SelectorError {
         let at = self.text[..token.at].chars().count() + 1;
         let found = if token.is_end() { "the end".to_owned() } else { format!("{:?}", token.text) };
-        SelectorFault::Syntax { at, found, expected }.into()
+        SelectorError::Syntax { at, found, expected }
     }
 
     fn word(&mut self, expected: &'static str) -> Result<String, SelectorError> {
@@ -146,6 +145,6 @@ impl<'a> Tokens<'a> {
     fn number(&mut self, key: &str) -> Result<i64, SelectorError> {
         let value = self.value()?;
         super::label::check_value(key, &value)?;
-        value.parse().map_err(|_| SelectorFault::Number { key: key.to_owned(), value }.into())
+        value.parse().map_err(|_| SelectorError::Number { key: key.to_owned(), value })
     }
 }

@@ -91,7 +91,7 @@ impl Selector {
     /// everything.
     ///
     /// # Errors
-    /// [`SelectorError`]: no object has such a label.
+    /// [`SelectorError::Key`], [`SelectorError::Value`]: a key or value is not valid in a label.
     pub fn of_labels<K: Into<String>, V: Into<String>>(
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, SelectorError> {

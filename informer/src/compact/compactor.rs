@@ -262,12 +262,13 @@ impl<K> Compactor<K> {
 
     fn compact(&self, document: &Document, fields: &Fields, stored: Stored) -> Arc<Compact<K>> {
         let Common { state, shapes, .. } = &*self.common;
+        let whole = SharedHeader::new(fields);
         let of_base = stored.with.base().map(|base| &base.shared);
-        let shared = match of_base.filter(|shared| shared.is_equal(fields)) {
+        let shared = match of_base.filter(|shared| shared.has_labels_and_owners_of(&whole)) {
             Some(shared) => shared.clone(),
-            None => shapes.get(shape(fields, state), || SharedHeader::new(fields)),
+            None => shapes.get(shape(fields, state), || whole.clone()),
         };
-        let header = Header::new(fields, document.text.len(), &shared, state);
+        let header = Header::new(fields, document.text.len(), &shared, &whole, state);
         Arc::new(Compact::new(header, stored))
     }
 

@@ -31,6 +31,7 @@ pub(super) struct Header {
 
 /// Namespace, labels and owner references of a group's members, or of one object of those with the
 /// same [shape](shape).
+#[derive(Clone)]
 pub(super) struct SharedHeader {
     /// The namespace, the labels and the owners.
     bytes: Box<[u8]>,
@@ -68,11 +69,9 @@ impl SharedHeader {
         Self::from_parts([namespace, &labels(view.labels(), none), &owners])
     }
 
-    /// Returns whether the labels and owners of an object are equal to these.
-    pub(super) fn is_equal(&self, fields: &Fields) -> bool {
-        let [_, own_labels, own_owners] = self.parts();
-        let none = Texts::default();
-        labels(fields.labels(), none) == own_labels && owners(fields, none) == own_owners
+    /// Returns whether labels and owners are equal.
+    pub(super) fn has_labels_and_owners_of(&self, other: &Self) -> bool {
+        self.parts()[1..] == other.parts()[1..]
     }
 
     fn from_parts(parts: [&[u8]; 3]) -> Self {
@@ -132,12 +131,13 @@ fn owners(fields: &Fields, mut shared: Texts) -> Vec<u8> {
 }
 
 impl Header {
-    /// Stores `fields` of an object whose text has `length` bytes. `state` hashes finalizers and
-    /// annotations.
+    /// Stores `fields` of an object whose text has `length` bytes. `whole` is the object's own
+    /// shared header, and `state` hashes finalizers and annotations.
     pub(super) fn new(
         fields: &Fields,
         length: usize,
         shared: &Arc<SharedHeader>,
+        whole: &SharedHeader,
         state: &impl BuildHasher,
     ) -> Self {
         let namespace = fields.namespace.as_ref().map_or(&[][..], |Text(text)| text.as_bytes());
@@ -167,7 +167,7 @@ impl Header {
                 put_bytes(&mut out, namespace);
             }
         }
-        if !shared.is_equal(fields) {
+        if !shared.has_labels_and_owners_of(whole) {
             flags |= LABELS_AND_OWNERS;
             put_bytes(&mut out, &labels(fields.labels(), Texts::new(shared_labels)));
             put_bytes(&mut out, &owners(fields, Texts::new(shared_owners)));

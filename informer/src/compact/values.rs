@@ -26,6 +26,10 @@ const OTHER: u8 = 3;
 const UUID: u8 = 3;
 const EARLIER: u8 = 4;
 
+/// The largest number of values that are looked up in the base and among the earlier values. Both
+/// searches take time for each value; what comes after so many stays in the text.
+const MOST_VALUES: usize = 256;
+
 const TIME_LENGTH: usize = 20;
 const ID_LENGTH: usize = 64;
 const UUID_LENGTH: usize = 36;
@@ -91,15 +95,17 @@ impl<'a> Document<'a> {
         let mut taken: Vec<Range<usize>> = Vec::new();
         let (mut kept, mut open) = (0, 0);
         // Each value is a whole string, or the end of one.
-        for quote in memchr::memchr_iter(b'"', text) {
+        let values = memchr::memchr_iter(b'"', text).filter_map(|quote| {
             let from = std::mem::replace(&mut open, quote + 1);
-            let Some((value, length)) = self.value(&text[from..quote]) else { continue };
-            let range = quote - length..quote;
+            let (value, length) = self.value(&text[from..quote])?;
+            Some((value, quote - length..quote))
+        });
+        for (value, range) in values.take(MOST_VALUES) {
             if !matches!(value, Value::Own(_)) && is_in_base(&text[range.clone()]) {
                 continue;
             }
             cut.text.extend_from_slice(&text[kept..range.start]);
-            kept = quote;
+            kept = range.end;
             let earlier = taken.iter().position(|one| text[one.clone()] == text[range.clone()]);
             match (value, earlier.and_then(|at| u8::try_from(at).ok())) {
                 (Value::Own(number), _) => cut.put(OTHER, &[number]),
@@ -262,7 +268,7 @@ fn put_time(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Document, Own, join};
+    use super::{Document, MOST_VALUES, Own, join};
 
     fn own() -> Own<'static> {
         Own::new(Some("web-0"), "085e74f4-004f-1586-2120-06060001000e".into(), Some("7654321"))
@@ -311,6 +317,20 @@ mod tests {
         assert_eq!(sizes(text, None), (4 + 2, text.len() - 38));
         assert_eq!(sizes(text, Some(r#"{"a":"2026-11-25T19:58:07Z"}"#)), (0, text.len()));
         assert_eq!(sizes(r#""web-0""#, Some(r#""web-0""#)), (1, 3), "the header has it too");
+    }
+
+    #[test]
+    fn values_beyond_the_limit_stay_in_the_text() {
+        let times = |count: usize| {
+            let time =
+                |at| format!("\"2026-11-25T{:02}:{:02}:{:02}Z\"", at / 3600, at / 60 % 60, at % 60);
+            (0..count).map(time).collect::<String>()
+        };
+        let most = times(MOST_VALUES);
+        assert_eq!(sizes(&most, None), (4 * MOST_VALUES, 3 * MOST_VALUES));
+        let more = times(40_000);
+        let (values, text) = sizes(&more, Some(&more[..100]));
+        assert!(values < 4 * MOST_VALUES && text > more.len() - 20 * MOST_VALUES);
     }
 
     proptest! {

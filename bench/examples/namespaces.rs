@@ -15,11 +15,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
+use deltafifo_bench::process;
 use deltafifo_informer::shared_informer::{Namespaces, SharedInformerBuilder};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{ApiServer, Resource};
 use k8s_openapi::api::core::v1::ConfigMap;
-use nix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
@@ -99,7 +99,7 @@ async fn measure(form: Form, args: &Args) -> Result<(), Box<dyn Error>> {
     for number in 0..args.objects {
         write(&server, &names, number, "1")?;
     }
-    let (memory, cpu, began) = (anonymous(), cpu()?, Instant::now());
+    let (memory, cpu, began) = (process::anonymous(), process::cpu()?, Instant::now());
     let all = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
     let informers = match form {
         Form::One => {
@@ -119,15 +119,15 @@ async fn measure(form: Form, args: &Args) -> Result<(), Box<dyn Error>> {
     for informer in &informers {
         informer.wait_for_sync().await?;
     }
-    let listed = (began.elapsed(), self::cpu()?.saturating_sub(cpu));
+    let listed = (began.elapsed(), process::cpu()?.saturating_sub(cpu));
     // Watches open after the lists.
     while server.watchers() < args.namespaces {
         sleep(Duration::from_millis(10)).await;
     }
     let (watches, tasks) = (server.watchers(), Handle::current().metrics().num_alive_tasks());
-    let memory = anonymous().saturating_sub(memory) >> 20;
+    let memory = process::anonymous().saturating_sub(memory) >> 20;
 
-    let (cpu, began) = (self::cpu()?, Instant::now());
+    let (cpu, began) = (process::cpu()?, Instant::now());
     let has = |number: usize| {
         let key = format!("{}/map-{number}", names[number % names.len()]);
         let map = informers[number % informers.len()].store().get_by_key(&key);
@@ -147,7 +147,7 @@ async fn measure(form: Form, args: &Args) -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    let updated = (began.elapsed(), self::cpu()?.saturating_sub(cpu));
+    let updated = (began.elapsed(), process::cpu()?.saturating_sub(cpu));
     let shown = |(wall, cpu): (Duration, Duration)| {
         format!("{:.2} s, {:.2} s CPU", wall.as_secs_f64(), cpu.as_secs_f64())
     };
@@ -172,17 +172,4 @@ fn write(
         "data": { "data": data },
     }))?;
     Ok(())
-}
-
-/// Returns the CPU time of this process.
-fn cpu() -> nix::Result<Duration> {
-    Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
-}
-
-fn anonymous() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kilobytes: Option<u64> = status
-        .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:")?.split_whitespace().next()?.parse().ok());
-    kilobytes.unwrap_or(0) * 1024
 }

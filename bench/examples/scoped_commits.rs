@@ -8,33 +8,14 @@
 //! `OBJECTS` are those of one namespace. The lists are offered one after another, and drained
 //! before the next one begins. The second row lists each namespace while deltas are pending.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deltafifo::{DeltaFifo, Indexer, KeyFunc, KeyScope, Meta, ScopeId};
+use deltafifo::{DeltaFifo, Indexer, KeyFunc, KeyScope, ScopeId};
+use deltafifo_bench::data::{Object, ObjectAccess, ObjectMeta};
 
-struct Named {
-    namespace: Arc<str>,
-    name: String,
-}
-
-struct Names;
-
-impl Meta<Named> for Names {
-    fn namespace<'a>(&self, object: &'a Named) -> Option<&'a str> {
-        Some(&object.namespace)
-    }
-
-    fn name<'a>(&self, object: &'a Named) -> Option<&'a str> {
-        Some(&object.name)
-    }
-
-    fn version<'a>(&self, _: &'a Named) -> Option<&'a str> {
-        Some("1")
-    }
-}
-
-type Fifo = DeltaFifo<Named, Names>;
+type Fifo = DeltaFifo<Object, ObjectAccess>;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut sizes = std::env::args().skip(1).map(|text| text.parse::<usize>());
@@ -55,15 +36,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn row(namespaces: usize, objects: usize, drains: bool) -> Result<(), Box<dyn std::error::Error>> {
-    let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build()?;
+    let store = Indexer::builder(KeyFunc::meta_namespace(ObjectAccess)).build()?;
     let fifo = DeltaFifo::over(store).skip_unchanged(true).build();
     let mut scopes = Vec::new();
     for number in 0..namespaces {
-        let namespace: Arc<str> = format!("namespace-{number}").into();
-        let scope = fifo.add_scope(KeyScope::namespace(&*namespace))?;
-        let name = |number| format!("object-{number}");
-        let named = |number| Named { namespace: namespace.clone(), name: name(number) };
-        scopes.push((scope, (0..objects).map(named).map(Arc::new).collect::<Vec<_>>()));
+        let namespace = format!("namespace-{number}");
+        let scope = fifo.add_scope(KeyScope::namespace(namespace.as_str()))?;
+        let object = |number| Arc::new(object(&namespace, number));
+        scopes.push((scope, (0..objects).map(object).collect::<Vec<_>>()));
     }
     let first = list(&fifo, &scopes, drains)?;
     drain(&fifo);
@@ -73,10 +53,22 @@ fn row(namespaces: usize, objects: usize, drains: bool) -> Result<(), Box<dyn st
     Ok(())
 }
 
+fn object(namespace: &str, number: usize) -> Object {
+    Object {
+        metadata: ObjectMeta {
+            namespace: namespace.into(),
+            name: format!("object-{number}"),
+            uid: String::new(),
+            resource_version: "1".into(),
+            labels: BTreeMap::new(),
+        },
+    }
+}
+
 /// Lists every namespace. Returns the time of all pages, and that of all commits.
 fn list(
     fifo: &Fifo,
-    scopes: &[(ScopeId, Vec<Arc<Named>>)],
+    scopes: &[(ScopeId, Vec<Arc<Object>>)],
     drains: bool,
 ) -> Result<(Duration, Duration), Box<dyn std::error::Error>> {
     let (mut pages, mut commits) = (Duration::ZERO, Duration::ZERO);

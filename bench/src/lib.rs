@@ -8,6 +8,7 @@ pub mod digest;
 pub mod engines;
 mod machine;
 mod names;
+pub mod process;
 mod protocol;
 mod report;
 mod rounds;

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::error::TurnFailed;
-use crate::workloads::peak_of;
+use crate::process::peak_of;
 
 /// The time limit of a step: several times the time that the slowest client needs for a million
 /// objects.

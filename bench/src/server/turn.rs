@@ -14,10 +14,10 @@ use super::objects::Objects;
 use super::plan::{ServerPlan, WORKLOAD};
 use super::process::{Process, Usage};
 use crate::machine::Machine;
+use crate::process::peak_of;
 use crate::protocol::Row;
 use crate::rounds::order;
 use crate::warm::ReservedMemory;
-use crate::workloads::peak_of;
 
 /// Interval at which memory is released to a client. The client uses a few megabytes in it.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(5);

@@ -23,12 +23,13 @@ use std::thread;
 use serde_json::Map;
 
 use super::fill::{ChildError, relist};
-use super::memory::{MemoryMark, resident};
+use super::memory::MemoryMark;
 use super::outcome::{add_counts, add_store, expect};
 use super::threads::unwrap_join;
 use crate::data::{ListPlan, Source, build};
 use crate::engines::{Counts, ListEngine};
 use crate::names::Workload;
+use crate::process::resident;
 use crate::protocol::{ChildArgs, Row, output};
 
 /// Numbers of pending updates for every key.

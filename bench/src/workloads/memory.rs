@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Map, Value};
 
+use crate::process::{peak, resident};
 use crate::protocol::ChildArgs;
 use crate::warm;
 
@@ -41,36 +42,4 @@ impl MemoryMark {
         }
         extra
     }
-}
-
-/// Returns the resident memory in bytes.
-pub fn resident() -> u64 {
-    status_bytes("self", "VmRSS:")
-}
-
-/// Returns the resident memory that no file backs, in bytes.
-#[cfg(feature = "peers")]
-pub fn anonymous() -> u64 {
-    status_bytes("self", "RssAnon:")
-}
-
-/// Returns the peak of the resident memory since the start of the process, or since a mark reset
-/// it, in bytes.
-fn peak() -> u64 {
-    status_bytes("self", "VmHWM:")
-}
-
-/// Returns the peak of another process since its start, in bytes; 0 if it has ended.
-#[cfg(feature = "peers")]
-pub(crate) fn peak_of(process: u32) -> u64 {
-    status_bytes(&process.to_string(), "VmHWM:")
-}
-
-/// Reads a field of a process's status, in bytes; 0 if it is missing.
-fn status_bytes(process: &str, field: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let kilobytes = status
-        .lines()
-        .find_map(|line| line.strip_prefix(field)?.split_whitespace().next()?.parse().ok());
-    kilobytes.unwrap_or(0) * 1024
 }

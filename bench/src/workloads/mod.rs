@@ -20,5 +20,3 @@ mod threads;
 mod workqueue;
 
 pub use child::run;
-#[cfg(feature = "peers")]
-pub(crate) use memory::peak_of;

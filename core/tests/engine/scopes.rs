@@ -5,7 +5,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 
 use deltafifo::{
@@ -718,6 +718,16 @@ impl Interrupted {
         *self.action.lock().unwrap() = Some(Box::new(action));
     }
 
+    /// Runs `action` when the queue next asks for the keys, and sends its result.
+    fn result_when_asked<R: Send + 'static>(
+        &self,
+        action: impl FnOnce() -> R + Send + 'static,
+    ) -> mpsc::Receiver<R> {
+        let (sender, result) = mpsc::channel();
+        self.when_asked(move || sender.send(action()).unwrap());
+        result
+    }
+
     /// Handles everything, and returns the keys of the store.
     fn handle(&self, fifo: &Fifo) -> Vec<String> {
         while let Some(item) = fifo.try_pop() {
@@ -765,18 +775,17 @@ fn removal_deletes_no_key_of_a_scope_that_is_added_again_beside_it() {
 fn relist_of_the_whole_queue_is_not_ended_by_the_removal_of_the_last_scope() {
     let (known, fifo) = Interrupted::over(&[object("blue", "a", 1), object("blue", "b", 1)]);
     let blue = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
-    let whole = Arc::new(Mutex::new(None));
-    known.when_asked({
-        let (known, fifo, whole) = (known.clone(), fifo.clone(), whole.clone());
+    let whole = known.result_when_asked({
+        let (known, fifo) = (known.clone(), fifo.clone());
         move || {
             let mut relist = DeltaFifo::begin_replace_owned(&fifo);
             relist.offer(vec![object("blue", "a", 2)]).unwrap();
             known.handle(&fifo);
-            *whole.lock().unwrap() = Some(relist);
+            relist
         }
     });
     assert_eq!(fifo.remove_scope(&blue).unwrap().deleted, 1);
-    let mut whole = whole.lock().unwrap().take().unwrap();
+    let mut whole = whole.try_recv().unwrap();
     assert!(matches!(
         fifo.add_scope(KeyScope::namespace("blue")),
         Err(ScopeError::RelistOpen { .. })
@@ -792,14 +801,13 @@ fn relist_of_the_whole_queue_is_not_ended_by_the_removal_of_the_last_scope() {
 fn removal_beside_a_new_scope_does_not_end_the_wait_for_its_first_list() {
     let (known, fifo) = Interrupted::over(&[]);
     let green = fifo.add_scope(KeyScope::namespace("green")).unwrap();
-    let red = Arc::new(Mutex::new(None));
-    known.when_asked({
-        let (fifo, red) = (fifo.clone(), red.clone());
-        move || *red.lock().unwrap() = fifo.add_scope(KeyScope::namespace("red")).ok()
+    let red = known.result_when_asked({
+        let fifo = fifo.clone();
+        move || fifo.add_scope(KeyScope::namespace("red")).unwrap()
     });
     fifo.remove_scope(&green).unwrap();
     assert!(!fifo.has_synced(), "red is not listed");
-    let red = red.lock().unwrap().take().unwrap();
+    let red = red.try_recv().unwrap();
     assert_eq!(list(&fifo, &red, &[object("red", "a", 1)], "1"), 0);
     assert!(!fifo.has_synced(), "its list was not handled");
     assert_eq!(known.handle(&fifo), ["red/a"]);
@@ -810,14 +818,13 @@ fn removal_beside_a_new_scope_does_not_end_the_wait_for_its_first_list() {
 fn removal_beside_a_relist_of_the_whole_queue_does_not_sync_it() {
     let (known, fifo) = Interrupted::over(&[]);
     let green = fifo.add_scope(KeyScope::namespace("green")).unwrap();
-    let whole = Arc::new(Mutex::new(None));
-    known.when_asked({
-        let (fifo, whole) = (fifo.clone(), whole.clone());
-        move || *whole.lock().unwrap() = Some(DeltaFifo::begin_replace_owned(&fifo))
+    let whole = known.result_when_asked({
+        let fifo = fifo.clone();
+        move || DeltaFifo::begin_replace_owned(&fifo)
     });
     fifo.remove_scope(&green).unwrap();
     assert!(!fifo.has_synced(), "the relist is open");
-    let whole = whole.lock().unwrap().take().unwrap();
+    let whole = whole.try_recv().unwrap();
     whole.commit("1").unwrap();
     assert!(fifo.has_synced());
 }

@@ -27,7 +27,7 @@ const UUID: u8 = 3;
 const EARLIER: u8 = 4;
 
 /// The largest number of values that are looked up in the base and among the earlier values. Both
-/// searches take time for each value; what comes after so many stays in the text.
+/// searches take time for each value; later values stay in the text.
 const MOST_VALUES: usize = 256;
 
 const TIME_LENGTH: usize = 20;

@@ -25,16 +25,16 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
-use nix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value};
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
 use super::fill::ChildError;
-use super::memory::{MemoryMark, anonymous};
+use super::memory::MemoryMark;
 use crate::data::splitmix64;
 use crate::digest::Digest;
 use crate::names::{EngineName, Workload};
+use crate::process::{anonymous, cpu};
 use crate::protocol::{ChildArgs, Done, Line, Row, output};
 use kube_rs::KubeRs;
 use ours::{Informer, Ours};
@@ -117,11 +117,6 @@ impl Mark {
     fn set(args: &ChildArgs) -> Result<Self, ChildError> {
         Ok(Self { memory: MemoryMark::set(args), anonymous: anonymous(), cpu: cpu()? })
     }
-}
-
-/// Returns the CPU time of the process so far.
-fn cpu() -> Result<Duration, nix::Error> {
-    Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
 }
 
 async fn steps(

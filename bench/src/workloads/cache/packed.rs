@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::server::ListServer;
+use super::server::{List, ListServer};
 use super::{CacheEngine, ChildError};
 use crate::digest::Digest;
 
@@ -116,12 +116,6 @@ struct Metadata {
     labels: BTreeMap<Box<str>, Box<str>>,
     #[serde(default)]
     owner_references: Vec<Owner>,
-}
-
-#[derive(Deserialize)]
-struct List<'a> {
-    #[serde(borrow)]
-    items: Vec<&'a RawValue>,
 }
 
 #[derive(Clone, Copy)]

@@ -31,6 +31,13 @@ const EXPIRED: &[u8] =
     b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
     \"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
 
+/// A list whose objects are not decoded.
+#[derive(Deserialize)]
+pub(super) struct List<'a> {
+    #[serde(borrow)]
+    pub(super) items: Vec<&'a RawValue>,
+}
+
 /// An API server with two lists. Clones share their state.
 #[derive(Clone)]
 pub(super) struct ListServer {
@@ -61,12 +68,6 @@ impl ListServer {
 
     /// Returns the JSON of up to `most` objects, spread over the current list.
     pub(super) fn objects(&self, most: usize) -> Result<Vec<Box<str>>, ChildError> {
-        #[derive(Deserialize)]
-        struct List<'a> {
-            #[serde(borrow)]
-            items: Vec<&'a RawValue>,
-        }
-
         let text = fs::read_to_string(self.list())?;
         let List { items } = serde_json::from_str(&text)?;
         let step = items.len().div_ceil(most).max(1);

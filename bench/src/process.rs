@@ -1,0 +1,50 @@
+//! The memory and the CPU time of processes, as the kernel counts them.
+
+use std::fs;
+#[cfg(feature = "peers")]
+use std::time::Duration;
+
+#[cfg(feature = "peers")]
+use nix::time::{ClockId, clock_gettime};
+
+/// Returns the resident memory in bytes.
+pub(crate) fn resident() -> u64 {
+    status_bytes("self", "VmRSS:")
+}
+
+/// Returns the resident memory that no file backs, in bytes.
+#[must_use]
+pub fn anonymous() -> u64 {
+    status_bytes("self", "RssAnon:")
+}
+
+/// Returns the peak of the resident memory since the start of the process, or since a mark reset
+/// it, in bytes.
+pub(crate) fn peak() -> u64 {
+    status_bytes("self", "VmHWM:")
+}
+
+/// Returns the peak of another process since its start, in bytes; 0 if it has ended.
+#[cfg(feature = "peers")]
+pub(crate) fn peak_of(process: u32) -> u64 {
+    status_bytes(&process.to_string(), "VmHWM:")
+}
+
+/// Returns the CPU time of this process so far.
+///
+/// # Errors
+///
+/// The system has no such clock.
+#[cfg(feature = "peers")]
+pub fn cpu() -> nix::Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
+}
+
+/// Reads a field of a process's status, in bytes; 0 if it is missing.
+fn status_bytes(process: &str, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let kilobytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.split_whitespace().next()?.parse().ok());
+    kilobytes.unwrap_or(0) * 1024
+}

@@ -1,10 +1,10 @@
-//! Runs processes of this program, as many at a time as there are cores.
+//! Runs copies of this program in child processes, as many at a time as there are cores.
 
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-/// Calls `work` with each of `items`, in order, on as many threads as there are cores.
+/// Calls `work` with each of `items`. Starts them in order, on as many threads as there are cores.
 pub fn on_every_core<I: Send>(items: impl Iterator<Item = I> + Send, work: impl Fn(I) + Sync) {
     let waiting = Mutex::new(items);
     let next = || waiting.lock().unwrap().next();

@@ -1,5 +1,4 @@
-//! Models and their exploration, which covers every schedule of a model's threads and every value
-//! that a load may return.
+//! Explores models: every schedule of a model's threads, and every value that a load may return.
 //!
 //! A model that explores nothing would pass. Each model therefore states the least number of
 //! iterations, and the exact set of outcomes. loom's own limits on permutations and time are off,
@@ -18,33 +17,36 @@ use crate::cores::{on_every_core, this_program};
 use crate::rig::mutant;
 use crate::{Arguments, models};
 
-/// A model.
+/// A model: a small program of a few threads, with the outcomes that it may have.
 pub struct Model {
     /// The name, `file::subject`.
     pub name: &'static str,
-    /// The largest number of preemptions in a schedule, that is, of switches away from a thread
-    /// that could continue. `None` means no limit. A model has a limit only if it takes more than
-    /// 30 s without one (`--unbounded`); most would take far longer, because an access is two steps
-    /// (`sync/gated.rs`) and an offer is about forty. The limits are as high as they can be if all
-    /// models together are to end within some minutes. The comment next to a limit is the time that
-    /// the model took on a busy machine with two cores.
+    /// The largest number of preemptions in a schedule. A preemption is a switch away from a
+    /// thread that could continue. `None` means no limit.
+    ///
+    /// A model has a limit only if it takes more than 30 s without one (`--unbounded`). Most would
+    /// take far longer, because an access is two steps (`sync/gated.rs`) and an offer is about
+    /// forty. The limits are as high as they can be if all models together are to end within some
+    /// minutes. The comment next to a limit is the time that the model took on a busy machine with
+    /// two cores.
     pub bound: Option<usize>,
-    /// The least number of iterations: the last measured number, rounded down. A lower number means
-    /// that the model explores less than it did. A change that removes steps from a path lowers the
-    /// number; so does a defect that removes steps.
+    /// The least number of iterations: the last measured number, rounded down. A lower number
+    /// means that the model explores less than before. A change or a defect that removes steps
+    /// from a path lowers the number.
     pub at_least: usize,
     /// The exact set of outcomes.
     pub outcomes: &'static [&'static str],
-    /// Runs one iteration. Returns its outcome.
+    /// The function that runs one iteration and returns its outcome.
     pub body: fn() -> String,
 }
 
-/// A model with this many iterations more than expected is assumed not to end.
+/// The number of iterations over the expected ones after which a model is assumed never to end.
 const ENDLESS: usize = 300_000;
 const NO_END: &str = "it has no end";
 
-/// loom's messages when a model breaks a rule; the last one appears when an `Arc` is made from a
-/// pointer to a freed object. Any other panic inside loom is a failure of loom.
+/// The messages with which loom reports that a model breaks a rule. The last one appears when an
+/// `Arc` is made from a pointer to a freed object. Any other panic inside loom is a failure of
+/// loom.
 const REPORTS: [&str; 5] =
     ["deadlock", "Causality violation", "leaked", "oncurrent", "no entry found for key"];
 
@@ -52,7 +54,7 @@ const REPORTS: [&str; 5] =
 enum Failure {
     /// A schedule violated an assertion or one of loom's rules, or the outcomes differ.
     Broken(String),
-    /// Nothing is known: the model explored too few schedules, does not end, or loom failed.
+    /// No verdict: the model explored too few schedules, does not end, or loom itself failed.
     NoVerdict(String),
 }
 
@@ -62,7 +64,7 @@ pub const NO_VERDICT: u8 = 3;
 
 /// The start of the line that a panic prints.
 pub const PANICKED: &str = "panicked: ";
-/// Precedes the reason in the line of a model that does not hold.
+/// The text before the reason, in the line that is printed for a model that does not hold.
 pub const FAILED: &str = "FAILED: ";
 
 /// The message of the model's first panic. Later panics follow from it.
@@ -89,8 +91,8 @@ pub fn is_model_failure(message: &str) -> bool {
     !of_loom && !message.starts_with(NO_END)
 }
 
-/// Explores the selected models: a single one in this process, several in a process each, on
-/// every core.
+/// Explores the selected models. A single model runs in this process. Several run in a process
+/// each, on every core.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let names = &arguments.models;
     let chosen = arguments.mutant.as_deref().map(mutant);

@@ -1,6 +1,8 @@
 //! The models of deltafifo's protocol, and the deliberate defects that show that the models can
-//! fail. `ci/models.sh` builds and runs them; see `explore` for what a model is, and `mutants` for
-//! how the defects are tried. Built for shuttle (`ci/shuttle.sh`) this is another program, `runs`:
+//! fail.
+//!
+//! `ci/models.sh` builds and runs them. `explore` explains what a model is, and `mutants` how the
+//! defects are tried. Built for shuttle (`ci/shuttle.sh`), the program is another one, `runs`:
 //! random schedules of more threads, over a queue (`schedules`) and over the handlers of an
 //! informer (`handlers`).
 
@@ -47,7 +49,7 @@ fn main() -> std::process::ExitCode {
     if arguments.mutants { mutants::run() } else { explore::run(&arguments) }
 }
 
-/// Explores models of deltafifo on the real code.
+/// Explores models of deltafifo by running the shipped code under loom.
 #[cfg(deltafifo_loom)]
 #[derive(clap::Parser)]
 pub struct Arguments {

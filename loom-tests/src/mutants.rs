@@ -3,9 +3,8 @@
 //!
 //! The first model that fails kills the mutant: a model that panics, deadlocks or leaks, or that
 //! has other outcomes. The printed table names the model and the reason. A model that only
-//! explores fewer schedules, that does not end, or that makes loom itself fail, kills nothing.
-//! The models that are expected to detect a mutant are tried first, the smallest before the
-//! others.
+//! explores fewer schedules, that does not end, or that makes loom itself fail kills nothing. The
+//! models that are expected to detect a mutant are tried first, the shortest ones at the start.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -55,8 +54,8 @@ fn killer(mutant: Mutant) -> Option<(&'static str, String)> {
     models.into_iter().find_map(|model| Some((model.name, defect(model, mutant)?)))
 }
 
-/// Returns the subjects, or models, that are expected to detect a mutant. This only sets the
-/// order of the search: any model may kill a mutant.
+/// Returns the names of models, or of their subjects, that are expected to detect a mutant. They
+/// only set the order of the search: any model may kill a mutant.
 fn seen_by(mutant: Mutant) -> &'static [&'static str] {
     match mutant {
         Mutant::WordWithoutRelease | Mutant::WordWithoutAcquire => &["two_consumers", "push_take"],

@@ -148,8 +148,8 @@ pub fn mutant(name: &str) -> Option<mutants::Mutant> {
     mutants::ALL.iter().map(|(mutant, _)| *mutant).find(|mutant| format!("{mutant:?}") == name)
 }
 
-/// The steps of an iteration's threads, in the order of the schedule. It uses no type of loom,
-/// because it must not synchronise the threads.
+/// The log of an iteration: the steps of its threads, in the order of the schedule. It uses no
+/// type of loom, because it must not synchronise the threads.
 #[derive(Default)]
 pub struct Log(StdMutex<String>);
 
@@ -167,8 +167,8 @@ impl Log {
     }
 }
 
-/// A detector of overlapping handlers of one key, and of a handler that does not see the writes of
-/// the previous one.
+/// A detector of two faults: handlers of one key that overlap, and a handler that does not see the
+/// writes of the previous one.
 #[derive(Default)]
 pub struct Exclusive {
     running: StdMutex<bool>,
@@ -196,8 +196,8 @@ impl Exclusive {
     }
 }
 
-/// Pops one key, if there is one, and settles it as handled. Applies it first if there is a
-/// store.
+/// Pops one key if one is pending, applies it if `is_fused`, and settles it as handled. Returns
+/// whether there was one.
 pub fn pop_one(fifo: &Fifo, log: &Log, is_fused: bool) -> bool {
     let Some(item) = fifo.try_pop() else { return false };
     log.add(&show(item.deltas(), item.key()));
@@ -238,13 +238,13 @@ pub fn end(mut item: Item<'_>, is_fused: bool) {
     item.done();
 }
 
-/// Pops all remaining keys. For the last thread.
+/// Pops all remaining keys. Only the last thread may call it.
 pub fn drain(fifo: &Fifo, log: &Log, is_fused: bool) {
     while pop_one(fifo, log, is_fused) {}
 }
 
-/// Pops all remaining keys of a queue with a store. Returns everything popped so far, and the
-/// contents of the store.
+/// Pops all remaining keys of a queue with a store. Returns the whole log, and the contents of the
+/// store.
 pub fn rest(fifo: &Fifo, log: &Log) -> String {
     drain(fifo, log, true);
     format!("{}, stored: {}", log.text(), stored(fifo))

@@ -1,5 +1,6 @@
-//! Schedules on shuttle: random ones, and schedules of PCT, which finds faults that need a few
-//! preemptions at unlikely places. A failing schedule is printed, and `--replay` runs it again.
+//! Runs schedules on shuttle: random ones, and those of PCT, a scheduler that finds faults that
+//! need a few preemptions at unlikely places. A failing schedule is printed, and `--replay` runs
+//! it again.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -38,9 +39,9 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Subject {
-    /// A queue, its store, and relists
+    /// A queue with its store, under offers and relists
     Queue,
-    /// The handlers of an informer, its workers, and its walks
+    /// The handlers of an informer, with its workers and its walks
     Handlers,
 }
 
@@ -91,7 +92,7 @@ fn choose(subject: Subject, name: &str) -> bool {
 }
 
 /// Tries each mutant in a process of its own, because a process chooses its defect once and the
-/// defect ends it.
+/// defect ends the process.
 fn try_mutants(schedules: usize) -> ExitCode {
     let found = Mutex::new(0);
     on_every_core(of_handlers::ALL.iter(), |(mutant, what)| {
@@ -110,7 +111,8 @@ fn try_mutants(schedules: usize) -> ExitCode {
     if found == of_handlers::ALL.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the message of the failing schedule. A schedule that does not end is not counted.
+/// Runs the schedules with a mutant. Returns the message of the first schedule that fails; a
+/// schedule that does not end is not counted.
 fn report(mutant: &str, schedules: usize) -> Option<String> {
     let schedules = schedules.to_string();
     let output =

@@ -1,11 +1,10 @@
-//! Eight threads with hundreds of operations on shuttle: random schedules, and schedules of PCT,
-//! which finds faults that need a few preemptions at unlikely places. The models check a few steps
-//! exhaustively; this checks many operations together.
+//! Random schedules of a queue under eight threads with hundreds of operations. The loom models
+//! check a few steps exhaustively; this checks many operations together.
 //!
-//! The oracle: each producer owns its keys, so the handlers of a key must have seen the offers of
-//! its producer, in order, merged only as client-go does, and the store must end with the state of
-//! the last offer. Relists also list some of the producers' keys; the changes that they cause
-//! appear between the producer's offers.
+//! The oracle: each producer owns its keys. The handlers of a key must therefore have seen the
+//! offers of its producer in order, merged only as client-go merges them, and the store must end
+//! with the state of the last offer. Relists also list some of the producers' keys; the changes
+//! that they cause appear between the producer's offers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc as StdArc, Mutex as StdMutex};
@@ -22,7 +21,7 @@ use crate::rig::{
     Access, Exclusive, Fifo, Item, Object, PARITY, VERSIONS, indexed_with, parity, show_all,
 };
 
-/// The keys of each producer, two of different shards.
+/// The keys of each producer. The two keys of a producer are in different shards.
 const OWNED: [[&str; 2]; 3] = [["a", "b"], ["c", "d"], ["e", "f"]];
 /// The producers' keys that relists list as well.
 const SHARED: [&str; 3] = ["b", "d", "f"];
@@ -42,14 +41,14 @@ enum Step {
 #[derive(Default)]
 struct Key {
     offered: Vec<Step>,
-    /// Without the changes that relists brought to a producer's key.
+    /// The changes that handlers saw, without those that relists made to a producer's key.
     handled: Vec<Step>,
-    /// The last handled change, by any thread.
+    /// The last change that any handler saw.
     last: Option<Step>,
     exclusive: StdArc<Exclusive>,
 }
 
-/// A store that is not fused with the queue. It uses a std lock, for the reason given at
+/// A store that is not fused with the queue. It is behind a std lock, for the reason given at
 /// `World::keys`.
 #[derive(Default)]
 struct Outside(StdMutex<BTreeMap<String, Arc<Object>>>);
@@ -64,14 +63,14 @@ impl KnownObjects<Object> for Outside {
     }
 }
 
-/// A queue whose kind is chosen per schedule. Its high-water mark is 1, so there is room only
-/// when it is empty.
+/// A queue of a kind that is chosen for each schedule, with its keys. Its high-water mark is 1, so
+/// there is room only when it is empty.
 struct World {
     fifo: Fifo,
-    /// The objects, if the queue is not fused with its store.
+    /// The external store, or `None` if the queue is fused with a store.
     outside: Option<StdArc<Outside>>,
-    /// A std lock, because a lock of shuttle could synchronise threads that the queue fails to
-    /// synchronise. No shuttle operation may run while it is held.
+    /// The state of each key, behind a std lock: a lock of shuttle could synchronise threads that
+    /// the queue fails to synchronise. No shuttle operation may run while the lock is held.
     keys: StdMutex<BTreeMap<&'static str, Key>>,
 }
 
@@ -168,9 +167,10 @@ pub fn everything() {
     assert_eq!(mutants::slots(fifo), known, "a slot without an object is left");
 }
 
-/// Runs the last relist, after all offers, and returns the objects that must be stored after it.
-/// The relist keeps the keys that only producers write. It lists the shared keys that a producer
-/// wrote last, and so deletes the shared keys that only a relist has added.
+/// Runs the last relist, after all offers. Returns the objects that must be stored after it.
+///
+/// The relist keeps the keys that only producers write. Of the shared keys it lists those that a
+/// producer wrote last, and so deletes those that only a relist has added.
 fn last(world: &World) -> Vec<String> {
     let left = |(key, notes): (&&'static str, &Key)| (*key, notes.offered.last().copied());
     let left: Vec<_> = world
@@ -216,8 +216,8 @@ fn produce(world: &World, owned: [&'static str; 2]) {
     }
 }
 
-/// Lists its own keys and some of the producers', and keeps the others. Two threads run this and
-/// supersede each other.
+/// Lists the keys of `LISTED` and some of the producers' keys, and keeps the others. Two threads
+/// run this and supersede each other.
 fn relist(world: &World, relister: usize) {
     for number in 0..RELISTS {
         let relist = world.fifo.begin_replace();
@@ -284,7 +284,7 @@ fn read(world: &World) {
     }
 }
 
-/// Takes one key or a batch. Returns `false` once the queue is closed and empty.
+/// Takes one key or a batch, and handles it. Returns `false` once the queue is closed and empty.
 fn consume(world: &World) -> bool {
     if thread_rng().gen_bool(0.5) {
         let Ok(item) = world.fifo.pop() else { return false };
@@ -338,9 +338,9 @@ fn handled(mut item: Item<'_>, world: &World) {
     item.done();
 }
 
-/// Checks like [`explains`], for a key that relists also list and delete: a deletion before the
-/// first write may follow an object that a relist brought, and the last deletion may be a
-/// relist's own.
+/// Checks like [`explains`], for a key that relists also list and delete. A deletion before the
+/// first write may follow an object that a relist brought, and the last deletion may come from a
+/// relist.
 fn explains_shared(offered: &[Step], handled: &[Step]) -> bool {
     let explained = |handled: &[Step]| {
         let first =
@@ -354,9 +354,11 @@ fn explains_shared(offered: &[Step], handled: &[Step]) -> bool {
             .is_some_and(|(last, rest)| *last == Step::Deleted && explained(rest))
 }
 
-/// Returns whether handlers may have seen `handled` for a key whose only producer made `offered`:
-/// every write, in order; after a write, if it was deleted, at least one deletion and at most as
-/// many as were offered; no deletion before the first write.
+/// Returns whether handlers may have seen `handled` for a key whose only producer made `offered`.
+///
+/// They must have seen every write, in order. If a write was deleted, they must have seen at least
+/// one deletion after it, and at most as many as were offered. No deletion may come before the
+/// first write.
 fn explains(offered: &[Step], handled: &[Step]) -> bool {
     let runs = |steps: &[Step]| {
         let mut runs = vec![(None, 0)];

@@ -14,18 +14,18 @@ use super::log::{Log, MayMiss};
 use super::world::{Object, World};
 use super::{INITIAL, join, yield_randomly};
 
-/// The end of a handler.
+/// The way in which a handler ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The handler ends when the informer stops.
     WithInformer,
-    /// Another thread removes it at any moment.
+    /// Another thread removes the handler at any moment.
     Removed,
-    /// It removes itself after this many notifications.
+    /// The handler removes itself after this many notifications.
     RemovesItself(usize),
 }
 
-/// Registers a handler at any moment and runs it.
+/// Registers a handler at any moment, and runs it.
 pub fn register_and_run(world: &Arc<World>) -> Registered {
     yield_randomly(60);
     let (buffer, may_miss) = match thread_rng().gen_range(0..4) {
@@ -58,7 +58,7 @@ pub struct Handler {
     pub ending: Ending,
 }
 
-/// A handler that has been notified of everything, or that was removed.
+/// A handler whose run has ended: it has been notified of everything, or was removed.
 pub struct Registered {
     pub handler: Handler,
     registration: Registration<Object>,
@@ -158,7 +158,7 @@ impl Handler {
 }
 
 impl Registered {
-    /// Checks that no further notification is pending. Called when all writes are handled.
+    /// Checks that no further notification is pending. Call it when all writes are handled.
     pub fn check_complete(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         loop {

@@ -1,4 +1,4 @@
-//! The notifications of a handler, and the check whether they are allowed.
+//! The log of a handler's notifications, and the check that they are allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -7,8 +7,8 @@ use deltafifo_informer::shared_informer::{Cause, Notification};
 
 use super::world::Object;
 
-/// The states of a key, oldest first: a version, or `None` if it was deleted. The first is a
-/// version.
+/// The states of a key, oldest first. A state is a version, or `None` after a deletion. The first
+/// state is a version.
 #[derive(Default)]
 pub struct History(Vec<Option<u64>>);
 
@@ -23,7 +23,7 @@ impl History {
         self.0.last().copied().flatten()
     }
 
-    /// Returns the index of a version; for a deletion, the first index after `after`.
+    /// Returns the index of a version. For a deletion it is the first such index after `after`.
     fn place(&self, state: Option<u64>, after: Option<usize>) -> Option<usize> {
         let from = if state.is_some() { 0 } else { after.map_or(0, |after| after + 1) };
         Some(from + self.0.get(from..)?.iter().position(|one| *one == state)?)
@@ -33,25 +33,27 @@ impl History {
 /// The states of a key that a handler may miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MayMiss {
-    /// None, because the handler was registered before the first change.
+    /// None: the handler was registered before the first change.
     Nothing,
-    /// The states before its first notification of the key.
+    /// The states before the handler's first notification of the key.
     BeforeFirst,
-    /// In addition, the states before a handler resync.
+    /// The states before the first notification, and those before a handler resync.
     BeforeResync,
-    /// Any states in between.
+    /// Any states before the first notification, and any between two of them.
     Any,
 }
 
 enum Event {
     /// The next state of a key.
     State(&'static str, Option<u64>),
-    /// A handler resync: the next state of each key may be any later one, or the same again.
+    /// A handler resync. The next state of each key may be any later state, or the present one
+    /// again.
     Resync,
 }
 
-/// The notes of a handler. Uses a std lock, because a lock of shuttle could synchronise threads
-/// that the informer fails to synchronise. No shuttle operation may run while it is held.
+/// The content of a handler's log. It is behind a std lock, because a lock of shuttle could
+/// synchronise threads that the informer fails to synchronise. No shuttle operation may run while
+/// the lock is held.
 #[derive(Default)]
 pub struct Log(Mutex<Notes>);
 
@@ -63,7 +65,8 @@ struct Notes {
     /// The keys notified since a handler resync began.
     resynced: Option<BTreeSet<&'static str>>,
     calls: usize,
-    /// Whether the handler has removed itself during a call, and so takes no further notification.
+    /// Whether the handler has removed itself during a call. It then takes no further
+    /// notification.
     removes_itself: bool,
     is_closed: bool,
     violation: Option<String>,
@@ -161,8 +164,8 @@ impl Log {
         self.notes().calls -= 1;
     }
 
-    /// Records that the handler has removed itself. Only the notifications that it has taken
-    /// already may still be delivered.
+    /// Records that the handler has removed itself. Only notifications that it had taken before
+    /// may still be delivered.
     pub fn removes_itself(&self) {
         self.notes().removes_itself = true;
     }

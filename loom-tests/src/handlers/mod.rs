@@ -1,15 +1,16 @@
-//! Handlers that are added and removed at any moment while an informer's workers apply and
-//! deliver changes: the shipped informer, with its queue and store, run by a dozen threads.
+//! Random schedules of handlers that are added and removed at any moment while an informer's
+//! workers apply and deliver changes. A dozen threads run the shipped informer with its queue and
+//! store.
 //!
 //! Every key has one writer, so its history is known. The handler that was registered first is
 //! notified of exactly that history. A later handler is notified of the states from some state on,
-//! of each state once: by the walk or by a worker, never by both or neither, and never of an older
+//! each state once: by the walk or by a worker, never by both or neither, and never of an older
 //! state. It may miss only the states that its buffer policy may leave out. The last state of a
-//! handler that stays is the stored one. After a call to remove a handler has returned, it gets no
-//! notification and no call of it runs.
+//! handler that is not removed is the stored one. After a call to remove a handler has returned,
+//! the handler gets no notification, and no call of it runs.
 //!
-//! A walk handles one object per step, so it takes as many steps as there are keys. A thread that
-//! sleeps for ever is a deadlock, which shuttle reports.
+//! A walk handles one object per step, so it takes as many steps as there are keys. shuttle
+//! reports a thread that sleeps for ever as a deadlock.
 
 mod handler;
 mod log;
@@ -113,7 +114,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Lets other threads run, for a random number of steps.
+/// Lets other threads run for a random number of steps, less than `most`.
 fn yield_randomly(most: usize) {
     for _ in 0..thread_rng().gen_range(0..most) {
         thread::yield_now();
@@ -134,7 +135,7 @@ fn write(world: &World, keys: [&'static str; 2]) {
     }
 }
 
-/// Lists its own keys, and keeps the others.
+/// Relists the keys of `LISTED`, and keeps all other keys.
 fn relist(world: &World) {
     let Fed::Delta(fifo) = world.informer.fed() else {
         unreachable!("the in-order queue has one writer")

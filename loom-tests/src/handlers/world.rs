@@ -17,9 +17,9 @@ pub struct Object {
     key: &'static str,
     text: String,
     pub version: u64,
-    /// The uid.
+    /// The uid, which differs for each life of the key.
     pub life: String,
-    /// Its reference count shows whether an object is still kept.
+    /// A token whose reference count shows whether an object is still kept.
     #[serde(skip)]
     _alive: Arc<()>,
 }
@@ -64,7 +64,7 @@ pub struct Key {
 
 pub struct World {
     pub informer: SharedInformer<Object, Access>,
-    /// A std lock, as in the logs.
+    /// The state of each key, behind a std lock for the same reason as the logs.
     pub keys: Mutex<BTreeMap<&'static str, Key>>,
     /// The objects stored at the end, once they are known.
     pub last: OnceLock<BTreeMap<&'static str, u64>>,
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// Records and returns the next object of a key. For the key's only writer.
+    /// Records and returns the next object of a key. Only the key's writer may call it.
     pub fn next_object(&self, key: &'static str) -> Arc<Object> {
         let mut keys = self.keys.lock().unwrap();
         let state = keys.entry(key).or_default();

@@ -1,5 +1,5 @@
-//! A store that is written without a queue. Writers of one key are serialised by a claim that
-//! holds no lock; readers and the building of an index run at the same time.
+//! Models of a store that is written without a queue. A claim on the slot serialises the writers
+//! of a key and holds no lock. Readers run at the same time, and so does the building of an index.
 
 use deltafifo::{Indexer, Indexers, KeyFunc};
 use loom::sync::Arc;
@@ -102,7 +102,7 @@ fn by_parity(store: &Store) -> String {
     show_all(&found)
 }
 
-/// Runs two writes at the same time. Each may find that the other holds the key's slot.
+/// Runs two writes at the same time. Each may find the slot claimed by the other.
 fn both(
     store: &Arc<Store>,
     one: impl FnOnce(&Store) + Send + 'static,
@@ -122,7 +122,8 @@ fn write_and_delete() -> String {
     both(&holding(&[Object::new("a", 1)]), add(2), delete)
 }
 
-/// One thread creates the slot and the other retires it, or finds none.
+/// Checks a deletion against an add of a new key: the deletion retires the new slot, or finds
+/// none.
 fn delete_and_add() -> String {
     both(&holding(&[]), delete, add(2))
 }

@@ -1,5 +1,5 @@
-//! The applied version: a marker is not reached before everything offered ahead of it is handled,
-//! on every path into the queue and out of it; and every waiter is woken.
+//! Models of the applied version. A marker is not reached before everything that was offered ahead
+//! of it is handled, on every path into and out of the queue, and every waiter is woken.
 
 use std::future::Future;
 use std::task::{Context, Waker};
@@ -147,8 +147,8 @@ fn applied_with_the_rest(fifo: &Fifo) -> String {
     log.text()
 }
 
-/// A thread that learns that a version is applied sees the work of all handlers, not only of the
-/// last one.
+/// Checks that a thread that learns that a version is applied sees the work of all handlers, not
+/// only of the last one.
 fn two_handlers_and_an_observer() -> String {
     let fifo = tracked(&[]);
     fifo.add(Object::new("a", 1)).unwrap();
@@ -175,7 +175,7 @@ fn two_handlers_and_an_observer() -> String {
     applied.unwrap_or_else(|| "not yet".to_owned())
 }
 
-/// A delta is pushed on a running slot, and the end of the handler queues it behind the marker.
+/// Pushes a delta on a running slot; the end of the handler queues the delta behind the marker.
 fn pushed_over_a_handler() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     fifo.update(Object::new("a", 1)).unwrap();
@@ -189,7 +189,7 @@ fn pushed_over_a_handler() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// A handler puts its deltas back, behind the marker.
+/// Checks a handler that puts its deltas back: they are queued behind the marker.
 fn put_back() -> String {
     let fifo = tracked(&[]);
     fifo.add(Object::new("a", 1)).unwrap();
@@ -211,8 +211,8 @@ fn given_back() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// A page has pushed on a slot and not queued it yet. An offer that joins the slot is ahead of
-/// the offer's marker.
+/// Checks an offer that joins a slot on which a page has pushed but which it has not queued yet.
+/// The slot is ahead of the offer's marker.
 fn an_offer_on_a_page() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     let page = beside(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 1)]).unwrap());
@@ -222,7 +222,7 @@ fn an_offer_on_a_page() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// An offer has pushed on a slot and not queued it yet, and a page joins it.
+/// Checks a page that joins a slot on which an offer has pushed but which it has not queued yet.
 fn a_page_on_an_offer() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 1)).unwrap());
@@ -232,8 +232,8 @@ fn a_page_on_an_offer() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// A deletion reads an external store, and holds the slot during that as a handler would; a page
-/// pushes on that slot.
+/// Pushes a page on a slot that a deletion holds, as a handler would, while it reads an external
+/// store.
 fn a_page_on_a_claim() -> String {
     let (builder, outside) = elsewhere::over(&[Object::new("a", 1)]);
     let fifo = Arc::new(builder.track_applied(true).build());
@@ -247,8 +247,8 @@ fn a_page_on_a_claim() -> String {
     rest
 }
 
-/// A key waits in the backlog ahead of the marker and is popped from the live lane, where no
-/// marker is ahead of it.
+/// Pops a key from the live lane, where no marker is ahead of it, while the key also waits in the
+/// backlog ahead of the marker.
 fn past_the_backlog() -> String {
     let fifo = Arc::new(tracking(&[]).live_lane(true).build());
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
@@ -274,7 +274,7 @@ fn about_to_apply() -> Arc<Fifo> {
     fifo
 }
 
-/// A thread that has waited for a version finds its object in the store.
+/// Checks that a thread that has waited for a version finds its object in the store.
 fn stored_after(wait: fn(&Fifo)) -> String {
     let fifo = about_to_apply();
     let waiter = beside(&fifo, move |fifo| {
@@ -295,7 +295,7 @@ fn waiting_async() -> String {
     stored_after(|fifo| block_on(fifo.wait_for_resource_version_async("7")).unwrap())
 }
 
-/// A wait for a version without a marker ends at the close.
+/// Checks that a wait for a version without a marker ends when the queue is closed.
 fn closed() -> String {
     let fifo = about_to_apply();
     let waiter = beside(&fifo, |fifo| fifo.wait_for_resource_version("8").is_ok());
@@ -303,7 +303,7 @@ fn closed() -> String {
     if waiter.join().unwrap() { "applied" } else { "closed" }.to_owned()
 }
 
-/// A wait for a version with a marker ends when the queue is dropped.
+/// Checks that a wait for a version with a marker ends when the queue is dropped.
 fn dropped() -> String {
     let fifo = tracking(&[]).build();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -314,7 +314,7 @@ fn dropped() -> String {
     if waiter.join().unwrap() { "applied" } else { "closed" }.to_owned()
 }
 
-/// The greatest version is the applied one, whichever marker is queued first.
+/// Checks that of two bookmarks the greater one is applied, whichever marker is queued first.
 fn two_bookmarks() -> String {
     let fifo = tracked(&[]);
     let other = beside(&fifo, |fifo| fifo.bookmark("10").unwrap());
@@ -323,7 +323,8 @@ fn two_bookmarks() -> String {
     fifo.applied_version().unwrap()
 }
 
-/// A committed list at a lower version ends an earlier wait, which may be about to sleep.
+/// Checks that a list committed at a lower version ends an earlier wait, even one that is about to
+/// sleep.
 fn rewound() -> String {
     let fifo = tracked(&[]);
     fifo.bookmark("7").unwrap();
@@ -343,7 +344,7 @@ fn rewound() -> String {
     }
 }
 
-/// After two commits the later one's version is applied, although it is lower.
+/// Checks that of two commits the later one's version is applied, although it is lower.
 fn two_commits() -> String {
     let fifo = tracked(&[]);
     let relist = fifo.begin_replace();
@@ -358,8 +359,8 @@ fn two_commits() -> String {
     format!("{}{}", if committed { "8, then " } else { "" }, fifo.applied_version().unwrap())
 }
 
-/// A bookmark that meets a commit at a lower version counts for the history in which it was
-/// offered.
+/// Races a bookmark with a commit at a lower version. The bookmark counts only for the history in
+/// which it was offered.
 fn late_bookmark() -> String {
     let fifo = tracked(&[]);
     fifo.bookmark("7").unwrap();
@@ -369,8 +370,8 @@ fn late_bookmark() -> String {
     fifo.applied_version().unwrap()
 }
 
-/// A relist whose commit is refused because a newer one has begun does not change the applied
-/// version.
+/// Checks that a relist does not change the applied version if its commit is refused because a
+/// newer one has begun.
 fn commit_superseded() -> String {
     let (fifo, log) = (tracked(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();

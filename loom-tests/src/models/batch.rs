@@ -1,5 +1,5 @@
-//! Batches, that is, keys that one consumer holds for later, against pushes, pops and sleeping
-//! consumers.
+//! Models of batches against pushes, pops and sleeping consumers. A batch is a run of keys that
+//! one consumer has popped and handles one by one.
 
 use crate::explore::Model;
 use crate::rig::{
@@ -91,7 +91,7 @@ fn batch_and_show(fifo: &Fifo, is_fused: bool) -> String {
     log.text()
 }
 
-/// A delta that arrives before its key's turn is handled with it.
+/// Checks that a delta that arrives before the turn of its key is handled together with the key.
 fn push_over_it() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     fifo.add_batch(two_keys().into()).unwrap();
@@ -101,8 +101,8 @@ fn push_over_it() -> String {
     format!("{taken}, {}", rest(&fifo, &log))
 }
 
-/// Keys whose turn does not come return to the front, and no other consumer gets them before
-/// that.
+/// Checks a batch that is dropped early: its remaining keys return to the front of the queue, and
+/// no other consumer gets them before that.
 fn given_back() -> String {
     let (fifo, log) = (bare(), Log::default());
     fifo.add_batch(two_keys().into()).unwrap();
@@ -119,7 +119,8 @@ fn given_back() -> String {
     format!("{}, other: {other}", log.text())
 }
 
-/// Keys return in front of the rest of their run.
+/// Checks that the keys of a dropped batch return in front of the rest of the keys that were
+/// queued together with them.
 fn given_back_in_order() -> String {
     let (fifo, log) = (bare(), Log::default());
     fifo.add_batch(two_keys().into()).unwrap();
@@ -137,7 +138,7 @@ fn given_back_wakes() -> String {
     sleeper.join().unwrap()
 }
 
-/// Two consumers share a run: each key is handled once, in order.
+/// Checks that two consumers that share a run of keys handle each key once, in order.
 fn two_of_them() -> String {
     let fifo = bare();
     let keys = vec![Object::new("a", 1), Object::new("b", 1), Object::new("c", 1)];
@@ -151,7 +152,7 @@ fn two_of_them() -> String {
     format!("{one}, {other}, {}", log.text())
 }
 
-/// The queue is synced when the last handler of the batch has ended, and not before.
+/// Checks that the queue is synced when the last handler of the batch has ended, and not before.
 fn of_the_initial_list() -> String {
     let fifo = fused(&[]);
     let relister = beside(&fifo, |fifo| {
@@ -175,7 +176,8 @@ fn of_the_initial_list() -> String {
     format!("{handled} in batches")
 }
 
-/// The queue is synced once all keys of a batch are handled, even if the batch still exists.
+/// Checks that the queue is synced once all keys of a batch are handled, even if the batch still
+/// exists.
 fn marks_end() -> String {
     let fifo = fused(&[]);
     fifo.replace(two_keys().into(), "1").unwrap();
@@ -185,7 +187,8 @@ fn marks_end() -> String {
     synced(&fifo)
 }
 
-/// The last entry of the batch is stale: its key was moved past the backlog by a live event.
+/// Checks that the queue is synced although the last entry of the batch is stale. A live event has
+/// moved the entry's key past the backlog.
 fn marks_end_before_a_stale_entry() -> String {
     let fifo = fused_with(&[]).live_lane(true).build();
     fifo.replace(two_keys().into(), "1").unwrap();

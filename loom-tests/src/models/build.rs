@@ -1,6 +1,6 @@
-//! An index is added while a consumer applies. A consumer that planned its change with the
-//! previous list of indexes detects that, and readers find no object under a value that it does
-//! not have.
+//! Models of an index that is added while a consumer applies. A consumer that planned its change
+//! with the previous list of indexes detects the new list. Readers find no object under a value
+//! that the object does not have.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc as StdArc, OnceLock, Weak};
@@ -73,7 +73,7 @@ fn update() -> String {
     beside_an_index(&fifo)
 }
 
-/// Nothing holds the slot at the end, so it is freed together with its object.
+/// Checks that nothing holds the slot at the end: the slot is freed together with its object.
 fn delete() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     fifo.delete(Object::new("a", 1)).unwrap();
@@ -88,7 +88,7 @@ fn add() -> String {
     beside_an_index(&fifo)
 }
 
-/// The writer uses a list of indexes that does not contain the new index yet.
+/// Updates an indexed object with a list of indexes that does not contain the new index yet.
 fn update_of_an_indexed() -> String {
     let fifo = indexed();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -99,8 +99,10 @@ fn update_of_an_indexed() -> String {
     seen
 }
 
-/// While one index is built, the function of another index fails once for the old object of a
-/// write, which a third index has noticed. The write is planned again, and the function succeeds.
+/// Checks a write whose old object an index function rejects once.
+///
+/// The function fails while one index is being built and after another has been added. The write
+/// is planned again, and the function succeeds then.
 fn function_fails_once() -> String {
     let (fails, queue) =
         (StdArc::new(AtomicBool::new(false)), StdArc::new(OnceLock::<Weak<Fifo>>::new()));

@@ -1,5 +1,6 @@
-//! An external store, which the handlers update. A slot exists only while its key is pending or
-//! being handled, so the queue must not read a key from the store while a handler changes it.
+//! Models of a queue over an external store, which the handlers update. A slot exists only while
+//! its key is pending or being handled. So the queue must not read a key from the store while a
+//! handler changes the key.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +104,7 @@ impl KnownObjects<Object> for Outside {
 }
 
 impl Outside {
-    /// Handles one key, if there is one.
+    /// Handles one key, if one is pending.
     pub(super) fn handle(&self, fifo: &Fifo) -> String {
         let Some(item) = fifo.try_pop() else { return String::new() };
         for delta in item.deltas() {
@@ -120,7 +121,7 @@ impl Outside {
         shown
     }
 
-    /// Handles everything left. Returns it, and the contents of the store.
+    /// Handles all pending keys. Returns their deltas, and the contents of the store.
     pub(super) fn rest(&self, fifo: &Fifo) -> String {
         let log = Log::default();
         while let Some(shown) = Some(self.handle(fifo)).filter(|shown| !shown.is_empty()) {
@@ -156,8 +157,7 @@ pub(super) fn over(objects: &[Arc<Object>]) -> (DeltaFifoBuilder<Object, Access>
     (builder, outside)
 }
 
-/// Runs `work` while a handler may run. Returns everything handled, and the contents of the
-/// store.
+/// Runs `work` while a handler may run. Returns all handled deltas, and the contents of the store.
 pub(super) fn beside_a_handler(
     fifo: &Arc<Fifo>,
     outside: &Outside,
@@ -170,14 +170,14 @@ pub(super) fn beside_a_handler(
     format!("{first}, {}", outside.rest(fifo))
 }
 
-/// A deletion takes effect in each case: the key is pending, is being handled, or is known.
+/// Checks that a deletion takes effect whether the key is pending, being handled, or known.
 fn delete() -> String {
     let (fifo, outside) = known(&[]);
     fifo.add(Object::new("a", 1)).unwrap();
     beside_a_handler(&fifo, &outside, |fifo| fifo.delete(Object::new("a", 1)).unwrap())
 }
 
-/// A deletion after the one that is being handled is dropped.
+/// Checks that a deletion that follows the one being handled is dropped.
 fn delete_twice() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     fifo.delete(Object::new("a", 1)).unwrap();
@@ -194,8 +194,8 @@ fn sweep() -> String {
     format!("{deleted} deleted, {handled}")
 }
 
-/// A listed key is not deleted, even if its handler has ended, and its slot is gone, before the
-/// commit.
+/// Checks that a listed key is not deleted even if, before the commit, its handler has ended and
+/// its slot is gone.
 fn listed_and_handled() -> String {
     let (fifo, outside) = known(&[]);
     beside_a_handler(&fifo, &outside, |fifo| {
@@ -205,7 +205,7 @@ fn listed_and_handled() -> String {
     })
 }
 
-/// A commit does not delete a key that was written after its relist began.
+/// Checks that a commit does not delete a key that was written after its relist began.
 fn an_update_between() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let relist = fifo.begin_replace();
@@ -215,8 +215,8 @@ fn an_update_between() -> String {
     format!("{deleted} deleted, {}", outside.rest(&fifo))
 }
 
-/// An older relist does not delete the keys that it listed, even if a newer one begins during its
-/// sweep.
+/// Checks that an older relist does not delete the keys that it listed, even if a newer one begins
+/// during the older one's sweep.
 fn commit_superseded() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let mut relist = fifo.begin_replace();
@@ -231,7 +231,7 @@ fn commit_superseded() -> String {
     format!("{committed}, {}", outside.rest(&fifo))
 }
 
-/// An older relist that lists a key late does not undo the listing of a newer one.
+/// Checks that an older relist that lists a key late does not undo the listing by a newer one.
 fn listed_late() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let mut relist = fifo.begin_replace();
@@ -246,21 +246,22 @@ fn listed_late() -> String {
     format!("{kept}, {deleted} deleted, {}", outside.rest(&fifo))
 }
 
-/// A Sync shows the object that is known at that time, and a pending key gets none.
+/// Checks that a Sync has the object that is known when the resync runs, and that a pending key
+/// gets no Sync.
 fn resync() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 2)).unwrap();
     beside_a_handler(&fifo, &outside, DeltaFifo::resync)
 }
 
-/// A key that passed the backlog is handled while a relist lists it again. Its old entry in the
-/// backlog is used again, and no slot is left at the end.
+/// Checks a key that passed the backlog and is handled while a relist lists it again. The key's
+/// old entry in the backlog is used again, and no slot is left at the end.
 fn passed_and_listed() -> String {
     live_and_listed(|fifo| fifo.update(Object::new("a", 2)).unwrap())
 }
 
-/// The event in the live lane deletes the key, so that only the key's old entry in the backlog
-/// keeps the slot alive.
+/// Deletes a key in the live lane, so that only the key's old entry in the backlog keeps the slot
+/// alive, and then lists the key.
 fn deleted_past_and_listed() -> String {
     live_and_listed(|fifo| fifo.delete(Object::new("a", 1)).unwrap())
 }

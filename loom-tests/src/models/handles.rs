@@ -1,5 +1,5 @@
-//! Handles are dropped while other threads work: every `Arc` is released exactly once, which loom
-//! checks.
+//! Models of handles that are dropped while other threads work. Every `Arc` must be released
+//! exactly once, which loom checks.
 
 use loom::thread;
 
@@ -44,7 +44,7 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// The store outlives the queue, and the pending objects are released.
+/// Checks that the store outlives the queue, and that the pending objects are released.
 fn queue_dropped_while_read() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 2)).unwrap();
@@ -61,7 +61,7 @@ fn queue_dropped_while_read() -> String {
     reader.join().unwrap()
 }
 
-/// A consumer and a producer; the last of them drops the queue.
+/// Runs a consumer and a producer; the last of them drops the queue.
 fn queue_dropped_by_the_last() -> String {
     let fifo = fused(&[]);
     let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
@@ -71,8 +71,8 @@ fn queue_dropped_by_the_last() -> String {
     if seen.is_empty() { "nothing".to_owned() } else { seen }
 }
 
-/// A relist that replaces one object and deletes another, and a consumer; the last of them drops
-/// the queue.
+/// Runs a consumer and a relist that replaces one object and deletes another; the last of them
+/// drops the queue.
 fn dropped_beside_a_relist() -> String {
     let fifo = fused(&[Object::new("a", 1), Object::new("b", 1)]);
     let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
@@ -82,8 +82,8 @@ fn dropped_beside_a_relist() -> String {
     if seen.is_empty() { "nothing".to_owned() } else { seen }
 }
 
-/// One key of a batch is handled and the other is given back, possibly by the last thread that
-/// holds the queue.
+/// Handles one key of a batch and gives the other back, possibly on the last thread that holds the
+/// queue.
 fn dropped_beside_a_batch() -> String {
     let fifo = fused(&[Object::new("b", 1)]);
     fifo.add_batch(vec![Object::new("a", 1), Object::new("b", 2)]).unwrap();
@@ -96,7 +96,7 @@ fn dropped_beside_a_batch() -> String {
     consumer.join().unwrap()
 }
 
-/// A sleeping consumer, and a thread that wakes it and drops its handle.
+/// Runs a sleeping consumer, and a thread that wakes it and then drops its handle of the queue.
 fn dropped_beside_a_sleeper() -> String {
     let fifo = fused(&[]);
     let sleeper = beside(&fifo, |fifo| format!("{} {}", wait_and_show(fifo), wait_and_show(fifo)));

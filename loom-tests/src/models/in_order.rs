@@ -1,5 +1,5 @@
-//! The in-order queue: turns do not overlap and lose nothing, sleeping consumers are woken, and a
-//! relist is one event.
+//! Models of the in-order queue: turns do not overlap, no event is lost, sleeping consumers are
+//! woken, and a relist is one event.
 //!
 //! A turn is written as its events in brackets, a relist as `all a1 b1`, a resync as `sync`.
 
@@ -165,7 +165,7 @@ fn wait_and_show(fifo: &Queue) -> String {
     end_and_show(fifo.pop())
 }
 
-/// Handles everything left. For the last thread.
+/// Handles all pending events. Only the last thread may call it.
 fn rest(fifo: &Queue) -> String {
     std::iter::from_fn(|| fifo.try_pop())
         .map(|turn| end_and_show(Ok(turn)))
@@ -191,7 +191,8 @@ fn an_async_sleeper_and_an_add() -> String {
     sleeper.join().unwrap()
 }
 
-/// A future that is dropped while it waits passes its wake-up on to the next sleeping consumer.
+/// Checks that a future that is dropped while it waits passes its wake-up on to the next sleeping
+/// consumer.
 fn cancelled() -> String {
     let fifo = bare();
     let cancelled = beside(&fifo, |fifo| {
@@ -210,7 +211,7 @@ fn cancelled() -> String {
     format!("{cancelled} {}", sleeper.join().unwrap())
 }
 
-/// One wake-up per event is enough, and one at the end of a turn.
+/// Checks that one wake-up per event is enough, together with one at the end of a turn.
 fn two_sleepers_and_two_adds() -> String {
     let fifo = bare();
     let sleepers = [beside(&fifo, wait_and_show), beside(&fifo, wait_and_show)];
@@ -219,7 +220,8 @@ fn two_sleepers_and_two_adds() -> String {
     sleepers.map(|sleeper| sleeper.join().unwrap()).join(" ")
 }
 
-/// A future that is notified but not polled keeps at most one event from a sleeping consumer.
+/// Checks that a future that was woken but not polled keeps at most one event from a sleeping
+/// consumer.
 fn notified_and_not_polled() -> String {
     let fifo = bare();
     let mut unpolled = pin!(fifo.pop_async());
@@ -234,7 +236,8 @@ fn notified_and_not_polled() -> String {
     }
 }
 
-/// The end of a turn wakes a consumer although a notified future has not been polled since.
+/// Checks that the end of a turn wakes a sleeping consumer although another future was woken
+/// before and has not been polled since.
 fn notified_before_a_turn_ends() -> String {
     let fifo = bare();
     let mut unpolled = pin!(fifo.pop_async());
@@ -247,7 +250,7 @@ fn notified_before_a_turn_ends() -> String {
     sleeper.join().unwrap()
 }
 
-/// Each turn sees the writes of the previous one.
+/// Checks that each turn sees the writes of the previous one.
 fn two_turns() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -266,7 +269,7 @@ fn two_turns() -> String {
     format!("{one} {}", other.join().unwrap())
 }
 
-/// Events that are given back come before later ones.
+/// Checks that events that are given back come before later ones.
 fn given_back() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -278,7 +281,7 @@ fn given_back() -> String {
     format!("{first}, then {}", rest(&fifo))
 }
 
-/// A closed queue is not finished while a turn may give something back.
+/// Checks that a closed queue is not reported as empty while a turn may still give events back.
 fn closed_and_given_back() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -289,7 +292,7 @@ fn closed_and_given_back() -> String {
     sleeper.join().unwrap()
 }
 
-/// All waiting consumers learn that nothing is left.
+/// Checks that all waiting consumers learn that the closed queue is empty.
 fn closed_and_handled() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -314,8 +317,8 @@ fn a_producer_and_batches() -> String {
     batches.join(" ")
 }
 
-/// A consumer that has handled the first relist finds the queue synced, even if it was faster
-/// than the offer.
+/// Checks that a consumer that has handled the first relist finds the queue synced, even if the
+/// handler ends before the call that offers the relist.
 fn synced_by_its_turn() -> String {
     let fifo = bare();
     let relister = beside(&fifo, |fifo| fifo.replace(vec![Object::new("a", 1)], "1").unwrap());
@@ -327,8 +330,8 @@ fn synced_by_its_turn() -> String {
     shown
 }
 
-/// An event that is taken behind the first relist does not belong to the initial list, on any
-/// thread.
+/// Checks that an event taken behind the first relist does not belong to the initial list,
+/// whichever thread takes it.
 fn behind_the_initial_list() -> String {
     let fifo = bare();
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
@@ -344,7 +347,8 @@ fn behind_the_initial_list() -> String {
     taken.join(" ")
 }
 
-/// The consumer that applies the second relist sees the stamps of the first.
+/// Checks that the consumer that applies the second relist sees the generation stamps of the
+/// first.
 fn two_relists_and_two_consumers() -> String {
     let fifo = over(&[]);
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
@@ -356,7 +360,7 @@ fn two_relists_and_two_consumers() -> String {
     show_all(&fifo.store().list())
 }
 
-/// A relist is atomic for handlers, not for readers.
+/// Reads the store while a relist is applied. A relist is atomic for handlers, not for readers.
 fn a_reader_beside_a_relist() -> String {
     let fifo = over(&[Object::new("a", 1), Object::new("b", 1)]);
     fifo.replace(vec![Object::new("a", 2)], "2").unwrap();

@@ -1,6 +1,6 @@
-//! The live lane: a key that passes a relist's backlog is popped once, with all its pending
-//! deltas. The entry that it leaves behind returns nothing, and does not keep the key's slot for
-//! ever.
+//! Models of the live lane. A key that passes a relist's backlog is popped once, with all its
+//! pending deltas. The entry that the key leaves in the backlog is stale: a pop of it returns
+//! nothing, and it does not keep the key's slot for ever.
 
 use deltafifo::mutants::slots;
 use loom::sync::Arc;
@@ -123,7 +123,8 @@ fn pop_in_the_log(fifo: &Arc<Fifo>, log: &Arc<Log>) -> loom::thread::JoinHandle<
     beside(fifo, move |fifo| pop_one(fifo, &log, true))
 }
 
-/// Handles everything left. Returns it with the contents of the store and the number of slots.
+/// Handles all pending keys. Returns their deltas, the contents of the store and the number of
+/// slots.
 fn rest_with_slots(fifo: &Fifo, log: &Log) -> String {
     format!("{}, slots: {}", rest(fifo, log), slots(fifo))
 }
@@ -136,7 +137,7 @@ fn passed_while_popped() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// One consumer pops the live entry, the other the stale one.
+/// Pops the live entry of a key on one thread and the stale one on another.
 fn taken_and_stale() -> String {
     let (fifo, log) = (passed(), Arc::new(Log::default()));
     let other = pop_in_the_log(&fifo, &log);
@@ -145,7 +146,8 @@ fn taken_and_stale() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// The live event is a deletion: the last of the two consumers retires the slot.
+/// Pops a deletion in the live lane and the stale entry of its key on two threads. The last of the
+/// two retires the slot.
 fn deleted_and_stale() -> String {
     let (fifo, log) = (backlog(), Arc::new(Log::default()));
     fifo.delete(Object::new("a", 1)).unwrap();
@@ -165,7 +167,7 @@ fn passed_by_two() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// A relist lists a key again while a consumer reaches the key's stale entry.
+/// Lists a key again while a consumer reaches the key's stale entry.
 fn revived() -> String {
     let (fifo, log) = (passed(), Arc::new(Log::default()));
     pop_one(&fifo, &log, true);
@@ -175,7 +177,7 @@ fn revived() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// The handler of the key runs, so settle puts the key into the backlog.
+/// Lists a key while its handler runs, so that settle puts the key into the backlog.
 fn revived_by_settle() -> String {
     let (fifo, log) = (passed(), Arc::new(Log::default()));
     let item = fifo.try_pop().unwrap();
@@ -187,7 +189,7 @@ fn revived_by_settle() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// A consumer sleeps while the relist has pushed and not yet queued.
+/// Wakes a consumer that sleeps while a relist has pushed a key but not queued it yet.
 fn passed_for_a_sleeper() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
     let sleeper = beside(&fifo, wait_and_show);
@@ -200,7 +202,8 @@ fn passed_for_a_sleeper() -> String {
     log.text()
 }
 
-/// Both threads push under the shared lock: the second finds the other's delta, or its entry.
+/// Pushes a key on two threads under the shared lock. The second push finds the delta of the
+/// first, or its entry.
 fn relist_and_burst() -> String {
     let (fifo, log) =
         (Arc::new(fused_with(&[Object::new("a", 0)]).live_lane(true).build()), Log::default());
@@ -210,7 +213,8 @@ fn relist_and_burst() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// Settle revives an old entry, a live push passes it, and a consumer reaches it.
+/// Checks a stale entry that settle revives, that a live push passes again, and that a consumer
+/// reaches at the same time.
 fn settled_passed_and_left() -> String {
     let (fifo, log) = (passed(), Arc::new(Log::default()));
     let item = fifo.try_pop().unwrap();
@@ -224,12 +228,13 @@ fn settled_passed_and_left() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// A slot that only its entry keeps is listed again while a consumer reaches that entry.
+/// Lists a key again whose slot exists only because of its stale entry, while a consumer reaches
+/// that entry.
 fn unknown_and_listed() -> String {
     deleted_and_listed(&backlog(), 3)
 }
 
-/// The key is listed with its former version, and the queue skips unchanged objects.
+/// Lists a key with its former version, in a queue that skips unchanged objects.
 fn listed_as_it_was() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).skip_unchanged(true).build());
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
@@ -246,7 +251,8 @@ fn deleted_and_listed(fifo: &Arc<Fifo>, number: usize) -> String {
     rest_with_slots(fifo, &log)
 }
 
-/// A batch holds the whole backlog; a live event for one of its keys wakes a sleeping consumer.
+/// Offers a live event for a key of a batch that holds the whole backlog. The event wakes a
+/// sleeping consumer.
 fn passed_out_of_a_batch() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
     fifo.replace(vec![Object::new("a", 1), Object::new("b", 1)], "1").unwrap();

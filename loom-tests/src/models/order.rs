@@ -1,5 +1,5 @@
-//! Two producers and two keys: a key that is offered before another one comes before it. Nothing
-//! more is promised: two offers that overlap may be in either order.
+//! Models of the order of two keys from two producers: a key that is offered before another one
+//! comes before it. Two offers that overlap may be in either order.
 
 use loom::sync::Arc;
 
@@ -44,7 +44,8 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// Whichever thread offers `a` first, `a` is in the queue when `second` is offered.
+/// Checks that `second` comes after `a`, whichever thread offers `a` first: `a` is in the queue
+/// when `second` is offered.
 fn behind(fifo: &Arc<Fifo>, offer: fn(&Fifo, Arc<Object>), second: &'static str) -> String {
     let log = Log::default();
     let producer = beside(fifo, move |fifo| offer(fifo, Object::new("a", 1)));
@@ -71,7 +72,7 @@ fn in_a_shard() -> String {
     behind(&bare(), add, "c")
 }
 
-/// The keys have slots, which offers find without excluding a relist's threads.
+/// Offers keys that have slots already, so that an offer does not exclude the threads of a relist.
 fn in_a_shard_of_known_keys() -> String {
     behind(&fused(&[Object::new("a", 0), Object::new("c", 0)]), update, "c")
 }
@@ -85,7 +86,7 @@ fn overlapping() -> String {
     log.text()
 }
 
-/// An offer to a shard that a resync has finished is behind the Syncs of that shard.
+/// Checks that an offer to a shard that a resync has finished comes after the Syncs of that shard.
 fn behind_a_resync() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let resync = beside(&fifo, Fifo::resync);

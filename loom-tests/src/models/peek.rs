@@ -1,5 +1,5 @@
-//! `get` and `list` against take and settle: they show deltas that were pending, completely, and
-//! remove nothing.
+//! Models of `get` and `list` against take and settle. Both return complete deltas that were
+//! pending, and remove nothing.
 
 use crate::explore::Model;
 use crate::rig::{Fifo, Log, Object, bare, beside, drain, end, fused, pop_one, show};
@@ -56,7 +56,7 @@ fn get_and_take() -> String {
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
 }
 
-/// The Sync is shown with the object that is known at that moment, never with a later state that
+/// Checks that a read Sync has the object that is known at that moment, never a later state that
 /// the handler makes.
 fn get_a_sync_and_take() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
@@ -67,7 +67,7 @@ fn get_a_sync_and_take() -> String {
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
 }
 
-/// A delta was pushed on the running slot, and settle queues it.
+/// Reads a key while settle queues a delta that was pushed on the running slot.
 fn get_and_settle() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     fifo.add(Object::new("a", 1)).unwrap();
@@ -80,7 +80,8 @@ fn get_and_settle() -> String {
     format!("{}, seen: {seen}", log.text())
 }
 
-/// A relist pushes under a shared lock, but not while the list is read.
+/// Reads a key while a batch pushes a delta of it. The push holds the shard's lock in shared mode
+/// only, and still cannot overlap with the read.
 fn get_and_push() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     fifo.update(Object::new("a", 1)).unwrap();

@@ -1,5 +1,5 @@
-//! Push against settle: a delta that arrives while the handler runs is delivered, and no pop is
-//! empty.
+//! Models of push against settle: a delta that arrives while the handler runs is delivered, and no
+//! pop is empty.
 
 use crate::explore::Model;
 use crate::rig::{Log, Object, beside, drain, end, fused, pop_one, show};

@@ -1,5 +1,5 @@
-//! Push against take: no delta is lost or delivered twice, and the deltas of one producer keep
-//! their order.
+//! Models of push against take: no delta is lost or delivered twice, and the deltas of one
+//! producer keep their order.
 
 use crate::explore::Model;
 use crate::rig::{Log, Object, bare, beside, drain, pop_and_show, pop_one};

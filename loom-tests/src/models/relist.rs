@@ -1,4 +1,5 @@
-//! A relist in pieces, which is committed, abandoned or superseded, against pops and offers.
+//! Models of a relist that is offered in pieces and then committed, abandoned or superseded,
+//! against pops and offers.
 
 use deltafifo::{Delta, DeltaType};
 use loom::sync::Arc;
@@ -148,7 +149,7 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// The commit does not delete a new key that was offered after the relist began.
+/// Checks that a commit does not delete a new key that was offered after the relist began.
 fn new_between(offer: fn(&Fifo)) -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
@@ -173,7 +174,7 @@ fn deltas_of_a_new_key_between() -> String {
     })
 }
 
-/// The commit does not delete a known key that was written after the relist began.
+/// Checks that a commit does not delete a known key that was written after the relist began.
 fn an_update_between() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
@@ -256,7 +257,7 @@ fn delete_superseded() -> String {
     format!("{deleted}, seen: {seen}, {}", log.text())
 }
 
-/// An older relist that lists a key late does not undo the listing of a newer one.
+/// Checks that an older relist that lists a key late does not undo the listing by a newer one.
 fn late_stamp() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let mut relist = fifo.begin_replace();
@@ -278,8 +279,8 @@ fn unchanged_while_it_changes() -> String {
     ))
 }
 
-/// A relist with an unchanged object runs while the object changes. Here the queue has recorded the
-/// version of the known object in its slot.
+/// Lists an unchanged object while the object changes. The queue has recorded the version of the
+/// known object in its slot.
 fn noted_while_it_changes() -> String {
     let fifo = Arc::new(fused_with(&[]).skip_unchanged(true).build());
     fifo.add(Object::new("a", 1)).unwrap();
@@ -287,8 +288,8 @@ fn noted_while_it_changes() -> String {
     listed_while_it_changes(&fifo)
 }
 
-/// The update was offered first, so the object that the relist lists comes after it, whatever the
-/// handler is doing.
+/// Lists an object after an update of it was offered. The listed object comes after the update,
+/// whatever the handler does at that time.
 fn listed_while_it_changes(fifo: &Arc<Fifo>) -> String {
     let log = Log::default();
     fifo.update(Object::new("a", 2)).unwrap();
@@ -300,7 +301,8 @@ fn listed_while_it_changes(fifo: &Arc<Fifo>) -> String {
     rest(fifo, &log)
 }
 
-/// The producer comes last, so both consumers sleep already in the first schedule.
+/// Checks that two sleeping consumers share the keys of a relist. The producer is the last thread,
+/// so that both consumers sleep already in the first schedule.
 fn two_sleepers_share_a_run() -> String {
     let fifo = fused(&[]);
     let other = beside(&fifo, wait_and_show);
@@ -312,8 +314,8 @@ fn two_sleepers_share_a_run() -> String {
     format!("{one} {}", other.join().unwrap())
 }
 
-/// A write counts as listed by the newer relist. The page of the older relist must not hide the
-/// written key.
+/// Checks that a write counts as listed by the newer relist: a late page of the older relist must
+/// not make the newer one delete the written key.
 fn an_update_beside_a_page_superseded() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     let mut older = fifo.begin_replace();
@@ -326,8 +328,8 @@ fn an_update_beside_a_page_superseded() -> String {
     rest(&fifo, &log)
 }
 
-/// The pages of the older and of the newer relist both find the key's slot, and both hold the
-/// shard's lock in shared mode.
+/// Runs pages of an older and of a newer relist at the same time. Both find the slot of a key, and
+/// both hold the shard's lock in shared mode.
 fn older_page_on_top() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     let mut relist = fifo.begin_replace();
@@ -344,7 +346,7 @@ fn older_page_on_top() -> String {
     format!("{offered}, {}", rest(&fifo, &log))
 }
 
-/// Both threads create the same new key.
+/// Creates the slot of a new key on two threads.
 fn against_an_add_of_a_key() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());

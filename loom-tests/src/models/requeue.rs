@@ -1,5 +1,5 @@
-//! Requeue against push: deltas that are put back come before those that arrived during the
-//! handler, and none is lost.
+//! Models of requeue against push: deltas that are put back come before those that arrived during
+//! the handler, and none is lost.
 
 use deltafifo::{Delta, DeltaType, Deltas};
 
@@ -76,7 +76,8 @@ fn against_two_pushes() -> String {
     )
 }
 
-/// A key is absent while its handler runs, unless the handler puts something back.
+/// Checks `add_if_not_present` against a running handler: the key counts as absent, unless the
+/// handler has put something back.
 fn add_if_not_present() -> String {
     while_it_ends(|item| item.done(), add_nine)
 }

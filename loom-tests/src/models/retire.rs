@@ -1,5 +1,5 @@
-//! Retire against push: no delta goes to a retired slot, and no thread accesses one. Without a
-//! store every settle retires.
+//! Models of retire against push: no delta goes to a retired slot, and no thread accesses one.
+//! Without a store every settle retires the slot.
 
 use loom::sync::Arc;
 

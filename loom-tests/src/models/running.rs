@@ -1,5 +1,5 @@
-//! Delete, replace and resync against a running handler: each counts as if it had come just after
-//! the handler.
+//! Models of delete, replace and resync against a running handler: each takes effect as if it had
+//! been called just after the handler ended.
 
 use deltafifo::DeltaFifo;
 use loom::sync::Arc;
@@ -87,7 +87,7 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// Calls `others` while a handler of `a` is about to add or to delete it.
+/// Calls `others` while a handler of `a` is about to add `a`, or to delete it.
 fn while_it(adds: bool, others: &[fn(&Fifo)]) -> String {
     let log = Log::default();
     let fifo = if adds { fused(&[]) } else { fused(&[Object::new("a", 1)]) };
@@ -124,8 +124,9 @@ fn delete_while_it_adds() -> String {
     while_it(true, &[delete])
 }
 
-/// The batch pushes under the lock that the deletion holds against other offers only: the known
-/// object of an idle slot must not disappear during the deletion's push.
+/// Deletes a key while a batch pushes it and a consumer handles it. The deletion holds a lock that
+/// excludes other offers, but not the push of a batch. The known object of an idle slot must not
+/// disappear during the deletion's push.
 fn delete_beside_a_batch_and_a_consumer() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let batch = beside(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 2)]).unwrap());

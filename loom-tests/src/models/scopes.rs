@@ -1,6 +1,7 @@
-//! Relists of two scopes against each other, and against offers and pops.
+//! Models of relists of two scopes against each other, and against offers and pops.
 //!
-//! The scopes are the keys `a` and `c`, which share a shard, and the key `b`, in the other one.
+//! The first scope has the keys `a` and `c`, which share a shard. The second has the key `b`,
+//! which is in the other shard.
 
 use deltafifo::{KeyScope, ScopeId};
 use loom::sync::Arc;
@@ -162,7 +163,7 @@ fn list(fifo: &Fifo, scope: &ScopeId, objects: Vec<Arc<Object>>, version: &str) 
     relist.commit(version).unwrap().deleted
 }
 
-/// Each relist deletes the keys of its scope only.
+/// Checks that each relist deletes only keys of its own scope.
 fn two_commits() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
     let [a, b] = scopes(&fifo);
@@ -172,7 +173,7 @@ fn two_commits() -> String {
     format!("{own} and {other} deleted, {}", rest(&fifo, &log))
 }
 
-/// The commit of one scope does not delete keys that the other scope lists.
+/// Checks that the commit of one scope does not delete keys that the other scope lists.
 fn a_list_beside_a_commit() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let [a, b] = scopes(&fifo);
@@ -182,8 +183,8 @@ fn a_list_beside_a_commit() -> String {
     rest(&fifo, &log)
 }
 
-/// A key that is added while a relist is open is not deleted, although a newer relist of another
-/// scope has begun and ended.
+/// Checks that a key that is added while a relist is open is not deleted, although a newer relist
+/// of another scope has begun and ended.
 fn an_add_after_the_end_of_another() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let [a, b] = scopes(&fifo);
@@ -197,8 +198,8 @@ fn an_add_after_the_end_of_another() -> String {
     rest(&fifo, &log)
 }
 
-/// A relist that is superseded in its scope pushes nothing on top of the newer one, even while a
-/// relist of another scope is open.
+/// Checks that a relist that is superseded in its scope pushes nothing after the newer one, even
+/// while a relist of another scope is open.
 fn superseded_beside_another() -> String {
     let (fifo, log) = (fused(&[Object::new("b", 1)]), Log::default());
     let [a, b] = scopes(&fifo);
@@ -216,7 +217,7 @@ fn superseded_beside_another() -> String {
     format!("{offered}, {}", rest(&fifo, &log))
 }
 
-/// The queue is synced when both lists are handled, and not before.
+/// Checks that the queue is synced when both lists are handled, and not before.
 fn a_pop_between() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let [a, b] = scopes(&fifo);
@@ -236,7 +237,8 @@ fn a_pop_between() -> String {
     format!("{popped}, {}, synced", log.text())
 }
 
-/// An update beside a removal is stored, or deleted with the scope.
+/// Checks an update during the removal of its scope: the object is stored, or deleted with the
+/// scope.
 fn removed_beside_an_update() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
     let [a, _] = scopes(&fifo);
@@ -246,7 +248,8 @@ fn removed_beside_an_update() -> String {
     rest(&fifo, &log)
 }
 
-/// Whichever scope is listed last, the least version is applied.
+/// Checks that the lowest version of all scopes is the applied one, whichever scope is listed
+/// last.
 fn least_version() -> String {
     let fifo = Arc::new(fused_with(&[]).track_applied(true).build());
     let [a, b] = scopes(&fifo);
@@ -256,7 +259,8 @@ fn least_version() -> String {
     format!("applied {}", fifo.applied_version().unwrap_or_default())
 }
 
-/// A marker from before a scope was added is not applied, although it is handled later.
+/// Checks that a marker from before a scope was added is not applied, although it is handled
+/// later.
 fn added_beside_a_handler() -> String {
     let fifo = Arc::new(fused_with(&[]).track_applied(true).build());
     let [a, _b] = scopes_at(&fifo, "1");
@@ -268,7 +272,7 @@ fn added_beside_a_handler() -> String {
     fifo.applied_version().unwrap_or_else(|| "none".to_owned())
 }
 
-/// Adds the scopes, and lists each at `version`.
+/// Adds both scopes, and lists each at `version`.
 fn scopes_at(fifo: &Fifo, version: &str) -> [ScopeId; 2] {
     let scopes = scopes(fifo);
     for scope in &scopes {
@@ -277,7 +281,7 @@ fn scopes_at(fifo: &Fifo, version: &str) -> [ScopeId; 2] {
     scopes
 }
 
-/// If two scopes have a known key in common, only one is added.
+/// Checks that of two scopes that have a known key in common only one is added.
 fn two_overlapping_additions() -> String {
     let fifo = fused(&[Object::new("c", 1)]);
     fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();
@@ -288,7 +292,8 @@ fn two_overlapping_additions() -> String {
     format!("{} added", added.iter().filter(|added| **added).count())
 }
 
-/// If a watch deletes a key of each scope while a relist of one scope commits, each key is deleted.
+/// Deletes a key of each scope, as a watch does, while a relist of one scope commits. Each key is
+/// deleted.
 fn a_deletion_beside_a_commit() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
     let [a, _b] = scopes(&fifo);
@@ -301,8 +306,8 @@ fn a_deletion_beside_a_commit() -> String {
     rest(&fifo, &log)
 }
 
-/// A relist that is superseded in its scope deletes nothing that the newer one has listed, even
-/// while a relist of another scope is open.
+/// Checks that a relist that is superseded in its scope deletes nothing that the newer one has
+/// listed, even while a relist of another scope is open.
 fn a_superseded_deletion_beside_another() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let [a, b] = scopes(&fifo);
@@ -319,8 +324,8 @@ fn a_superseded_deletion_beside_another() -> String {
     format!("{deleted}, {}", rest(&fifo, &log))
 }
 
-/// Over a store elsewhere, a relist keeps the keys that it has listed even if a relist of another
-/// scope begins and ends in between.
+/// Checks that over an external store a relist keeps the keys that it has listed, even if a relist
+/// of another scope begins and ends in between.
 fn elsewhere_two_lists() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, b] = scopes(&fifo);
@@ -332,8 +337,8 @@ fn elsewhere_two_lists() -> String {
     format!("{own} and {other} deleted, {}", outside.rest(&fifo))
 }
 
-/// Over a store elsewhere a deletion by a watch and the commit of another scope do not hinder each
-/// other.
+/// Checks over an external store that a deletion by a watch and the commit of another scope both
+/// take effect.
 fn elsewhere_a_deletion_beside_a_commit() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, _b] = scopes(&fifo);
@@ -343,7 +348,8 @@ fn elsewhere_a_deletion_beside_a_commit() -> String {
     format!("{own} deleted, {}", outside.rest(&fifo))
 }
 
-/// A key of a removed scope is deleted, whether its handler has not begun, runs or has ended.
+/// Checks that a key of a removed scope is deleted, whether its handler has not begun, runs or has
+/// ended.
 fn removed_beside_a_pop() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
     let [a, _b] = scopes(&fifo);
@@ -354,8 +360,8 @@ fn removed_beside_a_pop() -> String {
     format!("{deleted} deleted, {popped}, {}", rest(&fifo, &log))
 }
 
-/// A list from before the removal of its scope does not end the removal, and leaves nothing on top
-/// of the list of the scope that is added again.
+/// Checks that a list that began before its scope was removed neither ends the removal nor pushes
+/// anything after the list of the scope that is added again.
 fn an_old_list_beside_the_removal() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let [a, _b] = scopes(&fifo);
@@ -372,7 +378,8 @@ fn an_old_list_beside_the_removal() -> String {
     format!("{offered}, {committed}, {removed} removed, {}", rest(&fifo, &log))
 }
 
-/// Over a store elsewhere, the removal of a scope beside a handler deletes the key exactly once.
+/// Checks that over an external store the removal of a scope during a handler deletes the key
+/// exactly once.
 fn elsewhere_removed_beside_a_handler() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, _b] = scopes(&fifo);
@@ -384,8 +391,8 @@ fn elsewhere_removed_beside_a_handler() -> String {
     format!("{deleted} deleted, {handled}")
 }
 
-/// If a scope is added again while it is being removed, the removal deletes neither the keys that
-/// the new scope has listed, nor keys that were offered after it was added.
+/// Checks a scope that is added again while it is being removed. The removal deletes neither the
+/// keys that the new scope has listed, nor keys that were offered after it was added.
 fn elsewhere_added_again_beside_the_removal() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let [a, _b] = scopes(&fifo);
@@ -400,8 +407,8 @@ fn elsewhere_added_again_beside_the_removal() -> String {
     format!("{}, {}", if added.is_ok() { "added" } else { "refused" }, outside.stored())
 }
 
-/// Over a store elsewhere a list keeps a key that is handled before the commit, although another
-/// scope's relist ends.
+/// Checks that over an external store a list keeps a key that is handled before the commit,
+/// although the relist of another scope ends.
 fn elsewhere_two_lists_beside_a_handler() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, b] = scopes(&fifo);

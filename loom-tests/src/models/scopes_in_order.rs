@@ -1,6 +1,7 @@
-//! Scopes of the in-order queue: relists of two of them, their removal and addition, and deletions.
+//! Models of the scopes of the in-order queue: relists of two of them, their removal and addition,
+//! and deletions.
 //!
-//! The scopes are as in `scopes`.
+//! The scopes have the same keys as in `scopes`.
 
 use deltafifo::{KeyScope, ScopeId};
 
@@ -52,7 +53,7 @@ fn scopes(fifo: &Queue) -> [ScopeId; 2] {
         .map(|scope| fifo.add_scope(scope).unwrap())
 }
 
-/// Applies everything left, and returns the contents of the store.
+/// Applies all pending events, and returns the contents of the store.
 fn stored(fifo: &Queue) -> String {
     while let Some(mut turn) = fifo.try_pop() {
         apply(&mut turn);
@@ -60,8 +61,8 @@ fn stored(fifo: &Queue) -> String {
     format!("stored: {}", show_all(&fifo.store().list()))
 }
 
-/// The queue is synced when both lists are handled, and not before. Each list deletes the keys of
-/// its scope only.
+/// Checks that the queue is synced when both lists are handled, and not before, and that each list
+/// deletes only keys of its scope.
 fn two_lists_and_a_consumer() -> String {
     let fifo = over(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, b] = scopes(&fifo);
@@ -76,7 +77,8 @@ fn two_lists_and_a_consumer() -> String {
     format!("{between}, {stored}")
 }
 
-/// No list of a scope comes after its removal, which would leave its keys in the store.
+/// Checks that no list of a scope comes after the removal of the scope; the keys would stay in the
+/// store.
 fn a_list_beside_the_removal() -> String {
     let fifo = over(&[Object::new("b", 1)]);
     let [a, _b] = scopes(&fifo);
@@ -89,8 +91,8 @@ fn a_list_beside_the_removal() -> String {
     format!("{}, {}", if listed { "listed" } else { "refused" }, stored(&fifo))
 }
 
-/// A relist of the whole queue comes before the relists of scopes that are added, or is refused:
-/// otherwise it would delete their keys.
+/// Checks that a relist of the whole queue comes before the relists of scopes that are added, or
+/// is refused. Otherwise it would delete their keys.
 fn a_whole_list_beside_an_addition() -> String {
     let fifo = over(&[]);
     let other = beside(&fifo, |fifo| {
@@ -102,7 +104,7 @@ fn a_whole_list_beside_an_addition() -> String {
     format!("{}, {}", if listed { "listed" } else { "refused" }, stored(&fifo))
 }
 
-/// If two scopes have a stored key in common, only one is added.
+/// Checks that of two scopes that have a stored key in common only one is added.
 fn two_overlapping_additions() -> String {
     let fifo = over(&[Object::new("c", 1)]);
     fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();
@@ -113,7 +115,8 @@ fn two_overlapping_additions() -> String {
     format!("{} added", added.iter().filter(|added| **added).count())
 }
 
-/// A deletion before or behind the list of its scope deletes or not, and never another key.
+/// Checks a deletion against a list of its scope. Whether it comes before or after the list, it
+/// never deletes another key.
 fn a_deletion_beside_a_list() -> String {
     let fifo = over(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, _b] = scopes(&fifo);

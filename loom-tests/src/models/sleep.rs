@@ -1,5 +1,5 @@
-//! Sleep against push and against close: no wake-up is lost. A consumer that is never woken is a
-//! deadlock, which loom reports.
+//! Models of sleeping consumers against push and against close: no wake-up is lost. loom reports a
+//! consumer that is never woken as a deadlock.
 
 use std::future::Future;
 use std::pin::pin;
@@ -104,7 +104,7 @@ fn sleeper(fifo: &Arc<Fifo>) -> JoinHandle<String> {
     beside(fifo, wait_and_show)
 }
 
-/// Adds a key, and may close the queue, for a consumer that may sleep.
+/// Adds a key, and closes the queue if `then_close`, while a consumer may sleep in `wait`.
 fn an_add_for(wait: fn(&Fifo) -> String, then_close: bool) -> String {
     let fifo = bare();
     let sleeper = beside(&fifo, wait);
@@ -155,7 +155,8 @@ fn an_async_sleeper_and_close() -> String {
     an_add_for(block_and_show, true)
 }
 
-/// A future that is dropped while it waits passes its wake-up on to the next sleeping consumer.
+/// Checks that a future that is dropped while it waits passes its wake-up on to the next sleeping
+/// consumer.
 fn cancelled() -> String {
     let fifo = bare();
     let cancelled = beside(&fifo, |fifo| {
@@ -197,7 +198,8 @@ fn sweep_wakes_two() -> String {
     format!("{} {}", one.join().unwrap(), other.join().unwrap())
 }
 
-/// A delta that was pushed on a running slot wakes a sleeping consumer when the handler ends.
+/// Checks that the end of a handler wakes a sleeping consumer for a delta that was pushed on the
+/// running slot.
 fn settle_wakes() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -208,7 +210,8 @@ fn settle_wakes() -> String {
     sleeper.join().unwrap()
 }
 
-/// A Sync that was pushed on a running slot wakes a sleeping consumer when the handler ends.
+/// Checks that the end of a handler wakes a sleeping consumer for a Sync that was pushed on the
+/// running slot.
 fn settled_sync_wakes() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 1)).unwrap();

@@ -1,5 +1,5 @@
-//! Reads of a store against apply and delete: a reader never gets a freed object, and never finds
-//! an object under an index value that it does not have.
+//! Models of reads of a store against apply and delete: a reader never gets a freed object, and
+//! never finds an object under an index value that the object does not have.
 
 use deltafifo::NAMESPACE_INDEX;
 use loom::sync::Arc;
@@ -114,8 +114,8 @@ fn list_and_delete() -> String {
     read_while(&fused(&[Object::new("a", 1)]), delete, list)
 }
 
-/// No lock synchronises the thread that creates the new object with the reader that finds the
-/// slot by its namespace: only the store's own cell does.
+/// Reads by namespace while the object is updated. No lock synchronises the thread that creates
+/// the new object with the reader that finds its slot; only the store's own cell does.
 fn namespace_and_update() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     let reader = beside(&fifo, |fifo| by_namespace(fifo));
@@ -137,8 +137,8 @@ fn index_and_delete() -> String {
     read_while(&indexed(), delete, by_index)
 }
 
-/// The object leaves its value and joins it again on another thread, whose entries are in another
-/// shard.
+/// Moves an object out of an index value and into it again on another thread, whose index entries
+/// are in another shard.
 fn index_of_two_threads() -> String {
     let fifo = rig::indexed();
     fifo.add(Object::new("a", 2)).unwrap();

@@ -1,5 +1,5 @@
-//! `has_synced` and `is_in_initial_list` against a replace and pops: the queue is synced exactly
-//! when the first relist is committed and all its handlers have ended.
+//! Models of `has_synced` and `is_in_initial_list` against a replace and pops: the queue is synced
+//! exactly when the first relist is committed and all its handlers have ended.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -67,8 +67,8 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// The number of ended handlers for keys of the relist. A std atomic, which must not synchronise
-/// anything in the model.
+/// The number of ended handlers for keys of the relist. It is a std atomic, so that it does not
+/// synchronise the threads of the model.
 type Ended = Arc<AtomicUsize>;
 
 /// Handles one key, and checks that the queue is not synced before `of` handlers have ended.
@@ -107,7 +107,7 @@ fn pages_and_a_consumer() -> String {
     log.text()
 }
 
-/// One of the keys does not belong to the initial population.
+/// Runs two consumers; one of the keys does not belong to the initial population.
 fn two_consumers() -> String {
     let fifo = fused(&[]);
     let shared = Arc::new((Log::default(), Ended::default()));
@@ -123,8 +123,8 @@ fn two_consumers() -> String {
     shared.0.text()
 }
 
-/// An add populates the queue. The queue is synced by the add if it comes first, else by the
-/// relist.
+/// Adds a key while the first relist runs. The add is the initial population if it comes first;
+/// otherwise the relist is.
 fn an_add_between() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relister = beside(&fifo, |fifo| fifo.replace(vec![Object::new("a", 1)], "1").unwrap());
@@ -155,7 +155,8 @@ fn waiting_for_it() -> String {
     waiter.join().unwrap()
 }
 
-/// An add populates the queue, although a relist had claimed to do so.
+/// Checks that an add is the initial population, although a relist that was abandoned had begun
+/// first.
 fn abandoned_beside_an_add() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
@@ -167,7 +168,8 @@ fn abandoned_beside_an_add() -> String {
     log.text()
 }
 
-/// The add and the abandoned relist race; the one that populates the queue wakes the waiters.
+/// Races an add with an abandoned relist. The one that ends the initial population wakes the
+/// waiters.
 fn waiting_beside_an_abandoned_one() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
@@ -180,8 +182,8 @@ fn waiting_beside_an_abandoned_one() -> String {
     log.text()
 }
 
-/// The relist deletes a key that a handler is deleting. The deletion is dropped with its mark, and
-/// the mark counts as handled.
+/// Deletes a key by relist while a handler is deleting it. The relist's deletion is dropped, and
+/// counts as handled.
 fn left_out_with_its_handler() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
@@ -195,8 +197,8 @@ fn left_out_with_its_handler() -> String {
     rest(&fifo, &log)
 }
 
-/// The handler of a listed key may have ended before the key is deleted: the deletion is awaited,
-/// too.
+/// Checks that the queue is synced only after a listed key's deletion is handled, even if the
+/// key's first handler ended before the deletion.
 fn gone_again_before_the_commit() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relister = beside(&fifo, |fifo| {

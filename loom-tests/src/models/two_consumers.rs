@@ -1,5 +1,5 @@
-//! Two consumers: one key is never in two handlers, and a later handler sees the writes of the
-//! earlier one.
+//! Models of two consumers: one key is never in two handlers, and a later handler sees the writes
+//! of the earlier one.
 
 use loom::sync::Arc;
 

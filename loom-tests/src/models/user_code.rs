@@ -1,5 +1,5 @@
-//! User code that calls the queue: wakers, and destructors of objects. Under a lock of the queue
-//! it would wait for itself, which loom reports as a deadlock.
+//! Models of user code that calls the queue: wakers, and destructors of objects. If the queue ran
+//! them under one of its locks, they would wait for themselves, which loom reports as a deadlock.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -117,7 +117,7 @@ fn calling_waker(fifo: &StdArc<Fifo>) -> (StdArc<CallingWaker>, Waker) {
     (calling_waker.clone(), Waker::from(calling_waker))
 }
 
-/// Runs every step that wakes a consumer, one after another.
+/// Runs every step that wakes a consumer, one after the other, with a waker that calls the queue.
 fn wakers() -> String {
     let fifo = fifo();
     let steps: [fn(&StdArc<Fifo>); 7] = [
@@ -142,7 +142,7 @@ fn wakers() -> String {
     format!("{woken} woken")
 }
 
-/// The end of a handler, on another thread, queues a delta that was pushed on the running slot.
+/// Ends a handler on another thread, which queues a delta that was pushed on the running slot.
 fn waker_of_two_threads() -> String {
     let fifo = fifo();
     fifo.update(object(&fifo, 2)).unwrap();
@@ -163,7 +163,8 @@ fn waker_of_two_threads() -> String {
     }
 }
 
-/// While the copy is made, a handler replaces the known object that the copy holds.
+/// Copies pending deltas while a handler replaces the known object. The copy may then be the last
+/// to hold the old object.
 fn peeked_copy_is_the_last() -> String {
     let fifo = fifo();
     fifo.update(object(&fifo, 2)).unwrap();
@@ -176,7 +177,7 @@ fn peeked_copy_is_the_last() -> String {
     if peeked { "pending".to_owned() } else { "handled".to_owned() }
 }
 
-/// While a relist compares the version of the known object, a handler replaces it.
+/// Compares the version of the known object in a relist while a handler replaces the object.
 fn unchanged_object_is_the_last() -> String {
     let fifo = fifo();
     let writer = {

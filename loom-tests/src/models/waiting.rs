@@ -1,6 +1,6 @@
-//! Waiting for something other than a key: for the initial population to be handled, or for room
-//! below the high-water mark. No waiter sleeps for ever, neither when its condition becomes true
-//! nor at a close.
+//! Models of waits for something other than a key: for the initial population to be handled, or
+//! for room below the high-water mark. No waiter sleeps for ever, neither when its condition
+//! becomes true nor at a close.
 
 use deltafifo::Closed;
 use loom::future::block_on;
@@ -62,7 +62,7 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// Creates a queue that its last handler will sync.
+/// Creates a queue that becomes synced when its last handler ends.
 fn about_to_sync() -> Arc<Fifo> {
     let fifo = fused(&[]);
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
@@ -116,8 +116,8 @@ fn for_room_and_close() -> String {
     result_of(&full(), Fifo::ready, Fifo::close, "ready")
 }
 
-/// A thread that learns that the queue is synced sees the work of all handlers, not only of the
-/// last one.
+/// Checks that a thread that learns that the queue is synced sees the work of all handlers, not
+/// only of the last one.
 fn two_handlers_and_an_observer() -> String {
     let fifo = fused(&[]);
     fifo.replace(vec![Object::new("a", 1), Object::new("b", 1)], "1").unwrap();

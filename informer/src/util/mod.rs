@@ -1,5 +1,6 @@
 //! Utilities that know nothing of Kubernetes.
 
+pub(crate) mod catching;
 pub(crate) mod in_flight;
 pub(crate) mod slab;
 pub(crate) mod sleep;

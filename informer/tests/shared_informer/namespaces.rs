@@ -6,13 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
-use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RawEvent, Scripted};
+use deltafifo_informer::lister_watcher::{
+    EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent, RequestError,
+    Scripted, WatchRequest, WatchStream,
+};
 use deltafifo_informer::shared_informer::{
     Cause, HandlerOptions, InformerError, Namespaces, Notification, Scope, SharedInformerFactory,
     Subscription,
 };
 use deltafifo_informer::{KubeListerWatcher, ReflectorError};
-use deltafifo_testkit::{ApiServer, Fault, Request, Resource, status};
+use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb, status};
+use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::DeleteParams;
@@ -125,6 +129,9 @@ async fn namespace_that_fails_from_the_start_delays_no_other_and_recovers() {
             wait_for_stored(&informer, &["blue/a=1"]).await;
             assert!(started.elapsed() < Duration::from_secs(2), "{kind}: {:?}", started.elapsed());
             timeout(LONG, informer.wait_for_sync()).await.expect(kind).unwrap();
+            // A request to a silent server is not repeated, and others are for a few seconds.
+            let most = if kind == "silent" { 91 } else { 20 };
+            assert!(started.elapsed().as_secs() < most, "{kind}: {:?}", started.elapsed());
             assert_eq!(reported.names(), ["green"], "{kind}");
             // The reflector learns of its commit a moment after the queue.
             idle().await;
@@ -425,6 +432,29 @@ async fn last_list_is_tried_again_after_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn namespace_that_comes_back_during_its_last_list_is_not_waited_for() {
+    for choose in QUEUES {
+        let mut green = Unwatched::start(choose).await;
+        green.server.clear_faults();
+        let hangs = |request: &Request| in_green(request) && request.verb() == Verb::List;
+        green.server.fault(Fault::silence().when(hangs).times(1));
+        green.remove_label();
+        let lists = || green.server.requests().iter().filter(|request| hangs(request)).count();
+        let before = lists();
+        while lists() == before {
+            idle().await;
+        }
+        let began = Instant::now();
+        green.server.delete(&Resource::config_maps(), "green", "m0").unwrap();
+        namespace(&green.server, "green", "shop");
+        assert!(next(&mut green.changes).await.ends_with(" -m0"));
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+        assert_eq!(stored(&green.maps).len(), 4);
+        green.factory.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_deleted_objects_count_as_deleted_if_a_namespace_is_created_again_at_once() {
     for choose in QUEUES {
         let mut green = Unwatched::start(choose).await;
@@ -563,6 +593,8 @@ async fn informer_of_a_followed_set_syncs_after_the_first_item() {
         tokio::spawn(following);
         assert!(timeout(LONG, informer.wait_for_sync()).await.is_err());
         assert!(!informer.watch_status().is_open);
+        namespaces.add("red").unwrap();
+        assert!(timeout(LONG, informer.wait_for_sync()).await.is_err());
         let is = |names: &[&str]| {
             let names = names.iter().map(ToString::to_string).collect();
             send.send(names).unwrap();
@@ -570,9 +602,37 @@ async fn informer_of_a_followed_set_syncs_after_the_first_item() {
         is(&["blue", "Not a name", ""]);
         timeout(LONG, informer.wait_for_sync()).await.unwrap().unwrap();
         wait_for_stored(&informer, &["blue/a=1"]).await;
+        assert_eq!(namespaces.names(), ["blue"]);
         is(&["green"]);
         wait_for_stored(&informer, &["green/b=1"]).await;
         informer.stop().await;
+    }
+}
+
+/// The removal of the only namespace runs on another thread, beside the addition of the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn informer_whose_only_namespace_is_replaced_waits_for_the_new_one() {
+    let server = server();
+    server.fault(Fault::silence().times(usize::MAX));
+    for _ in 0..50 {
+        for choose in QUEUES {
+            let (send, mut receive) = mpsc::unbounded_channel::<Vec<String>>();
+            let names = futures_util::stream::poll_fn(move |context| receive.poll_recv(context));
+            let (namespaces, following) = Namespaces::follow(names);
+            let informer = choose(builder(&server, &namespaces)).build().unwrap();
+            run(&informer);
+            tokio::spawn(following);
+            for name in ["blue", "green"] {
+                send.send(vec![name.to_owned()]).unwrap();
+                let listed = || informer.namespace_status().into_iter().map(|one| one.namespace);
+                while !listed().eq([name]) {
+                    assert!(!informer.has_synced());
+                    tokio::task::yield_now().await;
+                }
+            }
+            assert!(!informer.has_synced());
+            informer.stop().await;
+        }
     }
 }
 
@@ -703,6 +763,72 @@ async fn panicking_source_stops_only_its_namespace() {
     assert_eq!(reported.names(), ["green"]);
 }
 
+/// A lister-watcher whose watches panic when they are dropped, as it does itself.
+struct Fragile(KubeListerWatcher);
+
+impl ListerWatcher for Fragile {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        self.0.list(request)
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        let watch = self.0.watch(request);
+        async {
+            let (mut watch, bomb) = (watch.await?, PanicsWhenDropped);
+            let watch = futures_util::stream::poll_fn(move |context| {
+                let _bomb = &bomb;
+                watch.poll_next_unpin(context)
+            });
+            Ok(watch.boxed())
+        }
+        .boxed()
+    }
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        drop(PanicsWhenDropped);
+    }
+}
+
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            std::panic::resume_unwind(Box::new("as the test wants"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn panics_of_destructors_of_a_removed_namespace_affect_no_other() {
+    let server = server();
+    apply(&server, "blue", "a", 1);
+    apply(&server, "green", "b", 1);
+    let all = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    let source = move |namespace: &str| -> Arc<dyn ListerWatcher> {
+        let source = all.in_namespace(namespace);
+        if namespace == "green" { Arc::new(Fragile(source)) } else { Arc::new(source) }
+    };
+    let namespaces = of(["blue", "green"]);
+    let informer = Informer::in_namespaces(&namespaces, source)
+        .reflector(|reflector| reflector.watch_list(false))
+        .build()
+        .unwrap();
+    let running = run(&informer);
+    for round in 1..=3 {
+        wait_for_stored(&informer, &["blue/a=1", "green/b=1"]).await;
+        while server.watchers() < 2 {
+            idle().await;
+        }
+        namespaces.remove("green");
+        wait_for_stored(&informer, &["blue/a=1"]).await;
+        assert!(!running.is_finished(), "round {round}");
+        namespaces.add("green").unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn optional_set_syncs_although_a_source_panics() {
     let server = server();
@@ -818,6 +944,8 @@ struct History<'h> {
     names: &'h [String],
     dice: fastrand::Rng,
     objects: BTreeMap<String, u64>,
+    /// The number of times that a namespace was removed from the set.
+    removals: usize,
 }
 
 impl History<'_> {
@@ -838,7 +966,9 @@ impl History<'_> {
                 }
             }
             60..68 => drop(self.namespaces.add(&name).unwrap()),
-            68..74 => drop(self.namespaces.remove(&name)),
+            68..74 => self.removals += usize::from(self.namespaces.remove(&name)),
+            74..80 if !with_faults => drop(self.namespaces.add(&name).unwrap()),
+            80..87 if !with_faults => self.removals += usize::from(self.namespaces.remove(&name)),
             74..84 if with_faults => {
                 let (_, fault) = FAULTS[self.dice.usize(..FAULTS.len())];
                 let times = [1, 2, 5, usize::MAX][self.dice.usize(..4)];
@@ -867,7 +997,8 @@ impl History<'_> {
     }
 }
 
-async fn random_history(seed: u64, names: &[String], steps: usize, with_faults: bool) {
+/// Returns the number of removals.
+async fn random_history(seed: u64, names: &[String], steps: usize, with_faults: bool) -> usize {
     let dice = fastrand::Rng::with_seed(seed);
     let server = server();
     let namespaces = Namespaces::new(names).unwrap();
@@ -876,8 +1007,14 @@ async fn random_history(seed: u64, names: &[String], steps: usize, with_faults: 
     let informer = choose(builder(&server, &namespaces)).on_error(|_| ()).build().unwrap();
     let mut changes = informer.subscribe(HandlerOptions::new()).unwrap();
     let running = run(&informer);
-    let mut history =
-        History { server: &server, namespaces: &namespaces, names, dice, objects: BTreeMap::new() };
+    let mut history = History {
+        server: &server,
+        namespaces: &namespaces,
+        names,
+        dice,
+        objects: BTreeMap::new(),
+        removals: 0,
+    };
     let mut view = View::default();
     for _ in 0..steps {
         history.step(with_faults).await;
@@ -902,6 +1039,7 @@ async fn random_history(seed: u64, names: &[String], steps: usize, with_faults: 
     }
     informer.stop().await;
     running.await.unwrap().unwrap();
+    history.removals
 }
 
 #[tokio::test(start_paused = true)]
@@ -1030,7 +1168,8 @@ async fn random_labels_and_deletions_of_namespaces_report_no_living_object_as_de
 async fn two_hundred_namespaces_are_added_and_removed_under_writes() {
     let names: Vec<_> = (0..200).map(|number| format!("shop-{number}")).collect();
     for seed in 0..2 {
-        random_history(seed, &names, 1_500, false).await;
+        let removals = random_history(seed, &names, 4_000, false).await;
+        assert!(removals > 200, "{removals}");
     }
 }
 

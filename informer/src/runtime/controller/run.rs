@@ -29,6 +29,7 @@ use crate::metrics::Named;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::{Cause, Notification};
+use crate::util::catching::catching;
 use crate::workqueue::{AddOptions, Item};
 
 /// Returns the stream of [`Controller::run`].
@@ -274,7 +275,7 @@ where
                 let mut user_calls = FirstPanic::default();
                 for call in calls {
                     // Each deletion is handled once, so a panic in one must not skip the others.
-                    if let Err(panic) = AssertUnwindSafe(call).catch_unwind().await {
+                    if let Err(panic) = catching(call).await {
                         user_calls.keep(panic);
                     }
                 }

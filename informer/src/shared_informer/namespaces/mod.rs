@@ -68,8 +68,9 @@ pub struct Namespaces {
 
 #[derive(Clone, Default)]
 struct Set {
-    /// `None` until the first names of a set that follows a stream or an informer have arrived.
-    names: Option<BTreeSet<Arc<str>>>,
+    names: BTreeSet<Arc<str>>,
+    /// Whether a set that follows a stream or an informer has not received its first names.
+    is_awaited: bool,
     is_optional: bool,
     /// Whether a namespace that leaves the set may have been deleted. Informers then list it once
     /// more, because a deleted object must not count as one that may still exist.
@@ -86,7 +87,7 @@ impl Namespaces {
     ) -> Result<Self, InvalidNamespace> {
         let names = names.into_iter().map(|name| checked(&name.into()));
         let names = names.collect::<Result<_, _>>()?;
-        Ok(Self::of(Set { names: Some(names), ..Set::default() }))
+        Ok(Self::of(Set { names, ..Set::default() }))
     }
 
     fn of(set: Set) -> Self {
@@ -112,7 +113,7 @@ impl Namespaces {
     pub fn follow(
         names: impl Stream<Item = Vec<String>> + Send,
     ) -> (Self, impl Future<Output = ()> + Send) {
-        let namespaces = Self::of(Set::default());
+        let namespaces = Self::of(Set { is_awaited: true, ..Set::default() });
         let set = namespaces.clone();
         let following = async move {
             pin_mut!(names);
@@ -160,7 +161,8 @@ impl Namespaces {
         informer: &SharedInformer<K, M>,
     ) -> Result<(Self, impl Future<Output = ()> + Send + use<K, M>), AddHandlerError> {
         let changes = informer.subscribe(HandlerOptions::new())?;
-        let namespaces = Self::of(Set { follows_informer: true, ..Set::default() });
+        let namespaces =
+            Self::of(Set { is_awaited: true, follows_informer: true, ..Set::default() });
         let (set, store) = (namespaces.clone(), informer.store());
         let following = async move {
             let registration = changes.registration().clone();
@@ -200,11 +202,15 @@ impl Namespaces {
 
     /// Adds a namespace. Returns whether it was not in the set.
     ///
+    /// An informer that has not synced yet waits for the first list of the namespace, unless it
+    /// syncs before its task has noticed the addition. In a set that [follows](Self::follow) a
+    /// stream or an informer, the namespace stays until the next names arrive, which replace all.
+    ///
     /// # Errors
     /// [`InvalidNamespace`] if no namespace can have this name.
     pub fn add(&self, name: &str) -> Result<bool, InvalidNamespace> {
         let name = checked(name)?;
-        Ok(self.set.send_if_modified(|set| set.names.get_or_insert_default().insert(name)))
+        Ok(self.set.send_if_modified(|set| set.names.insert(name)))
     }
 
     /// Removes a namespace. Returns whether it was in the set. Informers stop its list and watch,
@@ -212,19 +218,19 @@ impl Namespaces {
     /// noticed the removal, the informer continues with it.
     #[allow(clippy::must_use_candidate)] // As for `HashSet::remove`.
     pub fn remove(&self, name: &str) -> bool {
-        self.set.send_if_modified(|set| set.names.as_mut().is_some_and(|names| names.remove(name)))
+        self.set.send_if_modified(|set| set.names.remove(name))
     }
 
     /// Returns whether the set contains `name`.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
-        self.set.borrow().contains(name)
+        self.set.borrow().names.contains(name)
     }
 
     /// Returns the names, in order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.set.borrow().names().map(ToString::to_string).collect()
+        self.set.borrow().names.iter().map(ToString::to_string).collect()
     }
 
     /// Replaces all names. Logs and ignores names that no namespace can have.
@@ -237,11 +243,9 @@ impl Namespaces {
             })
             .collect();
         self.set.send_if_modified(|set| {
-            if set.names.is_some() && set.names().eq(&names) {
-                return false;
-            }
-            set.names = Some(names);
-            true
+            let was_awaited = std::mem::take(&mut set.is_awaited);
+            let before = std::mem::replace(&mut set.names, names);
+            was_awaited || before != set.names
         });
     }
 }
@@ -261,16 +265,6 @@ fn follow<K, M: Meta<K>>(
             }
         }
         Notification::Updated { .. } | Notification::ResyncBegins | Notification::ResyncEnds => {}
-    }
-}
-
-impl Set {
-    fn contains(&self, name: &str) -> bool {
-        self.names.as_ref().is_some_and(|names| names.contains(name))
-    }
-
-    fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.names.iter().flatten()
     }
 }
 
@@ -322,6 +316,6 @@ impl fmt::Display for Namespaces {
 
 impl fmt::Debug for Namespaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.set.borrow().names()).finish()
+        f.debug_set().entries(&self.set.borrow().names).finish()
     }
 }

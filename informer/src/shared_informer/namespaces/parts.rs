@@ -7,30 +7,29 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
-use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use deltafifo::locks::Mutex;
-use deltafifo::panics::panic_message;
+use deltafifo::panics::{ignore_panic, panic_message};
 use deltafifo::{KeyScope, RelistError, ResourceVersion, ScopeError, ScopeId, StoreError};
-use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 use tokio::task::coop::has_budget_remaining;
 use tokio::time::sleep;
 
-use super::Namespaces;
+use super::{Namespaces, Set};
 use crate::ReflectorError;
-use crate::lister_watcher::ListerWatcher;
+use crate::lister_watcher::{ListerWatcher, RequestError};
 use crate::reflector::{
     Decode, Decoding, InScope, Options, Reflector, ReflectorBuilder, Resync, Scoped, Target,
     Threads, WatchStatus,
 };
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
+use crate::util::catching::catching;
 use crate::util::sleep::with_catching_waker;
 
 type MakeSource = Box<dyn Fn(&str) -> Box<dyn ListerWatcher> + Send + Sync>;
@@ -77,6 +76,7 @@ impl Plan {
         Parts {
             namespaces: self.namespaces,
             source: self.source,
+            seen: watch::Sender::default(),
             queue,
             options,
             decode,
@@ -94,6 +94,9 @@ impl Plan {
 pub(in crate::shared_informer) struct Parts<K> {
     namespaces: Namespaces,
     source: MakeSource,
+    /// The set that was last read. It changes only after the scopes of new namespaces were added,
+    /// so that the queue does not sync by a removal that comes with an addition.
+    seen: watch::Sender<Set>,
     queue: Arc<dyn Scoped<K>>,
     options: Options,
     decode: Arc<dyn Decode<K>>,
@@ -185,7 +188,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         loop {
             let set = changes.borrow_and_update().clone();
             let mut is_refused = false;
-            for name in set.names() {
+            for name in &set.names {
                 match self.add(name) {
                     Ok(part) => {
                         let feed = |part| within_budget(self.feed(name.clone(), part));
@@ -197,7 +200,9 @@ impl<K: Send + Sync + 'static> Parts<K> {
                     }
                 }
             }
-            if set.names.is_some() {
+            let is_awaited = set.is_awaited;
+            self.seen.send_replace(set);
+            if !is_awaited {
                 self.end_wait().await;
             }
             tokio::select! {
@@ -251,19 +256,28 @@ impl<K: Send + Sync + 'static> Parts<K> {
 
     /// Lists and watches a namespace while it is in the set, and then removes its objects.
     async fn feed(&self, name: Arc<str>, part: Arc<Part<K>>) {
-        let mut set = self.namespaces.set.subscribe();
-        tokio::select! {
-            () = self.reflect(&name, &part) => {}
-            _removed = with_catching_waker(set.wait_for(|set| !set.contains(&name))) => {}
-        }
-        if self.namespaces.set.borrow().follows_informer {
-            self.list_again(&name, &part).await;
+        let mut set = self.seen.subscribe();
+        loop {
+            tokio::select! {
+                () = self.reflect(&name, &part) => {}
+                _removed = with_catching_waker(set.wait_for(|set| !set.names.contains(&name))) => {}
+            }
+            if !self.namespaces.set.borrow().follows_informer {
+                break;
+            }
+            tokio::select! {
+                () = self.list_again(&name, &part) => break,
+                // Its objects are those of the same scope, so the reflector continues.
+                _added = with_catching_waker(set.wait_for(|set| set.names.contains(&name))) => {}
+            }
         }
         // A batch that a thread is still offering would add objects again.
         part.wait_idle().await;
         self.remove_scope(&part.scope, |error| self.report(&name, error)).await;
         self.refused.remove(&name);
         self.by_name.lock().remove(&name);
+        // The lister-watcher is user code.
+        ignore_panic(|| drop(part));
     }
 
     /// Lists a namespace that may have been deleted once more. The list deletes the objects that no
@@ -272,7 +286,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let listed = part.reflector.get().filter(|_| part.last_version().is_some());
         // If the namespace was never listed, the list would only add objects.
         let Some(reflector) = listed else { return };
-        if let Err(panic) = AssertUnwindSafe(reflector.list_newest()).catch_unwind().await {
+        if let Err(panic) = catching(Box::pin(reflector.list_newest())).await {
             self.report_panic(name, part, panic);
         }
     }
@@ -286,7 +300,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 let reflector = part.reflector.get_or_init(|| self.reflector(name, part));
                 reflector.run().await
             };
-            match AssertUnwindSafe(running).catch_unwind().await {
+            match catching(Box::pin(running)).await {
                 // The queue is closed, so the informer ends as well.
                 Ok(_closed) => return std::future::pending().await,
                 Err(panic) => {
@@ -335,9 +349,14 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let (on_error, is_waived) = (self.on_error.clone(), part.is_waived.clone());
         move |error| {
             if namespaces.set.borrow().is_optional {
-                // An error of a watch may be that of a streamed list, which a plain list follows.
-                // After any other error of requests the namespace is not waited for.
-                if !matches!(error, ReflectorError::Watch(_)) && !error.is_of_an_object() {
+                // An error of a watch may be that of a streamed list, which a plain list follows at
+                // once. After silence the plain list may take as long again. After any other error
+                // of requests the namespace is not waited for.
+                let is_followed = match error {
+                    ReflectorError::Watch(error) => !matches!(error, RequestError::Silent { .. }),
+                    _ => false,
+                };
+                if !is_followed && !error.is_of_an_object() {
                     // Relaxed: as in `reflector`.
                     is_waived.store(true, Ordering::Relaxed);
                     queue.waive_initial(&scope);

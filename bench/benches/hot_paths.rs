@@ -1,6 +1,8 @@
-//! The hot paths under criterion. For deltafifo, mutex and dashmap: an update of a known idle key,
-//! an update of a pending key, and a pop that applies. For these, for the two other settings of
-//! deltafifo that differ in it, and for both walks of the floor: a relist of 100,000 objects.
+//! Measures the hot paths with criterion.
+//!
+//! For deltafifo, mutex and dashmap: an update of a known idle key, an update of a pending key,
+//! and a pop that applies. For these engines, for the two other settings of deltafifo whose
+//! relists differ, and for both walks of the floor: a relist of 100,000 objects.
 //!
 //! kube-rs' store is not measured: it would keep the lists of all iterations, whose number is not
 //! known in advance. Every engine's store knows 100,000 objects. Inputs are prepared, and results
@@ -24,8 +26,8 @@ use deltafifo_bench::engines::{ListEngine, QueueEngine};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const KNOWN: usize = 100_000;
-/// Number of operations in a round. Single operations are measured in rounds, because one is
-/// shorter than a reading of the clock.
+/// The number of operations in a round. A single operation is shorter than a reading of the clock,
+/// so rounds are measured.
 const ROUND: usize = 1_000;
 
 type DeltaFifo = DeltaFifoEngine<Object, ObjectAccess, false>;
@@ -53,7 +55,7 @@ fn timed<S, R>(
     total
 }
 
-/// Returns the updates of a round: each round has other keys, spread over the table.
+/// Returns the updates of a round. Each round has other keys, which are spread over the table.
 fn updates(objects: &[Arc<Object>], round: u64) -> Vec<Arc<Object>> {
     let first = usize::try_from(round).unwrap_or(0) * ROUND;
     (first..first + ROUND).map(|at| objects[at * 7919 % KNOWN].clone()).collect()

@@ -1,5 +1,5 @@
 //! Counts the instructions of the hot paths with callgrind. On a shared machine the times of two
-//! runs differ, and the numbers of instructions do not. `ci/instructions.sh` compares the counts
+//! runs differ, but the numbers of instructions do not. `ci/instructions.sh` compares the counts
 //! with `bench/instructions.txt`.
 //!
 //! Each count is the sum of 10,000 operations, one for every object of a fused store. The hash has

@@ -1,13 +1,13 @@
-//! Measures memory, watches and CPU time of one informer of 200 namespaces beside 200 informers of
-//! one namespace each.
+//! Measures the memory, watches and CPU time of one informer of 200 namespaces, and compares them
+//! with those of 200 informers of one namespace each.
 //!
 //! ```text
 //! cargo run --release -p deltafifo-bench --features peers --example namespaces
 //! ```
 //!
-//! Each turn is a process of its own, with the test kit's API server in it. Memory and CPU time are
-//! those of the whole process over what it had before the informers, so the work of the server is
-//! in both.
+//! Each turn is a process of its own, with the test kit's API server in it. Memory and CPU time
+//! are those of the whole process, minus those before the informers started. So both forms include
+//! the work of the server.
 
 use std::env;
 use std::error::Error;
@@ -30,19 +30,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Compare one informer of many namespaces with an informer for each.
 #[derive(Parser)]
 struct Args {
-    /// How many config maps there are
+    /// The number of config maps
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
-    /// In how many namespaces
+    /// The number of namespaces that the config maps are in
     #[arg(long, default_value_t = 200)]
     namespaces: usize,
     /// How often each form is measured
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// After how many updates the writer waits until the informers have them
+    /// The number of updates after which the writer waits until the informers have them
     #[arg(long, default_value_t = usize::MAX)]
     pace: usize,
-    /// Only this form, in this process
+    /// Measure only this form, in this process
     #[arg(long, hide = true)]
     form: Option<Form>,
 }

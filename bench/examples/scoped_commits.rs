@@ -1,12 +1,12 @@
-//! Measures what the commits of scoped relists cost: each namespace is a scope, and is listed once
-//! after all of them are known, with nothing changed.
+//! Measures the cost of committing scoped relists. Each namespace is a scope, and is listed
+//! without changes after the objects of all namespaces are known.
 //!
 //! ```text
 //! cargo run --release -p deltafifo-bench --example scoped_commits [NAMESPACES OBJECTS]
 //! ```
 //!
-//! `OBJECTS` are those of one namespace. The lists are offered one after another, and drained
-//! before the next one begins. The second row lists each namespace while deltas are pending.
+//! `OBJECTS` is the number of objects in one namespace. In the first row each list is drained
+//! before the next one is offered. The second row lists each namespace while deltas are pending.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn object(namespace: &str, number: usize) -> Object {
     }
 }
 
-/// Lists every namespace. Returns the time of all pages, and that of all commits.
+/// Lists every namespace. Returns the time of all pages, and the time of all commits.
 fn list(
     fifo: &Fifo,
     scopes: &[(ScopeId, Vec<Arc<Object>>)],

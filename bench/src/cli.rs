@@ -13,7 +13,7 @@ use crate::report::distinct;
 #[cfg(feature = "peers")]
 use crate::server::ClientName;
 
-/// A placeholder: without the feature, `--client` is rejected.
+/// An empty stand-in for the clients of a server: without the feature, `--client` is rejected.
 #[cfg(not(feature = "peers"))]
 type ClientName = String;
 
@@ -92,10 +92,10 @@ pub struct Cli {
     /// process of each engine
     #[arg(long, hide = true)]
     pub child: bool,
-    /// Leave out the relist of lists that only the engine holds
+    /// Leave out the variant `owned` of a relist, whose lists only the engine holds
     #[arg(long, hide = true, requires = "child")]
     pub without_owned: bool,
-    /// The LIST response of a relist
+    /// The LIST response from which the workload cache relists
     #[arg(long, hide = true, requires = "child")]
     pub second_list: Option<PathBuf>,
 }
@@ -121,7 +121,7 @@ impl Cli {
         option.map_or(Ok(self), |option| Err(NeedsPeers(option)))
     }
 
-    /// Returns whether the options select nothing to measure.
+    /// Returns whether no option selects what to measure.
     pub fn is_first_run(&self) -> bool {
         self.input.is_none()
             && self.server.is_none()

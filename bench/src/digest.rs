@@ -1,4 +1,5 @@
-//! A digest of a store: equal for two stores that hold the same keys in the same versions.
+//! A digest of a store. Two stores that hold the same keys in the same versions have equal
+//! digests.
 
 use deltafifo::Meta;
 

@@ -1,4 +1,4 @@
-//! Compares deltafifo with common designs for the same task, and with the real client-go.
+//! Compares deltafifo with common designs for its task, and with the real client-go.
 #![forbid(unsafe_code)]
 
 mod causes;

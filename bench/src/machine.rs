@@ -1,4 +1,4 @@
-//! The machine of a run.
+//! The machine on which a run measures.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::versions::locked;
 
-/// The properties of the machine and its software on which figures depend.
+/// The properties of the machine and its software that figures depend on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// The model of the processor.
@@ -22,7 +22,7 @@ pub struct Machine {
     pub kernel: String,
     /// The allocator of the engines in Rust.
     pub allocator: String,
-    /// Each engine's parts with their versions, by the engine's name.
+    /// The description of each engine's parts with their versions, by the engine's name.
     pub engines: BTreeMap<String, String>,
 }
 

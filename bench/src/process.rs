@@ -18,13 +18,14 @@ pub fn anonymous() -> u64 {
     status_bytes("self", "RssAnon:")
 }
 
-/// Returns the peak of the resident memory since the start of the process, or since a mark reset
-/// it, in bytes.
+/// Returns the peak of the resident memory in bytes, since the start of the process or since the
+/// last reset by a memory mark.
 pub(crate) fn peak() -> u64 {
     status_bytes("self", "VmHWM:")
 }
 
-/// Returns the peak of another process since its start, in bytes; 0 if it has ended.
+/// Returns the peak of another process's resident memory since its start, in bytes; 0 if the
+/// process has ended.
 #[cfg(feature = "peers")]
 pub(crate) fn peak_of(process: u32) -> u64 {
     status_bytes(&process.to_string(), "VmHWM:")

@@ -1,4 +1,5 @@
-//! The tool `relist`: runs the selected workloads on the selected engines, and writes the report.
+//! The tool `relist`. It runs the selected workloads on the selected engines, and writes the
+//! report.
 
 use std::path::Path;
 #[cfg(feature = "peers")]
@@ -47,7 +48,7 @@ fn child(cli: &Cli) -> Result<(), Error> {
     workloads::run(&ChildArgs { engine, objects, settings: settings(cli) })
 }
 
-/// Returns the settings that a run and its children share.
+/// Returns the settings that all child processes of a run share.
 fn settings(cli: &Cli) -> Settings {
     Settings {
         workloads: cli.workloads(),
@@ -58,7 +59,7 @@ fn settings(cli: &Cli) -> Settings {
     }
 }
 
-/// Reads a report, and returns it with the name of its file.
+/// Reads a report that an earlier run wrote, and returns it with the name of its file.
 fn earlier(path: &Path) -> Result<(String, Report), Error> {
     let name = path.display().to_string();
     let report = Report::read(path).map_err(|error| format!("{name} {}", with_causes(&error)))?;
@@ -114,7 +115,7 @@ fn parent(cli: &Cli) -> Result<(), Error> {
     report(run, outcome, &outputs, cli.is_first_run())
 }
 
-/// Checks that a workload with a run of its own has one.
+/// Checks that a workload that must be run by itself is not combined with others.
 fn check_separate(cli: &Cli) -> Result<(), Error> {
     let workloads = cli.workloads();
     match workloads.iter().find(|workload| workload.is_separate()) {
@@ -159,7 +160,7 @@ fn clients(cli: &Cli, kubeconfig: PathBuf) -> Result<(), Error> {
     report(run, outcome, &outputs, false)
 }
 
-/// Writes the report of a run; after the first run with an explanation.
+/// Writes the report of a run. After a run without options, an explanation follows.
 fn report(
     mut run: Run,
     outcome: Outcome,
@@ -192,8 +193,8 @@ struct ChosenEngines {
     skipped: Vec<String>,
 }
 
-/// Returns the selected engines, or all, except engines that can run none of the selected
-/// workloads.
+/// Returns the selected engines, or all engines if none is selected. Leaves out engines that can
+/// run none of the selected workloads.
 fn engines(cli: &Cli, workloads: &[Workload]) -> Result<ChosenEngines, Error> {
     let (mut go, mut skipped) = (Go::Absent, Vec::new());
     let mut engines = cli.engines();

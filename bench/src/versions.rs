@@ -2,8 +2,8 @@
 
 const LOCK: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock"));
 
-/// Returns the version of a dependency of this package. If the lock file has several versions, the
-/// dependencies of this package decide.
+/// Returns the version of a dependency. If the lock file has several versions of it, returns the
+/// one that this package depends on.
 pub fn locked(dependency: &str) -> &'static str {
     let own = package("deltafifo-bench").find_map(|package| {
         let line = package

@@ -1,10 +1,11 @@
 //! Touches memory before measurements start.
 //!
-//! Many virtual machines return free memory to their host within seconds, and get it back slowly:
-//! on the machine of the measurements in 2.3 ms per megabyte, against 0.1 ms if the virtual machine
-//! still has the memory. With a million objects in a fresh process, a benchmark would mostly
-//! measure this. So before each measurement the process touches as much memory as its engine will
-//! use, and frees it. Before the tool starts a process, it does the same for the whole process.
+//! Many virtual machines return free memory to their host within seconds, and get it back slowly.
+//! On the machine of the measurements this took 2.3 ms per megabyte, against 0.1 ms for memory
+//! that the virtual machine still had. With a million objects in a fresh process, a benchmark
+//! would mostly measure this. So before each measurement the process touches as much memory as its
+//! engine will use, and frees it. Before the tool starts a child process, it touches the memory of
+//! that process.
 
 use memmap2::{Advice, MmapMut};
 
@@ -12,13 +13,13 @@ use crate::names::EngineName;
 
 const PAGE: usize = 4096;
 
-/// The memory of an engine, in bytes an object. Measured with 50,000 generated objects: the largest
-/// growth in a measurement, and the peak of the process, with one second of stall and of readers.
-/// The backlog of a stall run has no bound and is not touched (deltafifo: 1,266 in that second).
+/// The memory of an engine, in bytes per object. It was measured with 50,000 generated objects and
+/// one second each of stall and of readers. The backlog of a stall run has no bound and is not
+/// touched (deltafifo: 1,266 bytes in that second).
 struct Footprint {
-    /// The memory from the start of a measurement to its peak, in bytes per object.
+    /// The largest growth of the memory from the start of a measurement to its peak.
     growth: usize,
-    /// The peak of the whole process: its lists and the engine.
+    /// The peak of the whole process, with its lists and the engine.
     process: usize,
 }
 
@@ -75,8 +76,8 @@ pub fn before_process(
 }
 
 /// Touched memory that is released in pieces to a client of an API server. The client uses memory
-/// as slowly as the server sends objects. Released at once, most of the memory would go back to the
-/// host before the client needs it.
+/// as slowly as the server sends objects. If all memory were released at once, most of it would go
+/// back to the host before the client needs it.
 #[cfg(feature = "peers")]
 pub struct ReservedMemory {
     pieces: Vec<MmapMut>,
@@ -89,7 +90,7 @@ impl ReservedMemory {
 
     /// Touches memory for this many objects, at most half of `free` bytes.
     pub fn reserve(objects: usize, free: u64) -> Self {
-        /// The largest use, in bytes an object: kube-rs during a relist.
+        /// The largest memory of a client, in bytes an object: that of kube-rs during a relist.
         const OBJECT: usize = 12_000;
         let half = usize::try_from(free / 2).unwrap_or(usize::MAX);
         let pieces = (objects * OBJECT).min(half).div_ceil(Self::PIECE);
@@ -99,7 +100,8 @@ impl ReservedMemory {
         }
     }
 
-    /// Releases memory until more than `used` bytes and one piece are released, or none is left.
+    /// Releases memory until more than `used` bytes and one piece have been released, or none is
+    /// left.
     pub fn release(&mut self, used: u64) {
         while self.released < used + Self::PIECE as u64 && self.pieces.pop().is_some() {
             self.released += Self::PIECE as u64;
@@ -117,7 +119,8 @@ fn touch(bytes: usize, should_continue: impl Fn() -> bool) {
     drop(map_touched(bytes, should_continue));
 }
 
-/// Returns fresh memory, written to. `None` if there is none; then the measurement is slower.
+/// Returns fresh memory whose pages were written to. Returns `None` if there is none; the
+/// measurement is slower then.
 fn map_touched(bytes: usize, should_continue: impl Fn() -> bool) -> Option<MmapMut> {
     let mut memory = MmapMut::map_anon(bytes).ok()?;
     // Huge pages, as the allocators use them. Without huge pages the advice has no effect.

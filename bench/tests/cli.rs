@@ -145,7 +145,7 @@ fn store_without_a_queue_runs_the_workloads_of_stores() {
     assert_eq!(rows(&report, None).len(), 16);
 }
 
-/// The first run leaves out the variant `owned`.
+/// Checks that the run without options leaves out the variant `owned`.
 #[cfg(feature = "peers")]
 #[test]
 fn engines_of_the_cache_end_with_the_same_store() {
@@ -324,8 +324,8 @@ fn interrupt(id: &str) {
     assert!(sent.success());
 }
 
-/// Once with a signal to the tool alone, as `kill` sends it, and once to its children as well, as a
-/// terminal does.
+/// Interrupts a run by a signal to the tool alone, as `kill` sends it, and another by a signal to
+/// its children as well, as a terminal does.
 #[test]
 fn interrupted_run_writes_the_rows_that_were_measured() {
     for signals_children in [false, true] {
@@ -358,7 +358,7 @@ fn interrupted_run_writes_the_rows_that_were_measured() {
     }
 }
 
-/// The system kills a process like this when memory runs out.
+/// Kills a child with SIGKILL, as the system does when memory runs out.
 #[test]
 fn killed_child_loses_only_its_turn() {
     let json = scratch("killed.json");
@@ -394,8 +394,9 @@ fn killed_child_loses_only_its_turn() {
     assert_eq!(report["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
 }
 
-/// Returns the child of the tool if it runs the workload stall. Only there a child has five threads
-/// or more: its first one, the consumers of two queues, a thread that relists and a producer.
+/// Returns the child of the tool if the child runs the workload stall. Only then does it have five
+/// threads or more: its first one, the consumers of two queues, a thread that relists and a
+/// producer.
 fn stalling(tool: u32) -> Option<String> {
     let children = fs::read_to_string(format!("/proc/{tool}/task/{tool}/children")).ok()?;
     let child = children.split_whitespace().next()?;
@@ -471,7 +472,7 @@ fn name_all_includes_every_workload_and_the_tool_prints_its_version() {
     assert!(succeed("--version").stdout.contains(env!("CARGO_PKG_VERSION")));
 }
 
-/// A single file is checked like several.
+/// Checks that a single file is checked like several.
 #[test]
 fn files_that_no_run_has_written_are_rejected_with_advice() {
     let json = scratch("one.json");

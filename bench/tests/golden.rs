@@ -1,5 +1,5 @@
-//! Tests of the data: the generator creates the same objects as the peer in Go, and the pods of the
-//! real list can be read.
+//! Tests of the data: the generator creates the objects that the peer in Go creates, and the pods
+//! of the real list can be read.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ fn generated_data_equals_the_golden_file_of_the_peer_in_go() {
     assert_eq!(made, golden);
 }
 
-/// A relist never contains the known objects themselves, and a list is in order, whichever threads
-/// built it.
+/// Checks that no list contains objects of another list, and that a list is in order, whichever
+/// threads built it.
 #[test]
 fn lists_are_fresh_and_in_order() {
     let source = Generated { objects: 101 };

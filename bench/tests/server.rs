@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
 
-/// Starts a server on a socket, and returns the path of a kubeconfig for it, with this name.
+/// Starts a server on a socket. Returns the path of a kubeconfig with this name for the server.
 async fn kubeconfig(name: &str, server: ApiServer) -> PathBuf {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("it has one"));

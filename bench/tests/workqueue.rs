@@ -1,4 +1,5 @@
-//! Tests of every work queue: a key is processed by one thread at a time, and as often as needed.
+//! Tests of every work queue: a key is processed by one thread at a time, and once more if it was
+//! added again in between.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -60,8 +61,7 @@ fn check_shutdown<Q: WorkEngine>(queue: &Q) {
     assert!(take(queue).is_none());
 }
 
-/// Asserts that every key, and the shutdown, wakes waiting threads, and that each key is taken
-/// once.
+/// Asserts that an added key and a shutdown wake waiting threads, and that each key is taken once.
 fn check_waiting_workers<Q: WorkEngine>(queue: &Q) {
     const KEYS: usize = 2000;
     let (runtime, taken) = (Handle::current(), AtomicUsize::new(0));

@@ -1,5 +1,6 @@
-//! A cluster made from the pods of a real list: other workloads of the same shape, and replicas of
-//! each. Seeded by numbers, so every engine receives the same bytes.
+//! A generator of clusters that resemble a real one: workloads of the same shape as the pods of a
+//! real list, with replicas of each. It is seeded by numbers, so every engine receives the same
+//! bytes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,14 +9,14 @@ use serde_json::{Map, Value, json};
 
 use super::splitmix64;
 
-/// A token that occurs in at least one of `COMMON` pods counts as vocabulary of Kubernetes, which
-/// is not replaced.
+/// The number of pods in which a token must occur to count as vocabulary of Kubernetes, which is
+/// not replaced.
 const COMMON: usize = 4;
 /// The length of the shortest token that is replaced.
 const SHORTEST: usize = 4;
 const NODES: u64 = 5000;
 
-/// Makes pods of workloads, each modelled on one pod of a list.
+/// A generator of pods. Each workload is modelled on one pod of a list.
 #[derive(Debug)]
 pub struct Cluster {
     models: Vec<Value>,
@@ -74,7 +75,7 @@ impl Random {
 }
 
 impl Cluster {
-    /// Takes the items of a list as models.
+    /// Creates a generator with the items of a list as models.
     ///
     /// # Errors
     /// If `list` is not the JSON of a list.
@@ -124,8 +125,8 @@ impl Cluster {
         self.models.is_empty()
     }
 
-    /// Makes pod number `index` as a copy of one of the list under another name, with other uids,
-    /// another version and other ids of containers. Returns its key and its JSON.
+    /// Makes pod number `index` as a copy of a pod of the list, under another name and with other
+    /// uids, another version and other ids of containers. Returns its key and its JSON.
     ///
     /// # Panics
     /// If the list had no items.
@@ -154,7 +155,7 @@ impl Cluster {
         (format!("{namespace}/{name}"), pod.to_string().into_bytes())
     }
 
-    /// Replaces every token that is not vocabulary by another of the same length.
+    /// Replaces every token that is not vocabulary with another token of the same length.
     fn rename(&self, value: &mut Value, round: u64) {
         match value {
             Value::String(text) => *text = self.renamed(text, round),
@@ -278,7 +279,7 @@ fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> St
     format!("{namespace}/{name}")
 }
 
-/// Adds the volume of the service account's token, with its mounts.
+/// Adds the volume with the service account's token, and its mounts.
 fn add_token_volume(spec: &mut Value, suffix: &str) {
     let name = format!("kube-api-access-{suffix}");
     let volume = json!({ "name": name, "projected": { "defaultMode": 420, "sources": [

@@ -1,12 +1,12 @@
-//! FNV-1a with 64 bits: a hash that is easy to write in every language, for values that all peers
-//! must compute alike.
+//! The hash FNV-1a with 64 bits. It is easy to write in every language, and is used for values
+//! that the peers in Rust and in Go must compute alike.
 
 /// An unfinished hash.
 #[derive(Clone, Copy)]
 pub struct Fnv(u64);
 
 impl Fnv {
-    /// Starts a hash.
+    /// Returns the hash of no text.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "nothing asks for a default")]
     pub fn new() -> Self {
@@ -33,8 +33,8 @@ impl Fnv {
 mod tests {
     use super::Fnv;
 
-    /// Compares with published values of FNV-1a. The golden file alone would not show an error that
-    /// all of its values share.
+    /// Compares with published values of FNV-1a, because the golden file alone would not show an
+    /// error that all of its values share.
     #[test]
     fn published_hashes_are_computed() {
         for (text, hash) in [

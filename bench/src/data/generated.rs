@@ -1,4 +1,5 @@
-//! Generated objects: the metadata of pods, byte for byte as the peer in Go generates it.
+//! Generated objects with the metadata of pods, which the peer in Go generates byte for byte
+//! alike.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +11,7 @@ use super::{Source, splitmix64};
 const NAMESPACES: usize = 500;
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A generated object: only metadata, as in a cache of metadata.
+/// A generated object. It has only metadata, like an object in a cache of metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// The metadata.
@@ -55,7 +56,7 @@ impl Meta<Object> for ObjectAccess {
     }
 }
 
-/// Generates the objects of a run.
+/// A generator of the objects of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Generated {
     /// The number of objects of the run. Each namespace has an equal share of them.
@@ -96,7 +97,8 @@ impl Source for Generated {
     }
 }
 
-/// Formats into a string of this capacity. A string that grows would have twice the capacity.
+/// Formats a text into a string of capacity `length`. A string that grows would end with up to
+/// twice the capacity.
 fn format_exact(length: usize, text: std::fmt::Arguments<'_>) -> String {
     let mut made = String::with_capacity(length);
     let _ = made.write_fmt(text); // writing to a String cannot fail

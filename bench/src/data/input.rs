@@ -1,5 +1,5 @@
-//! The pods of a real LIST response. The content, not the file's name, decides whether it is JSON
-//! or gzipped JSON.
+//! The pods of a real LIST response. Its content, not the name of its file, decides whether it is
+//! read as JSON or as gzipped JSON.
 
 use std::fmt::{self, Write};
 use std::fs::File;
@@ -66,7 +66,7 @@ struct Head {
     kind: String,
     #[serde(default)]
     api_version: String,
-    /// Not used. It is parsed so that a truncated text is found here.
+    /// A field that is not used. It is parsed so that a truncated text is detected.
     #[serde(default, rename = "items")]
     _items: IgnoredAny,
 }
@@ -77,8 +77,8 @@ struct Body {
     items: Items,
 }
 
-/// The pods of a list. After the first pod without a name, or the first one beyond the limit, the
-/// remaining items are skipped.
+/// The pods of a list while it is decoded. After the first pod without a name, or the first one
+/// beyond the limit, the remaining items are skipped.
 #[derive(Default)]
 struct Items {
     pods: Vec<Pod>,
@@ -116,7 +116,7 @@ impl<'de> Deserialize<'de> for Items {
     }
 }
 
-/// Reads all of `file`. More than `limit` bytes are an error.
+/// Reads all of `file`. Returns an error if it has more than `limit` bytes.
 fn read_bounded(file: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut data = Vec::new();
     if file.take(limit + 1).read_to_end(&mut data)? as u64 > limit {
@@ -207,7 +207,7 @@ mod tests {
         data
     }
 
-    /// Returns the error of an input.
+    /// Returns the text of the error with which an input is rejected, if it is.
     fn rejection(file: impl Read) -> Option<String> {
         Pods::decode(Path::new("file"), file).err().map(|error| with_causes(&error))
     }
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// A build for the fuzzer has smaller limits.
+    /// Checks the smaller limits that a build for the fuzzer has.
     #[test]
     fn endless_input_is_rejected() {
         let packed = zipped(io::repeat(b'[').take(1 << 20));

@@ -12,26 +12,26 @@ use tempfile::TempDir;
 
 use super::Cluster;
 
-/// One object in `CHANGES` has changed in the second list.
+/// The number of objects of which one has changed in the second list.
 const CHANGES: usize = 100;
 
-/// How the pods of a list are multiplied.
+/// The way in which the pods of a list are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Multiplied {
-    /// To workloads with this many replicas each.
+    /// Into workloads with this many replicas each.
     Replicas(NonZero<usize>),
-    /// To copies that differ from their model in their names and ids only.
+    /// Into copies that differ from their model only in their names and ids.
     AsIs,
 }
 
 /// Two LIST responses in files: a first list, and a later one in which one object in a hundred has
-/// changed. The files are deleted when this is dropped.
+/// changed. Dropping the value deletes the files.
 #[derive(Debug)]
 pub struct ListFiles {
     directory: TempDir,
 }
 
-/// The lists cannot be made.
+/// An error that prevents the lists from being made.
 #[derive(Debug, thiserror::Error)]
 pub enum ListFilesError {
     #[error("cannot read the input {}", path.display())]
@@ -45,8 +45,8 @@ pub enum ListFilesError {
 }
 
 impl ListFiles {
-    /// Multiplies the pods of `input` to `objects`, and writes both lists, in the order of keys, as
-    /// an API server does.
+    /// Multiplies the pods of `input` to `objects` pods, and writes both lists. They are in the
+    /// order of their keys, as an API server's are.
     pub fn write(
         input: &Path,
         objects: usize,

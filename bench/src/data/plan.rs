@@ -11,7 +11,8 @@ pub struct ListPlan {
     entry: Box<dyn Fn(usize) -> (usize, Version) + Send + Sync>,
 }
 
-/// The number of objects that a stall run updates. A prime step spreads them over all objects.
+/// The number of different objects that a stall run updates. They are spread over all objects by a
+/// prime step.
 const HOT_OBJECTS: usize = 1000;
 
 impl ListPlan {
@@ -55,8 +56,8 @@ impl ListPlan {
         Self::new(HOT_OBJECTS, move |at| (hot_key(at, objects), None))
     }
 
-    /// Plans the updates of a stall run. The version of an update has its number. No other version
-    /// starts with an `e`.
+    /// Plans the updates of a stall run. The version of an update is `e` with the number of the
+    /// update, and no other version starts with an `e`.
     #[must_use]
     pub fn offers(offers: usize, objects: usize) -> Self {
         Self::new(offers, move |at| (hot_key(at, objects), Some(format!("e{at}"))))
@@ -76,19 +77,19 @@ impl ListPlan {
     }
 }
 
-/// Returns how many objects churn deletes.
+/// Returns how many objects a churn relist deletes.
 #[must_use]
 pub fn removed(objects: usize) -> usize {
     (objects + 92) / 100
 }
 
-/// Returns how many objects churn adds.
+/// Returns how many objects a churn relist adds.
 #[must_use]
 pub fn added(objects: usize) -> usize {
     objects / 100
 }
 
-/// Returns how many objects have a new version after churn.
+/// Returns how many objects have a new version after a churn relist.
 #[must_use]
 pub fn changed(objects: usize) -> usize {
     (objects + 6) / 10
@@ -108,7 +109,7 @@ pub fn hot_key(offer: usize, objects: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Compares the closed forms with a walk over all objects.
+    /// Compares the formulas for the numbers of changes with a count over all objects.
     #[test]
     fn churn_has_the_documented_shares() {
         for objects in [1, 3, 4, 7, 8, 99, 100, 107, 108, 1000, 1234] {

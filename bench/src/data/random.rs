@@ -1,6 +1,6 @@
-//! Random numbers as a hash of a number, so that peers in every language draw the same.
+//! Random numbers as a hash of a number, so that peers in every language draw equal numbers.
 
-/// Returns Sebastiano Vigna's splitmix64 as a function of the state.
+/// Returns the output of Sebastiano Vigna's splitmix64 for a state.
 #[must_use]
 pub fn splitmix64(state: u64) -> u64 {
     let z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -9,21 +9,22 @@ pub fn splitmix64(state: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Returns the index of the object that event `event` updates if all objects are equally popular.
+/// Returns the index of the object that event number `event` updates if all objects are equally
+/// popular.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "the remainder is an index")]
 pub fn uniform_key(event: usize, objects: usize) -> usize {
     (splitmix64(event as u64 + 0xE000_0000) % objects as u64) as usize
 }
 
-/// Draws object indexes with a popularity that falls with the power 1.1 of the rank. Ranks are
-/// spread over the indexes, so that popular objects are not neighbours.
+/// A distribution of object indexes in which the popularity of an object falls with the power 1.1
+/// of its rank. Ranks are spread over the indexes, so that popular objects are not neighbours.
 pub struct Zipf {
     cumulative: Vec<f64>,
 }
 
 impl Zipf {
-    /// Creates a draw over this many objects.
+    /// Creates a distribution over this many objects.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "ranks are far below 2^53")]
     pub fn new(objects: usize) -> Self {
@@ -37,7 +38,7 @@ impl Zipf {
         Self { cumulative }
     }
 
-    /// Returns the index of the object that event `event` updates.
+    /// Returns the index of the object that event number `event` updates.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,

@@ -2,12 +2,12 @@
 
 use deltafifo::Meta;
 
-/// Creates the objects of a run. Every call creates a new object, as a decoder would, so a relist
-/// never contains the objects that are already stored. Every object has a name.
+/// A source of the objects of a run. Every call of `make` creates a new object, as a decoder
+/// would, so a relist never contains the objects that are already stored. Every object has a name.
 pub trait Source: Send + Sync {
     /// The type of the objects.
     type Object: Clone + Send + Sync + 'static;
-    /// Reads their metadata.
+    /// The accessor of the objects' metadata.
     type Meta: Meta<Self::Object> + Copy + Default + 'static;
 
     /// Creates object number `index`, with its original version if `version` is `None`.

@@ -1,5 +1,5 @@
-//! This project as an engine: a queue fused with its store, which joins and drains relists on every
-//! core.
+//! The engine of this project: a queue fused with its store, which joins and drains relists on
+//! every core.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use crate::data::node;
 
 /// Number of keys that a consumer pops at a time while it drains a relist.
 const BATCH: usize = 1024;
-/// Number of keys that a consumer pops at a time while it handles updates: fewer, because no other
-/// consumer can pop them any more.
+/// Number of keys that a consumer pops at a time while it handles updates. It is smaller than
+/// `BATCH`, because no other consumer can pop these keys any more.
 const BURST: usize = 64;
 
 /// The name of the index of [`DeltaFifoEngine::with_nodes`].
 const NODE_INDEX: &str = "node";
 
-/// This project as an engine. `SKIP` makes relists skip unchanged objects.
+/// The engine of this project. With `SKIP`, relists skip unchanged objects.
 pub struct DeltaFifoEngine<T, M, const SKIP: bool> {
     fifo: DeltaFifo<T, M>,
     threads: usize,
-    /// Whether consumers of updates pop key by key.
+    /// Whether a consumer of updates pops one key at a time.
     singly: bool,
 }
 
 impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
-    /// Creates an empty engine with a thread for each core.
+    /// Creates an empty engine that uses a thread for each core.
     pub fn new(meta: M) -> Self {
         Self::with(store(meta), cores(), false)
     }
@@ -43,7 +43,8 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
         Self::with(store(meta), cores(), true)
     }
 
-    /// Creates an empty engine whose consumers of updates pop key by key, as in most other engines.
+    /// Creates an empty engine whose consumers of updates pop one key at a time, as in most other
+    /// engines.
     pub fn single(meta: M) -> Self {
         Self { singly: true, ..Self::new(meta) }
     }

@@ -1,6 +1,7 @@
-//! The floor: the steps of a relist on plain data, by one thread, without atomics, locks, a queue
-//! or deltas. For each object: hash, probe, compare the key, stamp, swap the known object, compare
-//! the old namespace, count. It has no index.
+//! The floor: a lower limit for the time of a relist. One thread does only the necessary steps on
+//! plain data, without atomics, locks, a queue or deltas. For each object it hashes the key,
+//! probes, compares the key, stamps the slot, swaps the known object, compares the old namespace,
+//! and counts. It has no index.
 //!
 //! A slot is one cache line that includes a key of up to 45 bytes, and the table is an array of
 //! slots. Safe Rust cannot prefetch. Taking a group of objects through each step together has a
@@ -23,8 +24,8 @@ use crate::data::write_key;
 /// Number of objects that go through the steps together.
 const GROUP: usize = 32;
 
-/// The partitions are 2^`PARTITION_BITS`. With a million objects the slots of a partition fit the
-/// second-level cache.
+/// The binary logarithm of the number of partitions. With a million objects, the slots of a
+/// partition fit into the second-level cache.
 const PARTITION_BITS: u32 = 8;
 
 /// The way in which a floor walks its lists.
@@ -36,7 +37,7 @@ pub enum Walk {
     Partitioned,
 }
 
-/// The floor as an engine. The mutex is locked once for each list.
+/// The engine of the floor. Its mutex is locked once for each list.
 pub struct Floor<T, M> {
     meta: M,
     table: Mutex<Table<T>>,
@@ -61,7 +62,7 @@ struct Table<T> {
 }
 
 /// An object of a group between two steps: the hash of its key, and the place of the key in the
-/// text of the group.
+/// group's text.
 #[derive(Clone, Copy, Default)]
 struct Probe {
     hash: u64,
@@ -119,8 +120,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Makes the table twice as large as this many keys need. Most keys of a list are known
-    /// already, so this is called with the length of a list.
+    /// Makes the table large enough for twice this many keys. Most keys of a list are known
+    /// already, so the length of a list is a good value.
     fn reserve(&mut self, keys: usize) {
         let wanted = keys.max(1 << PARTITION_BITS).next_power_of_two() * 2;
         if wanted <= self.slots.len() {
@@ -146,7 +147,7 @@ impl<T> Table<T> {
         (hash >> (64 - self.slots.len().trailing_zeros())) as usize
     }
 
-    /// Returns the slot of a key, or the vacant slot for it.
+    /// Returns the slot of a key, or the vacant slot where the key belongs.
     #[expect(clippy::cast_possible_truncation, reason = "a tag is the low half")]
     fn find(&self, hash: u64, key: &[u8]) -> usize {
         let mut at = self.place(hash);
@@ -220,7 +221,7 @@ impl<T> Table<T> {
         slot.known = Some(object);
     }
 
-    /// Deletes the keys that are not in the last list. There are none if the list has all known
+    /// Deletes the keys that are not in the last list. Does nothing if the list has all known
     /// keys.
     fn sweep(&mut self) {
         if self.stamped == self.known {
@@ -286,7 +287,7 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for Floor<T, M> {
         table.sweep();
     }
 
-    /// Returns the counts. `replace` has applied everything already.
+    /// Returns the counts; `replace` has applied everything already.
     fn drain(&self) -> Counts {
         std::mem::take(&mut self.table.lock().counts)
     }

@@ -1,5 +1,6 @@
-//! kube-rs' store: `reflector::Writer`, which gets the events of a watcher. It is only a map: it
-//! has no deltas, handler, index, or deletions that were missed, so it counts nothing.
+//! The engine of kube-rs' store: `reflector::Writer`, which gets the events of a watcher. The
+//! store is only a map. It has no deltas, no handler and no index, and does not report missed
+//! deletions, so the engine counts nothing.
 //!
 //! `apply_watcher_event` clones every object of an event. For an object by value ([`Owned`]) this
 //! is a deep clone. The best case is an object behind an `Arc`.
@@ -15,19 +16,19 @@ use parking_lot::Mutex;
 
 use super::{Counts, ListEngine, StoreEngine};
 
-/// A way in which an event holds its object.
+/// A form in which an event holds its object.
 pub trait ObjectHolder: Clone + Send + Sync + 'static {
     /// The type of the object.
     type Object: Send + Sync;
 
-    /// Takes an object from a list.
+    /// Creates the holder of an object from a list.
     fn of(object: &Arc<Self::Object>) -> Self;
 
     /// Returns the object.
     fn object(&self) -> &Self::Object;
 }
 
-/// Holds an object by value.
+/// An object that is held by value.
 #[derive(Clone)]
 pub struct Owned<T>(T);
 
@@ -115,11 +116,11 @@ impl<H: ObjectHolder, M> From<&[Arc<H::Object>]> for Events<H, M> {
     }
 }
 
-/// kube-rs' store as an engine.
+/// The engine of kube-rs' store.
 pub struct KubeWriterEngine<H: ObjectHolder, M: Meta<H::Object> + Copy + Default + 'static> {
     writer: Mutex<Writer<Entry<H, M>>>,
     store: Store<Entry<H, M>>,
-    /// The lists. They outlive the work of the engine, as for every other engine.
+    /// The lists so far. Like the lists of every other engine, they outlive the measured work.
     kept_lists: Mutex<Vec<Events<H, M>>>,
 }
 

@@ -1,5 +1,5 @@
-//! The engines that run in this process, behind common traits, so that the same code drives all of
-//! them. Dispatch is static: the loops of an engine are compiled together with the handler.
+//! The engines that run in this process, behind common traits, so that one piece of code drives
+//! all of them. Dispatch is static: the loops of an engine are compiled together with the handler.
 
 pub mod dashmap;
 pub mod deltafifo;
@@ -15,22 +15,22 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 
-/// A change of the store, with which a handler is notified.
+/// A change of the store. A handler is notified of it.
 pub enum Event<'a, T> {
-    /// The key was not known.
+    /// A key that was not known was added.
     Added(&'a Arc<T>),
-    /// The key was known.
+    /// A known key got another object.
     Updated {
         /// The replaced object.
         old: &'a Arc<T>,
         /// The stored object.
         new: &'a Arc<T>,
     },
-    /// The key was deleted. Has its last state, if that is known.
+    /// A key was deleted. Contains its last state if that is known.
     Deleted(Option<&'a Arc<T>>),
 }
 
-/// Counts of events: the result of the handlers of all workloads but stall.
+/// Counts of events, which are the result of the handlers of all workloads except stall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of added keys.
@@ -85,15 +85,15 @@ pub trait ListEngine<T>: Send + Sync {
     /// Takes a whole list, on as many threads as the engine wants. Every object has a name.
     fn replace(&self, list: Self::List, version: &str);
 
-    /// Applies everything that is pending to the store, and counts it, with as many consumers as
-    /// the engine wants. Returns when the last one has ended.
+    /// Applies everything that is pending to the store, with as many consumers as the engine
+    /// wants. Returns the counts when the last consumer has ended.
     fn drain(&self) -> Counts;
 
     /// Calls `visit` with every object in the store.
     fn for_each_known(&self, visit: impl FnMut(&T));
 }
 
-/// An engine that any number of threads can read, also while it is written.
+/// An engine whose store any number of threads can read, also during writes.
 pub trait StoreEngine<T>: ListEngine<T> {
     /// A key in the engine's form. It is created outside the measured time.
     type Key: Send + Sync;

@@ -1,5 +1,5 @@
-//! The classic design as an engine: [`MutexFifo`] over a [`MutexStore`]. One thread drains it,
-//! because its lock admits only one consumer anyway.
+//! The engine of the classic design: a [`MutexFifo`] over a [`MutexStore`]. One thread drains it,
+//! because its lock admits only one consumer at a time.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::data::node;
 use deltafifo_classic::{Change, MutexFifo, MutexStore, Popped, Verdict};
 
-/// The classic design as an engine.
+/// The engine of the classic design.
 pub struct MutexEngine<T, M> {
     fifo: MutexFifo<T, M>,
     store: Arc<MutexStore<T, M>>,

@@ -1,5 +1,5 @@
-//! A queue of keys for blocking consumers: lock-free while it has keys, with a condition variable
-//! while it is empty.
+//! A queue of keys for blocking consumers. It is lock-free while it has keys, and uses a condition
+//! variable while it is empty.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
@@ -36,8 +36,8 @@ impl<K> ReadyQueue<K> {
         // the key.
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
-            // The lock is taken, so that a sleeper has either not polled the last time, or waits
-            // already.
+            // Locking and unlocking waits for a sleeper that has polled before the push: it waits
+            // on the condition variable by then, and is notified below.
             drop(self.sleeping.lock());
             self.wake.notify_one();
         }

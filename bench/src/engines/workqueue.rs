@@ -1,11 +1,11 @@
-//! Work queues behind a common trait: this project's, and the classic one.
+//! The work queues behind a common trait: this project's and the classic one.
 
 use std::sync::Arc;
 
 use deltafifo_classic::{MutexWorkQueue, Work};
 use deltafifo_informer::workqueue::{Item, WorkQueue};
 
-/// A key: one shared text, like a string in Go.
+/// A key: a text that clones share, like a string in Go.
 pub type Key = Arc<str>;
 
 /// A queue of keys that any number of threads process, each key by one thread at a time.
@@ -26,7 +26,7 @@ pub trait WorkEngine: Send + Sync {
     /// Ends the processing of a key.
     fn done(&self, work: Self::Work);
 
-    /// Shuts the queue down: takers end when it is empty.
+    /// Shuts the queue down: `get` returns `None` when the queue is empty.
     fn shut_down(&self);
 }
 
@@ -61,7 +61,7 @@ impl WorkEngine for MutexWorkQueue<Key> {
         self.add(key);
     }
 
-    /// Blocks the thread that polls it. Each caller has a thread of its own.
+    /// Blocks the thread that polls the future. Each caller has a thread of its own.
     async fn get(&self) -> Option<Work<Key>> {
         self.get()
     }

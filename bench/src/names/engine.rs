@@ -1,4 +1,4 @@
-//! The engines by name, in whichever language they are written.
+//! The engines by name, both those in Rust and those in Go.
 
 use super::Workload;
 use crate::versions::locked;
@@ -8,13 +8,13 @@ super::named! {
     EngineName {
         /// This project.
         DeltaFifo = "deltafifo",
-        /// This project, unchanged objects skipped.
+        /// This project, with relists that skip unchanged objects.
         DeltaFifoSkip = "deltafifo-skip",
         /// This project, on one thread.
         DeltaFifoOneThread = "deltafifo-1-thread",
         /// This project, with a lane for live events.
         DeltaFifoLane = "deltafifo-lane",
-        /// This project, popped key by key.
+        /// This project, with consumers that pop one key at a time.
         DeltaFifoSingle = "deltafifo-single",
         /// The classic design.
         Mutex = "mutex",
@@ -22,7 +22,7 @@ super::named! {
         DashMap = "dashmap",
         /// The steps of a relist on plain data: the limit.
         Floor = "floor",
-        /// kube-rs' store, with its usual objects.
+        /// kube-rs' store, with objects by value, as is usual.
         KubeWriter = "kube-writer",
         /// kube-rs' store, with objects behind an `Arc`.
         KubeWriterArc = "kube-writer-arc",
@@ -32,7 +32,7 @@ super::named! {
         ClientGoRealFifo = "client-go-realfifo",
         /// client-go's informer.
         ClientGoInformer = "client-go-informer",
-        /// This project's informer without managed fields.
+        /// This project's informer, without managed fields.
         DeltaFifoWithout = "deltafifo-without",
         /// This project's informer of compact objects.
         DeltaFifoCompact = "deltafifo-compact",
@@ -83,9 +83,11 @@ impl EngineName {
         !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
     }
 
-    /// Returns whether the engine can run a workload, and, if it is a variant of another engine,
-    /// differs from that one in it. The floor and kube-rs' store have no queue and no index. The
-    /// floor cannot be read while it is written. An informer's relists are paced by its own pauses.
+    /// Returns whether the engine can run a workload. A variant of another engine can only run the
+    /// workloads in which it differs from that engine.
+    ///
+    /// The floor and kube-rs' store have no queue and no index. The floor cannot be read while it
+    /// is written. An informer cannot relist back to back, because it pauses between relists.
     /// Engines of one family have the same store and the same work queue.
     pub fn can(self, workload: Workload) -> bool {
         match workload {
@@ -114,8 +116,8 @@ impl EngineName {
         }
     }
 
-    /// Returns a description with the versions of the engine's parts. The process of a client-go
-    /// engine reports its versions itself.
+    /// Returns a description with the versions of the engine's parts. For a client-go engine it
+    /// has no versions: the engine's process reports them.
     pub fn description(self) -> String {
         let [ours, foldhash, kube] = ["deltafifo", "foldhash", "kube-runtime"].map(locked);
         let variant_of_ours =

@@ -6,7 +6,7 @@ mod workload;
 pub use engine::EngineName;
 pub use workload::Workload;
 
-/// Defines an enum of named variants.
+/// Defines an enum whose variants have names.
 macro_rules! named {
     (
         $(#[$attribute:meta])*

@@ -1,29 +1,29 @@
 //! The workloads by name.
 
 super::named! {
-    /// A workload, in the order in which they run.
+    /// A workload. The order of the variants is the order in which they run.
     Workload {
-        /// An empty engine gets a list; ends when the handler has seen all objects.
+        /// Lists all objects into an empty engine; ends when the handler has seen all of them.
         Initial = "initial",
-        /// An engine that knows all objects gets the same list again.
+        /// Lists the objects again into an engine that knows all of them.
         Relist = "relist",
-        /// A relist with 1 % deleted objects, 1 % new ones, and 10 % with a new version.
+        /// Relists with 1 % deleted objects, 1 % new ones, and 10 % with a new version.
         Churn = "churn",
-        /// Updates through a filled engine.
+        /// Updates objects through a filled engine.
         Events = "events",
-        /// Updates at fixed times during back-to-back relists.
+        /// Updates objects at fixed times during back-to-back relists.
         Stall = "stall",
-        /// Gets of single keys during back-to-back relists.
+        /// Gets single keys during back-to-back relists.
         Readers = "readers",
-        /// Objects looked up by an index.
+        /// Looks up objects by an index.
         Queries = "queries",
-        /// Updates for a slow handler.
+        /// Updates objects while the handler is slow.
         SlowHandler = "slow-handler",
-        /// Keys through the work queue behind the cache.
+        /// Passes keys through a work queue.
         WorkQueue = "workqueue",
-        /// Memory for each key.
+        /// Measures the memory for each key.
         Memory = "memory",
-        /// The objects of a cluster in an informer: memory, lists and gets.
+        /// Measures an informer with the objects of a cluster: memory, lists and gets.
         Cache = "cache",
     }
 }
@@ -34,7 +34,8 @@ impl Workload {
         cfg!(feature = "peers") || !matches!(self, Self::WorkQueue | Self::Cache)
     }
 
-    /// Returns whether the workload has a run of its own: its objects are not those of the others.
+    /// Returns whether the workload must be run by itself, because its objects are not those of
+    /// the other workloads.
     pub fn is_separate(self) -> bool {
         self == Self::Cache
     }

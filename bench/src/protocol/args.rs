@@ -12,11 +12,11 @@ pub struct ChildArgs {
     pub settings: Settings,
 }
 
-/// The settings that all children of a run share, except for the workloads.
+/// The settings that all children of a run share.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub workloads: Vec<Workload>,
-    /// A list response to build the objects from. Without it they are generated.
+    /// A list response with the pods of the run. Without it, objects are generated.
     pub input: Option<PathBuf>,
     /// The list response of a relist, for the workload cache.
     pub second_list: Option<PathBuf>,

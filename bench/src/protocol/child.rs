@@ -30,9 +30,11 @@ pub enum ChildFailed {
     Interrupted,
 }
 
-/// Runs a child process to its end, and returns its description of the engine. Calls `on_line` with
-/// each line of progress and each row, as they arrive. `command` starts this binary, or the peer in
-/// Go; both take the same arguments. Rows that arrive before an error are complete.
+/// Runs a child process to its end, and returns its description of the engine.
+///
+/// Calls `on_line` with each line of progress and each row, as they arrive. `command` starts this
+/// binary, or the peer in Go; both take the same arguments. Rows that arrive before an error are
+/// complete.
 pub fn run_child(
     mut command: Command,
     args: &ChildArgs,

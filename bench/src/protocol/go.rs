@@ -10,12 +10,12 @@ use crate::machine::Machine;
 
 const SOURCE: &str = "peers/client-go";
 
-/// The built program.
+/// The program of the peer in Go, after its build.
 #[derive(Debug)]
 pub struct GoPeer {
     program: PathBuf,
-    /// The heap size, in bytes, from which Go collects more often. One value for the whole run, so
-    /// that every turn has the setting that the report names.
+    /// The heap size in bytes from which Go collects more often. It is determined once for a run,
+    /// so that every turn has the setting that the report names.
     memory_limit: u64,
 }
 
@@ -40,13 +40,13 @@ impl GoPeer {
         Self::build_package(".", "client-go-peer")
     }
 
-    /// Builds the client of an API server, beside this binary.
+    /// Builds the client of an API server into the directory of this binary.
     #[cfg(feature = "peers")]
     pub fn build_client() -> Result<Self, GoUnusable> {
         Self::build_package("./server", "client-go-client")
     }
 
-    /// Returns the directory of the peers' source, if it can be built here.
+    /// Returns the directory of the peers' source, if Go can build it here.
     pub fn find() -> Result<PathBuf, GoUnusable> {
         let found =
             Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -69,16 +69,16 @@ impl GoPeer {
         Ok(Self { program, memory_limit: Machine::available_bytes() / 4 * 3 })
     }
 
-    /// Returns a command that starts the peer with Go's default settings.
+    /// Returns a command that starts the peer with Go's default settings for memory.
     pub fn with_defaults(&self) -> Command {
         Command::new(&self.program)
     }
 
-    /// Returns a command that starts the peer with the faster of two settings, and with a limit
-    /// that keeps it within the memory of the machine. Variables that are already set take
-    /// precedence.
+    /// Returns a command that starts the peer with settings that make Go faster, and with a limit
+    /// that keeps the peer within the memory of the machine. Environment variables that are
+    /// already set take precedence.
     pub fn with_tuning(&self) -> Command {
-        /// Collects when the heap has grown to five times the live data. With Go's default, 100,
+        /// The heap grows to five times the live data before Go collects. With Go's default, 100,
         /// lists took a third longer (BENCHMARKS.md).
         const GOGC: &str = "400";
         let mut command = self.with_defaults();

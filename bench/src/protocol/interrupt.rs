@@ -1,4 +1,4 @@
-//! Handling of Ctrl-C and termination signals: the running child is killed, and this process
+//! Handling of Ctrl-C and termination signals. A signal kills the running child, and this process
 //! continues in order to report the measurements so far.
 
 use std::io;
@@ -17,13 +17,13 @@ pub struct Interrupt(Arc<InterruptState>);
 struct InterruptState {
     requested: AtomicBool,
     running: Mutex<Option<Child>>,
-    /// Notified when this process is asked to end; waiters hold `running`.
+    /// The condition that is notified when this process is asked to end; waiters hold `running`.
     on_request: Condvar,
 }
 
 impl Interrupt {
-    /// Installs the signal handler: from now on a signal does not end this process. Can be called
-    /// once in a process.
+    /// Installs the signal handler: from now on a signal does not end this process. A process can
+    /// call this only once.
     pub fn catch() -> Result<Self, ctrlc::Error> {
         let interrupt = Self::default();
         let caught = interrupt.clone();
@@ -42,9 +42,10 @@ impl Interrupt {
         self.0.requested.load(Ordering::SeqCst)
     }
 
-    /// Waits up to 500 ms for a request to end, and returns whether there was one. It is called
-    /// after a child has failed: Ctrl-C in a terminal signals the child as well, and possibly
-    /// first.
+    /// Waits up to 500 ms for a request to end, and returns whether there was one.
+    ///
+    /// It is called after a child has failed: Ctrl-C in a terminal signals the child as well,
+    /// possibly before this process.
     pub fn is_requested_soon(&self) -> bool {
         let mut running = self.0.running.lock();
         self.0.on_request.wait_while_for(

@@ -23,7 +23,7 @@ pub enum Line {
     Version(String),
 }
 
-/// The current activity of a child. Children in Go also report how far they are.
+/// The current activity of a child. A child in Go also reports how many steps it has finished.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Progress {
     /// The activity, in a few words.
@@ -40,7 +40,7 @@ pub struct Progress {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     pub workload: String,
-    /// The figure's name within the workload; empty if the workload has one figure.
+    /// The name of the figure within its workload; empty if the workload has only one figure.
     pub variant: String,
     /// The unit: `s`, `1/s` or `B`.
     pub unit: String,
@@ -56,7 +56,7 @@ impl Row {
         Self { workload, variant, unit, value, extra: Map::new() }
     }
 
-    /// Creates the row of a rate: `count` things in this time.
+    /// Creates the row of a rate: `count` items in the given time.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     pub fn rate(
         workload: Workload,
@@ -70,7 +70,7 @@ impl Row {
     }
 }
 
-/// A row with its engine and number of objects.
+/// A row, with the engine and the number of objects that it was measured with.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The name of the engine, or of the client of a server.

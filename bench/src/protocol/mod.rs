@@ -1,6 +1,6 @@
-//! The protocol between a child process and its parent: one JSON object a line on the child's
-//! standard output, with a single field that names the kind of line. The children in Go use the
-//! same protocol.
+//! The protocol between a child process and its parent. Each line of the child's standard output
+//! is a JSON object with a single field, whose name is the kind of the line. The children in Go
+//! use the same protocol.
 
 mod args;
 mod child;

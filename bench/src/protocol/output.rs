@@ -1,5 +1,5 @@
-//! The standard output of a child process. Nothing else may print there. Printing fails if the
-//! reader is gone.
+//! The standard output of a child process, to which only this module may print. Printing fails if
+//! nothing reads the output any more.
 
 use std::io::{self, Write};
 

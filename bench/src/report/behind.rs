@@ -1,4 +1,4 @@
-//! The list of figures in which another engine is better than deltafifo, as in the tables.
+//! The list of figures in which another engine is better than deltafifo.
 
 use super::Summary;
 use super::figure::{count, times};
@@ -17,8 +17,8 @@ pub(super) struct Behind {
     pub ahead: Vec<String>,
 }
 
-/// Returns all such figures, in the order of the tables. Other settings of deltafifo do not count
-/// as other engines.
+/// Returns the figures in which another engine is better, in the order of the tables. Variants of
+/// deltafifo with other settings do not count as other engines.
 pub(super) fn behind(rows: &[Summary]) -> Vec<Behind> {
     groups(&rows.iter().collect::<Vec<_>>()).iter().filter_map(|group| of_group(group)).collect()
 }

@@ -7,15 +7,15 @@ use super::Summary;
 use crate::names::{EngineName, Workload};
 use crate::protocol::Measured;
 
-/// The fields of a row that describe the result of its run.
+/// The fields of a row with the content of the store at the end.
 const STORE: &[&str] = &["store_len", "store_digest"];
 const COUNTS: &[&str] = &["adds", "updates", "deletes"];
-/// The digest of all values of an index.
+/// The fields with a digest of the look-ups of all values of an index.
 const ANSWERS: &[&str] = &["answers", "answers_digest"];
-/// The digest of the keys that a work queue returned.
+/// The fields with a digest of the keys that a work queue returned.
 const TAKEN: &[&str] = &["taken", "taken_digest"];
 
-/// A row of a run, or of a report, that is checked.
+/// A row of a run or of a report, as the check reads it.
 #[derive(Clone, Copy)]
 pub(super) struct Checked<'a> {
     engine: EngineName,
@@ -26,13 +26,14 @@ pub(super) struct Checked<'a> {
 }
 
 impl<'a> Checked<'a> {
-    /// Returns the row of a run. A client of a server is not checked: each turn has checked that it
-    /// had all objects.
+    /// Returns the row of a run. Returns `None` for a client of a server: its turn has already
+    /// checked that it had all objects.
     pub fn measured(Measured { engine, objects, row }: &'a Measured) -> Option<Self> {
         Self::new(engine, &row.workload, &row.variant, *objects, &row.extra)
     }
 
-    /// Returns the row of a report, if this version has its engine and workload.
+    /// Returns the row of a report. Returns `None` if this version of the tool does not have its
+    /// engine or its workload.
     pub fn summary(row: &'a Summary) -> Option<Self> {
         Self::new(&row.engine, &row.workload, &row.variant, row.objects, &row.extra)
     }
@@ -48,7 +49,8 @@ impl<'a> Checked<'a> {
         Some(Self { engine, workload, variant, objects, extra })
     }
 
-    /// Returns the fields that the row must have, with the same value for every engine.
+    /// Returns the names of the fields that the row must have. Their values must be equal for all
+    /// engines.
     fn fields(self) -> impl Iterator<Item = &'static str> {
         let fields: &[&[&str]] = match self.workload {
             Workload::Queries => &[ANSWERS],
@@ -67,8 +69,8 @@ impl<'a> Checked<'a> {
         fields.filter(move |field| !(skips && *field == "updates"))
     }
 
-    /// Returns the values that determine the result of the run. Of the variants of the workload
-    /// events only the distribution of the keys counts: threads and bursts do not change the
+    /// Returns the values on which the result of the run depends. In a variant of the workload
+    /// events, only the distribution of the keys counts: threads and bursts do not change the
     /// result.
     fn determinants(self) -> (Workload, usize, &'a str) {
         let keys = self.variant.split('-').next().filter(|_| self.workload == Workload::Events);
@@ -76,8 +78,8 @@ impl<'a> Checked<'a> {
     }
 }
 
-/// Compares every row with the first row of the same workload, variant and number of objects.
-/// Returns a description of the first difference.
+/// Compares every row with the first row whose result must be equal. Returns a description of the
+/// first difference.
 pub(super) fn difference<'a>(rows: impl Iterator<Item = Checked<'a>>) -> Option<String> {
     const INVALID: &str = "the figures of this run are not valid";
     let mut earlier: Vec<Checked<'_>> = Vec::new();

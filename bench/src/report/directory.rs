@@ -1,4 +1,5 @@
-//! The directory of a report: a self-contained page, and the plots and rows as files.
+//! The directory of a report. It contains a page that needs no other file, and the plots and rows
+//! as files of their own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::file::{self, Unwritable};
 use super::{Report, page, plots};
 
-/// The directory of a report.
+/// The directory of a report, which can be written.
 #[derive(Debug)]
 pub struct Directory(PathBuf);
 

@@ -1,4 +1,5 @@
-//! Atomic writes: a file is written to a temporary one beside it, which is then renamed.
+//! Atomic writes of files: the text is written to a temporary file in the same directory, which is
+//! then renamed.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-/// A part of a report that cannot be written.
+/// The error of an output of the tool that cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Unwritable {
     #[error("cannot write {}", path.display())]
@@ -30,7 +31,7 @@ pub(super) fn check(path: &Path) -> Result<(), Unwritable> {
     writable().map_err(at(path))
 }
 
-/// Writes a file.
+/// Writes a file, so that a reader sees either the old content or the whole new one.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Unwritable> {
     let written = || match place(path)? {
         FileKind::File(path) => {
@@ -45,7 +46,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Unwritable> {
 }
 
 enum FileKind {
-    /// A regular file, existing or new. For a link, its target.
+    /// A regular file, existing or new. If the path is a link, this is the link's target.
     File(PathBuf),
     /// A terminal, pipe or device, which must not be replaced.
     Other,

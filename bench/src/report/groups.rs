@@ -14,8 +14,8 @@ pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     seen
 }
 
-/// Returns the rows by workload, number of objects and variant. The rows of a group are compared
-/// with each other.
+/// Returns the rows in groups of equal workload, number of objects and variant. The rows of a
+/// group are compared with each other.
 pub(super) fn groups<'a>(rows: &[&'a Summary]) -> Vec<Vec<&'a Summary>> {
     let mut groups = Vec::new();
     for workload in distinct(rows.iter().map(|row| &row.workload)) {
@@ -32,7 +32,7 @@ pub(super) fn groups<'a>(rows: &[&'a Summary]) -> Vec<Vec<&'a Summary>> {
     groups
 }
 
-/// Returns the row with which the others of a group are compared.
+/// Returns the row of a group with which the other rows are compared.
 pub(super) fn base<'a>(group: &[&'a Summary]) -> Option<&'a Summary> {
     group
         .iter()

@@ -1,5 +1,5 @@
 //! Joins several files into one report, so that separate measurements are on one page. A single
-//! file is checked in the same way.
+//! file goes through the same checks.
 
 use super::figure::bytes;
 use super::groups::distinct;
@@ -7,7 +7,7 @@ use super::plain::plain;
 use super::{Report, Summary};
 use crate::machine::Machine;
 
-/// The error of a row that occurs more than once.
+/// The error of a row that is in more than one file.
 #[derive(Debug, thiserror::Error)]
 pub enum Repeated {
     #[error(
@@ -19,8 +19,8 @@ pub enum Repeated {
     WithinFile { row: String, file: String },
 }
 
-/// Joins reports, given with the names of their files. The result notes their differences, and has
-/// the machine of the first. Without files the result is `None`.
+/// Joins reports, which are given with the names of their files. The result notes the differences
+/// between the files, and has the machine of the first one. Returns `None` if there are no files.
 pub fn join(files: Vec<(String, Report)>) -> Result<Option<Report>, Repeated> {
     let mut files = files.into_iter();
     let Some((first, file)) = files.next() else { return Ok(None) };
@@ -47,7 +47,7 @@ pub fn join(files: Vec<(String, Report)>) -> Result<Option<Report>, Repeated> {
     Ok(Some(joined))
 }
 
-/// Adds the rows of a file; `owners` has the file of each row.
+/// Adds the rows of a file to `joined`. `owners` has the name of the file of each row.
 fn take_rows(
     joined: &mut Report,
     owners: &mut Vec<String>,
@@ -71,8 +71,8 @@ fn take_rows(
     Ok(())
 }
 
-/// Names the workloads in which figures of different runs are compared: a ratio is only valid
-/// within a run.
+/// Returns a note that names the workloads in which figures of different runs are compared: a
+/// ratio is only valid within one run.
 fn mixed(joined: &Report, owners: &[String]) -> Option<String> {
     let rows = || joined.rows.iter().zip(owners);
     let is_mixed = |row: &Summary, owner: &String| {
@@ -111,7 +111,8 @@ fn properties(report: &Report) -> [(&'static str, String); 6] {
     ]
 }
 
-/// Adds the engines of another file. An engine with two descriptions gets both.
+/// Adds the descriptions of another file's engines. An engine that is described differently there
+/// gets both descriptions.
 fn add_engines(machine: &mut Machine, other: &Machine, name: &str) {
     for (engine, description) in other.engines.clone() {
         let known = machine.engines.entry(engine).or_insert_with(|| description.clone());

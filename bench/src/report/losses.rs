@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::figure::{count, samples};
 use super::percentile::is_the_largest;
 
-/// Describes how a round is incomplete: it has few samples, offers were not made in time, and
-/// similar.
+/// Describes how a round is incomplete: for example it has few samples, or offers were not made in
+/// time.
 pub(super) fn losses(variant: &str, extra: &Map<String, Value>) -> String {
     let mut losses = Vec::new();
     if let Some(samples) = number(extra, "samples").filter(|_| is_the_largest(variant, extra)) {

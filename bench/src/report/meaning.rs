@@ -1,5 +1,5 @@
-//! The end of the first run's output: its meaning in two sentences, and the command for all
-//! measurements.
+//! The end of the output of a run without options: two sentences about the meaning of the figures,
+//! and the command that measures everything.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::names::{EngineName, Workload};
 const FULL: &str =
     "cargo run --release --features peers --bin relist -- --workload all --report target/report";
 
-/// Returns the end of the first run's output.
+/// Returns the text that ends the output of a run without options.
 pub fn meaning(report: &Report) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -31,7 +31,7 @@ fn relist(report: &Report, engine: EngineName) -> Option<&Summary> {
     report.rows.iter().filter(is).find(|row| row.engine == engine.name())
 }
 
-/// Returns the sentence about the ratios of the other engines.
+/// Returns the sentence that gives the times of other engines as multiples of deltafifo's.
 fn advantage(report: &Report) -> Option<String> {
     let ours = relist(report, EngineName::DeltaFifo)?;
     let others = [
@@ -56,7 +56,7 @@ fn advantage(report: &Report) -> Option<String> {
     ))
 }
 
-/// Returns the sentence about the ratio to the floor.
+/// Returns the sentence that compares deltafifo with the floor.
 fn distance(report: &Report) -> Option<String> {
     let (ours, floor) =
         (relist(report, EngineName::DeltaFifo)?, relist(report, EngineName::Floor)?);

@@ -34,8 +34,8 @@ impl Outputs {
         Ok(Self { report: report.map(Directory::make).transpose()?, ..self })
     }
 
-    /// Writes everything, with a closing text for the terminal. A standard output without a reader
-    /// is not an error.
+    /// Writes all outputs, with `closing` as the last text on the terminal. A standard output
+    /// without a reader is not an error.
     pub fn write(&self, report: &Report, closing: &str) -> Result<(), Unwritable> {
         if let Some(json) = &self.json {
             file::write(json, &report.json())?;

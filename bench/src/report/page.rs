@@ -1,5 +1,5 @@
-//! The page: the machine, the plots, and every figure as text. It needs no other file, script or
-//! font.
+//! The page of a report: the machine, the plots, and every figure as text. It needs no other file,
+//! script or font.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -41,7 +41,7 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
     markup.into_string()
 }
 
-/// Explains on the page how the rounds of a figure are summarised.
+/// The text that says how the rounds of a figure are summarised.
 const MEDIANS: &str = "medians, of an even number of rounds the worse of the two in the middle";
 
 fn head(report: &Report) -> Markup {

@@ -1,12 +1,12 @@
-//! Percentiles need enough samples. A row whose samples are too few for its percentile shows the
-//! largest sample instead, and a plot leaves the percentile out.
+//! The rule that percentiles need enough samples. A row with too few samples for its percentile
+//! shows the largest sample instead, and a plot leaves the percentile out.
 
 use serde_json::{Map, Value};
 
 use crate::protocol::Row;
 
-/// The number of samples that must lie beyond a percentile. With fewer, it depends on one or two of
-/// them.
+/// The least number of samples beyond a percentile. With fewer, the percentile depends on one or
+/// two samples.
 const BEYOND: f64 = 10.0;
 
 /// Returns whether this many samples suffice for a quantile.
@@ -50,10 +50,12 @@ fn places(row: &Row) -> Vec<Place> {
         .unwrap_or_default()
 }
 
-/// Returns the curve of several rounds. For each percentile it has the value of the round that is
-/// in the middle for this percentile, with that round's number of samples, as the rows show it. So
-/// two points may come from different rounds. A percentile is left out if that round has too few
-/// samples. The largest sample is always included.
+/// Returns the curve that summarises several rounds.
+///
+/// For each percentile the curve has the value of the round that is in the middle for this
+/// percentile, with that round's number of samples, as in the rows. So two points may come from
+/// different rounds. A percentile is left out if that round has too few samples. The largest
+/// sample is always included.
 pub(super) fn curve(rounds: &[&Row], middle: usize) -> Value {
     let curves: Vec<(Vec<Place>, u64)> =
         rounds.iter().map(|row| (places(row), samples(&row.extra).unwrap_or(u64::MAX))).collect();

@@ -1,10 +1,10 @@
-//! Removal of paths from texts.
+//! The removal of the measuring machine's paths from texts.
 
 use std::path::Path;
 
-/// Shortens every absolute path to its last component, because the paths of the measuring machine
-/// do not belong in a report. A word ends at a space, quote, bracket, comma, semicolon or equals
-/// sign.
+/// Returns a text in which every absolute path is shortened to its last component, because the
+/// paths of the measuring machine do not belong in a report. A word ends at a space, quote,
+/// bracket, comma, semicolon or equals sign.
 pub(super) fn plain(text: &str) -> String {
     let is_edge = |c: char| c.is_whitespace() || "\"'`()[]=,;".contains(c);
     text.split_inclusive(is_edge)

@@ -1,4 +1,4 @@
-//! Remarks about a figure: facts in `extra` that the name of the row does not say.
+//! Remarks about a figure: facts in `extra` that are not part of the row's name.
 
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ impl Summary {
     }
 }
 
-/// Returns the number of consumers in the name of a variant: four for `zipf-2x4` and
+/// Returns the number of consumers that the name of a variant contains: four for `zipf-2x4` and
 /// `1us-4-consumers-rate`.
 fn named_consumers(variant: &str) -> Option<u64> {
     let parts: Vec<_> = variant.split('-').collect();

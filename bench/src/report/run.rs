@@ -22,7 +22,7 @@ pub struct Run {
     /// The commit of the source.
     pub commit: String,
     pub rounds: usize,
-    /// Whether everything was measured.
+    /// Whether every turn of the run was measured.
     pub complete: bool,
     /// The turns that failed, with the reason.
     #[serde(default)]
@@ -38,14 +38,14 @@ pub struct Run {
     pub verdict: Verdict,
 }
 
-/// A turn that did not end. The rows that its process had printed are in the report.
+/// A turn that did not complete. The rows that its process had printed are in the report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Missed {
     pub engine: String,
     pub objects: usize,
     pub workloads: Vec<String>,
-    /// The turn, and the reason of the failure; only the turn if the run was interrupted before it
-    /// ended.
+    /// The turn, and the reason of the failure. Only the turn if the run was interrupted before
+    /// the turn ended.
     #[serde(rename = "said")]
     pub message: String,
 }
@@ -57,11 +57,11 @@ impl Missed {
     }
 }
 
-/// Whether all engines did the same work.
+/// The result of the check whether all engines did the same work.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Not known, as before the end of the run.
+    /// The check was not made, as before the end of the run.
     #[default]
     Unknown,
     /// All engines had the same stores, counts, look-ups and keys.
@@ -90,7 +90,7 @@ impl Verdict {
 }
 
 impl Run {
-    /// Starts the description of a run, with the current time.
+    /// Creates the description of a run that starts now.
     pub fn begins(rounds: usize) -> Self {
         let now = Timestamp::now();
         let arguments =
@@ -111,7 +111,7 @@ impl Run {
     }
 }
 
-/// Quotes an argument for a shell.
+/// Returns an argument in quotes for a shell, if it needs them.
 fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./,=:+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {

@@ -1,20 +1,22 @@
-//! Checks of the figures against fixed limits, as sentences for the terminal and the page.
+//! Checks of the figures against fixed limits. The results are sentences for the terminal and the
+//! page.
 
 use super::Summary;
 use super::figure::{count, figure, times};
 use crate::names::{EngineName, Workload};
 
-/// The least ratio of client-go-deltafifo to mutex. A slower mutex would make ratios to it look
-/// better.
+/// The least ratio of client-go-deltafifo's time to mutex's. If mutex became slower, the ratios of
+/// other engines to mutex would look better than they are.
 const LEAST_BASE_RATIO: f64 = 2.3;
 /// The numbers of objects between which the growth is checked.
 const GROWTH: [usize; 2] = [100_000, 4_000_000];
-/// The limit for the growth of the time per object between them.
+/// The limit for the growth of the time per object between these numbers.
 const MOST_GROWTH: f64 = 1.5;
-/// The limit for p99.9 of a get during relists, in seconds: no relist delays a reader.
+/// The limit for the 99.9th percentile of a get during relists, in seconds. Above it, relists
+/// delay readers.
 const LONGEST_GET: f64 = 50e-6;
 
-/// Returns the sentences for these rows.
+/// Returns the sentences of all checks for these rows.
 pub(super) fn sanity(rows: &[Summary]) -> Vec<String> {
     let grown = [Workload::Initial, Workload::Relist]
         .into_iter()
@@ -61,8 +63,9 @@ fn growth(rows: &[Summary], workload: Workload) -> Option<String> {
     ))
 }
 
-/// Returns the sentence about the slowest get of deltafifo, with the most objects, over all rounds
-/// and numbers of readers. A median would hide a relist that delays readers only sometimes.
+/// Returns the sentence about the slowest get of deltafifo for the largest number of objects, over
+/// all rounds and numbers of readers. A median would hide a relist that delays readers only
+/// sometimes.
 fn longest_get(rows: &[Summary]) -> Option<String> {
     let of_relists = |variant: &str| variant.ends_with("-p99.9") && !variant.starts_with("idle-");
     let gets = rows.iter().filter(|row| {

@@ -14,7 +14,7 @@ pub enum Unsound {
 }
 
 impl Report {
-    /// Returns the warnings to read before the figures.
+    /// Returns the warnings that a reader needs before the figures.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.differences.clone();
         warnings.extend(self.disagreement().filter(|_| self.runs.len() > 1));
@@ -51,7 +51,7 @@ impl Report {
         }
     }
 
-    /// Returns the difference between the results of the rows, whichever files they are from.
+    /// Returns the first difference between the results of the rows, over all joined files.
     pub(super) fn disagreement(&self) -> Option<String> {
         let difference = difference(self.rows.iter().filter_map(Checked::summary))?;
         Some(format!("The rows do not belong together, or are of different data: {difference}"))

@@ -31,11 +31,11 @@ pub struct Summary {
     /// Number of rounds without this figure.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_rounds: usize,
-    /// Notes about the figures of the other rounds, of the kind that `extra` has about the shown
-    /// round.
+    /// Notes about the figures of the rounds that are not shown. `extra` has the notes about the
+    /// round that is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_rounds: Vec<String>,
-    /// All other values of the median round. Each point of a curve comes from the round that the
+    /// The other values of the median round. Each point of a curve comes from the round that the
     /// row of its percentile shows.
     pub extra: Map<String, Value>,
 }
@@ -46,7 +46,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Summary {
-    /// Summarizes the rows of this many rounds, in the order in which the figures first occur.
+    /// Summarizes the rows of `rounds` rounds, in the order in which the figures first occur.
     pub fn of(rows: &[Measured], rounds: usize) -> Vec<Self> {
         let mut groups: Vec<Vec<&Measured>> = Vec::new();
         for measured in rows {
@@ -58,7 +58,7 @@ impl Summary {
         groups.into_iter().filter_map(|group| Self::of_group(&group, rounds)).collect()
     }
 
-    /// Summarizes the rows of one figure. With an even number of rounds it takes the worse of the
+    /// Summarizes the rows of one figure. With an even number of rounds it shows the worse of the
     /// two in the middle, so that every figure is one that was measured.
     fn of_group(group: &[&Measured], rounds: usize) -> Option<Self> {
         let of_rounds: Vec<f64> =
@@ -114,10 +114,10 @@ impl Summary {
     }
 }
 
-/// The unit in which more is better.
+/// The unit of rates: a larger value is better.
 const RATE: &str = "1/s";
 
-/// Returns the values that all rows of one figure have in common.
+/// Returns the values that identify a figure: they are equal in all of its rows.
 fn kind(of: &Measured) -> (&str, usize, &str, &str) {
     (&of.engine, of.objects, &of.row.workload, &of.row.variant)
 }

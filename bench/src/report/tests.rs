@@ -46,7 +46,7 @@ fn report(rows: &[Value]) -> Report {
 }
 
 /// Writes a report. Returns its page, its rows as JSON, and the names and texts of its plots.
-/// Asserts that each plot is XML without NaN and infinity.
+/// Asserts that each plot is XML without NaN or infinity.
 fn write_report(report: &Report) -> (String, String, Vec<(String, String)>) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("report");

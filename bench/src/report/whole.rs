@@ -23,7 +23,7 @@ pub struct Report {
     pub format: u64,
     /// The run, or the runs whose files were joined.
     pub runs: Vec<Run>,
-    /// The machine.
+    /// The machine on which the figures were measured.
     pub machine: Machine,
     /// Differences between the joined files, other than their rows.
     #[serde(default)]
@@ -35,7 +35,7 @@ pub struct Report {
 /// The advice for a file that is not a report.
 const ADVICE: &str = "--from takes a file that --json wrote, or a report's rows.json";
 
-/// The error of a file that is not a report of this version. The message continues the file's name.
+/// The error of a file that is not a report of this version. The message follows the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     #[error("cannot be read: {ADVICE}")]
@@ -50,7 +50,7 @@ pub enum Unreadable {
          measure again, or use the version that wrote it"
     )]
     Version {
-        /// The version in the file, or a text if there is none.
+        /// The version of the format in the file, or a text if there is none.
         found: String,
     },
     /// The JSON is not a report, or was changed.

@@ -1,19 +1,20 @@
-//! Estimates of turns before a turn of the same kind is measured, so that the first round has an
-//! estimate, too. The weights were measured on another machine (50,000 objects, two busy cores;
-//! lists: 640,000 objects). Turns that are already measured give the ratio to that machine.
+//! Estimates of the time of turns, for kinds of turns that have not been measured yet, so that the
+//! first round has an estimate, too.
+//!
+//! The weights were measured on another machine (50,000 objects, two busy cores; lists: 640,000
+//! objects). Turns that are already measured give the ratio of this machine to that one.
 
 use super::plan::Plan;
 use super::turn::Turn;
 use crate::names::{EngineName, Workload};
 
-/// The time to create a decoded pod, as a multiple of the time to create a generated object.
+/// The time to create a decoded pod, divided by the time to create a generated object.
 const POD: f64 = 10.0;
 
-/// Microseconds that are added to each object of a list by the variant `owned` and by touching
-/// memory.
+/// The microseconds that the variant `owned` and touching memory add for each object of a list.
 const OWNED: f64 = 5.0;
 
-/// Returns microseconds for each object of a list.
+/// Returns the microseconds that an engine needs for each object of a list.
 fn list(engine: EngineName) -> f64 {
     match engine {
         EngineName::Floor | EngineName::DeltaFifo => 1.7,
@@ -24,7 +25,7 @@ fn list(engine: EngineName) -> f64 {
     }
 }
 
-/// Returns the seconds of a turn.
+/// Returns the estimated seconds of a turn.
 #[expect(clippy::cast_precision_loss, reason = "a guess has one digit")]
 pub(super) fn seconds(plan: &Plan, turn: &Turn) -> f64 {
     let length = plan.settings.length.as_secs_f64();

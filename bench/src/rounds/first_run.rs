@@ -1,4 +1,4 @@
-//! The run without options: the main engines, once, in little more than a minute.
+//! The run without options. It measures the main engines once, in little more than a minute.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub const FIRST_RUN: &[EngineName] = &[
 /// The longest time that the run should take, without Go's compiler.
 const LIMIT: Duration = Duration::from_secs(75);
 
-/// The smallest number of objects with useful results.
+/// The smallest number of objects with which the results are useful.
 const FEWEST: usize = 10_000;
 
 impl Plan {
@@ -33,7 +33,8 @@ impl Plan {
 }
 
 /// Returns a smaller number of objects if `objects` would take longer than `limit`. `spent` is the
-/// time of the first turn, which would be repeated, and `ahead` the estimate of all others.
+/// time of the first turn, which would have to be repeated, and `ahead` the estimate of all other
+/// turns.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -31,7 +31,7 @@ pub(crate) use turn::order;
 /// The state of the peer in Go.
 #[derive(Debug)]
 pub enum Go {
-    /// Go is installed, and builds the peer before its first turn.
+    /// Go is installed, but the peer is not built yet.
     Unbuilt,
     /// The peer is built.
     Built(GoPeer),
@@ -39,7 +39,7 @@ pub enum Go {
     Absent,
 }
 
-/// Runs all child processes. A child that fails loses its turn; the others run.
+/// Runs all child processes. If a child fails, its turn has no result, and the others still run.
 pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
     let all = Turn::all(plan);
     let mut progress = RunProgress::new(&all, plan);
@@ -91,7 +91,7 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
     outcome
 }
 
-/// Returns the description of an engine, whose process printed this version at its end.
+/// Returns the description of an engine whose process has reported `version`.
 fn described(engine: EngineName, version: String) -> String {
     if engine.is_go() { format!("{}: {version}", engine.description()) } else { version }
 }
@@ -156,7 +156,7 @@ fn touch_memory(turn: &Turn, interrupt: &Interrupt) {
     });
 }
 
-/// Returns a command that starts this binary as the child of an engine.
+/// Returns a command that starts this binary as the child process of an engine.
 fn own_child(memory: bool, owned: bool) -> Result<Command, ChildFailed> {
     let own = std::env::current_exe()
         .map_err(|source| ChildFailed::Start { program: "the program itself".into(), source })?;

@@ -1,12 +1,12 @@
-//! The memory that a run needs, which is the memory of its largest turn. If the objects did not fit
-//! into memory, the system would kill a process, possibly an unrelated one.
+//! The memory that a run needs, which is the memory of its largest turn. If the objects did not
+//! fit into memory, the system would kill a process, possibly an unrelated one.
 //!
-//! The functions below count the objects that are alive at the same time for each key, according to
-//! the workloads. The sizes are rounded up from the peak of the resident memory of every engine and
+//! The functions below count, for each key, the objects that a workload keeps alive at the same
+//! time. The sizes are rounded up from the peak of the resident memory of every engine and
 //! workload, each in a process of its own, with 50,000 generated objects and with 1,000 pods.
-//! (Generated objects, bytes a key, in deltafifo, kube-writer and client-go-informer: relist 4,600,
-//! 6,500 and 3,400; churn 5,600, 8,400 and 4,200. In Rust and in Go: events 4,000 and 5,700; stall
-//! 4,200 and 6,100.)
+//! Measured with generated objects, in bytes a key: in deltafifo, kube-writer and
+//! client-go-informer, relist takes 4,600, 6,500 and 3,400, and churn 5,600, 8,400 and 4,200; in
+//! Rust and in Go, events takes 4,000 and 5,700, and stall 4,200 and 6,100.
 
 use super::plan::Plan;
 use super::turn::Turn;
@@ -20,10 +20,11 @@ const GENERATED: u64 = 1_000;
 const POD: u64 = 51_000;
 /// Bytes for a decoded pod in Go, where repeated pods share their strings.
 const POD_IN_GO: u64 = 22_000;
-/// Offers that the workload stall creates in advance for each second, including the control.
+/// The number of offers that the workload stall creates in advance for each second, including
+/// those of the control.
 const OFFERS_A_SECOND: f64 = 20_000.0;
 
-/// A run needs more memory than there is.
+/// The error of a run that needs more memory than is free.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "not enough memory: {engine} needs about {needed} MB for {objects} objects, and {free} MB are free; \
@@ -54,7 +55,7 @@ impl Plan {
     }
 }
 
-/// The memory of a turn, in bytes: for each key, and a fixed part.
+/// The memory of a turn, in bytes: a part for each key, and a fixed part.
 struct Need {
     key: u64,
     fixed: u64,
@@ -95,7 +96,7 @@ impl Need {
     }
 }
 
-/// Returns how many objects of one key are alive at the same time.
+/// Returns how many objects of each key are alive at the same time.
 fn alive_at_once(workload: Workload, engine: EngineName, owned: bool) -> u64 {
     let [rust, kube_writer, go] = match workload {
         Workload::Initial => [1, 3, 2],
@@ -136,8 +137,8 @@ mod tests {
         Plan::of(&[engine], workloads, objects)
     }
 
-    /// Compares the estimates with measured peaks, in bytes a key with 50,000 objects: an estimate
-    /// is not below the peak, and less than half above it.
+    /// Compares the estimates with measured peaks, in bytes a key with 50,000 objects. An estimate
+    /// must not be below the peak, and must be less than half above it.
     #[test]
     fn estimate_is_near_the_measured_peak() {
         let all = Workload::ALL;
@@ -161,7 +162,7 @@ mod tests {
         }
     }
 
-    /// The run that BENCHMARKS.md recommends, on an otherwise idle machine with 24 GiB.
+    /// Checks the run that BENCHMARKS.md recommends, on an otherwise idle machine with 24 GiB.
     #[test]
     fn documented_growth_run_fits_the_memory() {
         for engine in [

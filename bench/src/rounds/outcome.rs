@@ -9,7 +9,7 @@ use crate::report::Missed;
 /// The results of a run.
 #[derive(Default)]
 pub struct Outcome {
-    /// All rows, including the rows of turns that did not end: each row is complete.
+    /// All rows, including those of turns that did not complete: each row is complete by itself.
     pub measured: Vec<Measured>,
     /// The descriptions of the engines, by name.
     pub engines: BTreeMap<String, String>,
@@ -24,8 +24,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Records the description of an engine. The peers in Go have other settings where memory is
-    /// measured, and the report shows the settings of each figure.
+    /// Records the description of an engine. A peer in Go has other settings in turns that measure
+    /// memory; both descriptions are kept, so that the report shows the settings of each figure.
     pub fn describe(&mut self, engine: String, description: String) {
         match self.engines.entry(engine) {
             Entry::Vacant(entry) => drop(entry.insert(description)),
@@ -43,7 +43,7 @@ impl Outcome {
     }
 }
 
-/// The run was interrupted.
+/// The error of a run that was interrupted.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("interrupted after {done} of {of} turns; the report has only the measurements until then")]
 pub struct Interrupted {

@@ -18,7 +18,7 @@ pub struct Plan {
     pub objects: Vec<usize>,
     pub rounds: usize,
     pub settings: Settings,
-    /// The longest time that the run should take. If the estimate after the first turn exceeds it,
+    /// The longest time that the run should take. If the estimate after the first turn is longer,
     /// the run starts again with fewer objects.
     pub limit: Option<Duration>,
 }

@@ -1,4 +1,4 @@
-//! The progress of a run on standard error: a bar on a terminal, otherwise one line a turn.
+//! The progress of a run on standard error: a bar on a terminal, otherwise one line for each turn.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(super) struct RunProgress {
     estimates: BTreeMap<Kind, f64>,
     /// The measured time of each kind of turn.
     measured: BTreeMap<Kind, Duration>,
-    /// The estimate at the start of the turn.
+    /// The estimate of the remaining time at the start of the current turn.
     remaining: Duration,
     precision: &'static str,
 }
@@ -44,7 +44,7 @@ impl RunProgress {
         }
     }
 
-    /// Shows the start of a turn; `ahead` starts with it.
+    /// Shows the start of a turn. `ahead` are the turns from this one on.
     pub fn begin(&mut self, turn: &Turn, ahead: &[Turn]) {
         self.began = Instant::now();
         let (remaining, known) = remaining(&self.estimates, &self.measured, ahead);
@@ -72,7 +72,7 @@ impl RunProgress {
         self.bar.set_message(format!("{turn}: {}{of}", at.what));
     }
 
-    /// Prints a failure at once. The report has it, too.
+    /// Prints a failure at once, although the report contains it, too.
     pub fn print_failure(&self, failed: &str) {
         self.print(&format!("FAILED: {failed}; continuing with the other turns"));
     }
@@ -93,7 +93,7 @@ impl RunProgress {
         self.bar.elapsed()
     }
 
-    /// Returns the estimate of these turns.
+    /// Returns the estimated time of these turns.
     pub fn remaining(&self, ahead: &[Turn]) -> Duration {
         remaining(&self.estimates, &self.measured, ahead).0
     }
@@ -109,9 +109,11 @@ impl RunProgress {
     }
 }
 
-/// Estimates the time of the turns ahead. A turn takes as long as the last turn of its kind. If
-/// there is none, the estimate of the kind is corrected by the ratio of measured to estimated time
-/// of the known kinds. Returns also whether all kinds are known.
+/// Estimates the time of the turns ahead. Returns it, and whether the times of all kinds are
+/// known.
+///
+/// A turn is assumed to take as long as the last turn of its kind. If there is none, the estimate
+/// of the kind is corrected by the ratio of measured to estimated time of the known kinds.
 fn remaining(
     estimates: &BTreeMap<Kind, f64>,
     measured: &BTreeMap<Kind, Duration>,

@@ -5,7 +5,7 @@ use std::fmt;
 use super::plan::Plan;
 use crate::names::{EngineName, Workload};
 
-/// The properties of a turn that are the same in every round.
+/// The kind of a turn: its engine, its number of objects, and whether it measures memory.
 pub(super) type Kind = (EngineName, usize, bool);
 
 /// A turn: the run of one child process.
@@ -54,15 +54,14 @@ impl Turn {
         plan.settings.workloads.iter().copied().filter(mine).collect()
     }
 
-    /// Returns the properties that are the same in every round. Turns of one kind take about the
-    /// same time.
+    /// Returns the kind of the turn. Turns of one kind take about the same time.
     pub fn kind(&self) -> Kind {
         (self.engine, self.objects, self.memory)
     }
 }
 
-/// Returns the engines or clients in the order of a round. Every second round has the opposite
-/// order, so that none always runs after the same neighbour.
+/// Returns the engines or clients in the order of round number `round`. Every second round has the
+/// opposite order, so that none always runs after the same neighbour.
 pub fn order<T: Copy>(all: &[T], round: usize) -> Vec<T> {
     let mut all = all.to_vec();
     if round.is_multiple_of(2) {

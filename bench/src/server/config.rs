@@ -1,4 +1,4 @@
-//! The configuration with which all clients in Rust reach the server.
+//! The configuration with which all clients in Rust connect to the server.
 
 use std::path::Path;
 

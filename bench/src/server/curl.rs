@@ -1,4 +1,4 @@
-//! curl as a client: the least that a client can do with the server's response.
+//! The client curl. It receives the server's response and does nothing else with it.
 
 use std::io;
 use std::process::Command;
@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::error::TurnFailed;
 use super::process::{Process, Usage};
 
-/// The queries of a reflector's first list and first watch.
+/// The queries of this project's reflector, for its first list and for its first watch.
 const LIST: &str = "limit=500&resourceVersion=0";
 const WATCH: &str = "watch=true&allowWatchBookmarks=true&timeoutSeconds=600&sendInitialEvents=true&\
                      resourceVersionMatch=NotOlderThan";
 /// A text that only the last of the initial events contains.
 const END: &[u8] = b"k8s.io/initial-events-end";
-/// The length of the output's end, in bytes, in which [`END`] is searched.
+/// The number of bytes at the end of the output that are searched for [`END`].
 const TAIL: usize = 1024;
 
 /// curl with the configuration of a kubeconfig.
@@ -136,7 +136,7 @@ fn settings(kubeconfig: &Value) -> Result<(String, String), CurlUnusable> {
     Ok((url, lines.join("\n")))
 }
 
-/// Returns a field of the list item with this name; null if there is none.
+/// Returns `field` of the item of `list` that has this name; null if there is none.
 fn named<'a>(list: &'a Value, name: &Value, field: &str) -> &'a Value {
     let found = list.as_array().into_iter().flatten().find(|one| one["name"] == *name);
     found.map_or(&Value::Null, |one| &one[field])

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The error of a client for the server: of its configuration, or of a request.
 type ClientError = Box<dyn Error + Send + Sync>;
 
-/// An error that prevents all measurements.
+/// The error that prevents all measurements of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     #[error("--server {}: not a kubeconfig with a current context", path.display())]
@@ -22,7 +22,7 @@ pub enum ServerError {
          delete the namespace, or pass another number of --objects"
     )]
     Number { namespace: String, objects: usize, found: usize },
-    /// The program of a named client cannot be run.
+    /// The program of a client that the user named cannot be run.
     #[error("cannot run {program}: {why}")]
     Program { program: &'static str, why: String },
     #[error("there is no client to run: --help lists the clients")]
@@ -38,7 +38,7 @@ impl ServerError {
     }
 }
 
-/// An error that leaves a turn without a result.
+/// The error that leaves a turn without a result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TurnFailed {
     #[error("cannot start {program}")]

@@ -46,8 +46,8 @@ use crate::protocol::Measured;
 use crate::report::Missed;
 use crate::rounds::{Interrupted, Outcome};
 
-/// Creates the missing objects, and runs all clients. A client that fails loses its turn; the
-/// others run. Ctrl-C ends the run, and keeps what was measured.
+/// Creates the missing objects, and runs all clients. If a client fails, its turn has no result,
+/// and the others still run. Ctrl-C ends the run; its measurements so far are returned.
 pub fn run(plan: &ServerPlan) -> Result<Outcome, ServerError> {
     Runtime::new()?.block_on(measure(plan))
 }

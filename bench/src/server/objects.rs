@@ -1,4 +1,4 @@
-//! The objects on the server. They are created once, and kept for the next run, in a namespace for
+//! The objects on the server. They are created once and kept for the next run, in a namespace for
 //! each number of objects. While a client is cut off, one object in a hundred is changed.
 
 use std::fmt::Write;
@@ -14,11 +14,11 @@ use super::error::ServerError;
 
 /// Number of concurrent writes.
 const AT_ONCE: usize = 16;
-/// One object in this many is changed.
+/// The number of objects of which one is changed.
 const CHANGES: usize = 100;
 /// Number of created objects after which the progress is printed.
 const PROGRESS_INTERVAL: usize = 10_000;
-/// The key of the data that a change replaces, by a text of the same length.
+/// The key in an object's data under which a change puts another text of the same length.
 const TURN: &str = "turn";
 
 /// Returns the namespace for this many objects.
@@ -31,8 +31,8 @@ pub(super) struct Objects {
     maps: Api<ConfigMap>,
     namespace: String,
     wanted: usize,
-    /// Number of config maps in the namespace. A cluster may have one of its own in every
-    /// namespace.
+    /// Number of config maps in the namespace. It may be one more than were created, because a
+    /// cluster may put a config map of its own into every namespace.
     number: usize,
 }
 

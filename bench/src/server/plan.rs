@@ -57,8 +57,8 @@ impl ChosenClients {
         self.clients.iter().any(|client| client.program() == program)
     }
 
-    /// Returns the program. If it is missing, that is an error if a client is named; if not, the
-    /// other clients are measured without it.
+    /// Returns the program. If it is missing, returns an error if the user named a client that
+    /// needs it; otherwise the other clients are measured without it.
     fn found<T>(
         &mut self,
         program: Program,
@@ -85,8 +85,8 @@ impl ChosenClients {
         self.curl.as_ref()
     }
 
-    /// Returns a command that starts a client other than curl. A client in Go has either Go's
-    /// default settings, or the faster ones.
+    /// Returns a command that starts a client other than curl. A client in Go is started either
+    /// with Go's default settings or with the faster ones.
     pub(super) fn command(
         &self,
         client: ClientName,

@@ -1,5 +1,5 @@
-//! The process of a client: its input and output, and its usage as the system reports it, in
-//! whichever language the client is written.
+//! The process of a client, in any language: its input and output, and the CPU time and memory
+//! that the system reports for it.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::process::peak_of;
 /// objects.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The process of a client. It is killed if this is dropped.
+/// The process of a client. Dropping the value kills the process.
 pub(super) struct Process {
     child: Child,
     input: Option<ChildStdin>,
@@ -40,7 +40,8 @@ pub(super) struct Usage {
 }
 
 impl Process {
-    /// Starts the process, in a process group of its own, so that Ctrl-C does not end it.
+    /// Starts the process in a process group of its own, so that Ctrl-C in a terminal does not end
+    /// it.
     pub fn start(mut command: Command) -> Result<Self, TurnFailed> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
@@ -65,8 +66,8 @@ impl Process {
         Ok(Self { child, input, output, last_error, began, id, clock })
     }
 
-    /// Returns the current usage. Valid also after the end of the process, until its status is
-    /// read.
+    /// Returns the CPU time and the peak of the memory so far. Valid also after the end of the
+    /// process, until its status is read.
     pub fn usage(&self) -> Result<Usage, TurnFailed> {
         let wall = self.began.elapsed();
         Ok(Usage { wall, cpu: clock_gettime(self.clock)?.into(), peak: peak_of(self.id) })
@@ -87,7 +88,7 @@ impl Process {
         self.input = None;
     }
 
-    /// Reads the next line of the process, which ends a step. `step` is its name in errors.
+    /// Reads the next line of the process, which ends a step. `step` names the step in errors.
     pub async fn line(&mut self, step: &'static str) -> Result<String, TurnFailed> {
         let mut line = String::new();
         match timeout(LIMIT, self.output.read_line(&mut line)).await {
@@ -100,7 +101,7 @@ impl Process {
         }
     }
 
-    /// Reads some output; 0 bytes at its end.
+    /// Reads some output of the process. Returns 0 at the end of the output.
     pub async fn read(&mut self, to: &mut [u8], step: &'static str) -> Result<usize, TurnFailed> {
         match timeout(LIMIT, self.output.read(to)).await {
             Ok(read) => Ok(read?),
@@ -108,12 +109,12 @@ impl Process {
         }
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the end of the process, and returns its status.
     pub async fn status(&mut self) -> Result<ExitStatus, TurnFailed> {
         Ok(self.child.wait().await?)
     }
 
-    /// Returns the error of a process that ended too early.
+    /// Returns the error for a process that ended during `step`.
     pub async fn ended(&mut self, step: &'static str) -> TurnFailed {
         TurnFailed::Ended { step, message: self.last_error().await }
     }

@@ -1,4 +1,4 @@
-//! A turn: the process of one client, from its start to its usage.
+//! A turn: the process of one client, from its start to its measured CPU time and memory.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use crate::protocol::Row;
 use crate::rounds::order;
 use crate::warm::ReservedMemory;
 
-/// Interval at which memory is released to a client. The client uses a few megabytes in it.
+/// The interval at which memory is released to a client. A client uses a few megabytes in this
+/// time.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A turn of one client.
@@ -31,8 +32,8 @@ pub(super) struct ClientTurn {
     figures: Figures,
 }
 
-/// The figures of a turn. Go is faster with more memory. The times are therefore from the faster
-/// memory setting, and the peaks from Go's defaults.
+/// The kind of figures that a turn measures. Go is faster with more memory. The times are
+/// therefore measured with the faster memory setting, and the peaks with Go's defaults.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figures {
     All,
@@ -138,8 +139,8 @@ impl fmt::Display for ClientTurn {
     }
 }
 
-/// Waits until the client has notified its handler of everything. Returns the usage at that moment,
-/// and the counts, which the client collects afterwards.
+/// Waits until the client has notified its handler of everything. Returns the CPU time and memory
+/// at that moment, and the counts, which the client collects afterwards.
 async fn completed(
     process: &mut Process,
     step: &'static str,

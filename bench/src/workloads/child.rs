@@ -1,4 +1,4 @@
-//! The child process: it runs the requested workloads on one engine, and prints the rows to
+//! The child process. It runs the requested workloads on one engine, and prints the rows to
 //! standard output.
 
 #[cfg(feature = "peers")]
@@ -167,7 +167,8 @@ fn run_floor<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> 
     Ok(())
 }
 
-/// Leaks a value. The end of the process frees millions of objects at once.
+/// Leaks a value. Freeing millions of objects one by one takes long; the end of the process frees
+/// them at once.
 fn leak<V>(value: V) {
     std::mem::forget(value);
 }

@@ -1,6 +1,7 @@
-//! The workload events: the rate of updates through a filled engine, for different keys and numbers
-//! of threads; singly, and in bursts of 64, which an engine may take in one call. The measurement
-//! ends when the last consumer has found the closed queue empty.
+//! The workload events: the rate of updates through a filled engine. The variants differ in the
+//! distribution of the keys and in the number of threads. Updates are offered one by one, or in
+//! bursts of 64, which an engine may take in one call. The measurement ends when the last consumer
+//! has found the closed queue empty.
 
 use std::iter;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Row, output};
 
-/// Number of producers, and of consumers.
+/// The numbers of producers; there are as many consumers.
 const THREADS: [usize; 3] = [1, 2, 4];
 const BURST: usize = 64;
 
@@ -74,14 +75,14 @@ fn draw(keys: &str, objects: usize) -> Arc<[usize]> {
     }
 }
 
-/// The calls of one producer.
+/// The updates that one producer offers, one by one or in bursts.
 enum Share<T> {
     Singly(Vec<Arc<T>>),
     InBursts(Vec<Vec<Arc<T>>>),
 }
 
-/// Gives every producer the events of its own keys, in order, so that the updates of an object are
-/// never reordered.
+/// Divides the events among the producers by key. Each producer has all events of its keys, in
+/// order, so that the updates of an object are never reordered.
 fn split_by_producer<T>(
     events: &[Arc<T>],
     indexes: &[usize],

@@ -35,10 +35,10 @@ use crate::protocol::{ChildArgs, Row, output};
 /// Numbers of pending updates for every key.
 const PENDING: [usize; 3] = [1, 2, 8];
 
-/// The function that offers an update to an engine.
+/// A function that offers an update to an engine.
 pub(super) type OfferFn<E, T> = fn(&E, Arc<T>);
 
-/// Runs all variants on one engine. Without an `offer` it leaves out the variants with pending
+/// Runs all variants on one engine. Without an `offer`, leaves out the variants with pending
 /// updates.
 pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     args: &ChildArgs,
@@ -94,12 +94,12 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     Ok(output::rows(rows)?)
 }
 
-/// Runs a step on a thread of its own.
+/// Runs a step on a thread of its own, and returns its result.
 fn on_own_thread<R: Send>(step: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| unwrap_join(scope.spawn(step).join()))
 }
 
-/// Returns the row of a growth in bytes per key. With few keys the growth may be negative.
+/// Returns the row of a growth, in bytes per key. With few keys the growth may be negative.
 #[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^53")]
 fn row(objects: usize, variant: &str, bytes: u64, base: u64, counts: Counts) -> Row {
     let mut row =

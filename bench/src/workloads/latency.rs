@@ -1,4 +1,4 @@
-//! Latency histograms, for all workloads with a distribution.
+//! Latency histograms, for all workloads that measure a distribution.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::names::Workload;
 use crate::protocol::Row;
 
-/// The longest time that is recorded, in nanoseconds: an hour. Longer times count as this.
+/// The longest time that is recorded, in nanoseconds: an hour. A longer time counts as an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 /// Number of significant digits of each time.
 const DIGITS: u8 = 3;
@@ -46,14 +46,14 @@ impl Latencies {
         Duration::from_nanos(self.0.value_at_quantile(quantile)).as_secs_f64()
     }
 
-    /// Returns pairs of a quantile and its seconds.
+    /// Returns the quantiles of the curve, each with its time in seconds.
     fn curve(&self) -> Value {
         CURVE.iter().map(|quantile| Value::from(vec![*quantile, self.seconds(*quantile)])).collect()
     }
 
-    /// Returns the rows of these quantiles, each with the number of samples and the largest sample:
-    /// with few samples a percentile is not shown (`report/percentile.rs`). The row of the median
-    /// has the whole curve.
+    /// Returns the rows of these quantiles. Each has the number of samples and the largest sample,
+    /// because a percentile of few samples is not shown (`report/percentile.rs`). The row of the
+    /// median has the whole curve.
     pub fn rows(
         &self,
         workload: Workload,

@@ -1,6 +1,6 @@
-//! The workloads initial, relist and churn, in this order and on one engine, because each starts
-//! with the result of the one before. For a relist or churn without initial, the initial fill is
-//! not measured.
+//! The workloads initial, relist and churn. They run in this order on one engine, because each
+//! starts with the result of the one before. If only relist or churn is requested, the initial
+//! fill runs without being measured.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::protocol::{ChildArgs, Row, output};
 pub(super) struct Lists<T>(Vec<(Workload, Vec<Arc<T>>)>);
 
 impl<T: Send + Sync> Lists<T> {
-    /// Builds the lists of the requested workloads, and the initial list in any case.
+    /// Builds the lists of the requested workloads, and always the initial list.
     pub fn build<S: Source<Object = T>>(args: &ChildArgs, source: &S) -> Result<Self, ChildError> {
         let mut lists = Vec::new();
         for workload in [Workload::Initial, Workload::Relist, Workload::Churn] {
@@ -54,8 +54,8 @@ impl<T: Send + Sync> Lists<T> {
     }
 }
 
-/// Gives the engine a list that only it holds, and measures a relist with another one: handling the
-/// new objects frees the old ones.
+/// Gives the engine a list that only the engine holds, and measures a relist with another list:
+/// handling the new objects frees the old ones.
 pub(super) fn run_owned<S: Source, E: ListEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
@@ -69,8 +69,8 @@ pub(super) fn run_owned<S: Source, E: ListEngine<S::Object>>(
     Ok(row)
 }
 
-/// Measures how long an engine takes for a list and its drain. Returns the row, and the counts of
-/// the handler, which must be the expected ones.
+/// Measures how long an engine takes to list and to drain. Returns the row, and the counts of the
+/// handler, which must be the expected ones.
 fn measure<T, E: ListEngine<T>>(
     args: &ChildArgs,
     engine: &E,

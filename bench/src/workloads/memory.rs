@@ -1,4 +1,4 @@
-//! The resident memory at the start of a measurement, and its peak since then.
+//! The resident memory at the start of a measurement, and its later peak.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::process::{peak, resident};
 use crate::protocol::ChildArgs;
 use crate::warm;
 
-/// The start of a measurement of memory.
+/// The resident memory at the start of a measurement.
 #[derive(Clone, Copy)]
 pub struct MemoryMark {
     start: u64,
@@ -31,7 +31,7 @@ impl MemoryMark {
     }
 
     /// Returns the start and the peak as fields of a row. Call it immediately after the
-    /// measurement, because everything that follows uses memory, too.
+    /// measurement, because all later steps use memory, too.
     pub fn fields(self) -> Map<String, Value> {
         let mut extra = Map::new();
         extra.insert("start_bytes".into(), self.start.into());

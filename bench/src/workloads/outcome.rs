@@ -1,5 +1,5 @@
-//! The result of a run, which `report/check.rs` compares between engines: the counts of the
-//! handler, and the content of the store. Collected outside the measured time.
+//! The result of a run: the counts of the handler, and the content of the store. `report/check.rs`
+//! compares it between engines. It is collected outside the measured time.
 
 use std::fmt::Display;
 
@@ -10,7 +10,7 @@ use crate::data::Source;
 use crate::digest::Digest;
 use crate::engines::{Counts, ListEngine};
 
-/// Fails if the counts of the handler are not the expected ones.
+/// Returns an error if the counts of the handler are not the expected ones.
 pub(super) fn expect(
     what: impl Display,
     counts: Counts,
@@ -22,7 +22,7 @@ pub(super) fn expect(
     Err(format!("{what}: the handler counted {counts:?}, expected {expected:?}").into())
 }
 
-/// Inserts counts and store into `extra`.
+/// Inserts the handler's counts and the store's size and digest into `extra`.
 pub(super) fn add_outcome<S: Source>(
     counts: Counts,
     engine: &impl ListEngine<S::Object>,

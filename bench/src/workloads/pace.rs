@@ -1,6 +1,7 @@
-//! The pace of a stall run's offers. While the producer sleeps, the other threads have both cores.
-//! A producer that spins would take a core from the consumer, and would measure itself. It spins
-//! only for the last microseconds, so that it continues on time.
+//! The pace of a stall run's offers. The producer sleeps until shortly before the time of an
+//! offer, so that the other threads have both cores. A producer that spins would take a core from
+//! the consumer, and would measure itself. It spins only for the last microseconds, so that it
+//! continues on time.
 
 use std::fs;
 use std::thread;
@@ -18,7 +19,7 @@ pub fn exact_wake_ups() {
     }
 }
 
-/// Blocks until the given time since `start`. Returns at once if that has passed.
+/// Blocks until `intended` after `start`. Returns at once if that time has passed.
 pub fn wait_until(start: Instant, intended: Duration) {
     loop {
         let ahead = intended.saturating_sub(start.elapsed());

@@ -1,6 +1,7 @@
-//! The workload queries: the time of index look-ups. One index is by node: a thousand nodes, whose
-//! objects are spread over all objects. The other is by namespace, whose objects are next to each
-//! other in the lists. The store is filled by its queue, and then idle.
+//! The workload queries: the time of index look-ups. One index is by node; it has a thousand
+//! nodes, and the objects of a node are spread over all objects. The other is by namespace; the
+//! objects of a namespace are next to each other in the lists. The store is filled by its queue,
+//! and then idle.
 //!
 //! The results are dropped outside the measured time, because Go has no such cost.
 
@@ -25,8 +26,8 @@ use crate::protocol::{ChildArgs, output};
 /// Number of look-ups in each index.
 const CALLS: usize = 10_000;
 
-/// An index: the function that computes the value of an object, and the engine's look-up of a
-/// value.
+/// An index: the function that computes the value of an object, and the engine's function that
+/// looks up a value.
 struct QueriedIndex<E, T, M> {
     variant: &'static str,
     value: fn(&M, &T) -> String,
@@ -66,7 +67,7 @@ fn namespace<T>(meta: &impl Meta<T>, object: &T) -> String {
 
 impl<E, T, M: Meta<T> + Default> QueriedIndex<E, T, M> {
     /// Looks up every value, and compares the results with the list. Returns the values, and the
-    /// fields that the check compares between engines.
+    /// fields that `report/check.rs` compares between engines.
     fn check(
         &self,
         engine: &E,

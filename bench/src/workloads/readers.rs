@@ -1,6 +1,6 @@
-//! The workload readers: the time of a get of a random key, in an idle store, and during
-//! back-to-back relists, each of which is drained before the next. In the second case only the gets
-//! that start during a relist are counted.
+//! The workload readers: the time of a get of a random key, in an idle store and during
+//! back-to-back relists. Each relist is drained before the next one begins, and only gets that
+//! start during a relist are counted.
 //!
 //! Each get is measured separately, so the figures of every engine include two readings of the
 //! clock (about 50 ns). The results are dropped outside the measured time, because Go has no such
@@ -24,13 +24,14 @@ use crate::protocol::{ChildArgs, output};
 
 /// Numbers of reading threads.
 const READERS: [usize; 2] = [1, 4];
-/// The divisor of the time for which the idle store is read.
+/// The factor by which the idle store is read for a shorter time than the `--seconds` of a run.
 const IDLE_DIVISOR: u32 = 4;
-/// While no get has counted yet, the relists continue for up to this many times the length: on a
+/// The relists continue for up to this many times `--seconds` while no get has counted yet: on a
 /// busy machine a reader may not be scheduled earlier.
 const MAX_EXTENSION: u32 = 100;
-/// Readers stop after this many times the length, even during a relist. If readers pass a waiting
-/// writer, a relist may never end, as in a `DashMap` that four threads read without a pause.
+/// The readers stop after this many times `--seconds`, even during a relist. If readers pass a
+/// waiting writer, a relist may never end, as in a `DashMap` that four threads read without a
+/// pause.
 const MAX_READING: u32 = 8;
 
 /// Runs all variants on one engine.
@@ -119,7 +120,7 @@ struct ReadingState {
     stop: AtomicBool,
     /// The time at which readers stop by themselves.
     deadline: Instant,
-    /// Whether readers stopped by themselves, during a relist.
+    /// Whether a reader stopped by itself, during a relist.
     gave_up: AtomicBool,
 }
 
@@ -136,7 +137,7 @@ impl ReadingState {
     }
 }
 
-/// The results of readers.
+/// The gets of one reader: their times and results.
 struct Gets {
     took: Latencies,
     misses: usize,
@@ -153,7 +154,7 @@ impl Gets {
     }
 }
 
-/// Gets all keys in a loop, starting with `first`.
+/// Gets all keys in a loop that starts with number `first`.
 fn read<T, E: StoreEngine<T>>(
     engine: &E,
     keys: &[E::Key],

@@ -1,6 +1,7 @@
 //! The workload slow-handler: the effect of a slow handler on the producer. One producer offers
-//! updates of uniform keys, singly and back to back, to one or several consumers. The handler is
-//! busy, like one that computes. A handler that does nothing is the control.
+//! updates of uniformly distributed keys, one by one and without pauses, to one or several
+//! consumers. The handler keeps its core busy, like a handler that computes. The control is a
+//! handler that does nothing.
 
 use std::iter;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Row, output};
 
-/// Time of the handler, in microseconds.
+/// The time that the handler takes, in microseconds.
 const WORK: [u64; 3] = [0, 1, 10];
 const CONSUMERS: [usize; 2] = [1, 4];
 /// The limit for the number of events. With this many, the slowest handler is busy for a second.
@@ -92,8 +93,8 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
     (elapsed, counts, adds.into_iter().next().unwrap_or_else(Latencies::new))
 }
 
-/// Spins for this time. A thread that loses its core for a moment spins less, but this affects few
-/// handlers.
+/// Spins for the given time. If the thread loses its core for a moment, it spins less; this
+/// affects few handlers.
 fn be_busy(work: Duration) {
     if work.is_zero() {
         return;

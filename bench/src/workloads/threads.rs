@@ -4,8 +4,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Starts all producers and consumers at the same time, and calls `close` when the producers have
-/// ended. Returns the time until the last consumer has ended, and the results.
+/// Starts all producers and consumers at the same moment, and calls `close` when the producers
+/// have ended. Returns the time until the last consumer has ended, and the results.
 pub(super) fn run_threads<P: Send, C: Send>(
     producers: impl ExactSizeIterator<Item = impl FnOnce() -> P + Send>,
     consumers: impl ExactSizeIterator<Item = impl FnOnce() -> C + Send>,
@@ -17,7 +17,7 @@ pub(super) fn run_threads<P: Send, C: Send>(
         let consumers: Vec<_> = consumers.map(consume).collect();
         let produce = |producer: _| scope.spawn(move || start(barrier, producer));
         let producers: Vec<_> = producers.map(produce).collect();
-        // Read before the start: once the other threads run, this thread may not be scheduled for a
+        // Read before the threads start: once they run, this thread may not be scheduled for a
         // while.
         let began = Instant::now();
         barrier.wait();
@@ -33,7 +33,7 @@ fn start<R>(barrier: &Barrier, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Returns the result of a thread, or continues its panic.
+/// Returns the result of a thread. If the thread panicked, resumes its panic.
 pub(super) fn unwrap_join<R>(joined: thread::Result<R>) -> R {
     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -31,7 +31,7 @@ use crate::protocol::{ChildArgs, Row, output};
 /// keys.
 const THREADS: [usize; 3] = [1, 4, 8];
 
-/// The assignment of work to threads.
+/// The division of the work between threads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Turns,
@@ -101,7 +101,8 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
     Ok(())
 }
 
-/// A digest of the taken keys: their number, and the sum of their last bytes, which differ.
+/// A digest of keys: their number, and the sum of their last eight bytes, which differ between
+/// keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct KeyDigest {
     keys: usize,
@@ -123,8 +124,8 @@ impl AddAssign for KeyDigest {
     }
 }
 
-/// Adds each thread's share of the keys, until all are taken and done. Returns the time, and the
-/// digest of the taken keys.
+/// Runs a variant until all keys are taken and done. Returns the time, and the digest of the taken
+/// keys.
 fn drive<Q: WorkEngine>(
     queue: &Q,
     shares: Vec<Vec<Key>>,
@@ -154,8 +155,8 @@ fn drive<Q: WorkEngine>(
     (elapsed, taken)
 }
 
-/// Adds `at_once` keys and takes as many, until all are added. A key is always there, because no
-/// thread has taken more keys than it has added.
+/// Adds `at_once` keys and takes as many, until all keys are added. A take always finds a key,
+/// because no thread has taken more keys than it has added.
 async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) -> KeyDigest {
     let mut taken = KeyDigest::default();
     let mut keys = keys.into_iter();
@@ -174,14 +175,14 @@ async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) 
     }
 }
 
-/// Takes keys until the queue is shut down and empty.
+/// Takes keys until the queue is shut down and empty. Returns their digest.
 async fn take_all<Q: WorkEngine>(queue: &Q) -> KeyDigest {
     let mut taken = KeyDigest::default();
     while take(queue, &mut taken).await {}
     taken
 }
 
-/// Takes a key and ends it. Returns false if the queue is shut down and empty.
+/// Takes a key and ends its processing. Returns false if the queue is shut down and empty.
 async fn take<Q: WorkEngine>(queue: &Q, taken: &mut KeyDigest) -> bool {
     let Some(work) = queue.get().await else { return false };
     taken.record(Q::key(&work));

@@ -1,12 +1,13 @@
-//! One index: the keys that have each value. Each value's set is protected by the lock of its
-//! shard.
+//! One index of the dashmap engine: a set of keys for each value. The lock of the map's shard
+//! protects the set.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 
 use super::map::{Key, Map};
 
-/// Sets of keys by value. A removal that empties a set then removes it, in a step of its own.
+/// The sets of keys by value. A removal that empties a set removes the set afterwards, in a step
+/// of its own.
 #[derive(Default)]
 pub(super) struct Index {
     keys: Map<HashSet<Key, RandomState>>,

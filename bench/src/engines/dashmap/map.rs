@@ -5,6 +5,6 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use foldhash::fast::RandomState;
 
-/// A key that the maps of an engine share.
+/// A key, shared between the maps of an engine.
 pub(super) type Key = Arc<str>;
 pub(super) type Map<V> = DashMap<Key, V, RandomState>;

@@ -1,11 +1,12 @@
-//! The design that many would expect to be the fastest: a concurrent map of pending deltas, a
-//! lock-free queue of keys, and a concurrent map as the store. It is as good as its parts allow:
+//! The dashmap engine: a concurrent map of pending deltas, a lock-free queue of keys, and a
+//! concurrent map as the store. Many would expect this design to be the fastest. It is as good as
+//! its parts allow:
 //!
-//! * It uses foldhash everywhere. Keys are shared `Arc<str>`s, which a relist takes from the store
+//! - It uses foldhash everywhere. Keys are shared `Arc<str>`s, which a relist takes from the store
 //!   instead of allocating them again.
-//! * A key is in the queue exactly while it has an entry in `pending`. The shard's lock makes this
+//! - A key is in the queue exactly while it has an entry in `pending`. The shard's lock makes this
 //!   hold at every moment, so no separate flag is needed.
-//! * A consumer holds the entry of its key while it applies the deltas. So no delta is lost or
+//! - A consumer holds the entry of its key while it applies the deltas. So no delta is lost or
 //!   reordered, with any number of producers and consumers, and handlers of one key never overlap.
 //!
 //! Its limits: while a handler runs, offers of keys in the same shard wait, and a handler must not
@@ -30,17 +31,17 @@ use crate::data::{node, with_key};
 
 struct Pending<T> {
     deltas: SmallVec<[(DeltaType, Arc<T>); 1]>,
-    /// The last relist that listed the key, or during which it was offered otherwise.
+    /// The number of the last relist that listed the key, or during which the key was offered.
     generation: u64,
 }
 
 struct Known<T> {
     object: Arc<T>,
-    /// The last relist that listed the key, or during which it was offered otherwise.
+    /// The number of the last relist that listed the key, or during which the key was offered.
     generation: u64,
 }
 
-/// A concurrent map with a lock-free queue as an engine.
+/// The engine of concurrent maps and a lock-free queue.
 pub struct DashMapEngine<T, M> {
     meta: M,
     pending: Map<Pending<T>>,
@@ -75,9 +76,11 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         }
     }
 
-    /// Appends a delta, and queues the key if it was not pending. `generation` is called with the
-    /// entry locked. If an offer read it earlier, before a relist, and was queued after the relist
-    /// had listed its key, the end of the relist would delete the key.
+    /// Appends a delta, and queues the key if it was not pending.
+    ///
+    /// `generation` returns the number of the current relist, and is called with the entry locked.
+    /// If an offer read the number earlier, a relist could begin and list the key before the offer
+    /// is queued; the end of that relist would then delete the key.
     fn push(&self, key: Key, kind: DeltaType, object: Arc<T>, generation: impl FnOnce() -> u64) {
         match self.pending.entry(key) {
             Entry::Occupied(mut entry) => entry.get_mut().push(kind, object, generation()),
@@ -96,8 +99,8 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
     /// Deletes the keys that the relist of this generation did not list, from the store and from
     /// the keys that were pending before it.
     fn delete_unlisted(&self, generation: u64, pending_before: &[Key]) {
-        // Collected first: a consumer locks an entry of `pending` and then one of the store, so the
-        // opposite order could deadlock.
+        // Collected before an entry of `pending` is locked: a consumer locks an entry of `pending`
+        // and then one of the store, so the opposite order could deadlock.
         let known: Vec<_> = self
             .store
             .iter()

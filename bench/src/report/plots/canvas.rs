@@ -1,5 +1,5 @@
-//! Drawing for all plots. The sizes fit the width of a phone; the page enlarges the plots if there
-//! is room.
+//! The drawing functions of all plots. The sizes fit the width of a phone; the page enlarges the
+//! plots if there is room.
 
 use std::io;
 
@@ -39,7 +39,8 @@ pub fn lines(count: usize, height: i32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX).saturating_mul(height)
 }
 
-/// Returns a font with this size in pixels. The SVG backend of plotters scales sizes by a factor.
+/// Returns a font of this size in pixels. The size is corrected by the factor that the SVG backend
+/// of plotters applies.
 fn font(size: i32) -> FontDesc<'static> {
     FontDesc::new(FontFamily::SansSerif, f64::from(size) * 1.24, FontStyle::Normal)
 }
@@ -49,7 +50,7 @@ pub fn label_style() -> TextStyle<'static> {
     font(LABEL).color(&TEXT)
 }
 
-/// Writes `text` so that its left or right end (`side`) is at `at`, vertically centred.
+/// Writes `text` vertically centred, with its left or right end (`side`) at the point `at`.
 pub fn write(area: &Area, text: &str, at: (i32, i32), side: HPos, bold: bool) -> Drawn {
     let style = if bold { FontStyle::Bold } else { FontStyle::Normal };
     let style = font(LABEL).style(style).color(&TEXT).pos(Pos::new(side, VPos::Center));

@@ -1,7 +1,9 @@
-//! Latency distributions, as in HDR plots: the quantile axis gives each further nine the same room.
-//! A row has its curve in `extra`, under `curve`: quantile, seconds, and the number of samples. The
-//! curve has the percentiles for which there are enough samples, and the largest sample. The line
-//! does not reach the largest sample, because the values between are not known.
+//! Plots of latency distributions, as in HDR plots: the quantile axis gives each further nine the
+//! same width.
+//!
+//! A row has its curve in `extra`, under `curve`: quantile, seconds, and the number of samples.
+//! The curve has the percentiles for which there are enough samples, and the largest sample. The
+//! line does not reach the largest sample, because the values between are not known.
 
 use serde_json::Value;
 
@@ -12,14 +14,14 @@ use super::lines::{self, Across, EngineLine, Point};
 use super::scale::Scale;
 use super::{Plot, largest};
 
-/// The place of the largest value: a decade beyond the last quantile, 0.99999.
+/// The place of the largest sample on the axis: one decade beyond the last quantile, 0.99999.
 const MAX: f64 = 1e6;
-/// A curve without this percentile has few samples, and gets a note with their number.
+/// The percentile without which a curve gets a note that it has few samples.
 const FEW: f64 = 0.99;
-/// The end of the name of the rows that have a curve.
+/// The suffix of the variants whose rows have a curve.
 const CARRIER: &str = "p50";
 
-/// Returns a plot for each distribution of a workload, all with the same scale.
+/// Returns a plot for each distribution of a workload. All plots have the same scale.
 pub fn plots(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     let rows = largest(rows, |row| row.workload == workload && row.variant.ends_with(CARRIER));
     let mut curves: Vec<(&str, Vec<EngineLine>)> = Vec::new();
@@ -45,7 +47,7 @@ pub fn plots(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     curves.iter().map(plot).collect()
 }
 
-/// Returns the label of a decade of 1 / (1 − quantile).
+/// Returns the label at `x` = 1 / (1 − quantile) on the quantile axis.
 fn percentile(x: f64) -> String {
     match x {
         ..1.5 => "0".to_owned(),

@@ -16,14 +16,14 @@ pub fn rates(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     alike(&largest(rows, |row| row.workload == workload && row.unit == "1/s"))
 }
 
-/// Returns the plots of the bytes per key. Each starts at zero and has its own scale, because the
-/// variants are not compared with each other.
+/// Returns the plots of the bytes per key. Each has its own scale from zero, because the variants
+/// are not compared with each other.
 pub fn memory(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     let rows = largest(rows, |row| row.workload == workload && row.unit == "B");
     groups(&rows).iter().map(|group| plot(group, &Scale::from_zero(values(group)))).collect()
 }
 
-/// Returns plots with the same scale, so that they can be compared with each other.
+/// Returns one plot for each group, all with the same scale, so that the plots can be compared.
 fn alike(rows: &[&Summary]) -> Drawn<Vec<Plot>> {
     let scale = Scale::logarithmic(values(rows), ranges::ROOM);
     groups(rows).iter().map(|group| plot(group, &scale)).collect()

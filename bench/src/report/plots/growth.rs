@@ -7,8 +7,8 @@ use super::canvas::Drawn;
 use super::lines::{self, Across, EngineLine, Point};
 use super::scale::{Scale, label};
 
-/// Returns a plot for each workload that has times for more than one number of objects, all with
-/// the same scale.
+/// Returns a plot for each workload that has times for more than one number of objects. All plots
+/// have the same scale.
 pub fn plots(rows: &[Summary], workloads: &[&str]) -> Drawn<Vec<Plot>> {
     let rows: Vec<_> = rows
         .iter()

@@ -1,4 +1,4 @@
-//! Plots with one line an engine over a horizontal axis, and a legend below.
+//! Plots with one line for each engine over a horizontal axis, and a legend below.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -25,7 +25,8 @@ pub struct Point {
     pub y: f64,
     /// The smallest and the largest value.
     pub spread: Option<(f64, f64)>,
-    /// Whether the mark of the engine is drawn here. In a line with many points only some have it.
+    /// Whether the engine's mark is drawn at this point. In a line with many points only some have
+    /// it.
     pub marked: bool,
 }
 
@@ -33,7 +34,7 @@ pub struct Point {
 pub struct EngineLine<'a> {
     pub engine: &'a str,
     pub points: Vec<Point>,
-    /// A point that the line does not reach.
+    /// A point that is drawn apart from the line.
     pub apart: Option<Point>,
     /// A note after the name of the engine.
     pub note: String,
@@ -50,15 +51,15 @@ impl<'a> EngineLine<'a> {
     }
 }
 
-/// A horizontal axis.
+/// A horizontal axis of a plot.
 pub struct Across {
     pub scale: Scale,
     pub described: &'static str,
     pub label: fn(f64) -> String,
 }
 
-/// Draws the lines of all engines, the line of this project on top of the others. The vertical axis
-/// is in seconds.
+/// Draws the lines of all engines, with the line of this project on top of the others. The
+/// vertical axis is in seconds.
 pub fn draw(title: &str, lines: &[EngineLine], across: &Across, scale: &Scale) -> Drawn<String> {
     // A label with a note is too wide for two labels in a row.
     let in_a_row = if lines.iter().all(|line| line.note.is_empty()) { 2 } else { 1 };

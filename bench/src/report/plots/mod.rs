@@ -118,9 +118,9 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
     Ok(all.into_iter().filter(|section| !section.plots.is_empty()).collect())
 }
 
-/// Returns the wanted rows for one number of objects: the number that most engines have, and of
-/// these the largest. After an interrupt, or in a joined growth run, the largest number of all may
-/// have only a few engines.
+/// Returns the wanted rows for one number of objects. It is the number that most engines have, and
+/// of several such numbers the largest. After an interrupt, or in a joined growth run, the largest
+/// number of all may have only a few engines.
 fn largest(rows: &[Summary], wanted: impl Fn(&Summary) -> bool) -> Vec<&Summary> {
     let rows: Vec<_> = rows.iter().filter(|row| wanted(row)).collect();
     let engines = |objects| {

@@ -1,17 +1,17 @@
-//! File names.
+//! The names of the files of plots.
 
 use std::collections::HashSet;
 
-/// The longest name: with an extension and a number, every file system accepts it.
+/// The length of the longest name. With an extension and a number, every file system accepts it.
 const LONGEST: usize = 100;
 
-/// The names that are in use.
+/// The file names that are in use.
 #[derive(Default)]
 pub struct Names(HashSet<String>);
 
 impl Names {
-    /// Returns a short name of plain characters that no other plot has. Names that differ only in
-    /// replaced characters get a number.
+    /// Returns a short file name of plain characters that no other plot has. Names that become
+    /// equal because characters are replaced get a number.
     pub fn plain(&mut self, name: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
         let plain: String = name.trim_end().chars().map(plain).take(LONGEST).collect();

@@ -1,5 +1,5 @@
 //! Plots with one row for each engine: a mark at the median, a whisker from the smallest to the
-//! largest value, and the figure. On an axis that starts at zero the row has a bar, too.
+//! largest value, and the figure as text. On an axis that starts at zero, the row also has a bar.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

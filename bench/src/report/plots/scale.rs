@@ -1,4 +1,4 @@
-//! Scales of axes, and the places of their labels.
+//! The scales of axes, and the places of their labels.
 
 use std::ops::Range;
 
@@ -68,8 +68,8 @@ impl Ranged for Scale {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;
 
-    /// Maps a value to a pixel. A value that is not on the axis, as zero on a logarithmic one, is
-    /// mapped to the nearer end.
+    /// Maps a value to a pixel. A value that is not on the axis, such as zero on a logarithmic
+    /// axis, is mapped to the nearer end.
     #[expect(clippy::cast_possible_truncation, reason = "pixels")]
     fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
         let place = if self.logarithmic { value.max(f64::MIN_POSITIVE).log10() } else { *value };

@@ -1,12 +1,13 @@
-//! The style of an engine: a colour for its family, and a mark of its own, so that no two engines
-//! are distinguished by colour alone. The colours are readable on white and on black.
+//! The styles of engines: a colour for each family of engines, and a mark for each engine, so that
+//! no two engines are distinguished by colour alone. The colours are readable on white and on
+//! black.
 
 use plotters::style::RGBColor;
 
 pub const TEXT: RGBColor = RGBColor(0x76, 0x76, 0x76);
 pub const GRID: RGBColor = RGBColor(0x80, 0x80, 0x80);
 
-/// The mark at a measured point.
+/// A mark that is drawn at a measured point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     Disc,
@@ -24,7 +25,7 @@ pub enum Mark {
     Tent,
 }
 
-/// The style of an engine.
+/// The colour, mark and emphasis of an engine.
 #[derive(Clone, Copy)]
 pub struct Style {
     pub colour: RGBColor,
@@ -50,8 +51,8 @@ const STYLES: [(&str, RGBColor, Mark); 13] = [
     ("client-go-informer", RGBColor(0xa5, 0x66, 0x4e), Mark::Box),
 ];
 
-/// The style of clients of a server, of engines that run the workload cache only, and of engines of
-/// another version of the tool. Their plots have no lines.
+/// The style of all others: clients of a server, engines that run the workload cache only, and
+/// engines of another version of the tool. Their plots have no lines.
 const OTHER: (RGBColor, Mark) = (RGBColor(0x70, 0x7b, 0x8a), Mark::Cross);
 
 /// Returns the style of an engine.

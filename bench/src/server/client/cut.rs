@@ -1,8 +1,8 @@
-//! A cut between a client and the server, which makes each client relist in its own way. The events
-//! of a watch are held back while objects change. Then the watch ends as if the server did not know
-//! the version any more.
+//! A cut between a client and the server, which makes each client relist in its own way. The
+//! events of a watch are held back while objects change. Then the watch ends with the error of a
+//! server that does not know the watch's version any more.
 //!
-//! It is above HTTP and below the client, and affects only watches: the lists come directly from
+//! The cut is above HTTP and below the client, and affects only watches: lists come directly from
 //! the server.
 
 use std::future::ready;
@@ -32,7 +32,7 @@ pub(super) struct Cut(watch::Sender<CutState>);
 #[derive(Clone, Copy, Default)]
 struct CutState {
     phase: Phase,
-    /// Whether a watch was opened.
+    /// Whether a watch is or was open.
     is_watching: bool,
 }
 
@@ -41,10 +41,10 @@ enum Phase {
     #[default]
     Open,
     Held,
-    /// The watches end now. The watch that is held, or is being opened, or the next one, reports
-    /// the error.
+    /// The watches end now. The first of these watches reports the error: the one that is held,
+    /// one that is being opened, or the next one.
     Expired,
-    /// The error was reported. Later watches are not cut.
+    /// A watch has reported the error. Later watches are not cut.
     Reported,
 }
 
@@ -55,19 +55,19 @@ impl Cut {
         Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
     }
 
-    /// Waits until there is a watch, and holds back its events from now on.
+    /// Waits until a watch is open, and holds back its events from then on.
     pub async fn hold(&self) {
         // Cannot fail: `self` is the sender.
         let _ = self.0.subscribe().wait_for(|state| state.is_watching).await;
         self.0.send_modify(|state| state.phase = Phase::Held);
     }
 
-    /// Ends the held watch with the error. If the held watch has already ended, ends the next one.
+    /// Ends the held watch with the error. If that watch has already ended, the next one ends so.
     pub fn expire(&self) {
         self.0.send_modify(|state| state.phase = Phase::Expired);
     }
 
-    /// Returns the body of a watch that can be cut.
+    /// Returns the body of a watch, wrapped so that it can be cut.
     fn cuttable<B>(&self, body: B) -> UnsyncBoxBody<Bytes, BoxError>
     where
         B: Body<Data = Bytes, Error = BoxError> + Send + 'static,

@@ -1,4 +1,4 @@
-//! kube-rs' watcher and reflector, with a handler that counts the objects.
+//! The client of kube-rs: its watcher and reflector, with a handler that counts the objects.
 
 use std::pin::pin;
 

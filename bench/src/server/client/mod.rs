@@ -7,8 +7,8 @@
 //! | `relist N` | the watch ends as if its version had expired; N objects have changed since the cut | `there`, and the counts |
 //!
 //! `there` is printed immediately after the last call of the handler. The parent then reads the
-//! usage of the process. The counts need more time, and are printed afterwards. The client in Go,
-//! `peers/client-go/server`, has the same protocol.
+//! CPU time and the memory of the process. The counts take time to collect, and are printed
+//! afterwards. The client in Go, `peers/client-go/server`, has the same protocol.
 
 mod cut;
 mod kube_rs;
@@ -54,7 +54,7 @@ pub(super) const THERE: &str = "there";
 pub(super) const CUT: &str = "cut";
 pub(super) const RELIST: &str = "relist";
 
-/// Runs a client until the end of the standard input. The parent reports its error.
+/// Runs a client until its standard input ends. The parent process reports the error.
 pub fn run(name: ClientName, kubeconfig: &Path, objects: usize) -> Result<(), BoxError> {
     Runtime::new()?.block_on(async {
         let (cut, namespace) = (Cut::default(), namespace(objects));
@@ -81,7 +81,7 @@ async fn follow_kube(client: &KubeRs, cut: &Cut) -> Result<(), BoxError> {
     follow(client, cut, &format!("kube-runtime {}", locked("kube-runtime"))).await
 }
 
-/// Follows the lines of the standard input.
+/// Reads the lines of the standard input, and carries each of them out.
 async fn follow(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), BoxError> {
     let mut input = lines();
     step(&mut input, client.first_list()).await?;
@@ -115,7 +115,7 @@ fn lines() -> mpsc::UnboundedReceiver<String> {
     lines
 }
 
-/// Runs a step that the parent waits for. It is cancelled if the parent is gone.
+/// Runs a step that the parent waits for. If the parent ends first, the step is cancelled.
 async fn step(
     input: &mut mpsc::UnboundedReceiver<String>,
     work: impl Future<Output = Result<(), BoxError>>,

@@ -1,4 +1,4 @@
-//! This project's shared informer with its defaults, and one handler that counts.
+//! The client of this project: a shared informer with its defaults, and one handler that counts.
 
 use std::time::Duration;
 
@@ -61,7 +61,8 @@ impl Watching for Ours {
         cut.expire();
         self.tally.until(HandlerCounts::has_all_changes).await;
         // The list may continue after the last change, and there is no notification of its end.
-        // Polling wakes the process, which costs CPU time, but a pause after the end does not.
+        // Polling wakes the process, which costs CPU time, but the pause after the end of the list
+        // does not.
         while self.informer.last_sync_resource_version() == before {
             sleep(Duration::from_millis(20)).await;
         }

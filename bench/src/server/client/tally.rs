@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::watch;
 
-/// A counter. Clones share their counts.
+/// A counter of notifications. Clones share their counts.
 #[derive(Clone, Default)]
 pub(super) struct Tally(watch::Sender<HandlerCounts>);
 
@@ -12,7 +12,7 @@ pub(super) struct Tally(watch::Sender<HandlerCounts>);
 pub(super) struct HandlerCounts {
     /// Number of calls with an object since the start of the last relist.
     pub calls: usize,
-    /// Number of these calls with an object that is newer than all before the relist.
+    /// Number of these calls with an object that is newer than every object before the relist.
     pub changed: usize,
     /// Number of complete lists since the start of the last relist.
     pub lists: usize,
@@ -44,8 +44,8 @@ impl Tally {
         });
     }
 
-    /// Waits until `holds` is true. It may depend on `lists` and on `has_all_changes`; other
-    /// changes do not wake it.
+    /// Waits until `holds` is true. `holds` may depend only on `lists` and on `has_all_changes`,
+    /// because other changes do not wake the waiter.
     pub async fn until(&self, holds: impl FnMut(&HandlerCounts) -> bool) {
         // Cannot fail: `self` is the sender.
         let _ = self.0.subscribe().wait_for(holds).await;
@@ -63,7 +63,8 @@ impl HandlerCounts {
         self.changed >= self.awaited
     }
 
-    /// Counts a call. Returns whether a waiter must be woken: only by the last awaited change.
+    /// Counts a call. Returns whether a waiter must be woken, which is so for the last awaited
+    /// change only.
     fn record(&mut self, version: u64) -> bool {
         self.calls += 1;
         if !self.is_relist {

@@ -1,4 +1,4 @@
-//! A running client, as the steps of the protocol use it.
+//! The interface of a running client, as the steps of the protocol use it.
 
 use deltafifo::BoxError;
 

@@ -1,4 +1,4 @@
-//! kube-rs' watcher and reflector.
+//! The engine of kube-rs' watcher and reflector.
 
 use std::hint::black_box;
 use std::pin::pin;
@@ -24,7 +24,7 @@ pub(super) struct KubeRs {
 }
 
 impl KubeRs {
-    /// Starts the watcher in a task. It lists any version, in one page.
+    /// Starts the watcher in a task. The watcher lists any version, in one page.
     pub(super) fn start(client: Client) -> Self {
         let (store, writer) = reflector::store();
         let config = watcher::Config::default().any_semantic();

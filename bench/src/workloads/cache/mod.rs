@@ -1,18 +1,18 @@
-//! The workload cache: what the objects of a cluster take in an informer, and what it takes to list
-//! and to read them. The engine lists the first of two LIST responses in files, and then relists
-//! the second, in which one object in a hundred has changed.
+//! The workload cache: the memory that the objects of a cluster take in an informer, and the time
+//! to list and to read them. The engine lists the first of two LIST responses in files, and then
+//! relists the second, in which one object in a hundred has changed.
 //!
-//! * `rest-bytes`: the growth of the resident memory that no file backs, after the list and the
-//!   work in the background that follows it. `peak-bytes`: the growth of all resident memory to
-//!   its peak. Both are for each object.
-//! * `first-list-cpu`, `relist-cpu`: CPU time of the process, with the kernel's, until the engine
+//! - `rest-bytes`: the growth of the resident memory that no file backs, after the list and the
+//!   background work that follows it. `peak-bytes`: the growth of all resident memory to its peak.
+//!   Both are for each object.
+//! - `first-list-cpu`, `relist-cpu`: CPU time of the process, with the kernel's, until the engine
 //!   has nothing left to do.
-//! * `get`: the median of gets of random keys, each until a decoded object can be read whole.
-//!   `get-header`: the same, until the name, uid, version and a label are read.
-//! * `decode`: the median time in which serde decodes the same objects from their JSON, with the
-//!   engine deltafifo only.
+//! - `get`: the median of gets of random keys, each until a decoded object can be read whole.
+//! - `get-header`: the median until the name, uid, version and a label of an object are read.
+//! - `decode`: the median time in which serde decodes these objects from their JSON. Only the
+//!   engine deltafifo has this figure.
 //!
-//! The engine's threads end after each step, as far as they can, because mimalloc keeps free pages
+//! The engine's threads end after each step as far as they can, because mimalloc keeps free pages
 //! for each thread.
 
 mod kube_rs;
@@ -41,31 +41,32 @@ use ours::{Informer, Ours};
 use packed::{Cbor, Gzip, PackedStore};
 use server::ListServer;
 
-/// Number of gets that are timed, or as many as there are objects.
+/// The number of gets that are timed. It is lower if there are fewer objects.
 const GETS: usize = 20_000;
-/// How long threads that have nothing to do are kept.
+/// The time for which idle threads are kept.
 const KEEP_ALIVE: Duration = Duration::from_millis(50);
-/// The time after which mimalloc returns free pages, and more.
+/// A time after which mimalloc has returned its free pages to the system.
 const PURGED: Duration = Duration::from_millis(1500);
 
 /// A store that follows a [`ListServer`].
 trait CacheEngine {
-    /// Waits until list number `list`, 1 or 2, is in the store, and there is nothing left to do.
+    /// Waits until list number `list`, 1 or 2, is in the store and the engine has nothing left to
+    /// do.
     async fn listed(&self, list: u64) -> Result<(), ChildError>;
 
     /// Returns the keys of all objects.
     fn keys(&self) -> Vec<String>;
 
-    /// Reads a whole object. Returns whether it was there.
+    /// Reads a whole object. Returns whether the store has it.
     fn get(&self, key: &str) -> bool;
 
-    /// Reads parts of an object's metadata. Returns whether it was there.
+    /// Reads parts of an object's metadata. Returns whether the store has the object.
     fn get_header(&self, key: &str) -> bool;
 
     /// Returns the digest of the store.
     fn digest(&self) -> Digest;
 
-    /// Returns figures of the engine itself, after the first list.
+    /// Returns figures that only this engine has, after the first list.
     fn extra(&self) -> Map<String, Value> {
         Map::new()
     }

@@ -1,4 +1,4 @@
-//! This project's shared informer, of typed or of compact objects.
+//! The engine of this project's shared informer, of typed or of compact objects.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::digest::Digest;
 /// The time between two polls for the end of a list, of which there is no notification.
 const POLL: Duration = Duration::from_millis(10);
 
-/// An informer that runs.
+/// The engine: an informer that runs.
 pub(super) struct Ours<K: Send + Sync + 'static>
 where
     KubeMeta: Meta<K>,
@@ -36,7 +36,7 @@ where
     access: Access<K>,
 }
 
-/// The access to the objects of one kind.
+/// The functions with which the workload reads objects of one kind.
 struct Access<K: Send + Sync + 'static>
 where
     KubeMeta: Meta<K>,
@@ -44,7 +44,7 @@ where
     /// Reads a whole object. Returns whether it decodes.
     read: fn(&K) -> bool,
     read_header: fn(&K),
-    /// Returns the passes in the background so far; `None` if there are none.
+    /// Returns the number of background passes so far; `None` if the informer makes none.
     passes: fn(&SharedInformer<K>) -> Option<u64>,
     extra: fn(&SharedInformer<K>) -> Map<String, Value>,
 }
@@ -96,7 +96,7 @@ impl Informer<Compact<Pod>> {
     }
 }
 
-/// Returns the informer's own account of its memory, in bytes.
+/// Returns the memory that the informer itself counts, in bytes.
 fn stats(informer: &SharedInformer<Compact<Pod>>) -> Map<String, Value> {
     let stats = informer.compact_stats();
     let figures = [

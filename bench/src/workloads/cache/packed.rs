@@ -1,6 +1,6 @@
-//! Caches that pack each object by itself: with gzip, as Argo CD does, or as CBOR, as proposed for
-//! client-go. Their headers hold what the headers of compact objects hold, and objects with equal
-//! namespaces, labels and owners share them.
+//! Caches that pack each object separately: with gzip, as Argo CD does, or as CBOR, as was
+//! proposed for client-go. A packed object has a header with the metadata that the header of a
+//! compact object has. Objects with equal namespaces, labels and owners share these.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -24,7 +24,7 @@ use super::server::{List, ListServer};
 use super::{CacheEngine, ChildError};
 use crate::digest::Digest;
 
-/// A way to pack an object.
+/// A format in which an object is packed.
 pub(super) trait Codec: Send + Sync + 'static {
     /// Packs the JSON of an object.
     fn pack(json: &str) -> Result<Vec<u8>, BoxError>;
@@ -33,7 +33,7 @@ pub(super) trait Codec: Send + Sync + 'static {
     fn decode(packed: &[u8]) -> Result<Pod, BoxError>;
 }
 
-/// gzip of the JSON, at its fastest level.
+/// The format gzip of the JSON, at gzip's fastest level.
 pub(super) struct Gzip;
 
 impl Codec for Gzip {
@@ -50,7 +50,7 @@ impl Codec for Gzip {
     }
 }
 
-/// CBOR with the names of all fields.
+/// The format CBOR with the names of all fields.
 pub(super) struct Cbor;
 
 impl Codec for Cbor {
@@ -65,7 +65,8 @@ impl Codec for Cbor {
     }
 }
 
-/// A store of packed objects. It lists by itself, on every core, and keeps unchanged objects.
+/// A store of packed objects. It makes its own list requests, decodes on every core, and keeps
+/// unchanged objects.
 pub(super) struct PackedStore<C> {
     server: ListServer,
     store: Indexer<Packed, PackedMeta>,

@@ -1,5 +1,6 @@
-//! An API server that answers lists from files. A first list comes from one file. When the watch
-//! that follows is ended, its version has expired, and the next list comes from the other file.
+//! An API server that answers list requests from files. The first list comes from one file. The
+//! watch that follows is ended with an expired version, and the next list comes from the other
+//! file.
 
 use std::convert::Infallible;
 use std::fs::{self, File};
@@ -24,14 +25,14 @@ use tower::Service;
 
 use super::ChildError;
 
-/// The bytes that are read from a file at a time.
+/// The number of bytes that are read from a file at a time.
 const PIECE: usize = 256 << 10;
 
 const EXPIRED: &[u8] =
     b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
     \"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
 
-/// A list whose objects are not decoded.
+/// A list whose objects are kept as JSON.
 #[derive(Deserialize)]
 pub(super) struct List<'a> {
     #[serde(borrow)]
@@ -56,12 +57,12 @@ impl ListServer {
         Client::new(self.clone(), "default")
     }
 
-    /// Ends the watch, and serves the second list from now on.
+    /// Ends the watch. From now on the second list is served.
     pub(super) fn relist(&self) {
         self.is_second.send_replace(true);
     }
 
-    /// Returns the path of the list that is served now.
+    /// Returns the path of the list that is currently served.
     pub(super) fn list(&self) -> &PathBuf {
         &self.lists[usize::from(*self.is_second.borrow())]
     }

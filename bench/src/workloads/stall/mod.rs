@@ -1,7 +1,7 @@
 //! The workload stall: the latency of an update and of its handling during back-to-back relists of
-//! the same queue. The control measures the same in an idle second queue beside it, which shows the
-//! cost of sharing two cores. The consumer of the first queue keeps running in the control, so that
-//! the machine has the same work.
+//! the same queue. The control measures the same latencies in a second queue that is idle
+//! otherwise, while the first queue relists. It shows the cost of sharing two cores. The consumer
+//! of the first queue keeps running in the control, so that the machine has the same work.
 //!
 //! The numbers of offers and relists depend on the engine. So at the end each queue gets its first
 //! list once more, and is drained. Then all stores must be equal, and each handler must have been
@@ -84,8 +84,8 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
 
     for (at, (prefix, figures, mut extra)) in measured.into_iter().enumerate() {
         let (engine, offers, _) = queues[at];
-        // With skipped objects the count depends on the offers, which determine the objects that a
-        // relist finds unchanged.
+        // An engine that skips unchanged objects is not checked: its count depends on the offers,
+        // which determine the objects that a relist finds unchanged.
         if !E::SKIPS_UNCHANGED {
             let expected = Counts::of_updates(listed[at] + offers.made());
             expect(format_args!("stall {prefix}"), counts[at], expected)?;

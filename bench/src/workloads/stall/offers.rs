@@ -1,6 +1,6 @@
-//! The updates of one phase of a stall run. They are created in advance, offered at fixed times
-//! whether or not the earlier ones have returned (an open loop), and recognized by the handler by
-//! their versions. All times are in nanoseconds since the start.
+//! The updates of one phase of a stall run. They are created in advance, and offered at fixed
+//! times whether or not the earlier offers have returned (an open loop). The handler recognizes
+//! them by their versions. All times are in nanoseconds since the start.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,20 +26,20 @@ pub struct Offers<T> {
     started: OnceLock<Instant>,
     /// Whether a relist is running.
     replacing: AtomicBool,
-    /// The numbers of the updates that were offered and of the updates that were handled.
+    /// The number of updates that were offered. `handled` counts those that were handled.
     made: AtomicUsize,
     handled: AtomicUsize,
     /// The measurements of each update.
     records: Vec<Offer>,
 }
 
-/// The measurements of an update. The producer and the consumer write their fields once.
+/// The measurements of an update. The producer and the consumer write their fields once each.
 #[derive(Default)]
 struct Offer {
     /// Whether the offer started during a relist.
     during_relist: AtomicBool,
     took: AtomicU64,
-    /// 0 if it was not handled.
+    /// The time at which the update was handled, or 0 if it was not.
     handled_at: AtomicU64,
 }
 
@@ -71,15 +71,15 @@ impl<T: Send + Sync> Offers<T> {
         nanoseconds(self.clock().elapsed())
     }
 
-    /// Runs a relist. Offers that start during it count.
+    /// Runs a relist. Only offers that start during a relist are measured.
     pub fn during_replace(&self, replace: impl FnOnce()) {
         self.replacing.store(true, Ordering::SeqCst);
         replace();
         self.replacing.store(false, Ordering::SeqCst);
     }
 
-    /// Offers the updates at their times, or as soon after as possible. Updates that are not
-    /// offered by the end are left out; no relist runs then, so they would not count.
+    /// Offers each update at its time, or as soon after it as possible. Updates that have not been
+    /// offered by the end are left out. No relist runs at that time, so they would not count.
     pub fn offer(&self, target: &impl QueueEngine<T>, length: Duration) {
         let (start, length) = (self.clock(), nanoseconds(length));
         for (sequence, (object, offer)) in self.objects.iter().zip(&self.records).enumerate() {
@@ -97,7 +97,7 @@ impl<T: Send + Sync> Offers<T> {
     }
 
     /// Records that an update was handled. Only updates of a stall run have a version that starts
-    /// with an e; all other versions are numbers.
+    /// with an `e`; all other versions are numbers.
     pub fn record_handled<S: Source<Object = T>>(&self, object: &Arc<T>) {
         let sequence = S::Meta::default()
             .version(object)
@@ -122,8 +122,9 @@ impl<T: Send + Sync> Offers<T> {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Returns the latencies of the offers, and of their handling from the intended time. An update
-    /// that was not handled counts with the time up to now: it took at least that.
+    /// Returns the latencies of the offers, and the latencies of their handling from the intended
+    /// time. An update that was not handled counts with the time until now, which is a lower
+    /// limit.
     pub fn figures(
         &self,
         extra: &mut Map<String, Value>,

@@ -1,5 +1,5 @@
-//! The classic demonstration of a delta queue, with a key function of its own: everything that
-//! happened to one object since it was last handled comes in one pop, in order.
+//! The classic demonstration of a delta queue, with a custom key function: one pop delivers, in
+//! order, all changes of one object since the object was last handled.
 //!
 //!     cargo run --example classic
 

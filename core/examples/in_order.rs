@@ -1,4 +1,4 @@
-//! An example in which the order across keys matters: a consumer follows a service and the pods
+//! An example in which the order across keys matters. A consumer follows a service and the pods
 //! behind it, and must handle each event in the order in which it happened. A relist is one event
 //! in that order.
 //!
@@ -20,7 +20,7 @@ fn thing(name: &'static str, state: &'static str) -> Arc<Thing> {
     Arc::new(Thing { name, state })
 }
 
-/// Offers the events that a reflector would offer on its thread.
+/// Offers the events of a list and a watch, as a reflector would on a thread of its own.
 fn feed(fifo: &InOrderFifo<Thing, NoMeta>) -> Result<(), Box<dyn Error + Send + Sync>> {
     fifo.replace(vec![thing("pod", "starting"), thing("service", "without a pod")], "1")?;
     fifo.update(thing("pod", "ready"))?;

@@ -1,5 +1,5 @@
 //! Shows the use of a delta queue: a watch breaks, objects change unobserved, and the relist
-//! delivers exactly these changes. The store is fused with the queue. There are one producer, a
+//! delivers exactly these changes. The store is fused with the queue. There is one producer, a
 //! relist in pages, and two concurrent consumers.
 //!
 //!     cargo run --example relist
@@ -34,7 +34,7 @@ fn pod(name: &str, version: u32) -> Arc<Pod> {
     Arc::new(Pod { namespace: "shop", name: name.to_owned(), version: version.to_string() })
 }
 
-/// Consumes as one thread: applies each item to the store and prints the changes.
+/// Runs a consumer on the current thread: applies each item to the store, and prints the changes.
 fn consume(name: &str, fifo: &DeltaFifo<Pod, PodMeta>) {
     while let Ok(mut item) = fifo.pop() {
         if let Err(error) = print_changes(name, &mut item) {

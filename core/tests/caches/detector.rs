@@ -1,4 +1,4 @@
-//! The detector of objects that were changed in place.
+//! Tests of the detector of objects that were changed in place.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

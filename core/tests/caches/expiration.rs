@@ -1,4 +1,4 @@
-//! `ExpirationCache`, the store whose objects expire.
+//! Tests of `ExpirationCache`, the store whose objects expire.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};

@@ -1,4 +1,5 @@
-//! `Fifo`, the queue of newest objects in the order of their keys.
+//! Tests of `Fifo`, the queue that holds the newest object of each key, in the order of the keys'
+//! first offers.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +16,7 @@ fn fifo() -> Fifo<Obj, ObjMeta> {
     Fifo::new(keys())
 }
 
-/// Pops until the queue is empty.
+/// Pops until the queue is empty. Returns the keys and numbers of the objects.
 fn popped(fifo: &Fifo<Obj, ObjMeta>) -> Vec<(String, u64)> {
     (0..fifo.len())
         .map(|_| fifo.pop().unwrap())
@@ -379,7 +380,7 @@ fn panicking_key_function_changes_nothing() {
     assert_eq!(fifo.list_keys(), ["a"]);
 }
 
-/// An object that reads its queue when it is dropped, which hangs if that happens under the
+/// An object that reads its queue when it is dropped. The read hangs if the drop happens under the
 /// queue's lock.
 struct ReadsOnDrop {
     key: &'static str,

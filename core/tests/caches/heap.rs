@@ -1,4 +1,5 @@
-//! `Heap`, the queue of newest objects with the least one first.
+//! Tests of `Heap`, the queue that holds the newest object of each key, with the least object
+//! first.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +23,7 @@ fn filled<const N: usize>(objects: [(&str, u64); N]) -> Heap<Obj, ObjMeta> {
     heap
 }
 
-/// Pops until the queue is empty.
+/// Pops until the queue is empty. Returns the numbers of the objects.
 fn popped(heap: &Heap<Obj, ObjMeta>) -> Vec<u64> {
     (0..heap.len()).map(|_| heap.pop().unwrap().n).collect()
 }
@@ -52,8 +53,8 @@ fn add_moves_a_key_to_the_place_of_its_newest_object() {
     assert_eq!(popped(&heap), [14, 30]);
 }
 
-/// The order function runs under the heap's lock. Debug builds must not mistake it for the lock of
-/// the other store.
+/// Runs a heap's order function, which is called under the heap's lock, while it reads another
+/// store. Debug builds must not mistake the heap's lock for a lock of that store.
 #[test]
 fn order_function_may_read_another_store() {
     let by_name = KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone()));

@@ -1,4 +1,4 @@
-//! The lister, over a store and over the store of a queue.
+//! Tests of the lister, over a store and over the store of a queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Tests of the caches, the lister, and the queues of newest objects, one file each. They include
-//! client-go's tests.
+//! Tests of the caches, the lister, and the queues that hold the newest object of each key, one
+//! file each. They include client-go's tests.
 
 #[path = "../common/mod.rs"]
 mod common;

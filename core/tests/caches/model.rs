@@ -1,4 +1,5 @@
-//! Random operations on the queues of newest objects and on the caches, compared with plain ones.
+//! Random operations on the caches and on the queues of newest objects, compared with the oracle's
+//! plain models of them.
 
 use deltafifo_oracle::caches::expiration::Expires;
 use deltafifo_oracle::caches::queues::Order;

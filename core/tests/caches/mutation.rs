@@ -1,4 +1,5 @@
-//! `MutationCache`: own writes over a store that a watch updates.
+//! Tests of `MutationCache`, which holds the caller's own writes over a store that a watch
+//! updates.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -40,7 +41,7 @@ impl Meta<Pod> for PodMeta {
 
 type Cache = MutationCache<Pod, PodMeta>;
 
-/// An accessor that runs a function once, when it reads a version `3`.
+/// An accessor that runs a function the first time that it reads the version `3`.
 #[derive(Clone, Default)]
 struct Hooked(Arc<Mutex<Option<Hook>>>);
 
@@ -94,7 +95,7 @@ fn build(
     (store, cache)
 }
 
-/// Returns the version stored under the test's only key.
+/// Returns the version that is stored under the test's only key.
 fn version(cache: &Cache) -> Option<&'static str> {
     cache.get_by_key("ns/pod").unwrap().map(|pod| pod.version)
 }

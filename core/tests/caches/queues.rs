@@ -1,4 +1,4 @@
-//! Tests of every queue through the trait alone, as a controller pops it.
+//! Tests of every queue through the shared trait alone, as a controller pops it.
 
 use std::sync::Arc;
 use std::thread;
@@ -9,7 +9,7 @@ use deltafifo::{
     Closed, DeltaFifo, Deltas, InOrderFifo, IndexReader, Indexer, ProcessError, error_chain,
 };
 
-/// An item that has a newest object.
+/// An item of any queue, of which the tests read the newest object.
 trait Newest {
     fn newest(&self) -> Arc<Obj>;
 }

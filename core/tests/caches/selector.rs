@@ -233,7 +233,8 @@ fn selector_of_labels_requires_each_label() {
 
 const LABELS: [&str; 4] = ["a", "in", "notin", "example.com/b"];
 const VALUES: [&str; 6] = ["", "x", "in", "notin", "3", "4"];
-/// Bytes that encode operators and words of many lengths, and ordinary characters.
+/// The bytes of random selectors. The first ones stand for operators and words of many lengths,
+/// the others for themselves.
 const BYTES: &[u8] = b"\x01\x02\x03\x04\x05\x06\x07\x10\x11\x12\x13x1-./=!<>(), ";
 
 fn wanted() -> impl Strategy<Value = Requirement> {
@@ -250,7 +251,7 @@ fn wanted() -> impl Strategy<Value = Requirement> {
     ]
 }
 
-/// Formats a requirement with `blank` wherever a blank is allowed.
+/// Formats a requirement, with `blank` at each place where a blank is allowed.
 fn written(wanted: &Requirement, blank: &str) -> String {
     match wanted {
         Requirement::Is(key, sign, value) => {

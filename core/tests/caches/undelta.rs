@@ -1,4 +1,4 @@
-//! `UndeltaStore`, which pushes its whole state after each change.
+//! Tests of `UndeltaStore`, which pushes its whole state after each change.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use deltafifo::{BoxError, Indexer, ReflectorStore, Store, StoreError};
 
 type Undelta = UndeltaStore<Obj, Indexer<Obj, ObjMeta>>;
 
-/// The numbers of every state pushed so far.
+/// The states pushed so far, each as the numbers of its objects.
 #[derive(Clone, Default)]
 struct Pushed(Arc<Mutex<Vec<Vec<u64>>>>);
 

@@ -1,5 +1,5 @@
-//! Helpers of all tests: the queues and objects of the oracle, running a future, and detecting
-//! hangs.
+//! Helpers that all tests share: the queues and objects of the oracle, running a future, and
+//! detecting hangs.
 #![allow(dead_code, unused_imports)] // Each of the two programs uses a part of it.
 
 use std::future::Future;
@@ -23,7 +23,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future on this thread.
+/// Runs a future on the current thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut future = pin!(future);
@@ -62,8 +62,8 @@ pub fn waker(does: impl Fn() + Send + Sync + 'static) -> (Waker, Arc<AtomicUsize
     (Waker::from(Arc::new(does)), called)
 }
 
-/// Runs `work` and panics if it does not end, so that a deadlock fails the test instead of hanging
-/// it.
+/// Runs `work`, and panics if it takes too long, so that a deadlock fails the test instead of
+/// hanging it.
 pub fn ends<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let (send, receive) = mpsc::channel::<()>();
     let thread = thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! The applied version: when a marker counts as reached, and which versions cannot be compared.
+//! Tests of the applied version: when a marker counts as reached, and which versions cannot be
+//! compared.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -257,8 +258,8 @@ fn committed_list_with_a_lower_version_takes_the_version_back_and_late_markers_d
         let held = rig.fifo.try_pop().unwrap();
         rig.fifo.add(obj("b", 1)).unwrap();
         rig.fifo.bookmark("1000").unwrap();
-        // 950 is below a version that is marked but not yet applied: that already means another
-        // history.
+        // 950 is below a version that is marked but not yet applied. Such a list already begins
+        // another history.
         rig.fifo.replace(vec![obj("a", 2), obj("b", 2)], "950").unwrap();
         held.done();
         assert_eq!(applied(&rig), "", "900 is of the older history");

@@ -1,6 +1,6 @@
 //! Random operations with several guards and a batch held at once, compared with a plain record of
-//! the offers that are not handled: the version of a marker is applied exactly if every earlier
-//! offer is handled.
+//! the offers that are not handled. The version of a marker must be applied exactly if every
+//! earlier offer is handled.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,14 +13,14 @@ use proptest::prelude::*;
 use crate::common::{Guard, Mode, Obj, ObjMeta, Rig, obj};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
-/// The scopes: places in [`KEYS`].
+/// The keys of each scope, as places in [`KEYS`].
 const SCOPES: [std::ops::Range<usize>; 2] = [0..2, 2..4];
 const MOST: usize = if cfg!(miri) { 15 } else { 80 };
 
 #[derive(Clone, Copy, Debug)]
 enum Verdict {
     Apply,
-    /// Handled, but not applied.
+    /// The item counts as handled, but is not applied.
     Fail,
     Panic,
     PutBack,
@@ -31,10 +31,11 @@ enum Op {
     Update(usize),
     Batch(Vec<usize>),
     Delete(usize),
-    /// The listed keys, and the version of the commit.
+    /// A relist: the places of the listed keys, and the version of the commit.
     Replace(Vec<usize>, u64),
     Bookmark(u64),
-    /// A relist of a scope: its place, the listed keys, which it has, and the version.
+    /// A relist of a scope: the place of the scope, the places of the listed keys, which all
+    /// belong to the scope, and the version.
     ReplaceIn(usize, Vec<usize>, u64),
     BookmarkIn(usize, u64),
     Waive(usize),
@@ -51,7 +52,7 @@ fn key() -> impl Strategy<Value = usize> + Clone {
     0..KEYS.len()
 }
 
-/// Operations in a queue with scopes.
+/// Returns a strategy for the operations on a queue with scopes.
 fn scoped_op() -> impl Strategy<Value = Op> {
     let scope = || 0..SCOPES.len();
     let list = scope().prop_flat_map(|scope| (Just(scope), vec(SCOPES[scope].clone(), 0..3)));
@@ -92,7 +93,8 @@ type Offer = (u64, bool);
 struct Key {
     known: bool,
     pending: Vec<Offer>,
-    /// The offers that a handler has, if one runs. Offers during it are in `pending`.
+    /// The offers that the running handler has, if one runs. Offers during the handler are in
+    /// `pending`.
     running: Option<Vec<Offer>>,
 }
 
@@ -100,9 +102,9 @@ struct Key {
 struct Account {
     keys: BTreeMap<String, Key>,
     offers: u64,
-    /// Marked points, with the number of the first offer after them.
+    /// The marked points, each with the number of the first offer after it.
     markers: Vec<(Point, u64)>,
-    /// The greatest of them, in the present history.
+    /// The greatest point of the present history.
     marked: Point,
     /// The number of scopes added so far.
     edition: u64,
@@ -110,15 +112,15 @@ struct Account {
     scopes: [Option<Scope>; SCOPES.len()],
 }
 
-/// The number of a history, the number of scopes that had been added, and a version.
+/// A point: the number of a history, the number of scopes that had been added, and a version.
 type Point = (u64, u64, u64);
 
 #[derive(Default)]
 struct Scope {
-    /// Whether it was given up before its first list.
+    /// Whether the first list of the scope is not awaited.
     is_waived: bool,
     has_listed: bool,
-    /// A history and a version.
+    /// The history and the version that the scope has reached.
     reached: Option<(u64, u64)>,
 }
 
@@ -143,8 +145,8 @@ impl Account {
         }
         let others = (0..KEYS.len()).filter(|place| !listed.contains(place));
         others.for_each(|place| self.offer(KEYS[place], true));
-        // A complete list at a lower version begins another history: of the old one nothing counts
-        // any more. At version 0 a list says nothing.
+        // A complete list at a lower version begins another history, and the old history does not
+        // count any more. At version 0 the version of a list has no meaning.
         let begins = version > 0 && version < self.marked.2;
         self.mark(self.marked.0 + u64::from(begins), version);
     }
@@ -200,7 +202,8 @@ impl Account {
         self.mark_least();
     }
 
-    /// Marks up to where everything in every scope was offered, if each scope has such a point.
+    /// Marks the least point of all scopes, if each scope has one: up to there, every scope's
+    /// changes were offered.
     fn mark_least(&mut self) {
         let counting = self.scopes.iter().flatten().filter(|scope| !scope.is_waived);
         if let Some(Some((history, version))) = counting.map(|scope| scope.reached).min() {
@@ -246,7 +249,7 @@ impl Account {
     }
 }
 
-/// The engine and the record.
+/// A queue together with the plain record.
 struct Run<'r> {
     rig: &'r Rig,
     account: Account,

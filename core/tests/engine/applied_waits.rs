@@ -153,7 +153,7 @@ fn committed_list_with_a_lower_version_fails_older_waits_and_later_ones_need_its
         thread::scope(|scope| {
             let blocked = scope.spawn(|| rig.fifo.store().wait_for_resource_version("1002"));
             while !blocked.is_finished() {
-                // The state after an etcd restore. A waiter may start only after the first of
+                // The state after an etcd restore. A waiter may start even after the first of
                 // these lists.
                 rig.fifo.replace(vec![obj("a", 2)], "500").unwrap();
                 rig.fifo.bookmark("501").unwrap();

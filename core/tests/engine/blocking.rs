@@ -1,4 +1,4 @@
-//! Waiting for items, for room and for the sync, on threads and as futures.
+//! Tests of waits for items, for room and for the sync, on threads and as futures.
 
 use std::future::Future;
 use std::pin::pin;

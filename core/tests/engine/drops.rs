@@ -1,5 +1,5 @@
-//! Containers of objects whose destructors all panic: every object is dropped, and exactly one
-//! panic propagates.
+//! Tests of containers of objects whose destructors all panic: every object is dropped, and
+//! exactly one panic propagates.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ impl Drop for Bomb {
     }
 }
 
-/// A maker of bombs.
+/// A maker of bombs, with the count of their drops.
 struct Arsenal(Arc<AtomicUsize>);
 
 impl Arsenal {
@@ -67,8 +67,7 @@ fn store() -> Indexer<Bomb, NoMeta> {
         .unwrap()
 }
 
-/// Runs `work`, which drops `count` bombs, twice. The second time a panic is already unwinding,
-/// and no further one may escape.
+/// Asserts that `work` drops `count` bombs, and that only the first panic propagates.
 #[track_caller]
 fn all_dropped(count: usize, work: impl Fn(&Arsenal)) {
     let arsenal = Arsenal(Arc::default());
@@ -78,7 +77,8 @@ fn all_dropped(count: usize, work: impl Fn(&Arsenal)) {
     assert_eq!(arsenal.0.load(Ordering::Relaxed), count);
 }
 
-/// Drops `container` alone, and while a panic unwinds.
+/// Asserts that all bombs in `container` are dropped, when it is dropped alone and while a panic
+/// unwinds.
 #[track_caller]
 fn dropped_whole<C>(count: usize, container: impl Fn(&Arsenal) -> C) {
     all_dropped(count, |arsenal| drop(container(arsenal)));
@@ -356,7 +356,7 @@ fn refused_list_drops_every_object_although_their_destructors_panic() {
     });
 }
 
-/// The accessor is called before each object is stored.
+/// Panics in the accessor, which is called before each object is stored.
 #[test]
 fn list_is_dropped_whole_although_an_accessor_and_the_destructors_panic() {
     let store = || {
@@ -411,8 +411,7 @@ fn objects_of_a_reader_are_dropped_although_their_destructors_panic() {
     });
 }
 
-/// Returns a store with two index functions, a key function and a transformer that own a bomb
-/// each.
+/// Returns a store whose two index functions, key function and transformer own one bomb each.
 fn store_of_bombs(arsenal: &Arsenal) -> Indexer<Bomb, NoMeta> {
     let [by_key, one, another, transform] =
         ["key", "one", "another", "transform"].map(|name| arsenal.bomb(name));
@@ -501,8 +500,9 @@ fn object_that_cannot_be_stored_is_dropped_although_its_accessor_and_destructor_
 
 type Numbered = (u32, Arc<Bomb>);
 
-/// The predicate of an older scope deletes everything while a new scope is compared, so that the
-/// walk over the store has the last references to the objects of a shard.
+/// Deletes every object while a new scope is added. The predicate of an older scope does so, which
+/// is called for each key. The walk over the store then has the last references to the objects of
+/// a shard.
 #[test]
 fn last_references_of_a_walk_over_the_store_are_dropped_one_by_one() {
     let arsenal = Arsenal(Arc::default());

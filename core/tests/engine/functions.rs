@@ -1,12 +1,12 @@
-//! Functions of the user that the engine refuses or removes are dropped with no lock held: a
-//! captured value may call the queue or the store in its destructor.
+//! Tests of user functions that the engine refuses or removes. They are dropped with no lock held,
+//! because the destructor of a captured value may call the queue or the store.
 
 use std::sync::Arc;
 
 use crate::common::{Fifo, Obj, ObjMeta, abort_if_locked, ends, keys, obj};
 use deltafifo::{DeltaFifo, InOrderFifo, IndexReader, Indexer, Indexers, KeyScope, ScopeError};
 
-/// A value that a function has captured.
+/// A value that a function captures.
 struct Captured(&'static str);
 
 impl Drop for Captured {

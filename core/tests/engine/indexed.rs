@@ -1,5 +1,5 @@
-//! Random bytes as changes of an indexed store and as keys, compared with a map that is searched
-//! from end to end.
+//! Random bytes, decoded as changes of an indexed store and as keys. The store is compared with a
+//! map that is searched from end to end.
 
 use deltafifo_oracle::strategy::config;
 use deltafifo_oracle::{indexed, keys};

@@ -1,4 +1,4 @@
-//! Indexes that are added to a filled store, while it is written and read.
+//! Tests of indexes that are added to a filled store while it is written and read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, Weak};
@@ -9,7 +9,7 @@ use deltafifo::{
     DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX,
 };
 
-/// More objects than one step of a walk visits.
+/// A number of objects that is larger than one step of a walk.
 const MANY: u32 = if cfg!(miri) { 70 } else { 1_000 };
 
 type Reader = IndexReader<Obj, crate::common::ObjMeta>;
@@ -18,7 +18,7 @@ fn parity() -> Indexers<Obj> {
     Indexers::new().index("parity", |object: &Obj| Ok(vec![(object.n % 2).to_string()]))
 }
 
-/// Checks the index against all objects.
+/// Checks that the index has all objects, and each under the right values.
 fn check(store: &Reader, objects: usize) {
     let mut found = 0;
     for value in ["0", "1"] {
@@ -128,8 +128,9 @@ fn index_function_may_use_the_store_and_add_an_index() {
     });
 }
 
-/// While the index "slow" is built, the function of "name" fails for the old object of a write. By
-/// then another index has seen the object, so the write is planned again.
+/// Fails a function during the building of another index: while "slow" is built, the function of
+/// "name" fails for the old object of a write. By then another index has seen the object, so the
+/// write is planned again.
 #[test]
 fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     let (fails, queue) =
@@ -162,8 +163,8 @@ fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     check(&fifo.store(), 1);
 }
 
-/// Consumers apply, readers read, and two threads add indexes. A new index is complete for the
-/// objects that do not change, never wrong for the others, and exact for all at the end.
+/// Adds indexes on two threads while consumers apply and readers read. A new index is complete for
+/// the objects that do not change, never wrong for the others, and exact for all at the end.
 #[test]
 fn indexes_added_during_writes_and_reads_are_exact() {
     const KEYS: u64 = if cfg!(miri) { 20 } else { 400 };
@@ -238,8 +239,8 @@ fn indexes_added_during_writes_and_reads_are_exact() {
     assert_eq!(store.by_index("two-0", "all").unwrap().len(), store.len());
 }
 
-/// The writer adds an entry, and then the builder adds the same entry on another thread, which
-/// uses another place.
+/// Adds one entry twice: first by the writer, and then by the builder on another thread, which
+/// uses another shard of the index.
 #[test]
 fn object_written_during_an_index_build_is_indexed_once() {
     let store = Arc::new(Indexer::builder(keys()).build().unwrap());

@@ -1,5 +1,5 @@
-//! The behaviour of the engine, one file per aspect. One program, so that a change of the engine
-//! is linked once.
+//! Tests of the behaviour of the engine, one file per aspect. They are one program, so that a
+//! change of the engine is linked only once.
 
 mod applied;
 mod applied_model;

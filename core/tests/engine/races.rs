@@ -1,9 +1,9 @@
-//! Offers that depend on known objects, concurrent with handlers that end.
+//! Tests of offers that depend on known objects, concurrent with handlers that end.
 //!
-//! Over an external store each test holds the offer inside the store's answer until the handler
+//! Over an external store, each test holds the offer inside the store's answer until the handler
 //! has ended. The effect of the offer must still correspond to some order of the two. Over a fused
-//! store both run concurrently, many times. A few times suffice under Miri, which can show a
-//! thread any old value that the memory model allows.
+//! store both run concurrently, many times. Under Miri a few times suffice, because Miri can show
+//! a thread any old value that the memory model allows.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, mpsc};
@@ -11,10 +11,11 @@ use std::thread;
 
 use crate::common::{Mode, Rig, ends, obj};
 
-/// Runs `offer` on a thread, and `during` on this one, between the store's next answer (to a
-/// look-up or a listing) and its return to the offer; or after the offer, if it does not ask the
-/// store. Handles everything pending after `during` and again at the end. Returns the handled
-/// deltas.
+/// Runs `offer` on a thread, and `during` on the current thread while the store answers the offer.
+///
+/// The answer, to a listing if `listing` and otherwise to a look-up, is held back until `during`
+/// has ended. If the offer does not ask the store, `during` runs after it. Handles all pending
+/// keys after `during` and again at the end. Returns the handled deltas.
 fn between(
     rig: &Rig,
     listing: bool,
@@ -162,9 +163,9 @@ fn offer_at_the_end_of_a_handler_sees_the_stored_object() {
     }
 }
 
-/// A pusher links to a list whose address it read earlier. Meanwhile a consumer frees that list
-/// and allocates another one, possibly at the same address. Only Miri detects an error here, and
-/// only if it reuses addresses (`ci/miri.sh`).
+/// Pushes onto a list whose address the pusher read earlier. In between, a consumer frees that
+/// list and allocates another one, possibly at the same address. Only Miri detects an error here,
+/// and only if it reuses addresses (`ci/miri.sh`).
 #[test]
 fn push_over_a_freed_and_reallocated_list_is_sound() {
     ends(|| {

@@ -1,4 +1,5 @@
-//! Code that the compiler must refuse inside the crate: `src/engine/slot/refused.rs`.
+//! Tests that the compiler refuses the code in `src/engine/slot/refused.rs`, which is inside the
+//! crate.
 
 use std::process::Command;
 

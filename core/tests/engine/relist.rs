@@ -1,4 +1,4 @@
-//! Relists in several pages.
+//! Tests of relists in several pages.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -300,7 +300,7 @@ fn superseded_relist_stops_within_its_page() {
     }
 }
 
-/// An external store that calls back while its keys are listed.
+/// An external store that calls a function while its keys are listed.
 struct Elsewhere {
     keys: Vec<&'static str>,
     listing: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -497,7 +497,7 @@ fn requeued_item_of_an_abandoned_first_relist_does_not_populate() {
     }
 }
 
-/// The external store learns late, or never, of a deletion that was handled.
+/// Commits over an external store that learns late, or never, of a deletion that was handled.
 #[test]
 fn commit_deletes_a_key_once_despite_a_late_store() {
     let rig = Rig::knowing(Mode::Elsewhere, &[obj("x", 1)], |builder| builder);
@@ -517,9 +517,9 @@ fn relist_starts_at_most_one_thread_per_shard() {
     assert_eq!(rig.drain().len() as u64, objects);
 }
 
-/// The commit of a first relist deletes a key whose handler runs. The handler deletes the key
-/// itself, so the deletion has no effect. It still belongs to the initial population, and ends
-/// with that handler.
+/// Commits a first relist that deletes a key whose handler runs. The handler deletes the key
+/// itself, so the relist's deletion has no effect. It still belongs to the initial population, and
+/// ends with that handler.
 #[test]
 fn swept_key_deleted_by_its_own_handler_does_not_block_the_sync() {
     for mode in KNOWING {

@@ -1,4 +1,5 @@
-//! Deletions within a relist: a streamed list can report that an object was deleted again.
+//! Tests of deletions within a relist, with which a streamed list reports that an object was
+//! deleted again.
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ fn relist_can_delete_keys_before_its_end() {
     }
 }
 
-/// The deletion belongs to the relist as its listed objects do. Only an offer outside of it
-/// populates the queue.
+/// Abandons a relist with deletions. They belong to the relist, as the listed objects do, so they
+/// do not populate the queue; only an offer outside of the relist does.
 #[test]
 fn abandoned_first_relist_with_deletions_does_not_count() {
     for mode in MODES {
@@ -56,7 +57,7 @@ fn refusing(mode: Mode, known: &[Arc<Obj>]) -> Rig {
     Rig::knowing(mode, known, |builder| builder.transformer(refuse))
 }
 
-/// Returns whether the transformer was called and refused the object.
+/// Returns whether the transformer refused a deletion of `key` within the relist.
 fn is_refused(relist: &mut Relist<'_, Obj, ObjMeta>, key: &str) -> bool {
     match relist.delete(obj(key, 13)) {
         Ok(()) => false,
@@ -123,8 +124,8 @@ fn deletions_within_the_first_relist_are_initial() {
             let rig = Rig::new(mode);
             let mut relist = rig.fifo.begin_replace();
             relist.offer(vec![obj("a", 1)]).unwrap();
-            // Without known objects the deletion counts only while the key is pending, or if its
-            // handler requeues it.
+            // If the queue knows no objects, the deletion counts only while the key is pending, or
+            // if the key's handler requeues it.
             if mode != Mode::Nowhere {
                 assert!(handle(&rig));
             }
@@ -167,7 +168,8 @@ fn deletion_without_effect_does_not_delay_the_sync() {
     }
 }
 
-/// The slot of the key only waits for its old entry in the backlog, and holds no object.
+/// Deletes and lists a key whose slot holds no object, and exists only for its old entry in the
+/// backlog.
 #[test]
 fn deletion_of_a_key_gone_past_the_backlog_does_not_delay_the_sync() {
     let rig = Rig::with(Mode::Fused, |builder| builder.live_lane(true));

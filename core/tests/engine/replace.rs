@@ -1,5 +1,5 @@
-//! client-go's `Replace` and the initial population, row by row of the table of semantics, on one
-//! thread.
+//! Tests of client-go's `Replace` and of the initial population, row by row of the table of
+//! semantics (`docs/src/semantics.md`), on one thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -50,8 +50,8 @@ fn tombstone_holds_the_newest_pending_object_unwrapped() {
         for key in ["a", "b", "c"] {
             rig.fifo.update(obj(key, 2)).unwrap();
         }
-        // b is deleted by an object, which is kept; c by two tombstones, of which the newer one is
-        // kept.
+        // b is deleted by an object, which is kept. c is deleted by two tombstones, of which the
+        // newer one is kept.
         rig.fifo.delete(obj("b", 3)).unwrap();
         rig.fifo.delete(tombstone("c", Some(obj("c", 4)))).unwrap();
         rig.fifo.replace(vec![], "1").unwrap();
@@ -76,9 +76,9 @@ fn unreadable_known_object_gives_an_empty_tombstone_and_a_vanished_one_none() {
     let rig = Rig::knowing(Mode::Elsewhere, &[obj("a", 1), obj("b", 1)], |builder| builder);
     rig.outside.failing.lock().unwrap().push("a".to_owned());
     rig.outside.ghosts.lock().unwrap().push("ghost".to_owned());
-    // The key is listed but gone at the look-up. client-go cannot distinguish this from an
-    // inconsistent store and would report a deletion. Here handlers run concurrently, and the one
-    // that deleted the key has reported it.
+    // The key is listed by the store but gone at the look-up. client-go cannot distinguish this
+    // from an inconsistent store and would report a deletion. Here handlers run concurrently, and
+    // the handler that deleted the key has reported it.
     assert_eq!(rig.fifo.replace(vec![], "1").unwrap().deleted, 2);
     assert_eq!(rig.drain(), ["a: D()", "b: D(1)"]);
 }
@@ -114,8 +114,8 @@ fn error_within_a_replace_keeps_the_prefix_and_deletes_nothing() {
         assert!(guard.is_in_initial_list());
         guard.done();
         assert!(!rig.fifo.has_synced());
-        // The first relist that succeeds is the initial population: x, and deletions of b
-        // (pending) and old (where it is known).
+        // The first relist that succeeds is the initial population: x, and the deletions of b,
+        // which is pending, and of old in modes in which it is known.
         rig.fifo.replace(vec![obj("x", 2)], "2").unwrap();
         let expected: &[&str] = if mode == Mode::Nowhere {
             &["b: R1 D(1)", "x: R2"]
@@ -291,8 +291,8 @@ fn has_synced_is_true_only_after_the_last_initial_handler() {
 #[test]
 fn deletion_dropped_by_the_rules_drops_its_initial_mark() {
     for mode in MODES {
-        // The relist lists nothing while the handler of x deletes x. No deletion remains to be
-        // reported.
+        // The relist lists nothing, and the handler of x deletes x at the same time. No deletion
+        // remains to be reported.
         let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
         let relist = rig.fifo.begin_replace();
         rig.fifo.update(obj("x", 2)).unwrap();

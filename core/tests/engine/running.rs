@@ -1,5 +1,5 @@
-//! Keys in flight. An offer during a handler has the effect of an offer just after it, and no way
-//! of ending a handler damages the queue.
+//! Tests of keys whose handler runs. An offer during a handler has the effect of an offer just
+//! after it, and no way of ending a handler damages the queue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
@@ -9,7 +9,8 @@ use crate::common::{Fifo, Guard, KNOWING, MODES, Mode, Rig, deltas, obj, show, t
 use deltafifo::DeltaType::{Added, Sync};
 use deltafifo::{Batch, DeltaFifo, Indexer, KeyFunc, NoMeta, Popped, ProcessError, StoreError};
 
-/// Builds a queue whose key `x` is known as 1 (if the mode knows objects) and running as `U2`.
+/// Runs `check` with a queue whose key `x` is known with the number 1, if the mode knows objects,
+/// and whose handler has the item `U2`.
 fn running(mode: Mode, check: impl FnOnce(&Rig, Guard<'_>)) {
     let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
     rig.fifo.update(obj("x", 2)).unwrap();
@@ -451,8 +452,8 @@ fn bomb(armed: bool) -> Arc<Bomb> {
     Arc::new(Bomb { armed })
 }
 
-/// Checks that the key can be popped again, that the counts are right, and that the first relist
-/// has ended.
+/// Checks that the queue still works: the key can be popped again, the counts are right, and the
+/// first relist has ended.
 fn is_usable(fifo: &DeltaFifo<Bomb, NoMeta>) {
     assert_eq!(fifo.pending_deltas(), 0);
     assert!(fifo.has_synced());
@@ -465,8 +466,8 @@ fn object_drop_panic_at_the_end_of_a_handler_leaves_its_key_usable() {
     let fifo = bombs();
     fifo.replace(vec![bomb(false)], "1").unwrap();
     let guard = fifo.pop().unwrap();
-    // Not applied: nothing is known when the handler ends, so the deletion has no effect and its
-    // object is dropped.
+    // The item is not applied, so no object is known when the handler ends. The deletion has no
+    // effect and its object is dropped.
     fifo.delete(bomb(true)).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| guard.done())).is_err());
     is_usable(&fifo);
@@ -525,7 +526,7 @@ fn sync_during_a_handler_that_deleted_its_key_is_not_pending() {
     let mut guard = rig.fifo.pop().unwrap();
     rig.fifo.resync();
     rig.apply(&mut guard);
-    // No object is known any more, so there is nothing to sync. The key must not be pending with
+    // No object is known any more, so there is no object to sync. The key must not be pending with
     // an empty list.
     assert_eq!(rig.pending("x"), None);
     assert_eq!((rig.fifo.list().len(), rig.fifo.list_keys()), (0, vec![]));

@@ -1,4 +1,4 @@
-//! Scopes: parts of a queue, each with relists of its own.
+//! Tests of scopes: parts of a queue, each with relists of its own.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -331,7 +331,7 @@ fn deletion_by_a_list_before_or_behind_a_removal_keeps_its_own_cause() {
     assert_eq!(pop_causes(&fifo), ["blue/c: removed false", "blue/d: removed true"]);
 }
 
-/// Pops everything, and shows each key with its deltas.
+/// Pops all items. Returns the text of each key with its deltas.
 fn pop_causes(fifo: &Fifo) -> Vec<String> {
     let mut popped = Vec::new();
     while let Some(item) = fifo.try_pop() {
@@ -594,8 +594,8 @@ impl KnownObjects<Object> for Elsewhere {
     }
 }
 
-/// Returns a scope of the keys of green, whose predicate panics for one of them while `panics` is
-/// set.
+/// Returns a scope of the keys of the namespace green. Its predicate panics for one of them while
+/// `panics` is set.
 fn fragile_green(panics: &Arc<AtomicBool>) -> KeyScope {
     let panics = Arc::clone(panics);
     KeyScope::keys("green", move |key| {
@@ -713,12 +713,13 @@ impl Interrupted {
         (known, Arc::new(fifo))
     }
 
-    /// Runs `action` when the queue next asks for the keys.
+    /// Sets `action` to run when the queue next asks for the keys.
     fn when_asked(&self, action: impl FnOnce() + Send + 'static) {
         *self.action.lock().unwrap() = Some(Box::new(action));
     }
 
-    /// Runs `action` when the queue next asks for the keys, and sends its result.
+    /// Sets `action` to run when the queue next asks for the keys. Returns the receiver of its
+    /// result.
     fn result_when_asked<R: Send + 'static>(
         &self,
         action: impl FnOnce() -> R + Send + 'static,
@@ -728,7 +729,7 @@ impl Interrupted {
         result
     }
 
-    /// Handles everything, and returns the keys of the store.
+    /// Handles all pending keys, and returns the keys of the store.
     fn handle(&self, fifo: &Fifo) -> Vec<String> {
         while let Some(item) = fifo.try_pop() {
             self.objects.apply(item.key(), item.deltas());
@@ -829,7 +830,7 @@ fn removal_beside_a_relist_of_the_whole_queue_does_not_sync_it() {
     assert!(fifo.has_synced());
 }
 
-/// An older relist of the whole queue is superseded while a removal sweeps.
+/// Supersedes an older relist of the whole queue while the removal of a scope sweeps.
 #[test]
 fn key_offered_beside_a_removal_and_a_superseded_relist_stays() {
     let (known, fifo) = Interrupted::over(&[object("blue", "a", 1)]);
@@ -885,8 +886,8 @@ fn scope_is_removed_after_a_failed_commit_and_by_a_failing_removal() {
     assert_eq!(known.handle(&fifo), ["green/a"]);
 }
 
-/// The cause of a deletion. Of several in a row the greatest is delivered: an object that is known
-/// to be gone is not only unlisted, and the removal of a scope says the least about it.
+/// The cause of a deletion. The least definite cause is the first variant. Of several deletions in
+/// a row, the one with the greatest cause is delivered.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
     ScopeRemoved,
@@ -901,10 +902,11 @@ struct Model {
     stored: HashMap<String, u64>,
     /// The keys that are stored now.
     handled: HashSet<String>,
-    /// The keys with pending deltas. Those whose newest delta is a deletion have its cause.
+    /// The keys with pending deltas. A key whose newest delta is a deletion has the deletion's
+    /// cause.
     pending: HashMap<String, Option<Cause>>,
-    /// For each scope the keys that the open relist has listed, or that were written since it
-    /// began.
+    /// The open relists by scope, each with the keys that it has listed or that were written since
+    /// it began.
     open: HashMap<usize, HashSet<String>>,
 }
 
@@ -951,14 +953,15 @@ impl Model {
         self.sweep(scope, &HashSet::new(), Cause::ScopeRemoved)
     }
 
-    /// Returns the keys with pending deltas, which are handled by that.
+    /// Handles all pending deltas. Returns their keys with the causes of deletions.
     fn handle(&mut self) -> HashMap<String, Option<Cause>> {
         self.handled = self.stored.keys().cloned().collect();
         std::mem::take(&mut self.pending)
     }
 }
 
-/// Handles everything. Returns the keys, and for each whose newest delta is a deletion its cause.
+/// Handles all pending deltas. Returns the keys. A key whose newest delta is a deletion has the
+/// deletion's cause.
 fn drain_causes(fifo: &Fifo) -> HashMap<String, Option<Cause>> {
     let mut popped = HashMap::new();
     while let Some(mut item) = fifo.try_pop() {

@@ -1,4 +1,5 @@
-//! client-go's `DeltaFIFO`, row by row of the table of semantics, on one thread.
+//! Tests of client-go's `DeltaFIFO`, row by row of the table of semantics
+//! (`docs/src/semantics.md`), on one thread.
 
 use std::sync::Arc;
 
@@ -53,8 +54,8 @@ fn custom_key_function_is_used_and_its_error_returned() {
 #[test]
 fn keys_of_any_length_stay_distinct() {
     let rig = Rig::new(Mode::Fused);
-    // A slot holds 39 bytes inline. Lengths of 255 and more do not fit its length byte. Letters of
-    // two bytes cross the border.
+    // A slot holds 39 bytes inline, and lengths of 255 and more do not fit its length byte.
+    // Letters of two bytes lie across these limits.
     let names: Vec<String> = [1, 38, 39, 40, 41, 127, 128, 129, 254, 255, 256, 257, 4096]
         .iter()
         .flat_map(|&length| ["x".repeat(length), "ü".repeat(length)])

@@ -1,5 +1,5 @@
-//! Logging through `tracing`: slow handlers with their key and the depth of the queue, and log
-//! subscribers that panic.
+//! Tests of logging through `tracing`: slow handlers with their key and the depth of the queue,
+//! and log subscribers that panic.
 
 use std::fmt::Debug;
 use std::panic::resume_unwind;
@@ -14,8 +14,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// The time of a slow handler: longer than a handler may run unreported. The delay is the subject
-/// of the test, not synchronisation.
+/// The time that a slow handler takes: longer than a handler may run without a warning. The delay
+/// is the subject of the test, not synchronisation.
 const SLOW: Duration = Duration::from_millis(110);
 
 #[derive(Clone, Default)]
@@ -62,7 +62,7 @@ impl<F: Fn(&Event<'_>) + 'static> Subscriber for Log<F> {
     fn exit(&self, _span: &Id) {}
 }
 
-/// Returns the warnings logged while `handle` works on a queue of `keys` keys.
+/// Returns the warnings that are logged while `handle` works on a queue of `keys` keys.
 fn reported(keys: u64, handle: impl FnOnce(&Rig)) -> Vec<Warning> {
     let warnings = Arc::<Mutex<Vec<Warning>>>::default();
     let kept = warnings.clone();

@@ -1,4 +1,4 @@
-//! The store and its indexes, alone and fused with a queue.
+//! Tests of the store and its indexes, alone and fused with a queue.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use deltafifo::{
     KeyFunc, NAMESPACE_INDEX, StoreError, Transaction, error_chain,
 };
 
-/// Returns every prime divisor of the object's number. Fails for 13.
+/// Returns every prime divisor of the object's number. Returns an error for 13.
 fn primes(object: &Obj) -> Result<Vec<String>, BoxError> {
     if object.n == 13 {
         return Err("unlucky".into());
@@ -23,7 +23,7 @@ fn primes(object: &Obj) -> Result<Vec<String>, BoxError> {
         .collect())
 }
 
-/// Returns values unsorted and with duplicates.
+/// Returns index values that are unsorted and contain duplicates.
 #[allow(clippy::unnecessary_wraps)] // The signature of an index function.
 fn digits(object: &Obj) -> Result<Vec<String>, BoxError> {
     Ok(object.n.to_string().chars().rev().map(String::from).collect())
@@ -506,8 +506,8 @@ fn concurrent_writers_are_serialisable_and_keep_the_indexes_consistent() {
     assert_eq!((store.len(), store.list_keys().len()), (stored.len(), stored.len()));
 }
 
-/// Runs this test again in a process of its own, marked by an environment variable, which must
-/// succeed.
+/// Runs `work` in a process of its own: starts this test program again for the test `test`, with
+/// an environment variable that marks the child. The child must succeed.
 fn in_a_process_of_its_own(test: &str, work: impl FnOnce()) {
     const CHILD: &str = "DELTAFIFO_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
@@ -541,8 +541,8 @@ fn index_function_that_panics_on_two_deltas_does_not_abort_the_process() {
     );
 }
 
-/// An object that looks its key up in the queue when it is dropped, which hangs if that happens
-/// under a lock.
+/// An object that looks up its key in the queue when it is dropped. The look-up hangs if the drop
+/// happens under a lock.
 struct ReadsOnDrop {
     key: String,
     fifo: std::sync::Weak<DeltaFifo<ReadsOnDrop, deltafifo::NoMeta>>,
@@ -597,7 +597,7 @@ fn no_object_is_dropped_under_a_lock() {
     });
 }
 
-/// Offers a change and applies it.
+/// Offers a change to the queue, and applies it.
 fn apply(
     fifo: &DeltaFifo<Obj, ObjMeta>,
     offer: impl FnOnce(&DeltaFifo<Obj, ObjMeta>),
@@ -751,8 +751,9 @@ fn visitor_may_change_the_store_and_remaining_keys_are_visited_once() {
     assert!(visited.iter().copied().eq(0..stay));
 }
 
-/// A reader that finds an object under a second value may hold its last reference. `Obj` aborts
-/// the process if it is dropped under a lock.
+/// Reads an object that has two index values while it is replaced. The reader that finds it under
+/// the second value may hold the last reference. `Obj` aborts the process if it is dropped under a
+/// lock.
 #[test]
 fn object_replaced_during_a_two_value_read_is_dropped_without_a_lock() {
     const ROUNDS: u64 = if cfg!(miri) { 20 } else { 20_000 };

@@ -1,4 +1,5 @@
-//! Unchanged objects: probed, skipped, delivered again.
+//! Tests of relists that find unchanged objects: how these are recognised, skipped, and delivered
+//! again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -133,7 +134,7 @@ impl<F: Fn(&Obj) + Send + Sync + 'static> Meta<Obj> for Watched<F> {
     }
 }
 
-/// Returns a queue that skips unchanged objects, with that accessor.
+/// Returns a queue that skips unchanged objects, with an accessor that calls `asked`.
 fn watched<F: Fn(&Obj) + Send + Sync + 'static>(asked: F) -> DeltaFifo<Obj, Watched<F>> {
     let store = Indexer::builder(KeyFunc::meta_namespace(Watched(asked))).build().unwrap();
     DeltaFifo::over(store).skip_unchanged(true).build()
@@ -239,7 +240,8 @@ fn version_changed_by_a_transformer_is_never_unchanged() {
     }
 }
 
-/// Returns a key so long that its slot has no room for a version, so that the object is asked.
+/// Returns a key that is so long that its slot has no room for a version. The queue then reads the
+/// version from the object.
 fn unnoted(place: usize) -> String {
     format!("p-{place:034}")
 }

@@ -1,5 +1,5 @@
-//! Wakers are user code: they panic, call the queue, or poll their task immediately. No other
-//! waiter may be affected.
+//! Tests of wakers, which are user code: they panic, call the queue, or poll their task
+//! immediately. No other waiter may be affected.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,7 +16,7 @@ fn panics() {
     resume_unwind(Box::new("a waker that panics"));
 }
 
-/// Polls a future until it waits.
+/// Polls a future that must not be ready yet.
 fn waits<F: Future>(future: F, waker: &Waker) -> Pin<Box<F>> {
     let mut future = Box::pin(future);
     assert!(future.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
@@ -27,7 +27,7 @@ fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Runs `work`, which wakes the task of `waiting`, whose waker panics.
+/// Runs `work` while a task waits for `waiting` with a waker that panics; `work` wakes the task.
 fn while_it_waits(waiting: impl Future, work: impl FnOnce()) {
     let (waker, called) = waker(panics);
     let waiting = waits(waiting, &waker);

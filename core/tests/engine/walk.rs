@@ -1,5 +1,5 @@
-//! A walk that its caller advances step by step while the store changes, compared with the set of
-//! keys that were stored all the time.
+//! Tests of a walk that its caller advances step by step while the store changes. The walk is
+//! compared with the set of keys that were stored all the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ type Object = (u16, usize);
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// Writes this many keys, starting from a first one. Enough of them make the table grow.
+    /// Writes keys: the first one and their number. A large number makes the table grow.
     Write(u16, u16),
     Delete(u16, u16),
     Step(usize),
@@ -108,8 +108,8 @@ impl World {
         self.at = step.next;
     }
 
-    /// Compares the reported side of every key, stored or not, with the walk's progress. A passed
-    /// key stays passed.
+    /// Compares, for every key, stored or not, the reported side of the walk with the walk's
+    /// progress. A passed key stays passed.
     fn check(&mut self) {
         for key in 0..KEYS {
             let has_walked = self.at.is_none_or(|at| self.reader.has_walked(at, &key.to_string()));

@@ -1,4 +1,5 @@
-//! Batches: their order and giving events back. `process`: how handlers end.
+//! Tests of batches, that is, of their order and of giving events back, and of `process`, that is,
+//! of how handlers end.
 
 use std::panic::resume_unwind;
 

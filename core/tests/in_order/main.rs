@@ -1,5 +1,5 @@
-//! The in-order queue. `real_fifo` has the tests of client-go, grouped by subject; the other files
-//! test this project's additions.
+//! Tests of the in-order queue. `real_fifo` has client-go's tests, grouped by subject; the other
+//! files test what this project adds.
 
 mod batches;
 #[path = "../common/mod.rs"]

@@ -16,7 +16,7 @@ type TestTurn<'f> = Turn<'f, Obj, ObjMeta>;
 
 const MOST: usize = if cfg!(miri) { 15 } else { 60 };
 
-/// One of a few keys.
+/// The number of a key.
 type Key = u8;
 
 fn name(key: Key) -> String {
@@ -30,14 +30,15 @@ enum Op {
     Delete(Key),
     DeleteTombstone(Key),
     Replace(Vec<Key>),
-    /// A list in which one object has no key.
+    /// A list that the queue refuses, because one object has no key.
     ReplaceRefused(Vec<Key>),
-    /// A list in which each key has an object, an object that the transformer refuses, or none,
-    /// and which has one object without a key.
+    /// A list that keeps refused objects. Each key has an object, an object that the transformer
+    /// refuses, or none, and one more object has no key.
     ReplaceKeeping(Vec<(Key, Listed)>),
-    /// A list of a scope, which is refused whole if a key is outside of the scope.
+    /// A list of a scope, all of which is refused if a key is outside of the scope.
     ReplaceIn(usize, Vec<Key>),
-    /// A list of a scope like `ReplaceKeeping`. Only keys outside of the scope are refused.
+    /// A list of a scope like `ReplaceKeeping`, of which only keys outside of the scope are
+    /// refused.
     ReplaceKeepingIn(usize, Vec<(Key, Listed)>),
     /// A list of a scope that deletes nothing.
     ReplaceKeepingUnlistedIn(usize, Vec<Key>),
@@ -46,14 +47,14 @@ enum Op {
     WaiveInitial(usize),
     Refused,
     Resync,
-    /// Takes a batch of at most this many events, and handles some of them. The drop returns the
-    /// others.
+    /// Pops a batch of at most this many events and handles some of them. Dropping the batch gives
+    /// the others back.
     Pop(usize, Vec<End>),
-    /// An event handled by `process`, with a handler that ends like this.
+    /// Handles an event with `process`; the handler ends in the given way.
     Process(End),
 }
 
-/// The content of a keeping list for one key.
+/// The content for one key of a list that keeps refused objects.
 #[derive(Clone, Copy, Debug)]
 enum Listed {
     Object,
@@ -79,7 +80,7 @@ fn listed() -> impl Strategy<Value = Listed> {
     prop_oneof![2 => Just(Listed::Object), 1 => Just(Listed::Refused), 2 => Just(Listed::Kept)]
 }
 
-/// Operations in a queue with scopes.
+/// Returns a strategy for the operations on a queue with scopes.
 fn scoped_op() -> impl Strategy<Value = Op> {
     let scope = || 0..SCOPES.len();
     let inside = scope().prop_flat_map(|scope| (Just(scope), vec(SCOPES[scope].clone(), 0..3)));
@@ -120,7 +121,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// An event in the form of the model.
+/// An event of the queue, in the form of the model.
 #[derive(Clone, Debug)]
 enum Noted {
     /// Kind, key and number.
@@ -130,7 +131,7 @@ enum Noted {
     Sync,
 }
 
-/// A relist.
+/// A relist, in the form of the model.
 #[derive(Clone, Debug, Default)]
 struct All {
     list: Vec<(Key, u64)>,
@@ -195,7 +196,8 @@ impl Model {
         self.log.push_back(event);
     }
 
-    /// Populates the queue by an offer, unless the queue waits for the first lists of scopes.
+    /// Records that an offer was made, which populates the queue unless it waits for the first
+    /// lists of scopes.
     fn touch(&mut self) {
         self.populated |= !self.waits();
     }
@@ -221,8 +223,9 @@ impl Model {
         self.set_scope(scope, Some(false));
     }
 
-    /// Adds, changes or removes a scope: `to` says whether its first list is awaited. When no
-    /// scope's first list is awaited any more, the queue is populated.
+    /// Adds, changes or removes a scope. `to` is `None` for a removal, and otherwise whether the
+    /// scope's first list is awaited. When no scope's first list is awaited any more, the queue is
+    /// populated.
     fn set_scope(&mut self, scope: usize, to: Option<bool>) {
         let was_awaited = std::mem::replace(&mut self.scopes[scope], to) == Some(true);
         self.populated |= was_awaited && !self.waits();
@@ -233,7 +236,7 @@ impl Model {
         self.populated && !self.log.iter().any(is_marked)
     }
 
-    /// Returns the number of events of a batch of at most `max`.
+    /// Returns the number of events in the next batch of at most `max` events.
     fn batch(&self, max: usize) -> usize {
         let mut keys = Vec::new();
         for event in self.log.iter().take(max.max(1)) {
@@ -288,7 +291,7 @@ impl Model {
     }
 }
 
-/// Handles an event with this end.
+/// Handles an event as a handler that ends in the given way. Records its notifications.
 fn handler(
     turn: &mut TestTurn<'_>,
     end: End,
@@ -310,8 +313,8 @@ fn handler(
     Ok(())
 }
 
-/// Returns the expected notifications for this end of a handler, and the key of its failure, if it
-/// fails.
+/// Returns the notifications that are expected from a handler with this end, and the key of its
+/// failure, if the handler fails.
 fn expected(model: &mut Model, end: End) -> (Vec<String>, Option<String>) {
     let event = model.take();
     let key = event.key().map_or("*".to_owned(), name);
@@ -406,7 +409,7 @@ fn process(fifo: &Fifo, model: &mut Model, end: End) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// The objects of a list that keeps, with the first one refused because it has no key.
+/// A list that keeps refused objects, and an object without a key, which is refused.
 struct Keeping {
     objects: Vec<Arc<Obj>>,
     /// The names of the keys that are listed without an object.

@@ -1,6 +1,6 @@
-//! client-go's own tests of its `RealFIFO`, each behaviour once. Where those inspect the queue,
-//! these compare the notifications: with atomic events (the choice of client-go's informers) a
-//! relist becomes deltas only in its turn.
+//! client-go's own tests of its `RealFIFO`, each behaviour once. Where client-go's tests inspect
+//! the queue, these compare the notifications: with atomic events, which client-go's informers
+//! choose, a relist becomes deltas only in its turn.
 
 use std::sync::Arc;
 use std::thread;
@@ -296,8 +296,8 @@ fn relist_is_one_event_among_the_others() {
     assert_eq!(events(&fifo), ["foo:A2", "all@10 foo2", "all@20 foo3 bar1", "all@56"]);
 }
 
-/// In client-go, a bookmark of a queue with atomic events is an event, and moves the store's
-/// version.
+/// Checks a difference from client-go, where a bookmark of a queue with atomic events is an event
+/// and moves the store's version.
 #[test]
 fn bookmark_is_not_an_event_and_does_not_populate() {
     let fifo = over([]);

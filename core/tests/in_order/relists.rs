@@ -1,4 +1,4 @@
-//! A relist as one event: its effect on the store, on readers, and on handlers that fail.
+//! Tests of a relist as one event: its effect on the store, on readers, and on handlers that fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;

@@ -47,7 +47,8 @@ pub fn show_change(key: &str, change: &Change<'_, Obj>) -> String {
     }
 }
 
-/// Formats an event: `a:A1`, `a:D(1)`; `all@7 a1 b2 +c` with `c` kept; `sync`.
+/// Formats an event: `a:A1` and `a:D(1)` for deltas; `all@7 a1 b2 +c` for a relist at version 7
+/// that keeps `c`; `sync` for a resync.
 pub fn show_event(event: &Event<Obj>) -> String {
     match event {
         Event::Delta { key, delta } => {
@@ -69,7 +70,7 @@ pub fn show_event(event: &Event<Obj>) -> String {
     }
 }
 
-/// Formats the events of a turn.
+/// Formats all events of a turn.
 pub fn show_turn(turn: &Turn<'_, Obj, ObjMeta>) -> Vec<String> {
     turn.events().map(show_event).collect()
 }
@@ -81,7 +82,7 @@ pub fn apply(turn: &mut Turn<'_, Obj, ObjMeta>) -> Vec<String> {
     notified
 }
 
-/// Handles everything over a store. Returns the notifications.
+/// Handles all events of a queue with a store. Returns the notifications.
 pub fn notified(fifo: &Fifo) -> Vec<String> {
     let mut notified = Vec::new();
     while let Some(mut turn) = fifo.try_pop() {
@@ -90,7 +91,7 @@ pub fn notified(fifo: &Fifo) -> Vec<String> {
     notified
 }
 
-/// Handles everything, event by event.
+/// Handles all events one by one. Returns their texts.
 pub fn events(fifo: &Fifo) -> Vec<String> {
     let mut events = Vec::new();
     while let Some(turn) = fifo.try_pop() {
@@ -100,7 +101,7 @@ pub fn events(fifo: &Fifo) -> Vec<String> {
     events
 }
 
-/// Returns the stored objects: `a1`, sorted.
+/// Returns the stored objects as sorted texts such as `a1`.
 pub fn stored(fifo: &Fifo) -> Vec<String> {
     let mut stored: Vec<_> = fifo
         .store()

@@ -1,4 +1,4 @@
-//! Scopes: parts of the queue, each with relists of its own.
+//! Tests of scopes of the in-order queue: parts of the queue, each with relists of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::common::{Obj, obj, versioned};
 use crate::rig::{Fifo, notified, over, picky, stored};
 use deltafifo::{Event, KeyScope, OfferError, RelistError, ScopeError, ScopeId};
 
-/// Adds scopes of the keys from `a` to `m`, and from `n` to `z`.
+/// Adds two scopes: the keys from `a` to `m`, and the keys from `n` to `z`.
 fn halves(fifo: &Fifo) -> [ScopeId; 2] {
     let is_low = |key: &str| key < "n";
     [KeyScope::keys("low", is_low), KeyScope::keys("high", move |key| !is_low(key))]

@@ -1,11 +1,11 @@
-//! All operations concurrently on real threads: three producers, a thread of relists and resyncs,
-//! two consumers that fail, panic and give back, two readers. Each round has a few hundred
-//! operations.
+//! A stress test of all operations on real threads: three producers, a thread of relists and
+//! resyncs, two consumers that fail, panic and give back, and two readers. Each round has a few
+//! hundred operations.
 //!
-//! The oracle: a producer's offers are handled in its order, across keys; nothing is lost, and
-//! only events that were given back are handled twice; turns never overlap; notifications form a
-//! chain, so that the old object of each is the new object of the previous one; no reader goes
-//! back in time; and at the end the store equals the notifications.
+//! The oracle: a producer's offers are handled in its order, across keys. Nothing is lost, and
+//! only events that were given back are handled twice. Turns never overlap. Notifications form a
+//! chain, so that the old object of each is the new object of the previous one. No reader goes
+//! back in time. At the end the store equals the notifications.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -20,10 +20,10 @@ const PRODUCERS: u64 = 3;
 const KEYS: u64 = 8;
 const OFFERS: u64 = if cfg!(miri) { 20 } else { 400 };
 const ROUNDS: u64 = if cfg!(miri) { 1 } else { 15 };
-/// The objects of relists have numbers above those of all producers.
+/// The number above which the objects of relists are numbered. Producers' numbers are lower.
 const LISTED: u64 = 1_000_000;
 
-/// A splitmix64 generator.
+/// A random number generator (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -40,13 +40,16 @@ fn key(producer: u64, key: u64) -> String {
     format!("p{producer}/k{key}")
 }
 
-/// The records of a consumer. Turns number them. Each consumer has its own, because a lock around
-/// shared ones would order the threads, and hide a missing order of the queue.
+/// The records of a consumer. Their positions are numbers that turns draw. Each consumer has its
+/// own records, because a lock around shared ones would order the threads, and hide that the queue
+/// fails to do so.
 #[derive(Default)]
 struct Notes {
-    /// Position, the producer (`None` for a relist or resync) and its number.
+    /// The handled events: position, producer (`None` for a relist or resync), and the event's
+    /// number.
     events: Vec<(u64, Option<u64>, u64)>,
-    /// Position, key, the number stored before, and the number stored now.
+    /// The changes of the store: position, key, the number stored before, and the number stored
+    /// now.
     changes: Vec<(u64, String, Option<u64>, Option<u64>)>,
 }
 
@@ -93,7 +96,7 @@ fn produce(world: &World, producer: u64, dice: &mut Dice) {
     }
 }
 
-/// Lists some keys of every producer, with numbers that grow from list to list.
+/// Offers a relist of some keys of every producer, with numbers that grow from list to list.
 fn relist(world: &World, dice: &mut Dice) -> usize {
     let _close = CloseOnPanic(world);
     let mut wholes = 0;

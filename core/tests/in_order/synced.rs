@@ -1,4 +1,4 @@
-//! The exact moments of `has_synced` and `is_in_initial_list`.
+//! Tests of the exact moments at which `has_synced` and `is_in_initial_list` change.
 
 use std::panic::resume_unwind;
 

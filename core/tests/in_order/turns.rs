@@ -1,4 +1,4 @@
-//! Turns: only one at a time, and the ways in which they end.
+//! Tests of turns: only one runs at a time, and it ends in one of several ways.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,5 +1,5 @@
-//! Waiting for an event, for the end of another turn, for room and for the sync, on threads and as
-//! futures.
+//! Tests of waits for an event, for the end of another turn, for room and for the sync, on threads
+//! and as futures.
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -33,7 +33,7 @@ fn take(turn: deltafifo::Turn<'_, crate::common::Obj, crate::common::ObjMeta>) -
 
 type Way = fn(&Fifo) -> Result<String, Closed>;
 
-/// Every way to wait for an event.
+/// The functions that wait for an event.
 const WAYS: [Way; 3] = [pop, pop_async, pop_batch];
 
 #[test]
@@ -109,7 +109,7 @@ fn end_of_a_turn_wakes_a_task_if_an_event_remains() {
     assert_eq!(take(turn), "b:A2");
 }
 
-/// A task is woken and does not poll its future, because it is busy with another branch of a
+/// Wakes a task that does not poll its future, because it is busy with another branch of a
 /// `select!`.
 #[test]
 fn event_wakes_another_consumer_while_a_notified_one_is_not_polled() {

@@ -1,5 +1,5 @@
-//! The memory that queues keep after many keys were handled and deleted. A program of its own,
-//! because its allocator counts the bytes of the whole process.
+//! A test of the memory that queues keep after many keys were handled and deleted. It is a program
+//! of its own, because its allocator counts the bytes of the whole process.
 
 #[allow(dead_code)] // The stress test uses all of it.
 #[path = "../stress/memory.rs"]
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use deltafifo::{DeltaFifo, DeltaFifoBuilder, InOrderFifo, Indexer, KeyFunc, NoMeta};
 use memory::allocated;
 
-/// The number of keys. Room for all of them would take more than [`KEPT`] in any collection.
+/// The number of keys. Room for all of them would take more than [`KEPT`] bytes in any collection.
 const KEYS: u32 = 20_000;
-/// The largest number of bytes that may stay allocated; most of them are the smallest tables of the
-/// shards.
+/// The largest number of bytes that may stay allocated. Most of them are the smallest tables of
+/// the shards.
 const KEPT: isize = 256 << 10;
 
 type Fifo = DeltaFifo<u32, NoMeta>;
@@ -26,7 +26,7 @@ fn store() -> Indexer<u32, NoMeta> {
         .unwrap()
 }
 
-/// Fails if the queue that `work` returns keeps much memory.
+/// Asserts that the queue that `work` returns keeps little memory.
 #[track_caller]
 fn keeps_little<F>(what: &str, work: impl FnOnce() -> F) {
     let before = allocated();
@@ -53,7 +53,8 @@ fn delete_all(fifo: &Fifo) {
     assert!(fifo.store().is_empty());
 }
 
-/// The one test of this program, so that no other thread allocates.
+/// Measures all kinds of queues. It is the only test of this program, so that no other thread
+/// allocates.
 #[test]
 #[cfg_attr(miri, ignore = "too many keys")]
 fn deleted_keys_leave_little_memory_behind() {

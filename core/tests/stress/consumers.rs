@@ -1,7 +1,8 @@
-//! Consumers: they take keys in every way, and end handlers in every way.
+//! The consumers of a round. They take keys in every way, and end handlers in every way.
 //!
 //! The deltas of producers' keys are never lost: a handler stores the object before it fails or
-//! panics, or it requeues the delta. Handlers of other keys may lose deltas, until the last relist.
+//! panics, or it requeues the delta. Handlers of other keys may lose deltas, until the last
+//! relist.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
@@ -18,7 +19,7 @@ struct Consumer<'w> {
     tally: &'w Tally,
     dice: Dice,
     handled: Vec<Handled>,
-    /// The largest number in the current item among the objects that the key's owner offered.
+    /// The largest number among the objects in the current item that the key's owner offered.
     newest: u64,
 }
 
@@ -28,12 +29,12 @@ enum End {
     Done,
     Fails,
     Panics,
-    /// Panics inside the callback of `apply`.
+    /// The callback of `apply` panics.
     PanicsInApply,
     PutsBack,
-    /// Dropped without a verdict, as by a cancelled future.
+    /// The item is dropped without a verdict, as by a cancelled future.
     Cancelled,
-    /// Fails or panics without having stored anything.
+    /// The handler fails or panics without having stored anything.
     Loses,
 }
 
@@ -47,7 +48,8 @@ pub fn consume(world: &World, consumer: u64, tally: &Tally) -> Vec<Handled> {
 }
 
 impl Consumer<'_> {
-    /// Takes once in one of the ways. Returns false once the queue is closed and empty.
+    /// Takes one item or batch, in a randomly chosen way. Returns false once the queue is closed
+    /// and empty.
     fn take(&mut self) -> bool {
         let fifo = &self.world.rig.fifo;
         match self.dice.roll(4) {
@@ -83,7 +85,7 @@ impl Consumer<'_> {
         true
     }
 
-    /// Handles an item that the consumer owns.
+    /// Handles an item that the consumer holds. Returns true: the queue may have more.
     fn handle(&mut self, mut guard: Guard<'_>) -> bool {
         let end = self.end(&guard);
         self.begin(&guard, end);
@@ -114,7 +116,7 @@ impl Consumer<'_> {
         true
     }
 
-    /// Handles an item as a callback.
+    /// Handles an item in the callback of `process`.
     fn within(&mut self, guard: &mut Guard<'_>) -> Result<(), &'static str> {
         let end = self.end(guard);
         self.begin(guard, end);
@@ -184,8 +186,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// Checks that a Sync at the head holds the stored object. (Behind other deltas, which were
-    /// requeued, it may be older.)
+    /// Checks that a Sync at the head of the item has the stored object. A Sync behind requeued
+    /// deltas may have an older one.
     fn check_sync(&self, guard: &Guard<'_>, key: &Key) {
         let Some(first) = guard.deltas().first().filter(|delta| delta.kind == DeltaType::Sync)
         else {
@@ -242,7 +244,7 @@ impl Consumer<'_> {
 
 const EXPECTED: &str = "expected by this test";
 
-/// Returns the deltas of an item that the key's owner offered, which excludes Syncs.
+/// Returns the deltas of an item that the key's owner offered; a Sync is not one of them.
 pub fn owner_notes(guard: &Guard<'_>) -> Vec<Note> {
     let offered = guard.deltas().iter().filter(|delta| delta.kind != DeltaType::Sync);
     let notes = offered.map(|delta| Note {

@@ -1,7 +1,7 @@
-//! All operations concurrently on real threads: producers, relists that supersede each other,
-//! resyncs, readers, index look-ups, consumers that fail, panic, cancel and requeue. Rounds of a
-//! few thousand operations, each on a new queue, cycle through the plans until `STRESS_SECS` (30)
-//! have passed. After each round everything is compared, down to the allocated bytes.
+//! A stress test of all operations on real threads: producers, relists that supersede each other,
+//! resyncs, readers, index look-ups, and consumers that fail, panic, cancel and requeue. Rounds of
+//! a few thousand operations, each on a new queue, cycle through the plans until `STRESS_SECS`
+//! (30) have passed. After each round everything is compared, down to the allocated bytes.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -14,8 +14,9 @@
 //! | `memory` | the number of allocated bytes |
 //! | `race` | a deliberate race, for the sanitizers' own test |
 //!
-//! A failure prints the seed of its round; `STRESS_SEED` starts with it. The seed fixes the
-//! operations of each thread, not how the threads interleave: the models and shuttle explore that.
+//! A failure prints the seed of its round; `STRESS_SEED` starts with that seed. The seed fixes the
+//! operations of each thread, but not how the threads interleave: the models and shuttle explore
+//! that.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -37,8 +38,8 @@ use plan::{PLANS, Plan};
 use verdict::Tally;
 use world::World;
 
-/// The number of threads of each kind. More than the cores of a small machine, so that threads are
-/// preempted anywhere.
+/// The number of producers. There are more threads than cores of a small machine, so that a thread
+/// may be preempted at any point.
 const PRODUCERS: usize = if cfg!(miri) { 2 } else { 3 };
 const CONSUMERS: u64 = 2;
 const RELISTERS: u64 = 2;
@@ -104,8 +105,8 @@ fn everything_at_once() {
         memory::warm();
     }
     for seed in first.. {
-        // Every plan runs, and the last round is not cut short. (Under Miri a round takes minutes,
-        // so a run has one.)
+        // Every plan runs at least once, and the last round runs to its end. Under Miri a round
+        // takes minutes, so a run has only one.
         let enough = if cfg!(miri) { 1 } else { PLANS };
         if seed - first >= enough && (cfg!(miri) || began.elapsed() >= time) {
             println!("{} rounds, {tally:?}", seed - first);
@@ -124,16 +125,16 @@ fn everything_at_once() {
     }
 }
 
-/// Shows that race detection works where `ThreadSanitizer` runs: `ci/sanitizers.sh` runs this test
-/// and expects a report.
+/// Runs a deliberate data race. `ci/sanitizers.sh` expects a report of it, which shows that
+/// `ThreadSanitizer` detects races.
 #[test]
 #[ignore = "races on purpose"]
 fn a_race() {
     race::run();
 }
 
-/// Shows that leak detection works where the sanitizers run: `ci/sanitizers.sh` runs this test and
-/// expects a report.
+/// Leaks an object deliberately. `ci/sanitizers.sh` expects a report of it, which shows that the
+/// sanitizers detect leaks.
 #[test]
 #[ignore = "leaks on purpose"]
 fn a_leak() {

@@ -1,9 +1,9 @@
-//! Counts the allocated bytes, in the allocator of this test binary.
+//! Counts the allocated bytes, in the allocator of this test program.
 //!
-//! Resident memory would not do: the allocator keeps freed memory, which hides a leak of one slot
+//! Resident memory is no measure: the allocator keeps freed memory, which hides a leak of one slot
 //! per round. The count of allocated and not freed bytes is exact. Allocations that happen once
-//! per process are forced before the first round, so whatever a later round leaves behind is a
-//! leak.
+//! per process are forced before the first round, so bytes that a later round leaves allocated are
+//! a leak.
 #![allow(unsafe_code)] // An allocator cannot be written without; it only counts, and passes everything on.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -47,17 +47,17 @@ pub fn allocated() -> isize {
     ALLOCATED.load(Ordering::Relaxed)
 }
 
-/// The bytes that rounds leaked.
+/// A record of the bytes that rounds leaked.
 #[derive(Default)]
 pub struct Watch {
     last: isize,
-    /// The round and its bytes.
+    /// The rounds that leaked, each with its bytes.
     leaked: Vec<(u64, isize)>,
 }
 
-/// The round after which the process has made its one-time allocations.
+/// The round after which all one-time allocations of the process are made.
 const WARM: u64 = 0;
-/// The number of threads: more than a round has.
+/// The number of threads that wait at the same time: more than a round has.
 const WAITING: usize = 32;
 
 /// Grows `parking_lot`'s table of waiting threads and arc-swap's list of loading threads to their
@@ -80,7 +80,7 @@ pub fn warm() {
 }
 
 impl Watch {
-    /// Records the bytes after a round, when its threads have ended.
+    /// Records the allocated bytes after a round, when its threads have ended.
     pub fn record(&mut self, round: u64) {
         // Reserves room first, so that the record itself does not count.
         self.leaked.reserve(1);

@@ -1,4 +1,4 @@
-//! The kind of queue of a round.
+//! The plan of a round: the kind of its queue, and its numbers of keys and offers.
 
 use super::PRODUCERS;
 use super::common::{Mode, Obj, Outside, Rig, keys, versioned};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The number of plans. The remainder of a seed selects its plan.
 pub const PLANS: u64 = 9;
 
-/// The number of keys of each producer: few, so that handlers, offers and resyncs collide.
+/// The number of keys of each producer. It is small, so that handlers, offers and resyncs collide.
 const OWNED: usize = if cfg!(miri) { 3 } else { 20 };
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub struct Plan {
     pub ordered_walks: bool,
     /// Whether the queue has a lane for live events.
     pub live_lane: bool,
-    /// Whether producers add markers and wait until they are applied.
+    /// Whether the queue tracks applied versions. Producers then add markers, and wait for them.
     pub track_applied: bool,
     /// The number of offers of each producer.
     pub offers: u64,
@@ -76,14 +76,14 @@ impl Plan {
         PRODUCERS * OWNED + self.relisted
     }
 
-    /// Returns whether relists may list this key of a producer too. Its deltas are then the
+    /// Returns whether relists may list this key of a producer, too. The key's deltas are then the
     /// producer's, in order, with deltas of relists between them, and the last relist decides the
     /// stored object.
     pub fn is_shared(number: usize) -> bool {
         number % 4 == 1 && number < Self::owned(PRODUCERS - 1).end
     }
 
-    /// Returns the numbers of a producer's keys.
+    /// Returns the numbers of the keys that a producer owns.
     pub fn owned(producer: usize) -> std::ops::Range<usize> {
         producer * OWNED..(producer + 1) * OWNED
     }
@@ -118,13 +118,13 @@ impl Plan {
     }
 }
 
-/// Returns the values of the user's index: two of five, or none.
+/// Returns the values of the user's index for an object's number: two of five, or none.
 pub fn classes(n: u64) -> Vec<String> {
     let of = |class: u64| format!("class-{}", class % 5);
     if n.is_multiple_of(7) { Vec::new() } else { vec![of(n), of(n / 5)] }
 }
 
-/// Returns the key of a number. Some keys are too long for their slot.
+/// Returns the key with this number. Some keys are too long for their slot.
 pub fn key(number: usize) -> String {
     let padding =
         if number.is_multiple_of(4) { "-with-a-name-that-does-not-fit-into-its-slot" } else { "" };
@@ -140,12 +140,12 @@ pub fn number(key: &str) -> usize {
         .unwrap_or_else(|| panic!("no key of ours: {key}"))
 }
 
-/// Returns the object of a key's number, with version `n`.
+/// Returns an object with version `n` for the key with this number.
 pub fn object(number: usize, n: u64) -> Arc<Obj> {
     versioned(&key(number), n, &n.to_string())
 }
 
-/// A random number generator that is deterministic for a seed.
+/// A random number generator, which is deterministic for a seed.
 pub struct Dice(u64);
 
 impl Dice {

@@ -1,4 +1,5 @@
-//! Producers. Each owns its keys, so the handled deltas of a key are its owner's offers, in order.
+//! The producers of a round. Each owns its keys, so the handled deltas of a key are its owner's
+//! offers, in order.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -9,7 +10,7 @@ use super::verdict::Tally;
 use super::world::{CloseOnPanic, Note, Offered, World};
 use deltafifo::DeltaType;
 
-/// Offers adds, updates and deletions by every method, until the queue refuses them.
+/// Offers adds, updates and deletions with every method, until the queue refuses them.
 pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
     let _close = CloseOnPanic(world);
     let (fifo, mut dice) = (&world.rig.fifo, world.dice(100 + producer as u64));
@@ -42,8 +43,8 @@ pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
                 fifo.update_batch(batch).unwrap();
             }
             ('U', 1) => {
-                // It counts only if nothing is pending, so it may be missing later. The following
-                // offer may not.
+                // This offer counts only if no delta of the key is pending, so it may be missing
+                // later. The offers after it may not.
                 fifo.add_if_not_present(deltas([(DeltaType::Added, made)])).unwrap();
                 offered.notes.push((number, Note { kind: 'A', n }, true));
                 n += 1;
@@ -85,8 +86,8 @@ pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
     offered
 }
 
-/// Waits for a marker, and checks that the offers before it are handled. (Deletions are exempt:
-/// they may be folded or ignored.)
+/// Waits for a marker, and checks that the offers before it are handled. Deletions are not
+/// checked, because the queue may fold or ignore them.
 fn wait_until_applied(world: &World, truth: &HashMap<usize, u64>, dice: &mut Dice, tally: &Tally) {
     let (fifo, version) = (&world.rig.fifo, world.next_version());
     fifo.bookmark(&version).unwrap();

@@ -1,4 +1,4 @@
-//! A deliberate data race.
+//! A deliberate data race, which a sanitizer must report.
 #![allow(unsafe_code)] // There is none without.
 
 use std::cell::UnsafeCell;

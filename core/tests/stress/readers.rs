@@ -1,4 +1,4 @@
-//! Readers of the store and of the queue, and resyncs, during the round.
+//! The readers of a round. They read the store and the queue, and start resyncs.
 
 use std::collections::{HashMap, HashSet};
 use std::thread;
@@ -8,11 +8,12 @@ use super::plan::{classes, key, number};
 use super::world::{CloseOnPanic, RELISTED, World};
 use deltafifo::{DeltaType, KnownObjects};
 
-/// The newest objects that a reader has seen.
+/// A reader, with the newest objects that it has seen.
 struct Reader<'w> {
     world: &'w World,
-    /// The newest number of each key by its writer, the owner or the relists. All ways to read a
-    /// key read the same state, so none may go back.
+    /// The newest number that was read of each key. Numbers of the key's owner and of relists are
+    /// kept apart; the `bool` says which. All ways to read a key read the same state, so none of
+    /// the numbers may become smaller.
     newest: HashMap<(usize, bool), u64>,
     synced: bool,
 }
@@ -89,7 +90,7 @@ impl Reader<'_> {
         drop(self.world.rig.fifo.list());
     }
 
-    /// Reads the built-in index.
+    /// Reads the objects of a namespace through the built-in index.
     fn space(&mut self, space: &str) {
         let store = self.world.rig.fifo.store();
         let mut seen = HashSet::new();
@@ -103,8 +104,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the user's index, whose values change with nearly every update. The objects must
-    /// match the value at that moment.
+    /// Reads the objects of a value of the user's index. The values change with nearly every
+    /// update, and each object must match the value at that moment.
     fn class(&mut self, class: u64) {
         if !self.world.plan.indexed {
             return;
@@ -132,7 +133,7 @@ impl Reader<'_> {
         );
     }
 
-    /// Reads the pending deltas of a key, which go from older to newer.
+    /// Reads the pending deltas of a key, and checks that they go from older to newer.
     fn pending(&mut self, key: &str) {
         let Some(deltas) = self.world.rig.fifo.get_by_key(key) else { return };
         assert!(!deltas.is_empty(), "{key} is pending with nothing");

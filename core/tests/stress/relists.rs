@@ -1,6 +1,6 @@
-//! Relists of the keys that no producer owns, and of some owned keys; all other owned keys are
-//! kept. Two threads run them: one continuously, the other occasionally, which supersedes the first
-//! one's relist.
+//! The relists of a round. They list the keys that no producer owns, and some owned keys; all
+//! other owned keys are kept. Two threads run them. One relists continuously, the other
+//! occasionally, which supersedes the first one's relist.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -13,14 +13,14 @@ use super::verdict::Tally;
 use super::world::{CloseOnPanic, Offered, RELISTED, World};
 use deltafifo::{Relist, RelistError};
 
-/// The end of a relist, if another one does not supersede it first.
+/// The way in which a relist ends, unless another one supersedes it first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Committed,
     Abandoned,
-    /// Superseded by the same thread, because the other thread alone might never do it.
+    /// The thread itself supersedes its relist, because the other thread alone might never do so.
     Superseded,
-    /// Committed; shared keys that it does not list are deleted.
+    /// The relist is committed, and deletes the shared keys that it does not list.
     Last,
 }
 
@@ -54,8 +54,8 @@ pub fn relist(world: &World, relister: u64, tally: &Tally) -> Offered {
     offered
 }
 
-/// Runs the last relist, which nothing supersedes. From here on handlers lose nothing. It decides
-/// the keys that relists share with their owners.
+/// Runs the last relist, which no other relist supersedes. From then on handlers lose no delta.
+/// The relist decides the state of the keys that relists share with their owners.
 pub fn last(world: &World, owners: &[Offered]) -> Offered {
     world.mend();
     let (mut dice, mut offered) = (world.dice(299), Offered::default());
@@ -74,14 +74,14 @@ fn begin(world: &World) -> (Relist<'_, Obj, ObjMeta>, u64) {
     (world.rig.fifo.begin_replace(), *relists)
 }
 
-/// Returns the objects that relist `n` lists of the shared keys.
+/// Returns the objects of shared keys that relist `n` lists.
 fn share(n: u64, dice: &mut Dice) -> Vec<(usize, u64)> {
     let shared = (0..Plan::owned(PRODUCERS - 1).end)
         .filter(|&number| Plan::is_shared(number) && dice.roll(2) == 0);
     shared.map(|number| (number, RELISTED + n / 2)).collect()
 }
 
-/// Returns the objects that relist `n` lists of its own keys: some of the keys, each with an
+/// Returns the objects of unowned keys that relist `n` lists: some of the keys, each with an
 /// object that is not older than in earlier relists.
 fn list(world: &World, n: u64, dice: &mut Dice) -> Vec<(usize, u64)> {
     let listed = world.plan.unowned().filter(|_| dice.roll(4) > 0);
@@ -125,8 +125,8 @@ fn offer(
         }
     }
     match end {
-        // A greater version would later take back the versions for which producers wait. 0 is not a
-        // version.
+        // Other versions could go down from one commit to the next, which would end the waits of
+        // producers. 0 does not count as a version.
         End::Committed | End::Last => return relist.commit("0").map(drop),
         End::Abandoned => relist.abandon(),
         End::Superseded => {

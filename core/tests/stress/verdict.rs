@@ -1,4 +1,4 @@
-//! The conditions that must hold at the end of a round, and over all rounds.
+//! The verdict: the conditions that must hold at the end of a round, and over all rounds.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,17 +21,17 @@ pub struct Tally {
     pub panicked: AtomicUsize,
     pub lost: AtomicUsize,
     pub syncs: AtomicUsize,
-    /// Owned keys that relists listed.
+    /// The number of owned keys that relists listed.
     pub shared: AtomicUsize,
-    /// Owned keys that the last relist deleted.
+    /// The number of owned keys that the last relist deleted.
     pub swept: AtomicUsize,
-    /// Markers for which a producer waited.
+    /// The number of markers for which a producer waited.
     pub waited: AtomicUsize,
 }
 
 impl Tally {
-    /// Asserts that every situation occurred: a stress in which one never does would pass by
-    /// accident.
+    /// Asserts that every situation occurred. A stress test in which one never occurs would not
+    /// test that situation.
     pub fn assert_that_everything_happened(&self) {
         let counts = [
             &self.committed,
@@ -55,7 +55,7 @@ impl Tally {
 pub fn compare(world: World, offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) {
     // Consumers end when the queue is closed and empty, and take requeued items again themselves.
     // But a consumer may find the queue empty while another one holds an item that it requeues and
-    // takes at once.
+    // then takes again; so items may remain.
     let rest = drain(&world);
     assert!(rest.is_empty(), "not handled by the consumers: {} keys", rest.len());
     handled.extend(rest);
@@ -66,8 +66,8 @@ pub fn compare(world: World, offered: &[Offered], mut handled: Vec<Handled>, tal
     assert!(world.keys.iter().all(|key| key.handlers.load(Ordering::Relaxed) == 0));
     compare_order(offered, handled, tally);
     compare_store(&world, offered);
-    // First the store alone holds its objects, and nothing else is held. After its drop nothing is
-    // held.
+    // First only the store holds objects, and each of them once. After the drop of the store no
+    // object is alive.
     let objects: Vec<_> = offered.iter().flat_map(|offered| &offered.objects).collect();
     let held: Vec<_> =
         objects.iter().map(|object| object.strong_count()).filter(|&count| count > 0).collect();
@@ -96,9 +96,9 @@ fn drain(world: &World) -> Vec<Handled> {
     rest
 }
 
-/// Checks that the handled items of a producer's key equal its offers, in order. Only this may be
+/// Checks that the handled items of a producer's key equal its offers, in order. Only these may be
 /// missing: all but one of consecutive deletions, and an add-if-not-present. Objects of relists
-/// are between them, older ones before newer ones.
+/// may be between them, older ones before newer ones.
 fn compare_order(offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) {
     let mut expected: HashMap<usize, Vec<(Note, bool)>> = HashMap::new();
     for &(key, note, optional) in offered.iter().flat_map(|offered| &offered.notes) {
@@ -136,8 +136,8 @@ fn compare_order(offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) 
     }
 }
 
-/// Removes the deltas of relists from the handled ones of a key, and returns the numbers of these
-/// relists.
+/// Removes the deltas of relists from the handled deltas of a key, and returns the numbers of
+/// these relists.
 fn take_listed(seen: &mut Vec<Note>) -> Vec<u64> {
     let last = seen.len().saturating_sub(1);
     let listed = seen.iter().enumerate().filter(|(_, note)| note.kind == 'R');
@@ -151,7 +151,7 @@ fn take_listed(seen: &mut Vec<Note>) -> Vec<u64> {
     relists
 }
 
-/// Returns the first position at which the two differ, in both.
+/// Compares the two sequences. Returns the first position at which they differ, in each of them.
 fn matches(expected: &[(Note, bool)], seen: &[Note]) -> Result<(), (usize, usize)> {
     let mut place = 0;
     // Whether a deletion of the current run was seen.

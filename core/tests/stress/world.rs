@@ -1,6 +1,6 @@
-//! The data that the threads of a round share. They record with relaxed atomics and without locks:
-//! a lock would order the threads, and so hide from the sanitizers accesses that the queue itself
-//! fails to order.
+//! The data that the threads of a round share. The threads record with relaxed atomics and without
+//! locks. A lock would order the threads, and so hide from the sanitizers accesses that the queue
+//! itself fails to order.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -13,32 +13,33 @@ pub struct World {
     pub plan: Plan,
     pub rig: Rig,
     pub keys: Vec<Key>,
-    /// The number of the newest relist, which lists nothing older than the one before it. Locked
-    /// while a relist begins, so that the numbers follow the order in which relists supersede each
-    /// other.
+    /// The number of the newest relist, whose objects are not older than those of the relist
+    /// before it. Locked while a relist begins, so that the numbers follow the order in which
+    /// relists supersede each other.
     pub relists: Mutex<u64>,
     /// The version of the last marker.
     version: AtomicU64,
     seed: u64,
     stopped: AtomicBool,
-    /// Set before the last relist. From here on every handler must apply its item.
+    /// Whether the last relist has begun or is about to. From then on every handler must apply its
+    /// item.
     mending: AtomicBool,
 }
 
 /// The records about a key.
 #[derive(Default)]
 pub struct Key {
-    /// The number of handlers that run for it now.
+    /// The number of handlers that run for the key now.
     pub handlers: AtomicUsize,
-    /// The number of times that it was popped.
+    /// The number of times that the key was popped.
     pub pops: AtomicUsize,
-    /// The number of the object that its last handler stored, or 0.
+    /// The number of the object that the key's last handler stored, or 0.
     pub stored: AtomicU64,
-    /// The largest of its owner's numbers whose handler has ended.
+    /// The largest number of an object that the key's owner offered and whose handler has ended.
     pub handled: AtomicU64,
 }
 
-/// A delta that was offered or handed out.
+/// A delta that was offered, or that a handler got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The kind: `A`, `U`, `D`, `R` or `S`.
@@ -46,14 +47,15 @@ pub struct Note {
     pub n: u64,
 }
 
-/// Added to the numbers of objects that a relist lists of a producer's key. Producers' numbers are
-/// lower.
+/// The number that is added to the numbers of objects if a relist lists a producer's key.
+/// Producers' numbers are lower.
 pub const RELISTED: u64 = 1_000_000;
 
-/// The result of a thread that offers.
+/// The records of a thread that offers.
 #[derive(Default)]
 pub struct Offered {
-    /// The offers in order, with their keys, and whether each may be missing even without folding.
+    /// The offers in order, each with its key's number, and whether it may be missing even without
+    /// folding.
     pub notes: Vec<(usize, Note, bool)>,
     /// The objects that must be stored at the end.
     pub truth: Vec<(usize, u64)>,
@@ -70,10 +72,10 @@ impl Offered {
     }
 }
 
-/// One handled item of a producer's key.
+/// A handled item of a producer's key.
 pub struct Handled {
     pub key: usize,
-    /// Its position among the pops of this key.
+    /// The item's position among the pops of its key.
     pub pop: usize,
     pub notes: Vec<Note>,
 }
@@ -106,7 +108,7 @@ impl World {
         (self.version.fetch_add(1, Ordering::AcqRel) + 1).to_string()
     }
 
-    /// Makes readers and relists end.
+    /// Ends the loops of readers and relists.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -116,8 +118,8 @@ impl World {
     }
 
     pub fn mend(&self) {
-        // Relaxed: a consumer that takes a delta of the last relist sees everything that happened
-        // before the offer, or the queue is wrong.
+        // Relaxed: a consumer that takes a delta of the last relist must see all that happened
+        // before the offer. If it does not, the queue is faulty.
         self.mending.store(true, Ordering::Relaxed);
     }
 

@@ -255,6 +255,7 @@ impl Scopes {
         let Some(entry) = self.find(id) else { return false };
         entry.is_waived |= entry.version.is_none();
         let was_awaited = std::mem::take(&mut entry.is_awaited);
+        mutant!(WaivedScopeSyncs => return was_awaited);
         was_awaited && self.none_awaited()
     }
 

@@ -122,6 +122,9 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::AnyOpenScopeIsCurrent
         | Mutant::SweepPassesHandlers
         | Mutant::OldEndCounts
+        | Mutant::WaivedScopeSyncs
+        | Mutant::RemovalEndsTheWait
+        | Mutant::NewKeyHasNoNamespace
         | Mutant::FirstScopeSyncs => &["scopes::"],
         Mutant::OlderListWins
         | Mutant::BeginForgetsOtherScopes

@@ -215,6 +215,8 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
                 live.push(entry.object.clone());
             }
         }
+        // Dropped before the result is returned, which would leak if a destructor panicked.
+        drop(entries);
         live.take()
     }
 

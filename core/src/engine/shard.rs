@@ -47,6 +47,7 @@ impl<T> Shard<T> {
         rehash: impl Fn(&Slot<T>) -> u64,
     ) -> Place {
         if let Some(keys) = &mut self.by_namespace {
+            mutant!(NewKeyHasNoNamespace => return self.slots.insert(hash, slot, |slot| rehash(slot)));
             keys.insert(slot.key(), hash);
         }
         self.slots.insert(hash, slot, |slot| rehash(slot))

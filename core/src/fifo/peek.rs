@@ -41,7 +41,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Returns every pending key, in no particular order (client-go `ListKeys`). O(pending
     /// deltas).
     pub fn list_keys(&self) -> Vec<String> {
-        self.peek_all(|key, _| Some(key.to_owned()))
+        self.peek_all(|key, deltas| {
+            // Dropped before the key is returned, which would leak if a destructor panicked.
+            drop(deltas);
+            Some(key.to_owned())
+        })
     }
 
     fn peek(&self, key: &[u8]) -> Option<Deltas<T>> {

@@ -52,7 +52,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
                 break;
             };
             drop(scopes);
-            candidate.check(rivals, self.core.known().map(|(key, _)| key))?;
+            // Dropped before the key is returned: what a function returns leaks if a destructor of
+            // its other values panics.
+            let keys = self.core.known().map(|(key, object)| {
+                drop(object);
+                key
+            });
+            candidate.check(rivals, keys)?;
         }
         Ok(candidate.scope)
     }

@@ -96,6 +96,37 @@ pub const MODELS: &[Model] = &[
         body: a_superseded_deletion_beside_another,
     },
     Model {
+        name: "scopes::waived_beside_a_list",
+        bound: Some(3),
+        at_least: 18,
+        outcomes: &["[=a1], synced"],
+        body: waived_beside_a_list,
+    },
+    Model {
+        name: "scopes::added_beside_the_last_removal",
+        bound: Some(3),
+        at_least: 30,
+        outcomes: &["awaited, synced", "after the sync, synced"],
+        body: added_beside_the_last_removal,
+    },
+    Model {
+        name: "scopes::namespace_beside_a_new_key",
+        bound: Some(3),
+        at_least: 270,
+        outcomes: &["1 deleted, [+n/a1 -n/a1], stored: "],
+        body: namespace_beside_a_new_key,
+    },
+    Model {
+        name: "scopes::commit_of_a_namespace_beside_a_new_key",
+        bound: Some(3),
+        at_least: 1130,
+        outcomes: &[
+            "1 deleted, [-n/a1] [+n/c2], stored: n/c2",
+            "1 deleted, [+n/c2] [-n/a1], stored: n/c2",
+        ],
+        body: commit_of_a_namespace_beside_a_new_key,
+    },
+    Model {
         name: "scopes::elsewhere_two_lists",
         bound: Some(2),
         at_least: 220,
@@ -322,6 +353,60 @@ fn a_superseded_deletion_beside_another() -> String {
     newer.join().unwrap();
     of_b.commit("1").unwrap();
     format!("{deleted}, {}", rest(&fifo, &log))
+}
+
+/// Checks that the end of the wait for one scope does not end the wait for the list of another.
+fn waived_beside_a_list() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let [a, b] = scopes(&fifo);
+    let waiver = beside(&fifo, move |fifo| {
+        fifo.waive_initial(&b);
+        fifo.has_synced()
+    });
+    list(&fifo, &a, vec![Object::new("a", 1)], "1");
+    assert!(!waiver.join().unwrap(), "synced before the list is handled");
+    drain(&fifo, &log, true);
+    assert!(fifo.has_synced());
+    format!("{}, synced", log.text())
+}
+
+/// Checks that the removal of the only scope ends the initial population, unless it waits for a
+/// scope that is added during the removal.
+fn added_beside_the_last_removal() -> String {
+    let fifo = fused(&[]);
+    let a = fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();
+    let other = beside(&fifo, |fifo| {
+        let b = fifo.add_scope(KeyScope::keys("b", |key| key == "b")).unwrap();
+        (b, fifo.has_synced())
+    });
+    fifo.remove_scope(&a).unwrap();
+    let (b, is_late) = other.join().unwrap();
+    assert_eq!(fifo.has_synced(), is_late, "the removal ended the wait for the new scope");
+    list(&fifo, &b, vec![], "1");
+    assert!(fifo.has_synced());
+    format!("{}, synced", if is_late { "after the sync" } else { "awaited" })
+}
+
+/// Checks that a list of a namespace finds a key that was offered while the namespace was added.
+fn namespace_beside_a_new_key() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("n/a", 1)).unwrap());
+    let namespace = fifo.add_scope(KeyScope::namespace("n")).unwrap();
+    producer.join().unwrap();
+    let deleted = list(&fifo, &namespace, vec![], "1");
+    format!("{deleted} deleted, {}", rest(&fifo, &log))
+}
+
+/// Checks that the commit of a namespace deletes its unlisted key, and not a key that is offered
+/// during the commit.
+fn commit_of_a_namespace_beside_a_new_key() -> String {
+    let (fifo, log) = (fused(&[Object::new("n/a", 1)]), Log::default());
+    let namespace = fifo.add_scope(KeyScope::namespace("n")).unwrap();
+    let relist = fifo.begin_replace_in(&namespace);
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("n/c", 2)).unwrap());
+    let deleted = relist.commit("1").unwrap().deleted;
+    producer.join().unwrap();
+    format!("{deleted} deleted, {}", rest(&fifo, &log))
 }
 
 /// Checks that over an external store a relist keeps the keys that it has listed, even if a relist

@@ -251,6 +251,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Removal<'_, T, M> {
         let mut complete = None;
         let synced = fifo.relists.end(*generation, within.as_ref(), |last| {
             complete = fifo.mark_least(&last.scopes);
+            mutant!(RemovalEndsTheWait => return *completes && fifo.life.initial.commit());
             // A scope, or a relist of the whole queue, that came since has a first list of its own.
             *completes && last.awaits_no_list() && fifo.life.initial.commit()
         });

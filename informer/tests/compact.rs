@@ -1,4 +1,5 @@
-//! Informers of compact objects against an API server in this process, with a paused clock.
+//! Tests of informers of compact objects against an API server in this process, with a paused
+//! clock.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -24,7 +25,7 @@ type Map = Compact<ConfigMap>;
 type Informer = SharedInformer<Map>;
 type Builder = SharedInformerBuilder<Map, KubeMeta>;
 
-/// Both kinds of queue.
+/// The builder methods that choose each kind of queue.
 const QUEUES: [fn(Builder) -> Builder; 2] = [|maps| maps.delta(), |maps| maps.in_order()];
 
 fn server() -> ApiServer {

@@ -1,4 +1,4 @@
-//! An object that panics when it is dropped, for tests that such a panic has no effect on others.
+//! Objects that panic when they are dropped, for tests that such a panic affects nothing else.
 
 #![allow(dead_code)] // Each of the two test programs uses a part of it.
 
@@ -12,13 +12,13 @@ use deltafifo_oracle::abort_if_locked;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-/// The data of an object that does not panic.
+/// The data of an object that does not panic when it is dropped.
 pub const CALM: &str = "calm";
 
 static BROKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns the number of objects that panicked, or that would have if their thread had not been
-/// unwinding already.
+/// Returns the number of objects that panicked when they were dropped. Objects that did not panic
+/// because their thread was already unwinding count as well.
 pub fn broken() -> usize {
     // Relaxed: only a count.
     BROKEN.load(Ordering::Relaxed)

@@ -1,5 +1,5 @@
-//! Lists and streamed lists that never end: the reflector ends each of them and uses another kind
-//! of list.
+//! Tests of lists and streamed lists that never end: the reflector ends each of them, and then
+//! uses another kind of list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 type Event = Result<RawEvent, RequestError>;
 
-/// Returns an ADDED event every `every`, `times` times.
+/// Returns a stream of `times` ADDED events, one every `every`.
 fn added(every: Duration, times: u32) -> impl futures_util::Stream<Item = Event> + Send + Unpin {
     stream::iter(0..times)
         .then(move |number| async move {
@@ -42,7 +42,7 @@ fn rig(script: Scripted) -> Rig {
     Rig::start(script, |builder| builder)
 }
 
-/// Returns for each watch request whether it asks for initial events.
+/// Returns, for each watch request, whether it asks for initial events.
 fn initial(asked: &[Asked]) -> Vec<bool> {
     let watches = asked.iter().filter_map(|asked| match asked {
         Asked::Watch(watch) => Some(watch.send_initial_events),

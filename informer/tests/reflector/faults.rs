@@ -1,4 +1,4 @@
-//! User functions and servers that misbehave.
+//! Tests of user functions and servers that misbehave.
 
 use std::time::Duration;
 

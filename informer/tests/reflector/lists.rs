@@ -1,4 +1,4 @@
-//! The list requests, and the effects of their answers.
+//! Tests of list requests, and of the effects of their answers.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! The reflector against a scripted lister-watcher: its requests, its deltas, and its reaction to
-//! every fault (client-go's `reflector_test.go` and `reflector_watchlist_test.go`). Clocks are
-//! paused, so waits take no time.
+//! Tests of the reflector against a scripted lister-watcher: its requests, its deltas, and its
+//! reaction to every fault (client-go's `reflector_test.go` and `reflector_watchlist_test.go`).
+//! Clocks are paused, so waits take no time.
 
 mod endless;
 mod faults;

@@ -1,4 +1,4 @@
-//! Several sources merged into one.
+//! Tests of several sources that are merged into one.
 
 use std::sync::Arc;
 

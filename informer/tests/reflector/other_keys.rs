@@ -1,5 +1,5 @@
-//! Tests of keys that are not names. If only the name of an object can be read, the object is found
-//! by a search of the store.
+//! Tests of keys that are not names. If only the name of an object can be read, a search of the
+//! store finds the object.
 
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
@@ -81,8 +81,8 @@ async fn queued_undecodable_object_stays_under_other_keys() {
     assert_eq!(fifo.store().list_keys(), ["#a"]);
 }
 
-/// A record of the threads on which names are read. With keys that are not names this happens only
-/// in a search for an object by its name.
+/// A record of the threads on which names are read. If keys are not names, names are read only in
+/// a search for an object by its name.
 #[derive(Clone, Default)]
 struct Noted(Arc<Mutex<Vec<ThreadId>>>);
 

@@ -1,5 +1,5 @@
-//! User functions that panic for one object: the panic is reported, and the other objects are
-//! delivered.
+//! Tests of user functions that panic for one object: the panic is reported, and the other objects
+//! are delivered.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::rig::{
     bookmark, broken, cut, event, expired, items, list, map, page, shown, shown_asked,
 };
 
-/// An object whose decoder panics for some data.
+/// An object whose decoder panics if the data has a certain value.
 #[derive(Deserialize)]
 struct Touchy {
     metadata: ObjectMeta,
@@ -126,7 +126,7 @@ async fn decoder_panic_is_reported_and_its_object_neither_deleted_nor_relisted_e
     }
 }
 
-/// Returns a transformer that panics for the second version of `b`.
+/// Returns a transformer that panics for the second version of object `b`.
 fn transformer() -> impl Fn(Arc<ConfigMap>) -> Result<Arc<ConfigMap>, deltafifo::BoxError> {
     |map| {
         assert!(shown(&map) != "b@6", "no b");
@@ -134,7 +134,7 @@ fn transformer() -> impl Fn(Arc<ConfigMap>) -> Result<Arc<ConfigMap>, deltafifo:
     }
 }
 
-/// Runs a reflector whose target has that transformer, and checks its requests and errors.
+/// Runs a reflector whose target has that transformer, and checks the requests and errors.
 async fn over(target: Arc<impl Target<ConfigMap>>) {
     let script = Scripted::new()
         .watch([
@@ -244,7 +244,7 @@ async fn object_drop_panics_in_a_store_do_not_stop_a_list() {
     }
 }
 
-/// A user's store that panics when it gets a version.
+/// A user's store that panics when it is given a version.
 struct Picky(Indexer<ConfigMap, KubeMeta>);
 
 impl ReflectorStore<ConfigMap> for Picky {

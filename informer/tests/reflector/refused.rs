@@ -1,5 +1,5 @@
-//! Objects that a transformer or a key function refuses: they are reported, a listed one keeps its
-//! stored state, and a deleted one is deleted.
+//! Tests of objects that a transformer or a key function refuses. They are reported. A listed
+//! object keeps its stored state, and a deleted one is deleted.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::rig::{Queue, bookmark, event, expired, list, map, shown};
 
-/// The functions below refuse objects from this version on.
+/// The version from which on the functions below refuse objects.
 const REFUSED: &str = "5";
 
 fn refuses(map: &ConfigMap) -> bool {
@@ -44,8 +44,8 @@ fn keyed() -> Arc<Queue> {
     Arc::new(DeltaFifo::over(Indexer::builder(picky_keys()).build().unwrap()).build())
 }
 
-/// Runs a reflector into `target`, which `apply` empties, until this many requests were made.
-/// Returns the errors other than the ends of watches.
+/// Runs a reflector into `target` until `asked` requests were made, while `apply` takes the items.
+/// Returns the errors, except those of ended watches.
 async fn feed(
     target: Arc<impl Target<ConfigMap>>,
     script: Scripted,

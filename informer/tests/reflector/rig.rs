@@ -1,4 +1,5 @@
-//! A reflector with a queue, a consumer that applies items, and a record of changes and errors.
+//! A rig: a reflector with a queue, a consumer that applies items, and a record of changes and
+//! errors.
 
 #![allow(clippy::unnecessary_wraps)] // A script consists of results.
 
@@ -40,12 +41,12 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Starts a reflector that lists, over this script.
+    /// Starts a reflector with this script. It requests lists that are not streamed.
     pub fn lists(script: Scripted) -> Self {
         Self::start(script, |builder| builder.watch_list(false))
     }
 
-    /// Starts a reflector over this script, configured by `choose`.
+    /// Starts a reflector with this script, after `choose` has configured it.
     pub fn start(
         script: Scripted,
         choose: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
@@ -83,7 +84,7 @@ impl Rig {
         self.source.asked()
     }
 
-    /// Returns the stored objects: names and versions.
+    /// Returns the names and versions of the stored objects.
     pub fn stored(&self) -> Vec<String> {
         let mut stored: Vec<_> = self.fifo.store().list().iter().map(|map| shown(map)).collect();
         stored.sort();
@@ -96,7 +97,7 @@ impl Rig {
     }
 }
 
-/// Applies every item. Returns a receiver of the changes.
+/// Applies every item in a task. Returns a receiver of the changes.
 fn consume(fifo: Arc<Queue>) -> mpsc::UnboundedReceiver<String> {
     let (sender, received) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -145,7 +146,8 @@ pub fn broken(name: &str, version: u32) -> Bytes {
     json.to_string().into()
 }
 
-/// Returns the error for an object that is too large. An empty name means that none was found.
+/// Returns the error for an object that is too large. An empty name means that the name could not
+/// be read.
 pub fn too_large(event: Option<EventType>, name: &str, version: u32) -> RequestError {
     let (name, resource_version) = (name.to_owned(), version.to_string());
     RequestError::TooLarge(Box::new(TooLarge {
@@ -192,7 +194,7 @@ pub fn bookmark(version: u32, ends_initial_events: bool) -> Result<RawEvent, Req
     event(EventType::Bookmark, serde_json::json!({ "metadata": metadata }).to_string().into())
 }
 
-/// Returns an answer with these parts that breaks once the target has received them.
+/// Returns an answer with these parts, which breaks once the target has received all of them.
 pub fn cut<T: Send + 'static>(
     parts: impl IntoIterator<Item = Result<T, RequestError>>,
 ) -> BoxStream<'static, Result<T, RequestError>> {

@@ -1,4 +1,4 @@
-//! A full queue: the reflector waits for room, however long that takes.
+//! Tests of a full queue: the reflector waits for room, however long that takes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn queue(high_water: usize) -> Arc<Queue> {
     Arc::new(DeltaFifo::over(store).high_water(high_water).build())
 }
 
-/// Waits longer than a list may be silent. The paused clock advances only when no task can run.
+/// Waits longer than a list may send nothing. The paused clock advances only when no task can run.
 async fn idle() {
     sleep(Duration::from_secs(100)).await;
 }

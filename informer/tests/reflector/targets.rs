@@ -1,4 +1,4 @@
-//! Targets other than a queue of deltas, which receive a relist as a whole.
+//! Tests of targets other than a queue of deltas. They receive a relist as a whole.
 
 use bytes::Bytes;
 use std::sync::Arc;
@@ -210,8 +210,8 @@ async fn undecodable_object_is_found_under_another_kind_of_key() {
     assert_eq!(fifo.store().list_keys(), ["shop#a"]);
 }
 
-/// Returns the notifications of an in-order queue with this transformer. The first relist is
-/// handled at once. All other events are handled only when the source has had `asked` requests.
+/// Returns the notifications and the errors of an in-order queue with this transformer. The first
+/// relist is handled at once. All other events are handled only after `asked` requests were made.
 async fn notifications_with_late_handling(
     script: Scripted,
     asked: usize,

@@ -1,5 +1,5 @@
-//! Lists of version "0", as of some aggregated API servers. A watch from there sends all objects,
-//! and no deletion that happened before.
+//! Tests of lists of version "0", which some aggregated API servers return. A watch from this
+//! version sends all objects, and no deletion that happened before.
 
 use std::sync::Arc;
 use std::time::Duration;

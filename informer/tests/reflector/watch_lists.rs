@@ -1,4 +1,4 @@
-//! Streamed lists: all objects as the initial events of a watch.
+//! Tests of streamed lists: all objects come as the initial events of a watch.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};

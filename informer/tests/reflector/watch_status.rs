@@ -1,4 +1,4 @@
-//! The status of a reflector's watch.
+//! Tests of the status of a reflector's watch.
 
 use std::time::Duration;
 

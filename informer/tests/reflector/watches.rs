@@ -1,4 +1,4 @@
-//! The events of a watch, and the requests after its end.
+//! Tests of the events of a watch, and of the requests after its end.
 
 use std::time::Duration;
 

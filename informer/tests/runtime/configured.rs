@@ -1,4 +1,4 @@
-//! The requests that follow from a `watcher::Config`.
+//! Tests of the requests that follow from a `watcher::Config`.
 
 use deltafifo_informer::runtime::{Controller, watcher};
 use deltafifo_testkit::{Request, Verb};
@@ -7,8 +7,8 @@ use kube::Api;
 
 use super::rig::{map, missing, poll_idle, server};
 
-/// Returns the requests, up to the first watch, of a controller over one map with this
-/// configuration.
+/// Returns the requests of a controller with this configuration, up to the first watch. The server
+/// has one map.
 async fn requests(config: watcher::Config) -> Vec<Request> {
     let server = server();
     let mut map = map("a", "1");

@@ -1,4 +1,4 @@
-//! Debounce: an object must be quiet before it is reconciled.
+//! Tests of debounce: a controller reconciles an object only after a time without triggers of it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Deletion handlers of main objects.
+//! Tests of deletion handlers of main objects.
 
 use deltafifo::DeltaObject;
 use deltafifo_informer::runtime::controller::Action;

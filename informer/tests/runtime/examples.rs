@@ -1,4 +1,4 @@
-//! The examples that end by themselves, on simulated clusters.
+//! Tests that run the examples that end by themselves, on simulated clusters.
 
 #[allow(dead_code)] // Its `main`.
 #[path = "../../examples/controller.rs"]

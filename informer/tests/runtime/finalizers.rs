@@ -1,4 +1,4 @@
-//! Finalizers in combination with predicates.
+//! Tests of finalizers in combination with predicates.
 
 use deltafifo_informer::runtime::controller::Action;
 use deltafifo_informer::runtime::finalizer::{Event, finalizer};

@@ -1,4 +1,4 @@
-//! Requests for objects that are not in the store.
+//! Tests of requests for objects that are not in the store.
 
 use deltafifo::KeyFunc;
 use deltafifo_informer::runtime::controller::Config;

@@ -1,5 +1,5 @@
-//! Events that kube's store loses and an informer over the same watcher delivers: one test for
-//! each row of README's table.
+//! Tests of events that kube's store loses and that an informer over the same watcher delivers.
+//! There is one test for each row of the table in the README.
 
 use deltafifo_informer::SharedInformer;
 use deltafifo_informer::shared_informer::{HandlerOptions, Notification, Subscription};

@@ -1,4 +1,4 @@
-//! The metrics of a named controller's queue.
+//! Tests of the metrics of a named controller's queue.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Controllers of several namespaces.
+//! Tests of controllers of several namespaces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,8 @@ fn controller(server: &ApiServer, namespaces: &Namespaces) -> Controller<ConfigM
     Controller::in_namespaces(maps(server), namespaces, watcher::Config::default())
 }
 
-/// Waits for the reconcile of an object, behind any number of errors, which name the namespace.
+/// Waits for the reconcile of an object. Accepts any number of errors before it; each must name
+/// the namespace.
 async fn reconciled(polled: &mut Polled, object: &str) {
     loop {
         let next = polled.next().await;

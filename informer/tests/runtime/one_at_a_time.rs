@@ -1,4 +1,4 @@
-//! Concurrency: one reconcile per object at a time, and a limit for all.
+//! Tests of concurrency: one reconcile per object at a time, and a limit for all objects.
 
 use deltafifo_informer::runtime::controller::Config;
 

@@ -1,4 +1,4 @@
-//! Optional kinds, and first lists that a controller does not wait for.
+//! Tests of optional kinds, and of first lists that a controller does not wait for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use tokio::time::{Duration, sleep};
 
 use super::rig::{Polled, controller, map, missing, pod, poll_idle, server};
 
-/// Returns a server with a map and without the kind of pods.
+/// Returns a server that has a map, and does not serve pods.
 fn without_pods() -> ApiServer {
     let server = ApiServer::builder().resource(Resource::config_maps()).build();
     server.apply(map("a", "1")).unwrap();
@@ -44,7 +44,8 @@ fn of_a(_: &Pod) -> [ObjectRef<ConfigMap>; 1] {
 
 type Relation = fn(Controller<ConfigMap>, &ApiServer) -> Controller<ConfigMap>;
 
-/// Every way to relate a controller to pods. The errors of the last two go to the informers.
+/// The ways to relate a controller to pods. The errors of the last two are reported by the
+/// informers.
 const RELATIONS: [Relation; 4] = [
     |controller, server| {
         controller.owns(Api::<Pod>::all(server.client()), watcher::Config::default())

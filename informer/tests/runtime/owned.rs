@@ -1,4 +1,4 @@
-//! Owned objects: which owners are reconciled, and when.
+//! Tests of owned objects: which owners are reconciled, and when.
 
 use deltafifo_informer::runtime::{Controller, watcher};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
@@ -11,7 +11,7 @@ use super::rig::{
     Polled, controller, gated, idle, map, missing, owned, pod, poll, poll_idle, server,
 };
 
-/// Creates maps a and b, of which a owns pod p, and waits until they are reconciled.
+/// Creates maps a and b, and a pod p that a owns. Waits until both maps are reconciled.
 async fn of_a_and_b() -> (ApiServer, Polled) {
     let server = server();
     for name in ["a", "b"] {
@@ -130,8 +130,8 @@ async fn owner_is_matched_by_group_and_kind_not_by_version() {
     assert!(polled.at_rest().await.is_empty());
 }
 
-/// kube-apiserver refuses such references, but an aggregated API server may store them, and kube
-/// decodes them.
+/// Stores an owner reference that kube-apiserver refuses. An aggregated API server may store it,
+/// and kube decodes it.
 #[tokio::test(start_paused = true)]
 async fn incomplete_owner_reference_is_ignored_and_others_count() {
     let (server, mut metadata) = of_a_and_b().await;

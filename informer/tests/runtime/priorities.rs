@@ -1,4 +1,4 @@
-//! Priorities: watch events come before lists and before requests for all objects.
+//! Tests of priorities: watch events come before lists and before requests for all objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use tokio::time::sleep;
 
 use super::rig::{Begun, Polled, controller, gated, idle, map, missing, poll, server};
 
-/// Some maps that are reconciled one at a time. The last map of a list is reconciled last, unless
-/// something raises its priority.
+/// A controller of some maps that reconciles one map at a time. The last map of a list is
+/// reconciled last, unless something raises its priority.
 struct Rig {
     server: ApiServer,
-    /// Keeps the controller running until it is dropped.
+    /// The running controller. Dropping it ends the controller.
     polled: Polled,
     begun: UnboundedReceiver<Begun>,
     names: Vec<String>,
 }
 
 impl Rig {
-    /// Creates the maps, and waits until all are reconciled.
+    /// Creates the maps, and waits until all of them are reconciled.
     async fn at_rest(
         config: Config,
         choose: impl FnOnce(Controller<ConfigMap>) -> Controller<ConfigMap>,

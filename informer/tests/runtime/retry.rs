@@ -1,4 +1,4 @@
-//! The backoff of failing objects under a retry policy.
+//! Tests of the backoff of failing objects under a retry policy.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -38,8 +38,8 @@ struct Tries {
 }
 
 impl Tries {
-    /// Starts a controller whose reconciler returns `outcome` of the object's name and the number
-    /// of its earlier reconciles.
+    /// Starts a controller whose reconciler returns the result of `outcome`, which is called with
+    /// the object's name and the number of its earlier reconciles.
     fn of(
         controller: Controller<ConfigMap>,
         policy: impl Fn(&Failed) -> Action + Send + 'static,
@@ -58,7 +58,7 @@ impl Tries {
         Self { polled: poll_with(controller, reconcile, policy), tried, last: HashMap::new() }
     }
 
-    /// Returns the object of the next reconcile, and the time since its previous one.
+    /// Returns the object of the next reconcile, and the time since the object's previous one.
     async fn next(&mut self) -> (String, Option<Duration>) {
         let (name, now) = self.tried.recv().await.expect("the controller runs");
         let before = self.last.insert(name.clone(), now);

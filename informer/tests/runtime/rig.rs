@@ -1,5 +1,5 @@
-//! A server, a polled controller of its `ConfigMap`s, and a record of the items that the controller
-//! yields.
+//! A rig: a server, a polled controller of its `ConfigMap`s, and a record of the items that the
+//! controller yields.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -64,8 +64,8 @@ pub fn owned(api_version: &str, kind: &str, name: &str, owners: &[&str]) -> Valu
     })
 }
 
-/// Cuts all open watches, calls `change`, and drops the watch history, so that only lists show
-/// the changes.
+/// Cuts all open watches, calls `change`, and drops the watch history. Only lists show the changes
+/// then.
 pub fn missing<R>(server: &ApiServer, change: impl FnOnce() -> R) {
     server.error_watches(status::expired("cut off by the test"));
     change();
@@ -80,17 +80,17 @@ pub fn controller(server: &ApiServer) -> Controller<ConfigMap> {
     Controller::new(maps(server), watcher::Config::default())
 }
 
-/// A time limit, longer than any wait in these tests. On a paused clock it passes once nothing else
-/// is waiting.
+/// A time limit that is longer than any wait in these tests. A paused clock reaches it only if
+/// nothing else waits for the clock.
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// A controller that is polled until it ends, or until this is dropped.
+/// A running controller. It is polled until it ends, or until this value is dropped.
 pub struct Polled {
     received: mpsc::UnboundedReceiver<String>,
     polling: JoinHandle<()>,
 }
 
-/// Polls a controller whose error policy awaits a change.
+/// Polls a controller with the given reconciler. Its error policy waits for a change.
 pub fn poll<K: Object, F>(
     controller: Controller<K>,
     reconcile: impl FnMut(Arc<K>, Arc<()>) -> F + Send + 'static,
@@ -155,7 +155,7 @@ impl Polled {
         self.within(HOUR).await.expect("the controller runs")
     }
 
-    /// Returns the next `count` items, sorted.
+    /// Returns the texts of the next `count` items, sorted.
     pub async fn sorted(&mut self, count: usize) -> Vec<String> {
         let mut all = Vec::new();
         while all.len() < count {
@@ -189,7 +189,7 @@ impl Polled {
     }
 
     /// Returns the next item, or `None` if the controller has ended. Fails after `longest`, so
-    /// that a silent controller fails the test instead of blocking it.
+    /// that a controller that yields nothing fails the test instead of blocking it.
     async fn within(&mut self, longest: Duration) -> Option<String> {
         let received = timeout(longest, self.received.recv()).await;
         received
@@ -216,7 +216,7 @@ pub fn value(map: &ConfigMap) -> String {
     map.data.as_ref().map_or_else(String::new, |data| data["data"].clone())
 }
 
-/// A reconcile that has begun: its object, and the sender that ends it.
+/// A reconcile that has begun: its object, and the sender that lets it end.
 pub struct Begun {
     pub name: String,
     /// The data, if the object is a map.

@@ -1,4 +1,4 @@
-//! Which objects are reconciled, and when a controller starts and ends.
+//! Tests of which objects are reconciled, and of when a controller starts and ends.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ async fn polling_task_calls_the_functions_and_another_runs_the_future() {
     assert_eq!((calls, policies.into_inner()), (2, 2));
 }
 
-/// Checks at compile time that the stream is `Send`. Never called.
+/// Checks at compile time that the stream is `Send`. The function is never called.
 #[allow(dead_code)]
 fn a_controllers_stream_is_send(controller: Controller<ConfigMap>) -> impl Send {
     controller.run(

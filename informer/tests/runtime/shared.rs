@@ -1,4 +1,4 @@
-//! Several controllers over one watch (kube issue 1080).
+//! Tests of several controllers over one watch (kube issue 1080).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A controller's store, with the methods of kube's.
+//! Tests of a controller's store, with the methods of kube's store.
 
 use deltafifo_informer::runtime::reflector::{ObjectRef, store::WriterDropped};
 use kube::core::Selector;

@@ -1,4 +1,4 @@
-//! Informers over kube watchers, and controllers over these informers.
+//! Tests of informers over kube watchers, and of controllers over these informers.
 
 use deltafifo_informer::SharedInformer;
 use deltafifo_informer::runtime::Controller;

@@ -1,4 +1,4 @@
-//! Watched objects, and streams of requests.
+//! Tests of watched objects, and of streams of requests.
 
 use deltafifo_informer::runtime::reflector::ObjectRef;
 use deltafifo_informer::runtime::{Controller, watcher};
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::rig::{controller, map, missing, poll_idle, server, value};
 
-/// Returns a pod that names its maps.
+/// Returns a pod that names the maps to which it belongs.
 fn of(maps: &str) -> Value {
     json!({
         "kind": "Pod", "apiVersion": "v1",
@@ -26,7 +26,7 @@ fn maps_of(pod: &Pod) -> Vec<ObjectRef<ConfigMap>> {
 
 type Watches = fn(Controller<ConfigMap>, Api<Pod>) -> Controller<ConfigMap>;
 
-/// Every method that watches, with its form of mapper.
+/// The methods that watch, each with its form of mapper.
 const WATCHES: [Watches; 2] = [
     |controller, pods| controller.watches(pods, watcher::Config::default(), |pod| maps_of(&pod)),
     |controller, pods| controller.watches_ref(pods, &(), watcher::Config::default(), maps_of),

@@ -1,4 +1,4 @@
-//! Events of kube watchers, fed into queues.
+//! Tests of events of kube watchers that are fed into queues.
 
 #![allow(clippy::unnecessary_wraps)] // A watcher yields results.
 
@@ -31,7 +31,7 @@ fn queue() -> Arc<Queue> {
     with(|queue| queue)
 }
 
-/// Creates a queue with further options.
+/// Creates a queue with the options that `choose` sets.
 fn with(
     choose: impl FnOnce(DeltaFifoBuilder<ConfigMap, KubeMeta>) -> DeltaFifoBuilder<ConfigMap, KubeMeta>,
 ) -> Arc<Queue> {
@@ -62,8 +62,8 @@ fn failed() -> WatcherResult {
     Err(Error::NoResourceVersion)
 }
 
-/// Feeds the events until the stream ends, each after the previous one was processed. Returns the
-/// reported errors.
+/// Feeds the events until the stream ends. Each event is fed after the previous one was processed.
+/// Returns the reported errors.
 async fn feed_all(
     target: &Arc<impl Target<ConfigMap>>,
     received: impl IntoIterator<Item = WatcherResult>,
@@ -79,7 +79,7 @@ async fn feed_all(
     std::iter::from_fn(|| errors.try_recv().ok()).collect()
 }
 
-/// Handles everything that is queued. Returns it sorted: `+a=1`, `a=1>2`, `-a=2`, or `!a=2` for a
+/// Handles all pending items. Returns the sorted changes: `+a=1`, `a=1>2`, `-a=2`, or `!a=2` for a
 /// tombstone.
 fn handle(queue: &Queue) -> Vec<String> {
     let mut changes = Vec::new();
@@ -108,7 +108,7 @@ fn stored(store: &IndexReader<ConfigMap, KubeMeta>) -> Vec<String> {
     names
 }
 
-/// Creates a queue whose maps a and b are handled.
+/// Creates a queue that has handled maps a and b.
 async fn with_a_and_b() -> Arc<Queue> {
     let queue = queue();
     assert!(feed_all(&queue, [init(), listed("a", 1), listed("b", 2), done()]).await.is_empty());
@@ -344,8 +344,8 @@ async fn changes_and_deletions_within_a_list_belong_to_it() {
     handle(&queue);
     assert_eq!(stored(&queue.store()), ["b", "c"]);
 
-    // The in-order queue collects a list first: the list would undo the change, and the deletion
-    // would have no effect.
+    // The in-order queue collects a list before it applies it: the list would undo the change, and
+    // the deletion would have no effect.
     let in_order = Arc::new(InOrderFifo::over(store().build().unwrap()).build());
     feed_all(&in_order, received()).await;
     while let Some(mut turn) = in_order.try_pop() {

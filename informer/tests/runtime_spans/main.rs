@@ -1,6 +1,8 @@
-//! The spans in which user code of a controller runs. These tests have a process of their own, and
-//! each subscribes at its start: tracing caches per process whether a span has subscribers, so a
-//! test without a subscriber could disable the spans of the others.
+//! Tests of the spans in which user code of a controller runs.
+//!
+//! The tests have a process of their own, and each subscribes at its start. tracing caches per
+//! process whether a span has subscribers, so a test without a subscriber could disable the spans
+//! of the others.
 
 #[allow(dead_code)] // Most of it is for the tests of controllers.
 #[path = "../runtime/rig.rs"]
@@ -33,7 +35,7 @@ use rig::{Failed, controller, map, pod, poll, poll_with, server};
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
-/// A span, as `name field=value`.
+/// A span, in the form `name field=value`.
 struct Shown(String);
 
 impl Visit for Shown {
@@ -43,7 +45,7 @@ impl Visit for Shown {
 }
 
 impl Log {
-    /// Returns a log of this thread's spans, which subscribes until the guard is dropped.
+    /// Returns a log of the current thread's spans. It subscribes until the guard is dropped.
     fn listening() -> (Self, DefaultGuard) {
         let log = Self::default();
         let listens = set_default(tracing_subscriber::registry().with(log.clone()));

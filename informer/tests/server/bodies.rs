@@ -1,4 +1,4 @@
-//! Bodies that are complete, cut, corrupted, or that never end.
+//! Tests of bodies that are complete, cut, corrupted, or that never end.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn three_cut_streamed_lists_are_followed_by_a_list() {
     }
 }
 
-/// Returns the server's answer to a list or watch of its one small object.
+/// Returns the text of the server's answer to a list or watch of its one small object.
 async fn answer(query: &str) -> String {
     let request =
         http::Request::get(format!("/api/v1/configmaps?{query}")).body(Vec::new()).unwrap();
@@ -84,8 +84,8 @@ fn with_one() -> ApiServer {
     server
 }
 
-/// Spoils a body before each of its `bytes` bytes, and checks that the error is reported and
-/// everything is read again.
+/// Runs a reflector once for each byte of a body of `bytes` bytes and each kind of fault, with the
+/// fault before that byte. Checks that the error is reported and that everything is read again.
 async fn spoiled_at_any_place(bytes: usize, is_streamed: bool) {
     // The garbage is a quote, because other bytes would be valid inside a string.
     let faults: [fn(After) -> Fault; 3] =

@@ -1,4 +1,4 @@
-//! Tests that kube's default client does not retry the requests of a reflector, as it does for
+//! Tests that kube's default client does not retry a reflector's requests, although it retries
 //! other requests.
 
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Typed, dynamic and custom objects, and metadata only; one namespace, several, and selectors.
+//! Tests of typed, dynamic and custom objects and of metadata only, in one namespace or several,
+//! with selectors.
 
 use deltafifo_informer::KubeListerWatcher;
 use deltafifo_informer::lister_watcher::{ListerWatcher, Merged};

@@ -1,4 +1,4 @@
-//! Large objects, and objects that are too large.
+//! Tests of large objects, and of objects that are too large.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -32,13 +32,13 @@ use super::rig::{Queue, applied, run};
 const MIB: usize = 1 << 20;
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The budget is global to the process, so a test that sets it runs alone.
+/// The lock of the budget, which is global to the process. A test that sets the budget runs alone.
 static BUDGET: RwLock<()> = RwLock::const_new(());
 
 type Frames = BoxStream<'static, Bytes>;
 
-/// Returns a source with these bodies, one after the other, for lists and for watches. After them
-/// requests are never answered.
+/// Returns a source with these bodies, one after the other, for lists and for watches. Requests
+/// after the last body are never answered.
 fn source<K: kube::Resource<DynamicType = ()>>(
     lists: impl IntoIterator<Item = Frames>,
     watches: impl IntoIterator<Item = Frames>,
@@ -73,7 +73,7 @@ fn open(body: String, frame: usize) -> Frames {
     framed(body, frame).chain(stream::pending()).boxed()
 }
 
-/// Returns a map of this many bytes, or a small one.
+/// Returns a map of `bytes` bytes, or a small one if that is too few.
 fn map(name: &str, version: u32, bytes: usize) -> String {
     let map = |data: &str| {
         format!(
@@ -111,8 +111,8 @@ enum Way {
     Watch,
 }
 
-/// Returns a source of these objects by `way`, followed by c@100. With `Watch` they are events of
-/// an open watch.
+/// Returns a source that delivers these objects in the given way, and then c@100. With `Watch`
+/// they are events of an open watch.
 fn by(way: Way, objects: &[String], frame: usize) -> KubeListerWatcher {
     let added = objects.iter().map(|object| event("ADDED", object)).collect::<String>();
     let later = event("ADDED", &map("c", 100, 0)) + &bookmark(100, false);
@@ -315,8 +315,8 @@ async fn oversized_object_without_a_name_prevents_deletions_by_its_list_and_the_
     }
 }
 
-/// Returns a source of a list with one object of 3 MiB, in frames of 64 KiB that are counted as
-/// they are read. The list stops for `stops` in its middle.
+/// Returns a source of a list with one object of 3 MiB, and the number of bytes that were read.
+/// The frames have 64 KiB each. The list pauses for `stops` in its middle.
 fn counted(stops: Duration) -> (KubeListerWatcher, Arc<AtomicUsize>) {
     let (read, counts) = (Arc::new(AtomicUsize::new(0)), Arc::<AtomicUsize>::default());
     let counter = counts.clone();
@@ -333,7 +333,7 @@ fn counted(stops: Duration) -> (KubeListerWatcher, Arc<AtomicUsize>) {
     (source::<ConfigMap>([frames.boxed()], []), counts)
 }
 
-/// Waits until nothing is read for a second. Returns the number of bytes read.
+/// Waits until no byte is read for a second. Returns the number of bytes read.
 async fn at_rest(counts: &AtomicUsize) -> usize {
     loop {
         let before = counts.load(Ordering::SeqCst);
@@ -427,7 +427,7 @@ async fn reflector_continues_although_stuck_ones_hold_the_budget() {
     set_large_object_budget(128 * MIB);
 }
 
-/// Returns a body with a frame every `every`.
+/// Returns a body that sends one frame every `every`.
 fn slow(body: String, frame: usize, every: Duration) -> Frames {
     let each = move |frame| async move {
         sleep(every).await;
@@ -436,7 +436,8 @@ fn slow(body: String, frame: usize, every: Duration) -> Frames {
     framed(body, frame).then(each).boxed()
 }
 
-/// A wrapper that ends each list with its first error, as every list did when errors were final.
+/// A source that ends each list after its first error, as all lists did when every error was
+/// final.
 struct EndsWithErrors(KubeListerWatcher);
 
 impl ListerWatcher for EndsWithErrors {
@@ -483,8 +484,8 @@ async fn list_that_ends_at_an_oversized_object_deletes_nothing() {
 async fn slowly_received_object_is_not_reported_as_silence() {
     let _shared = BUDGET.read().await;
     let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
-    // An item of a list, below one MiB, in two minutes; and a watch event of 12 MiB, past the end
-    // of the watch.
+    // The item of a list has less than one MiB and takes two minutes. The watch event has 12 MiB
+    // and takes longer than the watch may last.
     let item = slow(list(5, &[map("a", 5, MIB - 100)]), 8 << 10, second);
     let event = slow(event("MODIFIED", &map("a", 6, 12 * MIB)), 16 << 10, second);
     let (fifo, watch) = (applied(), event.chain(open(bookmark(7, false), MIB)).boxed());

@@ -1,4 +1,4 @@
-//! A list of many pages, and a token that expires between two of them.
+//! Tests of a list of many pages, and of a token that expires between two of them.
 
 use deltafifo_testkit::{Fault, Resource, Verb, status};
 use k8s_openapi::api::core::v1::ConfigMap;

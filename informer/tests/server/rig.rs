@@ -1,4 +1,4 @@
-//! A server, and a reflector that feeds a queue whose items are applied.
+//! A rig: a server, and a reflector that feeds a queue whose items are applied.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub async fn up_to_date<K: Send + Sync + 'static>(
         .expect("the queue is open");
 }
 
-/// Returns keys and values of the stored objects.
+/// Returns the keys and values of the stored objects.
 pub fn stored(fifo: &Queue<ConfigMap>) -> Vec<String> {
     let shown = |map: &Arc<ConfigMap>| {
         let key = fifo.key_of(map.as_ref()).expect("it has a name");

@@ -1,4 +1,4 @@
-//! An informer is stopped while handlers are added and removed, on real threads.
+//! A test in which an informer is stopped while handlers are added and removed, on real threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const ADDED_BEFORE_STOP: usize = 200;
 /// The largest number of handlers that one task has at a time.
 const MOST_PER_TASK: usize = 10;
 
-/// Counts the calls of handlers after the stop.
+/// A counter of the calls of handlers after the stop.
 #[derive(Default)]
 struct Calls {
     is_stopped: AtomicBool,
@@ -34,7 +34,7 @@ impl Calls {
     }
 }
 
-/// Adds and removes handlers until the informer refuses. Returns the remaining ones.
+/// Adds and removes handlers until the informer refuses them. Returns the remaining handlers.
 async fn add_and_remove(
     informer: Informer,
     seed: u64,

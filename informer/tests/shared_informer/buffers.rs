@@ -1,4 +1,4 @@
-//! Buffer policies: the notifications of a slow handler.
+//! Tests of buffer policies, that is, of the notifications that a slow handler gets.
 
 use deltafifo_informer::shared_informer::{Buffer, HandlerOptions};
 use futures_util::{FutureExt, StreamExt};
@@ -84,7 +84,7 @@ async fn hold_back_buffer_loses_nothing_and_the_informer_waits() {
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        // At most the bound, plus the worker's current item, which in a queue by key may contain
+        // At most the bound, and the worker's current item, which in a queue by key may contain
         // all pending deltas of a key.
         assert!((2..=11).contains(&all.registration().depth()), "{}", all.registration().depth());
         let received = next(&mut all, 10).await;

@@ -1,11 +1,11 @@
-//! The dashboard of the example `metrics` shows exactly the existing metrics.
+//! A test that the dashboard of the example `metrics` shows exactly the existing metrics.
 
 use std::collections::BTreeSet;
 
 use deltafifo_informer::metrics::{ALL, Kind};
 use serde_json::Value;
 
-/// Collects every query, at any depth.
+/// Collects every query of the dashboard, at any depth.
 fn queries<'j>(json: &'j Value, found: &mut Vec<&'j str>) {
     match json {
         Value::Array(all) => all.iter().for_each(|one| queries(one, found)),

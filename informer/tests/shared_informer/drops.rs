@@ -1,5 +1,5 @@
-//! Objects that panic when they are dropped, wherever an informer drops the last reference: in its
-//! store, in buffers, with a handler.
+//! Tests of objects that panic when they are dropped, at each place where an informer drops the
+//! last reference: in its store, in buffers, and with a handler.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The factory: one informer per kind and scope; they start, are awaited and shut down together.
+//! Tests of the factory, which has one informer for each kind and scope. The informers start, are
+//! awaited and shut down together.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -281,7 +282,8 @@ fn of_maps(factory: &SharedInformerFactory) -> Informer {
     factory.informer::<ConfigMap>(&Scope::all()).unwrap()
 }
 
-/// Fixed here, unlike in client-go: kubernetes#79610, controller-runtime#935, #1397.
+/// Requests a kind whose informer was stopped. client-go returns the stopped informer
+/// (kubernetes#79610, controller-runtime#935, #1397).
 #[tokio::test(start_paused = true)]
 async fn stopped_informer_is_replaced_when_its_kind_is_requested() {
     let server = server();
@@ -308,7 +310,8 @@ async fn stopped_informer_is_replaced_when_its_kind_is_requested() {
     assert!(new.is_stopped());
 }
 
-/// The stopped informer still runs a call of its handler, and delivers nothing new.
+/// Requests a kind whose informer is stopping: it still runs a call of its handler, and delivers
+/// no further notification.
 #[tokio::test]
 async fn informer_that_is_stopping_is_replaced_and_shutdown_waits_for_its_handlers() {
     let server = server();

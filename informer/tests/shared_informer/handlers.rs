@@ -1,4 +1,4 @@
-//! All forms of handlers, and their independence.
+//! Tests of all forms of handlers, and of their independence.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -23,8 +23,8 @@ fn everything() -> [&'static str; 3] {
     ["initial *a=1", "watch a=1>2", "watch -a=2"]
 }
 
-/// Waits for the handlers after each change, because a buffer might compress the changes
-/// otherwise.
+/// Changes objects, and waits for the handlers after each change, because a buffer might compress
+/// the changes otherwise.
 async fn change(rig: &Rig, handlers: &mut [&mut Notes]) {
     let changes: [&dyn Fn(); 3] = [&|| (), &|| rig.apply("a", "2"), &|| rig.delete("a")];
     for (change, expected) in changes.iter().zip(everything()) {
@@ -308,8 +308,8 @@ async fn objects_rejected_by_a_filter_are_handled_at_once() {
     let (options, mut filtered, go) = gated_filter(|_| true);
     let handle = rig.informer.add_event_handler_with(options, |_: MapNotification| ()).unwrap();
     assert_eq!(filtered.recv().await.unwrap(), "1");
-    // This handler is added after the first one, so once it is synced the first one has learned
-    // that the informer is synced.
+    // This handler is added after the first one. So when it has synced, the first handler, too,
+    // knows that the informer has synced.
     let other = rig.informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
     other.wait_for_sync().await.unwrap();
     assert!(!handle.has_synced(), "its filter still runs");
@@ -395,8 +395,8 @@ async fn handler_may_write_to_the_server_and_is_notified_of_the_result() {
             note(notification);
         };
         let handle = rig.informer.add_event_handler(delete_final).unwrap();
-        // The handler's own sync, not the informer's: changes before its walk would count as
-        // initial.
+        // Waits for the sync of the handler, not of the informer: changes before the handler's
+        // walk would count as initial.
         handle.wait_for_sync().await.unwrap();
         for name in ["a", "b", "c"] {
             rig.apply(name, "first");

@@ -1,4 +1,4 @@
-//! Handlers that are added while objects change.
+//! Tests of handlers that are added while objects change.
 
 use std::collections::BTreeMap;
 
@@ -65,8 +65,8 @@ async fn change_of_a_key_ahead_of_the_walk_is_delivered_by_the_walk() {
                 && received.known.contains_key("last")
                 && late.registration().has_synced())
             {
-                // Yields for a new cooperative budget, without which an available notification may
-                // not be returned.
+                // Yields to get a new cooperative budget. Without one, an available notification
+                // may not be returned.
                 tokio::task::yield_now().await;
                 is_quiet = true;
                 while let Some(Some(more)) = late.next().now_or_never() {

@@ -1,4 +1,4 @@
-//! Running and stopping an informer, and its parts.
+//! Tests of running and stopping an informer and its parts.
 
 use std::pin::pin;
 use std::time::Duration;

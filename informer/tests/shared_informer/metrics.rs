@@ -1,4 +1,4 @@
-//! The metrics of informers and handlers: each one changes when it should.
+//! Tests of the metrics of informers and handlers: each metric changes when it should.
 
 #![expect(clippy::float_cmp, reason = "counts are exact")]
 
@@ -27,7 +27,8 @@ use super::rig::{QUEUES, Rig, gated, map, next, server};
 #[derive(Default)]
 struct Recorder {
     inner: DebuggingRecorder,
-    /// Values of counters and gauges, and all values of each histogram, by handler and name.
+    /// The values by handler and name: the current one of a counter or gauge, and all values of a
+    /// histogram.
     received: BTreeMap<(String, String), Vec<f64>>,
     labels: BTreeSet<Vec<String>>,
     names: HashSet<(String, Kind)>,
@@ -51,8 +52,8 @@ impl Recorder {
         with_local_recorder(&self.inner, || rig.subscribe(options))
     }
 
-    /// Takes a snapshot. It drains the recorder, so the values of counters and gauges are
-    /// restored.
+    /// Takes a snapshot. A snapshot drains the recorder, so the values of counters and gauges are
+    /// then put back.
     fn snapshot(&mut self) {
         let metadata = metrics::Metadata::new(module_path!(), metrics::Level::INFO, None);
         for (key, _unit, _description, value) in self.inner.snapshotter().snapshot().into_vec() {
@@ -449,8 +450,8 @@ async fn buffer_overruns_are_recorded_and_gauges_of_a_removed_handler_are_zero()
         rig.apply(name, "1");
     }
     rig.stored("c", "1").await;
-    // The overrun is counted before the handler asks for the next notification, which it may never
-    // do.
+    // The overrun is counted before the handler asks for its next notification, because it may
+    // never ask.
     assert_eq!(recorder.all_of("slow", "informer_handler_overruns_total"), [1.0]);
     tokio::time::advance(std::time::Duration::from_secs(3_600)).await;
     rig.apply("d", "1");

@@ -1,4 +1,4 @@
-//! Informers of several namespaces, each of which is listed and watched separately.
+//! Tests of informers of several namespaces, each of which is listed and watched separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -27,7 +27,8 @@ use tokio::time::{Instant, timeout};
 
 use super::rig::{Builder, Informer, QUEUES, idle, run, value};
 
-/// A time longer than any back-off, and longer than two requests that are abandoned as silent.
+/// A time that is longer than any back-off, and longer than two requests that are abandoned
+/// because they send nothing.
 const LONG: Duration = Duration::from_secs(600);
 
 fn server() -> ApiServer {
@@ -92,7 +93,7 @@ const FAULTS: [(&str, MakeFault); 5] = [
     ("silent", Fault::silence),
 ];
 
-/// The namespaces that were reported.
+/// A record of the namespaces that errors name.
 #[derive(Clone, Default)]
 struct Reported(Arc<Mutex<BTreeSet<String>>>);
 
@@ -205,7 +206,7 @@ async fn namespace_that_fails_later_delays_no_other_and_keeps_its_objects() {
     }
 }
 
-/// Shows a notification as `Watch +a`, `Watch a` or `Watch -a`: its cause and its object.
+/// Formats a notification's cause and object: `Watch +a`, `Watch a` or `Watch -a`.
 fn shown(notification: &Notification<ConfigMap>) -> String {
     let name = |map: &ConfigMap| map.metadata.name.clone().unwrap_or_default();
     match notification {
@@ -254,7 +255,7 @@ async fn objects_of_a_removed_namespace_are_deleted_with_a_cause_of_their_own() 
     }
 }
 
-/// Applies maps `m0`, `m1`, ... of a namespace.
+/// Creates or replaces `count` maps `m0`, `m1`, ... of a namespace.
 fn apply_many(server: &ApiServer, namespace: &str, count: usize) {
     for n in 0..count {
         apply(server, namespace, &format!("m{n}"), 1);
@@ -277,8 +278,8 @@ async fn removal_keeps_its_cause_if_the_namespace_is_added_again_during_the_deli
         namespaces.remove("green");
         assert!(next(&mut changes).await.starts_with("NamespaceRemoved -"));
         namespaces.add("green").unwrap();
-        // Each object is deleted and added, or updated if it was listed again before the deletion
-        // was delivered.
+        // Each object is deleted and added, or is updated if it was listed again before the
+        // deletion was delivered.
         let mut listed = 0;
         while listed < 500 {
             let change = next(&mut changes).await;
@@ -293,8 +294,8 @@ async fn removal_keeps_its_cause_if_the_namespace_is_added_again_during_the_deli
     }
 }
 
-/// The maps of a namespace that is followed by its label, while the watch of the maps is in a
-/// back-off and shows nothing.
+/// An informer of the maps in a namespace that is selected by its label. The watch of the maps is
+/// in a back-off, so it delivers no changes.
 struct Unwatched {
     server: ApiServer,
     factory: SharedInformerFactory,
@@ -303,7 +304,7 @@ struct Unwatched {
 }
 
 impl Unwatched {
-    /// Returns five maps of the namespace `green`.
+    /// Starts the informer with five maps of the namespace `green`, and breaks their watch.
     async fn start(choose: fn(Builder) -> Builder) -> Self {
         let server = server();
         namespace(&server, "green", "shop");
@@ -333,7 +334,7 @@ impl Unwatched {
         Self { server, factory, maps, changes }
     }
 
-    /// Marks the namespace as being deleted, and deletes the first of its maps.
+    /// Marks the namespace as being deleted, and deletes the first `deleted` of its maps.
     async fn begin_deletion(&self, deleted: usize) {
         let mut green = self.server.get(&Resource::namespaces(), "", "green").unwrap();
         green["metadata"]["finalizers"] = json!(["example.com/content"]);
@@ -355,8 +356,8 @@ impl Unwatched {
         self.server.apply(green).unwrap();
     }
 
-    /// Asserts that the first maps are deleted as by a list, and the others as those of a removed
-    /// namespace.
+    /// Asserts that the first `of_list` maps are deleted by a list, and the others because their
+    /// namespace is removed.
     async fn assert_listed_deletions(mut self, of_list: usize) {
         let mut changes = Vec::new();
         for _ in 0..5 {
@@ -609,7 +610,8 @@ async fn informer_of_a_followed_set_syncs_after_the_first_item() {
     }
 }
 
-/// The removal of the only namespace runs on another thread, beside the addition of the next one.
+/// Replaces the only namespace. Its removal runs on another thread, at the same time as the
+/// addition of the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn informer_whose_only_namespace_is_replaced_waits_for_the_new_one() {
     let server = server();
@@ -763,7 +765,7 @@ async fn panicking_source_stops_only_its_namespace() {
     assert_eq!(reported.names(), ["green"]);
 }
 
-/// A lister-watcher whose watches panic when they are dropped, as it does itself.
+/// A lister-watcher that panics when it or one of its watches is dropped.
 struct Fragile(KubeListerWatcher);
 
 impl ListerWatcher for Fragile {
@@ -937,7 +939,8 @@ impl View {
     }
 }
 
-/// A random history of writes, faults and changes of the set, and the objects that must remain.
+/// A random history: writes, faults and changes of the set of namespaces, with the objects that
+/// must exist in the end.
 struct History<'h> {
     server: &'h ApiServer,
     namespaces: &'h Namespaces,
@@ -987,7 +990,7 @@ impl History<'_> {
         }
     }
 
-    /// Returns the objects that an informer of the set has in the end.
+    /// Returns the objects that an informer of the set must have in the end.
     fn expected(&self) -> Vec<String> {
         let present = self.objects.iter().filter(|(key, _)| {
             let (namespace, _) = key.split_once('/').unwrap();
@@ -997,7 +1000,7 @@ impl History<'_> {
     }
 }
 
-/// Returns the number of removals.
+/// Runs a random history, and compares the informer with it. Returns the number of removals.
 async fn random_history(seed: u64, names: &[String], steps: usize, with_faults: bool) -> usize {
     let dice = fastrand::Rng::with_seed(seed);
     let server = server();
@@ -1051,7 +1054,8 @@ async fn random_faults_over_three_namespaces_lose_nothing() {
     }
 }
 
-/// Namespaces that a set follows by their label, and objects of which some are deleted.
+/// A set of namespaces that follows a label, and the objects of these namespaces, some of which
+/// are deleted.
 struct Followed {
     server: ApiServer,
     dice: fastrand::Rng,
@@ -1096,7 +1100,7 @@ impl Followed {
         }
     }
 
-    /// Asserts that an object that counts as deleted does not exist.
+    /// Asserts that an object whose deletion was notified does not exist on the server.
     fn check(&self, change: &Notification<ConfigMap>, seed: u64) {
         let Notification::Deleted { old, cause, .. } = change else { return };
         let meta = &old.metadata;
@@ -1107,7 +1111,7 @@ impl Followed {
         assert!(*cause == Cause::NamespaceRemoved || !lives, "seed {seed}: {change:?}");
     }
 
-    /// Returns the objects of the namespaces with the label.
+    /// Returns the objects in the namespaces that have the label.
     fn expected(&self) -> Vec<String> {
         let mut all = Vec::new();
         for name in ["blue", "green"] {

@@ -1,5 +1,5 @@
-//! The state that a handler derives from its notifications, and a check that each notification
-//! follows from it. Data are numbers that only grow.
+//! The oracle: the state that a handler derives from its notifications, and a check that each
+//! notification follows from that state. The data of an object are a number that only grows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use super::rig::{MapNotification, value};
 #[derive(Default)]
 pub struct Oracle {
     pub known: BTreeMap<String, String>,
-    /// The greatest number ever notified for each name.
+    /// The greatest number that was ever notified for each name.
     greatest: BTreeMap<String, u64>,
-    /// The names notified since the current resync began.
+    /// The names that were notified since the current resync began.
     anew: Option<BTreeSet<String>>,
 }
 
 impl Oracle {
-    /// Checks that a notification follows from the previous ones, and records it.
+    /// Checks that a notification follows from the previous ones, and records the notification.
     pub fn note(&mut self, received: &MapNotification) {
         match received {
             MapNotification::Added { new, .. } => {

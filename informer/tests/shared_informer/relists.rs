@@ -1,4 +1,4 @@
-//! Relists: changes that a watch missed, and unchanged objects.
+//! Tests of relists: changes that a watch missed, and unchanged objects.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Removal of handlers: by their handle, by themselves, with or without a running call, during a
-//! walk.
+//! Tests of the removal of handlers: by their handle, by themselves, with or without a running
+//! call, and during a walk.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -158,7 +158,7 @@ async fn handler_of_an_informer_that_never_ran_or_is_idle_is_removed_at_once() {
     rig.informer.add_event_handler(|_| ()).unwrap().remove().await;
 }
 
-/// An object that reports its drop, and waits in it for a signal.
+/// An object that sends a message when it is dropped, and then waits for a signal.
 struct Gate(Sender<()>, Receiver<()>);
 
 impl Drop for Gate {

@@ -1,4 +1,4 @@
-//! Resync periods, one per handler.
+//! Tests of resync periods, which each handler has for itself.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A server, a running informer, and a record of the handlers' notifications.
+//! A rig: a server, a running informer, and a record of the handlers' notifications.
 
 use std::sync::mpsc;
 
@@ -19,7 +19,8 @@ pub type MapNotification = Notification<ConfigMap>;
 pub type Builder = SharedInformerBuilder<ConfigMap, KubeMeta>;
 type Choose = fn(Builder) -> Builder;
 
-/// Both kinds of queue. A test that does not choose one runs with each.
+/// The builder methods that choose each kind of queue. A test that needs no particular queue runs
+/// with both.
 pub const QUEUES: [Choose; 2] = [|informer| informer.delta(), |informer| informer.in_order()];
 
 pub fn server() -> ApiServer {
@@ -61,8 +62,8 @@ impl Rig {
         self.server.delete(&Resource::config_maps(), "shop", name).expect("the object exists");
     }
 
-    /// Breaks all open watches, calls `change`, and drops the watch history, so that only a
-    /// list shows the changes.
+    /// Breaks all open watches, calls `change`, and drops the watch history. Only a list shows the
+    /// changes then.
     pub fn missing(&self, change: impl FnOnce(&Self)) {
         self.server.error_watches(status::expired("cut off by the test"));
         change(self);
@@ -73,7 +74,7 @@ impl Rig {
         self.informer.subscribe(options).expect("the informer has not stopped")
     }
 
-    /// Waits until the store has this object.
+    /// Waits until the store has an object of this name with this data.
     pub async fn stored(&self, name: &str, data: &str) {
         let mut changes = self.subscribe(HandlerOptions::new());
         while self
@@ -167,7 +168,7 @@ impl Notes {
         all
     }
 
-    /// Returns the remaining notifications, once the handler is gone.
+    /// Returns the remaining notifications, once the handler was dropped.
     pub async fn rest(mut self) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(one) = self.0.recv().await {
@@ -177,8 +178,8 @@ impl Notes {
     }
 }
 
-/// Returns a handler on a thread that blocks at every notification until the test releases it, the
-/// sender that releases it, and its record.
+/// Returns a handler that blocks its thread at every notification until the test releases it, the
+/// sender that releases it, and the record of its notifications.
 pub fn gated() -> (impl FnMut(MapNotification) + Send + 'static, mpsc::Sender<()>, Notes) {
     let (note, notes) = notes();
     let (go, gate) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! Every public type can be shared among threads.
+//! A test that every public type can be shared among threads.
 
 use deltafifo_informer::lister_watcher::{
     Asked, ListRequest, Listed, Merged, PageMeta, RawEvent, RequestError, Scripted, WatchRequest,

@@ -1,4 +1,4 @@
-//! After an informer has stopped nothing of it runs: no application of items, no decoding, no
+//! Tests that no part of an informer runs after it has stopped: no consumer, no decoder, and no
 //! transformer.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,8 @@ impl Gate {
     }
 }
 
-/// Stops the informer, or drops its run, while user code is in a call.
+/// Stops the informer, or drops its run first if `is_dropped`, while user code is in a call.
+/// Asserts that the stop waits for the call.
 async fn stops(rig: Rig, is_dropped: bool, go: mpsc::Sender<()>) -> Informer {
     let Rig { server: _server, informer, run } = rig;
     if is_dropped {
@@ -47,8 +48,8 @@ async fn stops(rig: Rig, is_dropped: bool, go: mpsc::Sender<()>) -> Informer {
     } else {
         let mut stopped = Box::pin(informer.stop());
         assert!(stopped.as_mut().now_or_never().is_none());
-        // Lets all tasks run that do not wait for the blocked call, so that only it keeps the stop
-        // waiting.
+        // Lets all tasks run that do not wait for the blocked call. After that only this call
+        // delays the stop.
         for _ in 0..100 {
             yield_now().await;
         }
@@ -111,7 +112,8 @@ async fn stop_waits_for_a_running_transform() {
     }
 }
 
-/// An aborted worker's task still runs until its next await point.
+/// Stops an informer whose run was dropped. A worker's task that is aborted still runs until its
+/// next await point.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stop_waits_for_workers_of_a_dropped_run() {
     for queue in QUEUES {

@@ -1,5 +1,6 @@
-//! Handlers of every kind are added and removed, some slow, some panicking, while several threads
-//! write, watches break and lists follow. A fixed number of operations on real threads.
+//! A stress test with a fixed number of operations on real threads. Handlers of every kind are
+//! added and removed, some of them slow or panicking, while several threads write, watches break
+//! and lists follow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ const EACH: usize = 25;
 /// The data that a handler shares with the test.
 struct Seen {
     oracle: Mutex<Oracle>,
-    /// The fault that its oracle found. A handler's own panics are expected.
+    /// The fault that the handler's oracle has found. The panics that the handler raises on
+    /// purpose are no faults.
     wrong: Mutex<Option<String>>,
     is_removed: AtomicBool,
     received: Notify,
@@ -49,7 +51,7 @@ impl Seen {
         self.received.notify_one();
     }
 
-    /// Waits until the handler knows exactly these objects.
+    /// Waits until the handler knows exactly the objects `all`.
     async fn knows(&self, all: &BTreeMap<String, String>) {
         while self.oracle.lock().known != *all {
             self.received.notified().await;
@@ -108,7 +110,7 @@ fn add(rig: &Rig, dice: &mut fastrand::Rng) -> Handler {
     Handler { registration: registration.unwrap(), seen }
 }
 
-/// Writes names of its own. Returns the final objects.
+/// Writes objects whose names no other writer uses. Returns the final objects.
 async fn write(rig: Arc<Rig>, writer: u64) -> BTreeMap<String, String> {
     let mut dice = fastrand::Rng::with_seed(writer);
     let mut written = BTreeMap::new();
@@ -130,7 +132,7 @@ fn without_delay() -> Backoff {
     Backoff::new(Duration::ZERO, Duration::ZERO, Duration::MAX)
 }
 
-/// Adds handlers and removes some. Returns the remaining ones.
+/// Adds handlers and removes some of them. Returns the remaining handlers.
 async fn add_and_remove(rig: Arc<Rig>, seed: u64) -> Vec<Handler> {
     let (mut dice, mut handlers) = (fastrand::Rng::with_seed(100 + seed), Vec::<Handler>::new());
     for _ in 0..EACH {

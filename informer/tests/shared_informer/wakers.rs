@@ -1,4 +1,5 @@
-//! Futures that wait for an informer have wakers of the user, whose panics must not affect others.
+//! Tests of futures that wait for an informer. Their wakers are user code, and a waker that panics
+//! must not affect other waiters.
 
 use std::panic::resume_unwind;
 use std::pin::pin;

@@ -1,5 +1,5 @@
-//! Several workers of one informer, and the bound of `HoldBack` with them (client-go has one
-//! worker).
+//! Tests of several workers of one informer, and of the bound of `HoldBack` with them. (client-go
+//! has one worker.)
 
 use std::collections::BTreeMap;
 
@@ -52,8 +52,8 @@ async fn several_workers_deliver_each_key_in_order_and_once() {
     }
 }
 
-/// `HoldBack(n)`: when n notifications are buffered, each worker finishes its current item and
-/// then waits.
+/// Fills the buffer of a `HoldBack(n)` handler. When n notifications are buffered, each worker
+/// finishes its current item and then waits.
 #[tokio::test(start_paused = true)]
 async fn hold_back_bound_is_exceeded_by_at_most_the_workers_current_items() {
     const MOST: usize = 3;

@@ -1,6 +1,6 @@
-//! The spans in which an informer's work runs. This test has a process of its own: tracing caches
-//! per process whether a span has subscribers, so a test without a subscriber could disable the
-//! spans of this one.
+//! A test of the spans in which an informer's work runs. It has a process of its own: tracing
+//! caches per process whether a span has subscribers, so a test without a subscriber could disable
+//! the spans of this one.
 
 #[allow(dead_code)] // Most of it is for the tests of shared informers.
 #[path = "../shared_informer/rig.rs"]
@@ -19,8 +19,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 use rig::{Rig, map, next, notes, server};
 
-/// A record of each new span, as `reflector name=test resource=configmaps.v1 namespace=`, after the
-/// spans around it.
+/// A record of each new span, such as `reflector name=test resource=configmaps.v1 namespace=`,
+/// after the spans around it.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<String>>>);
 

@@ -1,5 +1,5 @@
-//! Queues, and a paused clock: it advances only when every task sleeps, to the earliest time for
-//! which a task sleeps.
+//! Helpers for queues on a paused clock. The clock advances only when every task sleeps, to the
+//! earliest time that a task waits for.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Advances the clock, and lets everything that became due run.
+/// Advances the clock by `time`, and lets all tasks run that became due.
 pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
     idle().await;
@@ -34,12 +34,12 @@ pub async fn next<K: Key>(queue: &WorkQueue<K>) -> Option<K> {
     queue.get().await.map(|item| item.key().clone())
 }
 
-/// Takes all available keys. Each is done at once.
+/// Takes all available keys, and ends the processing of each at once.
 pub fn rest<K: Key>(queue: &WorkQueue<K>) -> Vec<K> {
     std::iter::from_fn(|| queue.try_get()).map(|item| item.key().clone()).collect()
 }
 
-/// Spawns a task that does `work` with the queue.
+/// Spawns a task that runs `work` with the queue.
 pub fn spawn<K: Key, F>(
     queue: &Arc<WorkQueue<K>>,
     work: impl FnOnce(Arc<WorkQueue<K>>) -> F,

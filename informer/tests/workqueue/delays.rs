@@ -1,4 +1,4 @@
-//! Keys with a delay (client-go `delaying_queue_test.go`, `rate_limiting_queue_test.go`).
+//! Tests of keys with a delay (client-go `delaying_queue_test.go`, `rate_limiting_queue_test.go`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,8 +202,8 @@ async fn rate_limited_keys_do_not_affect_each_other() {
     assert_returned_after(&queue, "bar", ms(635)).await;
 }
 
-/// controller-runtime#1594: each addition reserved a token, so that each wait was longer than the
-/// one before.
+/// Adds one key repeatedly to a rate-limited queue. In controller-runtime#1594, each addition
+/// reserved a token, so that each wait was longer than the one before.
 #[tokio::test(start_paused = true)]
 async fn bucket_wait_of_a_key_added_often_does_not_grow() {
     let queue = Arc::new(
@@ -223,7 +223,8 @@ async fn bucket_wait_of_a_key_added_often_does_not_grow() {
     }
 }
 
-/// kubernetes#132805: 605 failures in a minute of a key that had failed ten times.
+/// Adds a key often during its back-off. In kubernetes#132805, this counted 605 failures in a
+/// minute for a key that had failed ten times.
 #[tokio::test(start_paused = true)]
 async fn additions_during_back_off_are_not_failures() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(5), ms(1_000_000));
@@ -264,7 +265,8 @@ async fn failure_of_a_key_added_again_during_processing_counts_once() {
     }
 }
 
-/// The key's delay is not a back-off: the failure counts, and the earlier of the two times wins.
+/// Fails a key that waits for a delay of its own. This delay is not a back-off: the failure
+/// counts, and the earlier of the two times applies.
 #[tokio::test(start_paused = true)]
 async fn failure_of_a_key_with_a_longer_delay_counts_and_ends_that_delay() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(1000));
@@ -342,7 +344,8 @@ async fn shorter_of_delay_and_rate_limit_counts() {
     assert_eq!(queue.num_requeues(&"foo"), 2);
 }
 
-/// In controller-runtime `After: 0` means that no delay was set.
+/// Adds a key with a delay of zero, which in controller-runtime (`After: 0`) means that no delay
+/// was set.
 #[tokio::test(start_paused = true)]
 async fn missing_delay_does_not_change_the_rate_limit() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(100));

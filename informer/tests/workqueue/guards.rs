@@ -1,4 +1,4 @@
-//! Items, and user code that panics.
+//! Tests of items, and of user code that panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -114,7 +114,7 @@ async fn key_whose_clone_panics_is_not_kept() {
     assert!(queue.try_get().is_some());
 }
 
-/// A key whose drop panics a given number of times.
+/// A key that panics in its drop a given number of times.
 #[derive(Clone)]
 struct Heavy(Arc<AtomicUsize>);
 
@@ -142,8 +142,8 @@ impl std::hash::Hash for Heavy {
     fn hash<H: std::hash::Hasher>(&self, _state: &mut H) {}
 }
 
-/// In the first case the queue's own key panics. In the second the item's key panics as well,
-/// while the first panic unwinds.
+/// Ends the processing of a key whose drop panics: first only of the queue's own key, then also of
+/// the item's key, while the first panic unwinds.
 #[tokio::test]
 async fn key_whose_drop_panics_ends_its_processing_and_the_drain() {
     for panics in [1, 2] {
@@ -200,7 +200,7 @@ async fn panicking_waker_affects_neither_add_nor_timer_task_nor_done() {
     assert_eq!(next(&queue).await, Some("still later"), "the keeper lives");
 }
 
-/// The number of waiters: more than tokio wakes in one batch.
+/// The number of waiters, which is larger than tokio wakes in one batch.
 const SLEEPERS: usize = 40;
 
 #[tokio::test]
@@ -236,7 +236,7 @@ async fn panicking_waker_does_not_block_other_drains() {
     }
 }
 
-/// A dropped getter passes its wake-up on, possibly while it unwinds.
+/// Drops a getter that was woken, possibly during a panic. It passes its wake-up on.
 #[tokio::test]
 async fn panicking_waker_does_not_affect_a_dropped_getter() {
     let queue = queue();
@@ -253,7 +253,7 @@ async fn panicking_waker_does_not_affect_a_dropped_getter() {
     assert_eq!(last.poll().flatten().map(|item| *item.key()), Some("foo"));
 }
 
-/// A key that uses its queue in its drop.
+/// A key that calls its queue in its drop.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Forgets;
 
@@ -267,7 +267,7 @@ impl Drop for Forgets {
     }
 }
 
-/// On a separate thread, so that a deadlock does not hang the test.
+/// Drops such keys on a separate thread, so that a deadlock does not hang the test.
 #[tokio::test]
 async fn key_may_use_its_queue_when_an_add_drops_it() {
     let queue = FORGETS.get_or_init(|| WorkQueue::builder().build().unwrap());

@@ -1,4 +1,4 @@
-//! Rate limiters (client-go `default_rate_limiters_test.go`).
+//! Tests of rate limiters (client-go `default_rate_limiters_test.go`).
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,14 +16,15 @@ use crate::common::{ms, pass};
 
 type Exponential = ItemExponentialFailureRateLimiter<&'static str>;
 
-/// Asserts the limiter's delays of a key, one failure after another.
+/// Asserts the delays that the limiter returns for consecutive failures of a key.
 fn assert_delays(limiter: &impl RateLimiter<&'static str>, key: &'static str, delays: &[u64]) {
     for (failure, &delay) in (1..).zip(delays) {
         assert_eq!(limiter.when(&key), ms(delay), "{key}'s failure {failure}");
     }
 }
 
-/// Checks the properties of every limiter that counts failures, given its first delays.
+/// Checks the properties of every limiter that counts failures by key; `delays` are its first
+/// delays.
 fn counts_by_key(limiter: &impl RateLimiter<&'static str>, delays: &[u64; 5]) {
     assert_eq!(limiter.num_requeues(&"one"), 0);
     assert_delays(limiter, "one", delays);
@@ -74,7 +75,7 @@ fn max_of_returns_the_longest_delay() {
     assert_delays(&MaxOfRateLimiter::new(Vec::new()), "one", &[0, 0]);
 }
 
-/// Short delays at first, then long ones, for all keys.
+/// A limiter that first returns short delays and then long ones, for all keys together.
 struct Step {
     short: Mutex<u32>,
 }
@@ -191,7 +192,7 @@ fn failing_key_is_hashed_once_regardless_of_other_failures() {
     assert_eq!(HASHED.load(Ordering::SeqCst), 10_000);
 }
 
-/// A key that uses its limiter in its drop.
+/// A key that calls its limiter in its drop.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Asks;
 
@@ -204,7 +205,7 @@ impl Drop for Asks {
     }
 }
 
-/// On a separate thread, so that a deadlock does not hang the test.
+/// Drops such keys on a separate thread, so that a deadlock does not hang the test.
 #[test]
 fn forgotten_key_may_use_the_limiter_in_its_drop() {
     let (done, is_done) = mpsc::channel();

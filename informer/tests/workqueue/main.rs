@@ -1,5 +1,5 @@
-//! The behaviour of the work queue, one file per aspect. The tests of client-go and
-//! controller-runtime are among them.
+//! Tests of the behaviour of the work queue, one file per aspect. They include the tests of
+//! client-go and controller-runtime.
 
 mod common;
 mod delays;

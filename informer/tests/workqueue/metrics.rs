@@ -1,4 +1,4 @@
-//! The metrics of a named queue (client-go `metrics_test.go`).
+//! Tests of the metrics of a named queue (client-go `metrics_test.go`).
 
 use std::panic::resume_unwind;
 use std::sync::Arc;

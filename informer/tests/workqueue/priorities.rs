@@ -1,4 +1,5 @@
-//! Priorities (controller-runtime `priorityqueue_test.go`), and the share of the oldest keys.
+//! Tests of priorities (controller-runtime `priorityqueue_test.go`), and of the share of the
+//! oldest keys.
 
 use deltafifo_informer::workqueue::{AddOptions, Key, WorkQueue};
 
@@ -8,7 +9,7 @@ fn prio(priority: i32) -> AddOptions {
     AddOptions::new().priority(priority)
 }
 
-/// Takes all available keys. Each is done at once.
+/// Takes all available keys with their priorities, and ends the processing of each at once.
 fn rest<K: Key>(queue: &WorkQueue<K>) -> Vec<(K, i32)> {
     std::iter::from_fn(|| queue.try_get())
         .map(|item| (item.key().clone(), item.priority()))
@@ -115,9 +116,9 @@ async fn delayed_keys_are_not_counted_until_they_are_due() {
     }
 }
 
-/// A thousand keys in each of five priorities. The oldest key gets one turn in eight, whatever its
-/// priority. So keys of the same priority come in order, and seven of eight turns go to the highest
-/// priority.
+/// Takes a thousand keys in each of five priorities. The oldest key gets one turn in eight,
+/// whatever its priority. So keys of the same priority come in order, and seven of eight turns go
+/// to the highest priority.
 #[tokio::test(start_paused = true)]
 async fn many_keys_of_several_priorities_keep_the_order_of_their_level() {
     for after in [ms(0), ms(1000)] {
@@ -159,7 +160,7 @@ async fn one_of_eight_pops_is_the_oldest_key() {
     assert_eq!(taken, expected);
 }
 
-/// The documented bound, against adds of ever higher priority.
+/// Checks the documented bound against adds of ever higher priority.
 #[tokio::test]
 async fn low_key_behind_n_others_is_popped_within_eight_times_n_plus_one() {
     for n in [0, 1, 10] {

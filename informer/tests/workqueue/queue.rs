@@ -1,4 +1,4 @@
-//! Dirty and processing keys (client-go `queue_test.go`), and waiting getters.
+//! Tests of dirty and processing keys (client-go `queue_test.go`), and of waiting getters.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};

@@ -9,7 +9,7 @@ use metrics::{
     SharedString, Unit,
 };
 
-/// The values of one metric: all of a histogram, the current one of the others.
+/// The values of one metric: all values of a histogram, and the current one of a counter or gauge.
 #[derive(Default)]
 struct Values(Mutex<Vec<f64>>);
 
@@ -51,7 +51,7 @@ impl HistogramFn for Values {
     }
 }
 
-/// Metrics by name and label.
+/// A recorder of metrics, by name and label.
 #[derive(Default)]
 pub struct Notes {
     received: Mutex<HashMap<String, Arc<Values>>>,
@@ -59,7 +59,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Returns a queue that records its metrics here.
+    /// Returns a queue that records its metrics in this recorder.
     pub fn queue<K: Key>(&self, name: &str) -> Arc<WorkQueue<K>> {
         metrics::with_local_recorder(self, || {
             Arc::new(WorkQueue::builder().name(name).build().unwrap())
@@ -73,7 +73,7 @@ impl Notes {
         Arc::clone(self.received.lock().unwrap().entry(name).or_default())
     }
 
-    /// Returns the names with their labels.
+    /// Returns the names of all metrics, with their labels.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.received.lock().unwrap().keys().cloned().collect();
         names.sort();

@@ -1,4 +1,4 @@
-//! Shutting down: adds are ignored, getters are woken, and a drain waits (client-go
+//! Tests of shutting down: adds are ignored, getters are woken, and a drain waits (client-go
 //! `queue_test.go`).
 
 use deltafifo_informer::workqueue::{AddOptions, WorkQueue};
@@ -142,7 +142,7 @@ async fn drain_starts_at_the_call_and_not_when_it_is_awaited() {
     drain.await;
 }
 
-/// controller-runtime issue 3538, on real threads.
+/// Repeats controller-runtime issue 3538 on real threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn workers_that_add_and_get_return_after_shut_down() {
     for round in 0..50 {

@@ -1,5 +1,6 @@
-//! Real threads with an oracle: each key is processed at least once after its last add and never
-//! by two workers at once, and nothing is lost although getters are dropped all the time.
+//! A stress test on real threads, with an oracle. Each key is processed at least once after its
+//! last add and never by two workers at once, and no key is lost although getters are dropped all
+//! the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,9 +18,9 @@ const ADDS: u32 = 20_000;
 
 #[derive(Default)]
 struct Truth {
-    /// The number of adds, counted before each add.
+    /// The number of adds of the key, which is increased before each add.
     added: AtomicU32,
-    /// The number of adds before the last processing.
+    /// The number of adds that the key's last processing has seen.
     seen: AtomicU32,
     busy: AtomicBool,
 }
@@ -62,7 +63,7 @@ impl World {
     }
 }
 
-/// Gets keys until the queue ends. If `fickle`, most gets are dropped after one poll.
+/// Gets keys until the queue is shut down and empty. If `fickle`, drops most gets after one poll.
 async fn consume(world: Arc<World>, seed: u64, fickle: bool) {
     let mut random = fastrand::Rng::with_seed(seed);
     loop {

@@ -1,4 +1,4 @@
-//! The controller with kube's runtime.
+//! The controller of `counter.rs`, compiled with kube's runtime.
 
 pub use kube::runtime;
 

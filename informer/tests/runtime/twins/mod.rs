@@ -1,5 +1,5 @@
-//! One controller, compiled twice: with kube's runtime and with ours. They behave alike, except
-//! that kube's does not notice unobserved deletions.
+//! Tests of one controller that is compiled twice: with kube's runtime and with this project's.
+//! The two behave alike, except that kube's does not notice unobserved deletions.
 
 mod kubes;
 mod ours;
@@ -36,8 +36,8 @@ async fn until<T: Debug>(
     }
 }
 
-/// Creates maps a and b, of which a owns one pod and b two, and waits until the controller has
-/// counted them.
+/// Creates maps a and b, one pod that a owns, and two that b owns. Waits until the controller has
+/// counted the pods.
 async fn noticed<T: Debug>(server: &ApiServer, controller: &mut (impl Stream<Item = T> + Unpin)) {
     for name in ["a", "b"] {
         server.apply(map(name, "1")).unwrap();

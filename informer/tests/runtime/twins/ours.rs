@@ -1,4 +1,4 @@
-//! The controller with our runtime.
+//! The controller of `counter.rs`, compiled with this project's runtime.
 
 pub use deltafifo_informer::runtime;
 

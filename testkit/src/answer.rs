@@ -24,13 +24,13 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Returns how much of each object the answer shows.
+    /// Returns the parts of each object that the answer shows.
     pub(crate) fn shape(&self) -> Shape {
         if self.request.is_metadata_only() { Shape::Partial } else { Shape::Whole }
     }
 }
 
-/// Answers a request. A watch repeats the last `repeated` changes before its version.
+/// Answers a request. A watch starts with the last `repeated` changes before its version.
 pub(crate) fn answer(
     server: &Arc<Shared>,
     request: &Request,
@@ -98,7 +98,7 @@ pub(crate) fn json(code: StatusCode, body: Body) -> Response<Body> {
     response
 }
 
-/// Returns a Status as a response with the Status's own code.
+/// Returns a Status as a response whose HTTP code is the Status's own.
 pub(crate) fn refusal(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(code, Body::whole(status::to_json(status).to_string()));
@@ -109,8 +109,8 @@ pub(crate) fn refusal(status: &Status) -> Response<Body> {
     response
 }
 
-/// Returns the real server's answer for a group or version that it does not serve: plain text, no
-/// Status.
+/// Returns the real server's answer for a group or version that it does not serve: plain text, and
+/// no Status.
 fn page_not_found() -> Response<Body> {
     let mut response = json(StatusCode::NOT_FOUND, Body::whole("404 page not found\n"));
     response

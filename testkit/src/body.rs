@@ -1,4 +1,4 @@
-//! The body of an answer: frames of a limited size, and the faults that spoil them.
+//! The body of an answer: frames of a limited size, and faults that spoil them.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use crate::watch::WatchBody;
 /// never takes more memory than one frame.
 pub struct Body {
     source: Source,
-    /// Bytes that are produced and not yet sent.
+    /// The bytes that are produced and not yet sent.
     buffer: BytesMut,
     frame_size: usize,
     spoil: Option<Spoil>,
@@ -132,8 +132,8 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
-        // A long list is always ready. Without this its reader would starve the other tasks of the
-        // thread.
+        // A long list is always ready. Without this step, its reader would starve the other tasks
+        // of the thread.
         let progress = ready!(coop::poll_proceed(cx));
         loop {
             if this.is_spoiled_here()

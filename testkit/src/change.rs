@@ -1,4 +1,4 @@
-//! The effect of a write: from the stored object and the requested one to the next.
+//! The effect of a write: from the stored object and the requested one to the next stored one.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use crate::server::Shared;
 use crate::status::{self, Refused};
 use crate::store::{Current, Store};
 
-/// Metadata that only the server writes.
+/// The metadata fields that only the server writes.
 const KEPT: [&str; 4] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 const OTHER_NAMESPACE: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
-/// The letters of generated names, as in the real server: no vowels, so no words.
+/// The letters of generated names, as in the real server. There are no vowels, so that the names
+/// contain no words.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Returns the current time in the format of object timestamps.
@@ -88,7 +89,7 @@ impl Shared {
     }
 }
 
-/// Returns five letters, different ones for each number.
+/// Returns five letters, which differ from those of other numbers.
 fn suffix(mut number: usize) -> String {
     let letter = |_| {
         let letter = LETTERS[number % LETTERS.len()];
@@ -104,8 +105,8 @@ pub(crate) fn create(store: &mut Store, place: usize, key: Key, mut draft: Draft
     store.put(place, key, None, draft)
 }
 
-/// Replaces the object by the draft. Writes nothing if they are equal, and deletes the object if
-/// the draft removes the last finalizer that held its deletion back.
+/// Replaces the object with the draft. Writes nothing if they are equal. Deletes the object if the
+/// draft removes the last finalizer that delayed its deletion.
 pub(crate) fn replace(
     store: &mut Store,
     place: usize,
@@ -160,8 +161,8 @@ pub(crate) fn check_name(key: &Key, draft: &Draft) -> Refused<()> {
     Ok(())
 }
 
-/// Refuses the write if the object has another uid or version than the request expects. An empty
-/// string matches any.
+/// Refuses the write if the object's uid or version is not the one that the request expects. An
+/// empty string matches any.
 pub(crate) fn check_same(
     resource: &Resource,
     current: &Object,

@@ -1,4 +1,5 @@
-//! The test's side of the server: objects without HTTP, faults, open watches, recorded requests.
+//! The methods of the server for tests: objects without HTTP, faults, open watches, and recorded
+//! requests.
 
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use crate::store::{Current, Signal, Store};
 use crate::{ApiServer, Error, Fault, Request, Resource};
 
 impl ApiServer {
-    /// Serves one more resource, as after the creation of a custom resource definition. Does
-    /// nothing if it is served already.
+    /// Serves one more resource, as the real server does after the creation of a custom resource
+    /// definition. Does nothing if the resource is served already.
     pub fn register(&self, resource: Resource) {
         self.shared.store.lock().register(resource);
     }
@@ -26,10 +27,10 @@ impl ApiServer {
         self.shared.store.lock().version
     }
 
-    /// Creates an object, or replaces it whatever its version is. The object is a [`Value`], a
-    /// typed object or a [`DynamicObject`](kube::core::DynamicObject), and must have `kind` and
-    /// `apiVersion`. Returns its version, which does not change if the object is equal to the
-    /// stored one.
+    /// Creates an object, or replaces it whatever its version is. Returns the object's version,
+    /// which does not change if the object is equal to the stored one. The object is a [`Value`],
+    /// a typed object or a [`DynamicObject`](kube::core::DynamicObject), and must have `kind` and
+    /// `apiVersion`.
     ///
     /// # Errors
     /// [`Error::Unregistered`]; [`Error::Refused`] if it is not a valid object of its kind or has
@@ -58,7 +59,7 @@ impl ApiServer {
     }
 
     /// Deletes an object at once, whatever finalizers it has. Returns the version of the deletion.
-    /// The namespace of an object that is not in a namespace is `""`.
+    /// For an object that is not in a namespace, `namespace` is `""`.
     ///
     /// # Errors
     /// [`Error::Unregistered`]; [`Error::Refused`] if the object does not exist.
@@ -79,19 +80,20 @@ impl ApiServer {
         Some(object.to_json(resource, Shape::Whole))
     }
 
-    /// Adds `count` generated objects: `make` produces one from its number, which starts at 0,
-    /// each time that the object is sent. Generated objects take no memory. An object that is
-    /// written becomes an ordinary stored object. Fields that `make` leaves out get a default: the
-    /// name `pods-17` for object 17 of pods, and the namespace `default`. A name that `make`
-    /// supplies must end in the number, because the server finds the object by it. `make` must
-    /// return the same object for the same number each time, and no two objects may have the same
-    /// name.
+    /// Adds `count` generated objects, which take no memory. Returns the first version at which
+    /// they exist.
+    ///
+    /// Each time that an object is sent, `make` produces it from its number, which starts at 0.
+    /// `make` must return the same object for the same number each time, and no two objects may
+    /// have the same name. An object that is written becomes an ordinary stored object. Fields
+    /// that `make` leaves out get a default: the name `pods-17` for object 17 of pods, and the
+    /// namespace `default`. A name that `make` supplies must end in the number, because the server
+    /// finds the object by it.
     ///
     /// In lists the generated objects follow all others, ordered by number, not by name. A list
     /// with a selector produces every generated object to test it, and a page of a selection
     /// produces its objects twice. Watches get no events for generated objects: open watches of
-    /// the resource end with a 410, and so does a watch from an older version. Returns the first
-    /// version at which the objects exist.
+    /// the resource end with a 410, and so does a watch from an older version.
     ///
     /// # Errors
     /// [`Error::Unregistered`]; [`Error::Refused`] and [`Error::Name`] if the first or the last
@@ -117,8 +119,9 @@ impl ApiServer {
         Ok(version)
     }
 
-    /// Drops the recorded changes of all resources and advances the version. All earlier versions
-    /// are refused from now on: for watches, exact lists and page tokens. Open watches continue.
+    /// Drops the recorded changes of all resources and advances the version. From then on all
+    /// earlier versions are refused: for watches, exact lists and page tokens. Open watches
+    /// continue.
     pub fn compact(&self) {
         let mut store = self.shared.store.lock();
         store.version += 1;
@@ -132,7 +135,8 @@ impl ApiServer {
         self.shared.faults.arm(fault);
     }
 
-    /// Disarms all faults. Connections that are broken or hang already stay so.
+    /// Disarms all faults. Connections that a fault has already broken or silenced stay as they
+    /// are.
     pub fn clear_faults(&self) {
         self.shared.faults.clear();
     }
@@ -150,7 +154,7 @@ impl ApiServer {
     }
 
     /// Waits for the first recorded request for which `is_it` returns true. The request may have
-    /// arrived already.
+    /// arrived before the call.
     pub async fn wait_for_request(&self, is_it: impl Fn(&Request) -> bool) -> Request {
         let check = || {
             let requests = self.shared.requests.lock().clone();
@@ -167,7 +171,7 @@ impl ApiServer {
     }
 }
 
-/// Open watches.
+/// The methods for open watches.
 #[allow(clippy::must_use_candidate, reason = "most tests do not need the number of watches")]
 impl ApiServer {
     /// Returns the number of open watches. A watch counts from its answer until it ends or the
@@ -206,13 +210,14 @@ impl ApiServer {
         self.end_with(|| None)
     }
 
-    /// Breaks all open watches with an error. Otherwise as [`end_watches`](Self::end_watches).
+    /// Breaks all open watches with an error. Returns their number, as
+    /// [`end_watches`](Self::end_watches) does.
     pub fn break_watches(&self) -> usize {
         self.end_with(|| Some(Signal::Break))
     }
 
-    /// Sends an ERROR event to all open watches and ends them. Otherwise as
-    /// [`end_watches`](Self::end_watches).
+    /// Sends an ERROR event to all open watches and ends them. Returns their number, as
+    /// [`end_watches`](Self::end_watches) does.
     pub fn error_watches(&self, status: Status) -> usize {
         let status = Arc::new(status);
         self.end_with(|| Some(Signal::Error(Arc::clone(&status))))

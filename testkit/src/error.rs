@@ -1,4 +1,4 @@
-//! Errors of the test's calls.
+//! The errors of the methods that tests call.
 
 use kube::core::Status;
 
@@ -27,7 +27,7 @@ pub enum Error {
     Name {
         /// The object's number.
         number: u64,
-        /// The name that the user's function gave it.
+        /// The name that the object has.
         name: String,
     },
 }

@@ -42,7 +42,7 @@ pub struct Fault {
     times: usize,
 }
 
-/// The user's function.
+/// A user's function that says which requests a fault fits.
 type Predicate = Box<dyn Fn(&Request) -> bool + Send + Sync>;
 
 /// The effect of a fault.
@@ -93,8 +93,8 @@ impl Fault {
         Self::spoiled(after, Spoiler::Cut)
     }
 
-    /// Leaves the body open without sending more data. Even the timeout that a watch asked for
-    /// does not end it.
+    /// Leaves the body open without sending more data. Not even the timeout that a watch asked for
+    /// ends the body.
     pub fn hang(after: After) -> Self {
         Self::spoiled(after, Spoiler::Hang)
     }

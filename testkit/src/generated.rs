@@ -20,18 +20,18 @@ const NAMESPACE: &str = "default";
 pub(crate) struct Generator {
     pub(crate) count: u64,
     resource: Arc<Resource>,
-    /// Object 0 has the version after this one.
+    /// The version before that of object 0; the versions of the objects are consecutive.
     pub(crate) before: u64,
     created: String,
     make: Make,
 }
 
-/// The user's function.
+/// The user's function, which produces an object from its number.
 type Make = Box<dyn Fn(u64) -> Value + Send + Sync>;
 
 impl Generator {
-    /// Creates a generator and checks its first and last object. Calls the user's function, as the
-    /// other methods do.
+    /// Creates a generator, and checks its first and its last object by calling the user's
+    /// function.
     pub(crate) fn new(resource: Arc<Resource>, count: u64, make: Make) -> Result<Self, Error> {
         let generator = Self { count, resource, before: 0, created: change::now(), make };
         for number in [0, count.saturating_sub(1)].into_iter().filter(|_| count > 0) {
@@ -45,8 +45,8 @@ impl Generator {
     }
 
     pub(crate) fn object(&self, number: u64) -> Object {
-        // `new` has checked the first and the last object. Any other that is invalid becomes an
-        // empty one.
+        // `new` has checked the first and the last object. Another object that is invalid becomes
+        // an empty one.
         let mut draft = Draft::new((self.make)(number), &self.resource)
             .unwrap_or_else(|_| Draft { metadata: Fields::new(), rest: Fields::new() });
         let version = self.before + number + 1;
@@ -64,8 +64,8 @@ impl Generator {
         draft.seal(key, version)
     }
 
-    /// Returns the object with this key. A name ends in the number of its object, so at most 20
-    /// objects are produced.
+    /// Returns the object with this key. The name of an object ends in its number, so at most 20
+    /// objects are produced to find it.
     fn find(&self, key: &Key) -> Option<(u64, Object)> {
         let name = key.name.as_str();
         let digits = name.len() - name.trim_end_matches(|end: char| end.is_ascii_digit()).len();
@@ -77,15 +77,15 @@ impl Generator {
     }
 }
 
-/// Identifies a generated object: the index of its generator, and its number.
+/// The identity of a generated object: the index of its generator, and its number.
 pub(crate) type GeneratedId = (usize, u64);
 
-/// All generators of a resource. Walks share them; a change during a walk copies them.
+/// All generators of a resource. Walks share the value, and a change during a walk copies it.
 #[derive(Clone, Default)]
 pub(crate) struct Generators {
     pub(crate) parts: Vec<Arc<Generator>>,
-    /// Generated objects that were written or deleted, and so are hidden, with the version of the
-    /// first write.
+    /// The generated objects that were written or deleted, and so are hidden, with the version of
+    /// the first such change.
     hidden: BTreeMap<GeneratedId, u64>,
 }
 
@@ -122,7 +122,7 @@ impl Generators {
         })
     }
 
-    /// Returns the position after this one.
+    /// Returns the id of the object after this one.
     pub(crate) fn after(&self, (part, number): GeneratedId) -> GeneratedId {
         match self.parts.get(part) {
             Some(generator) if number.saturating_add(1) < generator.count => (part, number + 1),

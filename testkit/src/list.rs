@@ -1,4 +1,4 @@
-//! Lists: whole or in pages, of the newest version or an older one.
+//! The answers to list requests: whole or in pages, of the newest version or an older one.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
     Ok(reply(call, &metadata, objects))
 }
 
-/// Returns the version of the list and the position of its first object.
+/// Returns the version of the list, and the position before its first object.
 fn start(options: &ListOptions, newest: u64, floor: u64) -> Refused<(u64, Position)> {
     let Some(Token { version, position }) = options.token.clone() else {
         let wanted = options.version.unwrap_or_default();

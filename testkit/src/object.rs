@@ -12,7 +12,7 @@ pub(crate) type Fields = Map<String, Value>;
 /// The key of an object. Keys are in the order of lists: by namespace, then by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    /// Empty for an object that is not in a namespace.
+    /// The namespace; empty for an object that is not in a namespace.
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
@@ -123,7 +123,7 @@ impl Object {
         text(&self.draft.metadata, "uid")
     }
 
-    /// Returns the same object with another version, as a deletion shows it.
+    /// Returns a copy of the object with another version. A deletion shows such a copy.
     pub(crate) fn at(&self, version: u64) -> Self {
         self.draft.clone().seal(self.key.clone(), version)
     }

@@ -18,7 +18,7 @@ pub(crate) enum VersionMatch {
 /// The options of a list or watch, as the request has them.
 #[derive(Debug)]
 pub(crate) struct ListOptions {
-    /// `None` is the newest version, 0 is any.
+    /// The requested version: `None` means the newest one, 0 means any.
     pub(crate) version: Option<u64>,
     pub(crate) version_match: Option<VersionMatch>,
     pub(crate) limit: Option<usize>,

@@ -1,10 +1,11 @@
-//! Requests, as the server parses them and as tests inspect them later.
+//! The requests, as the server parses them and as tests inspect them later.
 
 use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 
-/// A part of the header `Accept`. For a list, `List` follows it.
+/// The part of the header `Accept` with which a client asks for metadata. For a list, the text
+/// goes on with `List`.
 const AS_METADATA: &str = "as=PartialObjectMetadata";
 
 /// The operation of a request.
@@ -26,7 +27,7 @@ pub enum Verb {
     Delete,
     /// `DELETE` of a collection.
     DeleteCollection,
-    /// Anything else.
+    /// Any other method.
     Other,
 }
 

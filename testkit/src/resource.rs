@@ -57,8 +57,7 @@ impl Resource {
     }
 
     /// Returns the resource of `v1` namespaces, which are in no namespace themselves. The server
-    /// does not check that namespaces exist: an object may be in one that does not exist or was
-    /// deleted.
+    /// does not check that an object's namespace exists.
     #[must_use]
     pub fn namespaces() -> Self {
         Self::core("Namespace", "namespaces", Scope::Cluster)
@@ -103,7 +102,7 @@ impl Resource {
         self.custom
     }
 
-    /// Returns the name in messages: `pods`, `deployments.apps`.
+    /// Returns the name that messages use, for example `pods` or `deployments.apps`.
     pub(crate) fn title(&self) -> String {
         match self.api.group.as_str() {
             "" => self.api.plural.clone(),

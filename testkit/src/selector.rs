@@ -1,4 +1,4 @@
-//! The filter of a list or watch.
+//! The filter of a list or watch: its namespace, labels and fields.
 
 use deltafifo::Selector;
 

@@ -21,7 +21,7 @@ use crate::request::Request;
 use crate::store::Store;
 use crate::{Resource, status};
 
-/// A Kubernetes API server inside this process. All clones are the same server, and cheap.
+/// A Kubernetes API server inside this process. Clones are cheap, and share one state.
 ///
 /// It is a [`tower_service::Service`]; [`client`](Self::client) returns a [`kube::Client`] of it.
 /// The [crate](crate) documentation lists its functions.
@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) faults: Faults,
     pub(crate) requests: Mutex<Vec<Arc<Request>>>,
     pub(crate) settings: Settings,
-    /// Changes when a request arrives, or a watch is opened or ended.
+    /// A signal that is sent when a request arrives, or a watch is opened or ended.
     changed: watch::Sender<()>,
 }
 
@@ -62,7 +62,7 @@ pub enum WatchLists {
 /// A time longer than any process lives, and short enough for tokio's clock.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// The configuration of a server. Created by [`ApiServer::builder`].
+/// The configuration of a server, which [`ApiServer::builder`] creates.
 #[derive(Debug)]
 #[must_use = "build() makes the server"]
 pub struct Builder {
@@ -184,7 +184,7 @@ impl Shared {
         self.changed.send_replace(());
     }
 
-    /// Waits until `check` returns a value.
+    /// Waits until `check` returns a value. Calls `check` after each [`pulse`](Self::pulse).
     pub(crate) async fn wait<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
         // Subscribed before the first check, so that no pulse is missed.
         let mut changed = self.changed.subscribe();

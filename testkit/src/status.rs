@@ -107,7 +107,7 @@ pub(crate) fn conflict_because(resource: &Resource, name: &str, why: &str) -> St
     .with_details(about(resource, name))
 }
 
-/// Returns a 410: a version or page token that the server no longer has.
+/// Returns a 410: the server no longer has the version or page token.
 #[must_use]
 pub fn expired(message: &str) -> Status {
     failure(410, reason::EXPIRED, message)
@@ -135,14 +135,14 @@ pub fn too_many_requests(retry_after_seconds: u32) -> Status {
         .with_details(StatusDetails { retry_after_seconds, ..details() })
 }
 
-/// Returns a 500.
+/// Returns a 500: the server failed.
 #[must_use]
 pub fn internal_error(why: &str) -> Status {
     failure(500, reason::INTERNAL_ERROR, &format!("Internal error occurred: {why}"))
         .with_details(StatusDetails { causes: vec![cause("", why, "")], ..details() })
 }
 
-/// Returns a 503.
+/// Returns a 503: the server cannot answer now.
 #[must_use]
 pub fn service_unavailable() -> Status {
     failure(

@@ -19,7 +19,7 @@ use crate::request::Target;
 use crate::selector::Filter;
 use crate::walk::{Position, Walk};
 
-/// A message to an open watch. The watch ends when its sender is dropped.
+/// A message to an open watch. Dropping its sender ends the watch.
 pub(crate) enum Signal {
     Change(Arc<Change>),
     /// All changes up to this version were sent.
@@ -30,7 +30,7 @@ pub(crate) enum Signal {
     Break,
 }
 
-/// One write.
+/// The record of one write.
 pub(crate) struct Change {
     pub(crate) version: u64,
     key: Key,
@@ -40,12 +40,12 @@ pub(crate) struct Change {
     generated: bool,
 }
 
-/// An open watch.
+/// The sending side of an open watch.
 pub(crate) struct Watcher {
     pub(crate) id: u64,
     pub(crate) bookmarks: bool,
     signals: Sender<Signal>,
-    /// Reserves room for the last signal, however full the buffer is.
+    /// The reserved room for the last signal, which can be sent even if the buffer is full.
     last: OwnedPermit<Signal>,
 }
 
@@ -63,7 +63,7 @@ impl Watcher {
     }
 }
 
-/// The current state of an object.
+/// The current state of an object, and its id if it is a generated one.
 pub(crate) struct Current {
     pub(crate) object: Arc<Object>,
     generated: Option<GeneratedId>,
@@ -92,8 +92,8 @@ impl Collection {
         }
     }
 
-    /// Returns the current object of `key`. `generated` is the generated object of that name, if
-    /// there is one, even if it was written since.
+    /// Returns the current object of `key`. `generated` is the generated object of that key, if
+    /// there is one, even if it was written or deleted since.
     pub(crate) fn current(
         &self,
         key: &Key,
@@ -107,7 +107,8 @@ impl Collection {
         Some(Current { object, generated: Some(generated) })
     }
 
-    /// Returns the objects at a version, which must not be below the floor. O(stored objects).
+    /// Returns the objects at a version, which must not be below the floor. Takes time in
+    /// proportion to the number of stored objects.
     pub(crate) fn walk(&self, version: u64, from: &Position, filter: Arc<Filter>) -> Walk {
         let stored = match from {
             Position::Behind(key) => self.stored_at(version, key),
@@ -180,7 +181,8 @@ impl Store {
         self.collections.iter().any(|known| is_served(known, target))
     }
 
-    /// Writes an object, whose state so far is `current`, and notifies the watches.
+    /// Writes an object and notifies the watches. `current` is the object's state before the
+    /// write.
     pub(crate) fn put(
         &mut self,
         place: usize,
@@ -248,8 +250,8 @@ impl Store {
         self.names
     }
 
-    /// Removes the open watches of a resource, or of all if `place` is `None`, and sends each the
-    /// signal that `last` returns, if any. Returns the number of watches.
+    /// Removes the open watches of a resource, or of all resources if `place` is `None`. Sends
+    /// each the signal that `last` returns, if any. Returns the number of watches.
     pub(crate) fn end_watches(
         &mut self,
         place: Option<usize>,

@@ -1,4 +1,4 @@
-//! Iterates over all objects of a resource at a version, with no lock held.
+//! Iteration over all objects of a resource at a version, with no lock held.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ use crate::selector::Filter;
 /// A position in the order of lists: stored objects by key, then generated ones by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// Behind this key, whose object may be deleted. All keys are behind the empty key.
+    /// Behind this key, whose object may be deleted. The empty key is before all others.
     Behind(Key),
-    /// At this generated object.
+    /// Before this generated object.
     At(GeneratedId),
 }
 
@@ -24,11 +24,12 @@ impl Position {
     }
 }
 
-/// The start of the next page and the version of the list, which clients send back as `continue`.
-/// Clients must treat it as opaque. It deliberately contains characters that a query must encode.
+/// A page token: the version of a list and the start of its next page. Clients send it back as
+/// `continue`, and must not interpret it. It deliberately contains characters that a query must
+/// encode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// 0 means the newest version.
+    /// The version of the list; 0 means the newest version.
     pub(crate) version: u64,
     pub(crate) position: Position,
 }
@@ -61,8 +62,8 @@ impl FromStr for Token {
     }
 }
 
-/// The objects that match a filter, from a position on. It owns its data: the stored objects of
-/// that version, and the generators.
+/// An iterator over the objects that match a filter, from a position on. It owns its data: the
+/// stored objects of a version, and the generators.
 #[derive(Clone)]
 pub(crate) struct Walk {
     version: u64,
@@ -93,11 +94,11 @@ impl Walk {
         Self { version, stored: stored.into_iter(), generators, filter, last: None, next }
     }
 
-    /// Returns the current position, between two objects.
+    /// Returns the current position, which is between two objects.
     pub(crate) fn position(&self) -> Position {
         match &self.last {
-            // A page token may be used at the newest version, in which more stored objects can
-            // follow this one.
+            // Even after the last stored object: a page token may be used at the newest version,
+            // in which more stored objects can follow.
             Some(last) if self.next == (0, 0) => Position::Behind(last.key.clone()),
             _ => Position::At(self.next),
         }

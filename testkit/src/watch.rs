@@ -1,4 +1,5 @@
-//! Watches: the existing objects, if the client asked for them, then the changes.
+//! The answers to watch requests: the existing objects, if the client asked for them, and then the
+//! changes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::walk::{Position, Walk};
 /// The annotation of the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Opens a watch. It repeats the last `repeated` changes before its version.
+/// Opens a watch, which starts with the last `repeated` changes before its version.
 pub(crate) fn answer(call: &Call<'_>, repeated: usize) -> Refused<Response<Body>> {
     let options = ListOptions::read(call.request)?;
     let settings = &call.server.settings;
@@ -86,10 +87,10 @@ pub(crate) struct WatchBody {
     initial: Option<Walk>,
     /// The version of the bookmark after the initial events.
     initial_end: Option<u64>,
-    /// Changes from before the opening of the watch that the watch must still send.
+    /// The changes from before the watch was opened that it must still send.
     missed: vec::IntoIter<Arc<Change>>,
-    /// Changes up to this version and bookmarks before it are not sent: a watch from a future
-    /// version waits for that version.
+    /// The version up to which no changes, and before which no bookmarks are sent: a watch from a
+    /// future version waits for that version.
     behind: u64,
     signals: Receiver<Signal>,
     deadline: Option<Pin<Box<Sleep>>>,
@@ -206,7 +207,7 @@ impl Bookmarks {
         Self { period, next: Box::pin(sleep(period)) }
     }
 
-    /// Returns whether a bookmark is due. Several missed ones count as one.
+    /// Returns whether a bookmark is due. Several missed bookmarks count as one.
     fn are_due(&mut self, cx: &mut Context<'_>) -> bool {
         let mut due = false;
         while self.next.as_mut().poll(cx).is_ready() {

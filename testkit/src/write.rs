@@ -1,4 +1,4 @@
-//! Requests that read or write one object, and the deletion of a collection.
+//! The answers to requests that read or write one object, and to deletions of a collection.
 
 use http::{Response, StatusCode};
 use json_patch::PatchOperation;
@@ -104,7 +104,7 @@ pub(crate) fn delete_collection(call: &Call<'_>, body: &[u8]) -> Refused<Respons
     ))
 }
 
-/// Replaces the object by the result of `make`; only its status if the request is for the status.
+/// Replaces the object with the result of `make`. A request for the status replaces only that.
 fn modify(
     call: &Call<'_>,
     is_status: bool,
@@ -183,9 +183,9 @@ impl Patch {
     }
 }
 
-/// Returns whether an operation tests for null at a path that does not exist. The real server
-/// accepts this, though RFC 6902 makes it an error, and clients that write the first finalizer
-/// depend on it.
+/// Returns whether an operation tests that the value at a path is null, although the path does not
+/// exist. RFC 6902 makes this an error, but the real server accepts it, and clients that write the
+/// first finalizer depend on it.
 fn tests_nothing(operation: &PatchOperation, object: &Value) -> bool {
     matches!(operation, PatchOperation::Test(test) if test.value.is_null() && object.pointer(test.path.as_str()).is_none())
 }

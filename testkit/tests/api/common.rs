@@ -1,4 +1,4 @@
-//! Helpers of all tests: servers, objects, and raw answers.
+//! Helpers that all tests share: servers, objects, and raw answers.
 
 use bytes::Bytes;
 use deltafifo_testkit::{ApiServer, Builder, Resource};
@@ -39,17 +39,17 @@ pub fn pod(name: &str) -> Value {
     json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": name } })
 }
 
-/// Returns a pod with a label `app`.
+/// Returns a pod whose label `app` has the value `app`.
 pub fn app(name: &str, app: &str) -> Value {
     json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": name, "labels": { "app": app } } })
 }
 
-/// Returns a pod with a phase.
+/// Returns a pod whose status has this phase.
 pub fn phase(name: &str, phase: &str) -> Value {
     json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": name }, "status": { "phase": phase } })
 }
 
-/// Returns a server with the pods a, b, c and so on, of versions 2, 3, 4.
+/// Returns a server with pods named a, b, c and so on. Their versions are 2, 3, 4 and so on.
 pub fn server_with(pods: usize) -> ApiServer {
     let server = server();
     for name in names(pods) {
@@ -79,7 +79,7 @@ pub async fn open(server: &ApiServer, uri: &str) -> Opened {
     send(server, http::Request::get(uri).body(Vec::new()).unwrap()).await.unwrap()
 }
 
-/// Requests the metadata of the objects only.
+/// Opens the answer to a request for the objects' metadata only.
 pub async fn open_metadata(server: &ApiServer, uri: &str) -> Opened {
     send(server, http::Request::get(uri).header(ACCEPT, METADATA).body(Vec::new()).unwrap())
         .await
@@ -179,7 +179,7 @@ impl Opened {
         })
     }
 
-    /// Asserts the next events.
+    /// Asserts that the next events are these, in the short form.
     pub async fn events<const N: usize>(&mut self, expected: [&str; N]) {
         for expected in expected {
             assert_eq!(self.event().await.as_deref(), Some(expected));

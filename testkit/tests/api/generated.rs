@@ -1,4 +1,4 @@
-//! Generated objects.
+//! Tests of generated objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

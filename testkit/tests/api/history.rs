@@ -1,4 +1,5 @@
-//! Lists of any version, pages and watches, compared with a recorded history of all states.
+//! Tests of lists of any version, of pages and of watches, compared with a recorded history of all
+//! states.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::common::{Opened, PODS, list, open, refused, server};
 
-/// The number of names that belong to generated pods. The others are stored.
+/// The number of names that belong to generated pods. The other names belong to stored pods.
 const GENERATED: usize = 6;
 const NAMES: [&str; 10] =
     ["gen-0", "gen-1", "gen-2", "gen-3", "gen-4", "gen-5", "pod-a", "pod-b", "pod-c", "zen"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Writes an object; half of the writes set the label to `yes`, half to `no`.
+    /// Writes an object with the label `yes` or `no`, each in half of the writes.
     Apply {
         name: usize,
         label: bool,
@@ -24,7 +25,7 @@ enum Step {
         name: usize,
     },
     Compact,
-    /// Lists the version this many steps back.
+    /// Lists an older version: the one this many steps back.
     Exact {
         back: u64,
     },
@@ -32,7 +33,7 @@ enum Step {
     Page {
         limit: usize,
     },
-    /// Watches from the version this many steps back.
+    /// Watches from an older version: the one this many steps back.
     Watch {
         back: u64,
     },
@@ -52,16 +53,17 @@ fn step() -> impl Strategy<Value = Step> {
 /// The version and label of each object, by name.
 type State = BTreeMap<String, (u64, bool)>;
 
-/// The server under test, and the state that is expected of it.
+/// The server under test, with the state that is expected of it.
 struct World {
     server: ApiServer,
     /// The states, by the version at which each began.
     history: BTreeMap<u64, State>,
-    /// Versions below this one have expired.
+    /// The oldest version that has not expired.
     floor: u64,
-    /// The list that is read in pages: its version, the objects read, the token.
+    /// The list that is being read in pages: its version, the objects so far, and the token of the
+    /// next page.
     pages: Option<(u64, State, String)>,
-    /// The open watches, the state that each has received, and whether it has a selector.
+    /// The open watches, each with the state that it has received and whether it has a selector.
     watches: Vec<(Opened, State, bool)>,
 }
 

@@ -1,4 +1,4 @@
-//! Lists: their format, their version, and their selection.
+//! Tests of lists: their format, their version, and their selection.
 
 use deltafifo_testkit::{ApiServer, Resource};
 use http::StatusCode;

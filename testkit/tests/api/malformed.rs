@@ -1,4 +1,4 @@
-//! Malformed requests, which no well-behaved client sends.
+//! Tests of malformed requests, which no well-behaved client sends.
 
 use http::{Method, StatusCode};
 use serde_json::json;

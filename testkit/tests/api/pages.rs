@@ -1,4 +1,4 @@
-//! Lists in pages, and their tokens.
+//! Tests of lists in pages, and of their tokens.
 
 use deltafifo_testkit::{ApiServer, Resource};
 use k8s_openapi::api::core::v1::Pod;

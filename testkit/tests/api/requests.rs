@@ -1,4 +1,4 @@
-//! Recorded requests, and waits for them.
+//! Tests of recorded requests, and of waits for requests.
 
 use deltafifo_testkit::{Request, Verb};
 use http::Method;

@@ -1,4 +1,4 @@
-//! Many concurrent clients on several threads.
+//! Tests of many concurrent clients on several threads.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::common::{PODS, list, open, pod, server};
 
 const WRITERS: usize = 4;
 const TURNS: usize = 60;
-/// The contended names. The last two are generated pods.
+/// The names that all clients write. The last two belong to generated pods.
 const NAMES: [&str; 4] = ["a", "b", "pods-0", "pods-1"];
 
 /// Creates, patches and deletes the pods. Returns the number of writes that succeeded.

@@ -1,4 +1,4 @@
-//! Watches: where they start, which events they send, and how they end.
+//! Tests of watches: where they start, which events they send, and how they end.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -193,8 +193,8 @@ async fn object_that_stops_matching_is_deleted_and_one_that_starts_is_added() {
     server.delete(&Resource::pods(), "default", "b").unwrap();
     server.delete(&Resource::pods(), "default", "a").unwrap();
 
-    // The deletion shows the object as it was when it matched, at the version at which it stopped
-    // matching.
+    // The deletion event has the object as it was when it last matched, with the version at which
+    // it stopped matching.
     let left = watch.json_line().await;
     assert_eq!(left["type"], "DELETED");
     assert_eq!(left["object"]["metadata"]["labels"]["app"], "web");
@@ -232,8 +232,8 @@ async fn periodic_bookmarks_go_to_watches_that_asked_for_them() {
     server.apply(pod("b")).unwrap();
     with.events(["ADDED b 3", "BOOKMARK 3", "BOOKMARK 3"]).await;
     assert_eq!(began.elapsed().as_secs(), 180);
-    // Nobody reads for ten periods. Only one of the missed bookmarks is sent, after the last
-    // change.
+    // The watch is not read for ten periods. Only one of the missed bookmarks is sent, after the
+    // last change.
     tokio::time::advance(Duration::from_secs(600)).await;
     server.apply(pod("c")).unwrap();
     with.events(["ADDED c 4", "BOOKMARK 4"]).await;

@@ -1,4 +1,4 @@
-//! Watches that start with the existing objects.
+//! Tests of watches that start with the existing objects.
 
 use std::pin::pin;
 

@@ -1,4 +1,4 @@
-//! kube-runtime's watcher, against the server and its faults.
+//! Tests of kube-runtime's watcher against the server and its faults.
 
 use std::pin::Pin;
 
@@ -16,7 +16,7 @@ fn watch(server: &ApiServer, config: Config) -> Events {
     Box::pin(watcher(Api::all(server.client()), config))
 }
 
-/// Asserts the next events in a short form.
+/// Asserts that the next events are these, in a short form.
 async fn expect<const N: usize>(events: &mut Events, expected: [&str; N]) {
     for expected in expected {
         let name = |pod: Pod| pod.metadata.name.unwrap();

@@ -1,4 +1,4 @@
-//! Writes by clients and by the test.
+//! Tests of writes by clients and by the test itself.
 
 use deltafifo_testkit::{Error, Resource};
 use http::{Method, StatusCode};

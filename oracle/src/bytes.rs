@@ -1,22 +1,23 @@
-//! Encodes a setup and operations as bytes. Every byte has a meaning and an incomplete end is
-//! ignored, so that a fuzzer's changes stay small and no input is wasted. Written bytes are read
-//! back unchanged.
+//! Encodes a setup and operations as bytes, for a fuzzer. Every byte has a meaning and an
+//! incomplete end is ignored, so that a fuzzer's changes stay small and no input is wasted.
+//! Decoding the bytes of an encoded value returns that value.
 
 use crate::op::COUNT;
 use crate::{Change, Known, Op, PARTS, Place, Setup, Step, TransformKind, Verdict};
 
-/// The length of the longest list: lengths are encoded in three bits.
+/// The length of the longest list, because a length is encoded in three bits.
 const LONGEST: usize = 7;
-/// Marks the byte of a step of the superseded relist. Lower values, and so most bytes, are steps of
-/// the open relist.
+/// The bits that mark the byte of a step of the superseded relist. Lower values, and so most
+/// bytes, are steps of the open relist.
 const OLD: u8 = 0xe0;
-/// Marks the byte of a step of a scope's relist. Three more bits hold the position of the scope.
+/// The bit that marks the byte of a step of a scope's relist. Three more bits hold the position of
+/// the scope.
 const SCOPED: u8 = 0x80;
-/// The lowest second byte of an operation on a scope. Lower values, after the same first byte, are
+/// The lowest second byte of an operation on a scope. Lower values after the same first byte are
 /// operations on a batch.
 const SCOPES: u8 = 0x80;
 
-/// Flags in the byte that holds the positions known at the start, which has two free bits.
+/// A flag in the byte that holds the positions known at the start, which has two free bits.
 const SKIP: u8 = 0x40;
 const NOTIFY: u8 = 0x80;
 const PLACES: u8 = 0x3f;
@@ -47,7 +48,7 @@ impl<'a> Bytes<'a> {
         Some(if place == Place::NAMELESS.0 { Place::NAMELESS } else { Place(place % COUNT) })
     }
 
-    /// Reads a position that has a key.
+    /// Reads a position, which always has a key.
     fn keyed(&mut self) -> Option<Place> {
         Some(Place(self.next()? % COUNT))
     }
@@ -111,7 +112,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Reads the position of a scope in `PARTS`.
+/// Returns the position of a scope in `PARTS` that these bits encode.
 fn part(bits: u8) -> u8 {
     bits & 3
 }
@@ -246,7 +247,7 @@ fn write_places(places: &[Place], to: &mut Vec<u8>) {
     to.extend(places.iter().map(|place| place.0));
 }
 
-/// Returns the length of a list that was cut to three bits.
+/// Returns the length that is encoded for a list, at most [`LONGEST`].
 fn length<T>(list: &[T]) -> u8 {
     u8::try_from(list.len()).unwrap_or(u8::MAX)
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A clock that advances only by [`advance`](Self::advance). Clones share their time.
+/// A clock that only [`advance`](Self::advance) moves. Clones share their time.
 #[derive(Clone)]
 pub struct ManualClock(Arc<Mutex<Instant>>);
 

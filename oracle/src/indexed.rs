@@ -1,5 +1,5 @@
 //! Compares the indexer with a map that is searched from end to end. The indexer is alone, or
-//! fused with a queue whose one consumer applies the deltas.
+//! fused with a queue whose single consumer applies the deltas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -12,15 +12,15 @@ use deltafifo::{
 
 use crate::{Bytes, Fifo, KEYS, Obj, ObjMeta, key_func, tombstone};
 
-/// An index with any number of values per object, some of them duplicates.
+/// The name of an index with any number of values per object, some of them duplicates.
 const BITS: &str = "bits";
-/// An index with one value per object.
+/// The name of an index with one value per object.
 const TENS: &str = "tens";
-/// An index with one value per object, which is added later.
+/// The name of an index with one value per object, which is added later.
 const THIRDS: &str = "thirds";
 const NAMESPACES: [&str; 4] = ["", "ns", "other-namespace", "a-key-that-is-too-long-for-the-line"];
 
-/// Runs the operations that `bytes` spell, and compares every answer.
+/// Runs the operations that `bytes` encode, and compares every answer.
 ///
 /// # Panics
 /// Panics if the store and the map differ.
@@ -66,7 +66,7 @@ fn thirds(object: &Obj) -> Result<Vec<String>, BoxError> {
     if object.n % 32 == 5 { Err("unlucky".into()) } else { Ok(vec![(object.n % 3).to_string()]) }
 }
 
-/// Returns the values of an object for the map, or `None` if the index function fails.
+/// Returns the values that the map uses for an object, or `None` if the index function fails.
 fn values(index: &str, object: &Obj) -> Option<BTreeSet<String>> {
     match index {
         NAMESPACE_INDEX => Some(BTreeSet::from([object.ns.clone()])),
@@ -196,7 +196,7 @@ impl Both {
         Some(object)
     }
 
-    /// Adds and deletes the object and replaces it by another one, in one transaction.
+    /// Runs one transaction that adds an object, deletes it, and replaces it with another one.
     fn transaction(&mut self, object: &Arc<Obj>) {
         let Store::Alone(store) = &self.store else { return };
         let (ns, name) = (object.ns.clone(), object.name.clone());
@@ -236,7 +236,8 @@ impl Both {
         self.indexes.iter().all(|index| values(index, object).is_some())
     }
 
-    /// Checks that a failure of an index function is reported, and nothing else.
+    /// Checks that no error other than an index function's failure was returned, and that this was
+    /// returned if the function failed.
     fn check_indexed<'a>(
         &self,
         indexed: &Result<(), StoreError>,
@@ -253,7 +254,7 @@ impl Both {
     }
 
     /// Returns whether a written object is stored. A store without a queue refuses an object for
-    /// which an index function fails; a store that is fused with a queue keeps it.
+    /// which an index function fails; a store that is fused with a queue stores it.
     fn counts(&self, written: &Result<(), StoreError>) -> bool {
         written.is_ok() || matches!(self.store, Store::Fused(_))
     }
@@ -314,7 +315,7 @@ impl Both {
     }
 }
 
-/// Applies everything pending. Returns the first error of an index.
+/// Applies all pending items. Returns the first error of an index function.
 fn drain(fifo: &Fifo) -> Result<(), StoreError> {
     let mut outcome = Ok(());
     while let Some(mut item) = fifo.try_pop() {

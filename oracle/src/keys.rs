@@ -1,5 +1,5 @@
-//! Keys of arbitrary text: the key function builds the expected key, and each key finds exactly
-//! the objects stored under it.
+//! Checks keys of arbitrary text. The key function must build the expected key, and each key must
+//! find exactly the objects that are stored under it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use deltafifo::{DeltaFifo, DeltaType, ExplicitKey, Indexer, KeyError, KeyFunc, N
 
 use crate::{Bytes, Fifo, Obj, ObjMeta, deltas, key_func, tombstone};
 
-/// The length of the longest text: longer than the part of a key that a slot holds inline, and
-/// longer than the stack buffer to which keys are written.
+/// The length of the longest text. It is longer than the part of a key that a slot holds inline,
+/// and longer than the stack buffer to which keys are written.
 const LONGEST: usize = 300;
 
 /// Reads objects from `bytes`, each with a namespace and a name, and passes them through a queue
@@ -36,7 +36,8 @@ fn object(bytes: &mut Bytes<'_>, n: u64) -> Option<Arc<Obj>> {
     Some(Arc::new(Obj { ns, name, version: String::new(), n }))
 }
 
-/// Reads a length and as many bytes. Invalid UTF-8 becomes replacement characters.
+/// Reads a length and then a text of that many bytes. Invalid UTF-8 becomes replacement
+/// characters.
 fn text(bytes: &mut Bytes<'_>) -> Option<String> {
     let length = usize::from(bytes.next()?);
     // The largest lengths mean a long text, which a fuzzer would seldom produce.

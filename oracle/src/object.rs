@@ -22,8 +22,8 @@ impl Drop for Obj {
     }
 }
 
-/// Aborts the process if the current thread holds a lock of the engine, which only debug builds
-/// track. For user code of tests, because the engine catches its panics.
+/// Aborts the process if the current thread holds a lock of the engine. Only debug builds track
+/// the locks. It aborts instead of panicking because the engine catches panics of user code.
 pub fn abort_if_locked(user_code: &str) {
     let held = deltafifo::locks::held();
     if held > 0 {

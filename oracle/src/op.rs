@@ -1,5 +1,5 @@
-//! Operations on a few keys. proptest generates them, a fuzzer's bytes spell them, and the vectors
-//! are converted to them.
+//! Operations on a few keys. proptest generates them, a fuzzer's bytes encode them, and test
+//! vectors are converted to them.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub struct Part {
     pub predicate: Option<fn(&str) -> bool>,
 }
 
-/// The parts that operations add as scopes. The last one has keys in common with others.
+/// The parts that operations add as scopes. The last one has keys in common with other parts.
 pub const PARTS: [Part; 4] = [
     Part { name: "ns", predicate: None },
     Part { name: "other-namespace", predicate: None },
@@ -63,7 +63,7 @@ pub const PARTS: [Part; 4] = [
 ];
 
 impl Part {
-    /// Returns the scope of these keys.
+    /// Returns the part as a scope of the queue.
     #[must_use]
     pub fn scope(self) -> KeyScope {
         match self.predicate {
@@ -86,7 +86,7 @@ impl Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "options of a queue, each on or off")]
 pub struct Setup {
-    /// The kind of known objects. Comparisons of all kinds ignore it.
+    /// The kind of known objects. Comparisons that run with every kind ignore it.
     pub known: Known,
     /// Whether a relist emits Replaced deltas.
     pub emit_replaced: bool,
@@ -98,7 +98,8 @@ pub struct Setup {
     pub skip_unchanged: bool,
     /// Whether skipped objects are delivered as well.
     pub notify_unchanged: bool,
-    /// Whether live events pass the backlog. Then only the order per key is compared.
+    /// Whether live events pass the backlog. If so, only the order of each key's deltas is
+    /// compared.
     pub live_lane: bool,
 }
 
@@ -109,7 +110,7 @@ impl Setup {
     }
 }
 
-/// A kind of known objects, as in the vectors.
+/// A kind of known objects, as in the test vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// No known objects.
@@ -120,7 +121,7 @@ pub enum Known {
     Store,
 }
 
-/// A transformer, as in the vectors.
+/// A transformer, as in the test vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransformKind {
     /// No transformer.
@@ -246,10 +247,10 @@ pub enum Op {
     Take,
     /// Ends one of the held handlers; the number wraps around.
     End(u8, Verdict),
-    /// Takes several keys. The rest of an earlier batch is returned.
+    /// Takes several keys as a batch. The remaining keys of an earlier batch return to the queue.
     TakeBatch(u8),
-    /// Holds the next key of the batch.
+    /// Takes the next key of the batch, and holds it.
     Next,
-    /// Returns the rest of the batch.
+    /// Drops the batch, whose remaining keys return to the queue.
     DropBatch,
 }

@@ -1,5 +1,5 @@
-//! Runs the engine and the model side by side, and compares every answer after each step, and the
-//! store at the end. One thread holds several running handlers and ends them in any order, so
+//! Runs the engine and the model next to each other. Compares every answer after each step, and
+//! the store at the end. One thread holds several running handlers and ends them in any order, so
 //! every run is reproducible.
 
 use std::collections::VecDeque;
@@ -100,8 +100,8 @@ fn key_of(object: &Obj) -> Option<String> {
     })
 }
 
-/// Positions of relists: the last one of the whole queue, the one that was superseded last, and
-/// one for each of the [`PARTS`].
+/// The positions of relists in `relists`: the last relist of the whole queue, the relist that was
+/// superseded last, and one for each of the [`PARTS`].
 const WHOLE: usize = 0;
 const OLD: usize = 1;
 const FIRST_PART: usize = 2;
@@ -109,8 +109,8 @@ const FIRST_PART: usize = 2;
 struct Pair<'f> {
     rig: &'f Rig,
     model: Model<Obj>,
-    /// Whether the order across keys is the model's. Otherwise the model takes the keys that the
-    /// engine takes.
+    /// Whether the engine keeps the model's order across keys. Otherwise the model takes the keys
+    /// that the engine takes.
     keeps_order: bool,
     /// The running handlers, and the items that the model took for them.
     held: Vec<(Guard<'f>, TakenItem<Obj>)>,
@@ -317,7 +317,7 @@ impl<'f> Pair<'f> {
         self.put_relist(which, Some((relist, number)));
     }
 
-    /// Begins a relist of the whole queue or of a scope. The relist that it supersedes is kept, so
+    /// Begins a relist of the whole queue or of a scope. The relist that is superseded is kept, so
     /// that later steps can use it.
     fn begin(&mut self, which: usize) {
         let begun = if let Some(part) = which.checked_sub(FIRST_PART) {
@@ -401,7 +401,7 @@ impl<'f> Pair<'f> {
         self.model.end(taken, verdict.puts_back());
     }
 
-    /// Takes the next key of both.
+    /// Takes the next key of both the engine and the model.
     fn take(&mut self) -> Option<(Guard<'f>, TakenItem<Obj>)> {
         let guard = self.rig.fifo.try_pop();
         let taken = match &guard {
@@ -529,7 +529,7 @@ impl<'f> Pair<'f> {
     }
 }
 
-/// Checks that both took the same item, or none.
+/// Checks that the engine and the model took equal items, or none.
 fn checked(
     guard: Option<Guard<'_>>,
     taken: Option<TakenItem<Obj>>,
@@ -558,8 +558,8 @@ fn check(guard: &Guard<'_>, taken: &TakenItem<Obj>) {
     );
 }
 
-/// Checks that both hold the identical objects, and the same causes of deletions. Nothing is
-/// formatted to compare them.
+/// Checks that the engine and the model hold the identical objects, and equal causes of deletions.
+/// Nothing is formatted for the comparison.
 fn check_deltas(got: &[Delta<Obj>], want: &[Delta<Obj>]) {
     let same = |(got, want): (&Delta<Obj>, &Delta<Obj>)| {
         let objects = (got.object.object().map(Arc::as_ptr), want.object.object().map(Arc::as_ptr));
@@ -581,8 +581,8 @@ fn cause(deleted: &DeltaObject<Obj>) -> Option<bool> {
     }
 }
 
-/// Panics without the panic hook, whose reports would fill the output and which would end a
-/// fuzzer's run.
+/// Panics without calling the panic hook. The hook's reports would fill the output, and the hook
+/// ends a fuzzer's run.
 fn quiet_panic() {
     resume_unwind(Box::new("expected by this test"))
 }

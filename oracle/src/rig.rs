@@ -81,7 +81,7 @@ impl KnownObjects<Obj> for Outside {
 pub enum Mode {
     /// The engine's own store.
     Fused,
-    /// A store that the queue does not own.
+    /// A store that the queue does not own ([`Outside`]).
     Elsewhere,
     /// No known objects.
     Nowhere,

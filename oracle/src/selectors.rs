@@ -12,7 +12,7 @@ use crate::Bytes;
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const SIGNS: [&str; 5] = ["==", "!=", "=", ">", "<"];
 
-/// Text for bytes that have no meaning in a selector. Byte zero ends the selector.
+/// The texts of bytes that have no meaning in a selector. Byte zero ends the selector.
 const SPELLED: [&str; 9] = [
     "",
     " in (",
@@ -27,7 +27,7 @@ const SPELLED: [&str; 9] = [
 /// The first of four bytes that encode long words, which a fuzzer would seldom produce. Two of the
 /// words are longer than a label may be.
 const LONG: u8 = 0x10;
-/// Values of labels in addition to the words of the selector.
+/// Values that labels have in addition to the words of the selector.
 const OTHERS: [&str; 5] = ["", "x", "in", "3", "-7"];
 const NAMESPACES: [&str; 2] = ["", "ns"];
 
@@ -69,7 +69,7 @@ fn object(number: u8, words: &[&str], bytes: &mut Bytes<'_>) -> Option<Arc<Label
     Some(Arc::new(Labelled { namespace, name: number.to_string(), labels }))
 }
 
-/// Compares a selector, and listers with it, on these objects.
+/// Compares a selector, and listers that use it, with the plain parser on these objects.
 ///
 /// # Panics
 /// Panics if `text` is accepted and should not be, or the reverse; if the selector matches, lists
@@ -138,7 +138,7 @@ pub fn check(text: &str, objects: &[Arc<Labelled>]) {
     assert_eq!(names(lister.namespace("ns").select(&selector)), names(expected), "{text:?}");
 }
 
-/// Returns whether an error is true of `text`: the part that it names exists and is invalid.
+/// Returns whether an error is right about `text`: the part that it names exists and is invalid.
 fn is_true(error: &SelectorError, text: &str) -> bool {
     match error {
         SelectorError::Syntax { at, found, .. } => {
@@ -200,8 +200,8 @@ pub enum Requirement {
 }
 
 impl Requirement {
-    /// Returns the requirements of `text`, or `None` if it is invalid. Signs and blanks are not
-    /// allowed in labels, so the rules of labels detect misplaced ones.
+    /// Returns the requirements of `text`, or `None` if it is invalid. Labels cannot contain signs
+    /// and blanks, so the rules of labels detect misplaced ones.
     #[must_use]
     pub fn read(text: &str) -> Option<Vec<Self>> {
         if text.trim_matches(BLANKS).is_empty() {

@@ -1,4 +1,4 @@
-//! The operations for proptest, which generates and shrinks them.
+//! Strategies with which proptest generates and shrinks the operations.
 
 use std::fmt::Debug;
 
@@ -8,15 +8,15 @@ use proptest::prelude::*;
 use crate::op::COUNT;
 use crate::{Change, Known, Op, PARTS, Place, Setup, Step, TransformKind, Verdict};
 
-/// Returns the configuration: fewer cases under Miri, and no files written into the tree.
+/// Returns the configuration of proptest: fewer cases under Miri, and no files written into the
+/// tree.
 #[must_use]
 pub fn config() -> ProptestConfig {
     let usual = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     if cfg!(miri) { ProptestConfig { cases: 5, ..usual } } else { usual }
 }
 
-/// Generates fewer than `most` operations of a type that is read [from bytes](crate::of_bytes),
-/// four bytes each.
+/// Generates fewer than `most` operations of a type that is decoded from four bytes each.
 pub fn of_bytes<Op: From<[u8; 4]> + Debug>(most: usize) -> impl Strategy<Value = Vec<Op>> {
     vec(any::<[u8; 4]>().prop_map(Op::from), 0..most)
 }
@@ -25,7 +25,7 @@ fn keyed() -> impl Strategy<Value = Place> + Clone {
     (0..COUNT).prop_map(Place)
 }
 
-/// Generates positions. Sometimes an object without a name.
+/// Generates positions, sometimes that of an object without a name.
 fn place() -> impl Strategy<Value = Place> + Clone {
     prop_oneof![12 => keyed(), 1 => Just(Place::NAMELESS)]
 }
@@ -86,8 +86,8 @@ fn scoped_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Generates up to `most` operations, possibly with a close among them. Some begin with a relist,
-/// because any other offer populates the queue, and some with scopes.
+/// Generates up to `most` operations, possibly with a close among them. Some sequences begin with
+/// a relist, because any other first offer populates the queue, and some with scopes.
 pub fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     let close = prop::option::weighted(0.1, any::<prop::sample::Index>());
     let scoped = vec(scoped_op(), 1..most).prop_map(|mut ops| {

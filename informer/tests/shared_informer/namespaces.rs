@@ -1100,7 +1100,8 @@ impl Followed {
         }
     }
 
-    /// Asserts that an object whose deletion was notified does not exist on the server.
+    /// Asserts that an object whose deletion was notified does not exist on the server, unless its
+    /// namespace was removed from the set.
     fn check(&self, change: &Notification<ConfigMap>, seed: u64) {
         let Notification::Deleted { old, cause, .. } = change else { return };
         let meta = &old.metadata;

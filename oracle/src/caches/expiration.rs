@@ -14,7 +14,7 @@ use crate::{ManualClock, Obj, ObjMeta, key_func};
 /// The age at which objects expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expires {
-    /// After this many seconds; never, if it is zero.
+    /// After this many seconds; never if the number is zero.
     After(u32),
     /// After as many seconds as the object's number, by a policy that can also panic or store an
     /// object.
@@ -98,7 +98,7 @@ enum First {
     Stores(Arc<Obj>),
 }
 
-/// The cache, and the side effect of its policy.
+/// The cache under test, with the side effect of its policy.
 struct Rig {
     cache: ExpirationCache<Obj, ObjMeta>,
     first: Mutex<Option<First>>,
@@ -146,7 +146,7 @@ struct Panicked;
 
 struct Plain {
     expires: Expires,
-    /// Objects by key, with the time at which each was stored.
+    /// The objects by key, each with the time at which it was stored.
     stored: BTreeMap<String, (Arc<Obj>, u64)>,
     now: u64,
     first: Option<First>,
@@ -178,8 +178,8 @@ impl Plain {
         Ok(age > most)
     }
 
-    /// Removes and omits an expired object. If the policy has replaced the object, the new one is
-    /// judged.
+    /// Returns an object unless it is expired, and removes it if it is. If the policy has replaced
+    /// the object, the new one is judged.
     fn get(&mut self, key: &str) -> Read<Option<Arc<Obj>>> {
         let Some((object, since)) = self.stored.get(key).cloned() else { return Ok(None) };
         if !self.has_expired(&object, since)? {

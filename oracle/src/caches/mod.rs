@@ -1,5 +1,5 @@
-//! The queues of newest objects and the caches, each compared with a plain one that searches its
-//! whole contents.
+//! Comparisons of the queues of newest objects and of the caches with plain ones, which search
+//! their whole contents for each answer.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -18,8 +18,8 @@ mod specs;
 
 use crate::of_bytes;
 
-/// Runs a test whose kind and settings the first byte of `bytes` selects. The other bytes are its
-/// operations.
+/// Runs a comparison. The first byte of `bytes` selects its kind and settings, and the other bytes
+/// are its operations.
 ///
 /// # Panics
 /// Panics if the engine and the plain one differ.

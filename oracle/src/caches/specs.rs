@@ -1,5 +1,5 @@
-//! Objects of a few keys, encoded in two bytes, and lists of them, encoded in three. A *place* is
-//! the number of a key.
+//! Objects of a few keys, encoded in two bytes, and lists of such objects, encoded in three. A
+//! *place* is the number of a key.
 
 use std::sync::{Arc, Weak};
 
@@ -7,7 +7,7 @@ use deltafifo::{ExplicitKey, KeySource};
 
 use crate::{Obj, tombstone, versioned};
 
-/// The number of keys. A list has a bit for each.
+/// The number of keys. The code of a list has one bit for each.
 const COUNT: u8 = 12;
 
 /// Returns the key of a place. Any place beyond [`COUNT`] is an object without a name.
@@ -21,7 +21,7 @@ pub(super) fn keys() -> impl Iterator<Item = String> {
     (0..COUNT).map(key)
 }
 
-/// Returns the place of a byte. One byte in 16 is an object without a name.
+/// Returns the place that a byte encodes. One byte in 16 stands for an object without a name.
 fn place(byte: u8) -> u8 {
     let place = byte % 16;
     if place == 15 { COUNT } else { place % COUNT }
@@ -61,7 +61,7 @@ impl ObjectSpec {
     }
 }
 
-/// A place, and the form in which its key is passed.
+/// A key: its place, and the form in which it is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec(pub u8, pub KeyForm);
 
@@ -106,8 +106,8 @@ impl KeySpec {
     }
 }
 
-/// All objects that were created, each with a version of its own. Checks at the end that all are
-/// released.
+/// A record of all created objects, each with a version of its own. Checks at the end that all of
+/// them are released.
 #[derive(Default)]
 pub(super) struct Created(Vec<Weak<Obj>>);
 

@@ -16,14 +16,15 @@ mod scopes;
 
 type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError>>;
 
-/// The plain queue. Its methods have the names of the engine's.
+/// The plain queue. Its methods have the names of the engine's methods.
 pub struct Model<T> {
     key: fn(&T) -> Option<String>,
     transformer: Option<Transformer<T>>,
     listed_as: DeltaType,
-    /// `None` if the queue has no known objects.
+    /// The known objects; `None` if the queue has no known objects.
     known: Option<BTreeMap<String, Arc<T>>>,
-    /// A key is in this map exactly if it is in `queue`, once, or in a batch that was taken.
+    /// The pending deltas by key. A key is here exactly if it is once in `queue`, or in a batch
+    /// that was taken.
     items: BTreeMap<String, Vec<Delta<T>>>,
     queue: VecDeque<String>,
     running: BTreeMap<String, Running<T>>,
@@ -48,7 +49,7 @@ enum Initial {
     Unpopulated,
     /// A first relist is open, or the first list of a scope is awaited.
     Claimed,
-    /// A first relist is open, and something else was offered.
+    /// A first relist is open, and another object was offered.
     Touched,
     /// The first list is complete, and not all of its items are handled.
     Draining,
@@ -67,8 +68,8 @@ enum Later<T> {
     Offered(Delta<T>, bool),
     /// A deletion, and whether it belongs to the initial population.
     Deleted(DeltaObject<T>, bool),
-    /// A key that is swept, whether because its scope was removed, and whether that belongs to
-    /// the initial population.
+    /// A key that a relist or a scope's removal deletes. The flags say whether the scope was
+    /// removed, and whether the deletion belongs to the initial population.
     Swept(bool, bool),
     Resynced,
     IfNotPresent(Vec<Delta<T>>),
@@ -173,7 +174,7 @@ impl<T> Model<T> {
         Ok(())
     }
 
-    /// Returns whether there is anything to delete, now or when the key's handler ends.
+    /// Returns whether the key exists for a deletion, now or when the key's handler ends.
     fn exists(&self, key: &str) -> bool {
         self.running.contains_key(key) || self.items.contains_key(key) || self.is_known(key)
     }
@@ -200,8 +201,8 @@ impl<T> Model<T> {
         self.mark(key, first);
     }
 
-    /// Queues a Sync for every known key that is not pending. A key whose handler runs is decided
-    /// when the handler ends.
+    /// Queues a Sync for every known key that is not pending. For a key whose handler runs, this
+    /// is decided when the handler ends.
     pub fn resync(&mut self) {
         let Some(known) = &self.known else { return };
         self.running.values_mut().for_each(|running| running.later.push(Later::Resynced));
@@ -249,7 +250,7 @@ impl<T> Model<T> {
         self.take(&key)
     }
 
-    /// Takes a key out of its turn, from the queue or from a batch.
+    /// Takes a key before its turn, from the queue or from a batch.
     pub fn pop_key(&mut self, key: &str) -> Option<TakenItem<T>> {
         self.queue.retain(|queued| queued != key);
         self.take(key)
@@ -260,7 +261,7 @@ impl<T> Model<T> {
         self.queue.drain(..max.min(self.queue.len())).collect()
     }
 
-    /// Returns keys of a batch to the front.
+    /// Returns the remaining keys of a batch to the front of the queue.
     pub fn give_back(&mut self, keys: VecDeque<String>) {
         keys.into_iter().rev().for_each(|key| self.queue.push_front(key));
     }
@@ -322,7 +323,7 @@ impl<T> Model<T> {
         self.initial == Initial::Synced
     }
 
-    /// Closes the queue: no pop waits any more.
+    /// Closes the queue, so that no pop waits any more.
     pub fn close(&mut self) {
         self.closed = true;
     }
@@ -460,8 +461,8 @@ impl<T> Model<T> {
         }
     }
 
-    /// Syncs the queue once no mark is left: neither pending, nor in a handler, nor in an
-    /// operation during one.
+    /// Syncs the queue once no item of the initial population is left: neither pending, nor in a
+    /// handler, nor in an operation that was recorded during one.
     fn finish_initial(&mut self) {
         let marked = |later: &Later<T>| {
             matches!(

@@ -1,6 +1,6 @@
-//! Relists of the model. At most one relist of the whole queue, or one of each scope, is current; a
-//! later begin supersedes it. Its commit deletes every key that it did not list and that was not
-//! written while it was open.
+//! The relists of the model. At most one relist of the whole queue, or one of each scope, is
+//! current; a later begin supersedes it. The commit deletes every key that the relist did not list
+//! and that was not written while the relist was open.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use deltafifo::{
 use super::scopes::Within;
 use super::{Initial, Later, Model};
 
-/// The treatment of listed objects that are known, idle and of an equal version.
+/// The treatment of listed objects that are unchanged: known, idle and of an equal version.
 pub struct Unchanged<T> {
     /// Returns an object's version.
     pub version: fn(&T) -> &str,
-    /// Whether a relist skips these objects.
+    /// Whether a relist skips unchanged objects.
     pub skip: bool,
     /// Whether unchanged objects are delivered as well. A probe then needs every object.
     pub notify: bool,
@@ -26,15 +26,15 @@ pub struct Unchanged<T> {
 /// A relist that is current.
 pub(super) struct Open {
     number: u32,
-    /// The keys of its scope; `None` for the whole queue.
+    /// The keys of the relist's scope; `None` for the whole queue.
     pub(super) within: Option<Within>,
-    /// Whether its deltas belong to the initial population.
+    /// Whether the relist's deltas belong to the initial population.
     first: bool,
-    /// Whether it is the removal of its scope.
+    /// Whether the relist is the removal of its scope.
     removes_scope: bool,
     /// Whether an object of an equal version counts as changed.
     ignores_versions: bool,
-    /// The keys that it listed, or that were written since it began.
+    /// The keys that the relist listed, or that were written since it began.
     listed: BTreeSet<String>,
 }
 
@@ -94,8 +94,8 @@ impl<T> Model<T> {
         self.commit(relist, version)
     }
 
-    /// Begins a relist in pieces and returns its number. It is never current in a queue with
-    /// scopes.
+    /// Begins a relist in pieces, and returns its number. In a queue with scopes, the relist is
+    /// superseded from the start.
     pub fn begin_replace(&mut self) -> u32 {
         let number = self.next_number();
         if self.scopes.is_empty() {
@@ -142,7 +142,8 @@ impl<T> Model<T> {
             .collect())
     }
 
-    /// Returns for each (key, version) whether its object is needed. Counts all of them as listed.
+    /// Returns, for each pair of a key and a version, whether the object is needed. Counts all
+    /// keys as listed.
     ///
     /// # Errors
     /// The relist was superseded.
@@ -238,7 +239,7 @@ impl<T> Model<T> {
         }
     }
 
-    /// Counts a written key as listed by all open relists, so that none deletes it.
+    /// Counts a written key as listed by all open relists, so that none of them deletes it.
     pub(super) fn note_listed(&mut self, key: &str) {
         for open in &mut self.open {
             open.listed.insert(key.to_owned());

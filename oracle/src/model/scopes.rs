@@ -1,5 +1,5 @@
-//! Scopes of the model: each has relists of its own, which list and delete keys of that scope
-//! only.
+//! The scopes of the model. Each has relists of its own, which list and delete only keys of that
+//! scope.
 
 use deltafifo::{Committed, RelistError, ScopeError};
 
@@ -12,11 +12,12 @@ pub(super) struct Scope {
     /// A number that no later scope gets.
     id: u32,
     part: Part,
-    /// Whether the initial population waits for its first list.
+    /// Whether the initial population waits for the scope's first list.
     is_awaited: bool,
-    /// Whether the initial population no longer waits for its first list, which is still missing.
+    /// Whether the initial population no longer waits for the scope's first list, which is still
+    /// missing.
     is_waived: bool,
-    /// The version of its last list.
+    /// The version of the scope's last list.
     version: Option<String>,
 }
 
@@ -60,8 +61,8 @@ impl<T> Model<T> {
         Ok(id)
     }
 
-    /// Begins a relist of a scope and returns its number. It is never current if the scope was
-    /// removed.
+    /// Begins a relist of a scope, and returns its number. If the scope was removed, the relist is
+    /// superseded from the start.
     pub fn begin_replace_in(&mut self, scope: u32) -> u32 {
         let number = self.next_number();
         if let Some(within) = self.within(scope) {
@@ -83,7 +84,7 @@ impl<T> Model<T> {
     /// Removes a scope and deletes its keys.
     ///
     /// # Errors
-    /// It was removed before.
+    /// The scope was removed before.
     pub fn remove_scope(&mut self, scope: u32) -> Result<Committed, RelistError> {
         let unknown = || RelistError::UnknownScope { scope: scope.to_string() };
         let within = self.within(scope).ok_or_else(unknown)?;

@@ -28,8 +28,8 @@ use model::{BASE, MOST};
 pub use op::{AddArgs, Ending, Op};
 pub use wake::{Sleeper, poll};
 
-/// Builds a queue, applies `ops` to it and to the model, and calls `compare` with the model after
-/// each.
+/// Builds a queue, applies `ops` to the queue and to the model, and calls `compare` with the model
+/// after each operation.
 ///
 /// # Panics
 /// Panics if the two differ.
@@ -57,7 +57,7 @@ async fn run_in_time(builder: Builder<u8>, ops: &[Op], mut compare: impl FnMut(&
     both.finish();
 }
 
-/// Boxed, so that one list can hold different futures.
+/// A sleeping future. It is boxed, so that one list can hold different futures.
 type Waits<'q, R> = Sleeper<Pin<Box<dyn Future<Output = R> + 'q>>>;
 
 struct Both<'q> {
@@ -68,8 +68,8 @@ struct Both<'q> {
     drains: Vec<Waits<'q, ()>>,
 }
 
-/// Polls a future until it ends or sleeps. Unconstrained, because tokio's cooperative budget would
-/// make it yield.
+/// Polls a future until it ends or sleeps. tokio's cooperative budget, which could make the future
+/// yield, is off.
 fn waits<'q, R>(future: impl Future<Output = R> + 'q) -> Result<Waits<'q, R>, R> {
     Sleeper::or_output(Box::pin(unconstrained(future)))
 }
@@ -168,8 +168,8 @@ impl Both<'_> {
         self.check_taken(item);
     }
 
-    /// Polls a getter again. It must have been woken, and must not sleep on while a key can be
-    /// taken.
+    /// Polls a getter again. The getter must have been woken, and must not sleep on while a key
+    /// can be taken.
     fn poll_getter(&mut self, which: usize) {
         let is_woken = self.getters[which].is_woken();
         match self.getters[which].poll() {

@@ -18,13 +18,13 @@ struct State {
     failures: u32,
     /// Whether the key failed since it was last taken or forgotten.
     limited: bool,
-    /// The time at which the delay ends, and the number of the delay.
+    /// The time at which the key's delay ends, and the number of the delay, if the key has one.
     waits: Option<(Duration, u32)>,
-    /// The arrival numbers of the key and of its current priority.
+    /// The arrival numbers of the key and of its current priority, if the key is queued.
     in_line: Option<(u32, u32)>,
 }
 
-/// The state of shutting down; `Draining` if a caller waits for the end of all work.
+/// The state of the shutdown. It is `Draining` if a caller waits for the end of all work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
@@ -36,7 +36,7 @@ enum Phase {
 pub struct Model {
     keys: BTreeMap<u8, State>,
     now: Duration,
-    /// A number for each event whose order matters.
+    /// The number of the last event whose order matters.
     number: u32,
     passed_over: u32,
     phase: Phase,

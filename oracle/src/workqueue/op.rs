@@ -1,4 +1,4 @@
-//! Operations on a few keys.
+//! Operations on a work queue with a few keys.
 
 /// The number of keys.
 const COUNT: u8 = 12;
@@ -42,7 +42,7 @@ pub enum Op {
     DropGetter(u8),
     /// Ends one of the items in work.
     End(u8, Ending),
-    /// Adds a key, takes the next item and drops it.
+    /// Adds a key, and then takes the next item and drops it.
     Cycle(u8, i32),
     /// Forgets the failures of a key.
     Forget(u8),

@@ -23,7 +23,7 @@ impl Wake for Woken {
     }
 }
 
-/// A future that sleeps, and whether it was woken since its last poll.
+/// A future that sleeps, with a flag whether it was woken since its last poll.
 pub struct Sleeper<F> {
     woken: Arc<Woken>,
     future: Pin<Box<F>>,

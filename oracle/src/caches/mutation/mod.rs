@@ -14,9 +14,9 @@ use crate::ManualClock;
 use plain::{Object, Plain, Refusal};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-/// No uid, and the uids of two objects that had the same name one after the other.
+/// The uids: none, and those of two objects that had the same name one after the other.
 const UIDS: [&str; 3] = ["", "1", "2"];
-/// The last three are invalid versions.
+/// The versions, of which the last three are invalid.
 const VERSIONS: [&str; 16] = [
     "1",
     "2",
@@ -35,7 +35,7 @@ const VERSIONS: [&str; 16] = [
     "x",
     "-1",
 ];
-/// The index function fails for objects on the last node.
+/// The nodes. The index function fails for objects on the last one.
 const NODES: [&str; 3] = ["n1", "n2", "none"];
 const INDEX: &str = "node";
 /// The seconds for which a write is kept, unless it is kept forever.
@@ -65,7 +65,7 @@ impl From<u8> for Setup {
 /// An object, as positions in `NAMES`, `UIDS`, `VERSIONS` and `NODES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectSpec {
-    /// `None` for an object without a name.
+    /// The position of the name; `None` for an object without a name.
     name: Option<u8>,
     uid: u8,
     version: u8,
@@ -95,9 +95,9 @@ pub enum Last {
 /// An operation on the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// The store gets this object. The flag says whether the cache is notified.
+    /// Puts this object into the store. The flag says whether the cache is notified.
     Stored(ObjectSpec, bool),
-    /// The store loses the object of this name.
+    /// Removes the object of this name from the store.
     Removed(u8),
     /// Notifies the cache of a deletion.
     OnDelete(ObjectSpec, Last),

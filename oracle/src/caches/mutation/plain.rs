@@ -11,7 +11,7 @@ pub(super) struct Object {
     pub(super) uid: &'static str,
     pub(super) version: &'static str,
     pub(super) node: &'static str,
-    /// Unique among all objects.
+    /// A number that no other object has.
     pub(super) number: u32,
 }
 
@@ -30,7 +30,7 @@ impl Object {
     }
 }
 
-/// The reason of a refusal.
+/// The reason why an operation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     Key,
@@ -44,15 +44,15 @@ struct KnownWrite {
     object: Arc<Object>,
     version: u128,
     is_gone: bool,
-    /// The time at which it was recorded.
+    /// The time at which the entry was recorded.
     since: u64,
 }
 
-/// The plain cache.
+/// The plain cache, which the real one is compared with.
 pub(super) struct Plain {
     setup: Setup,
     pub(super) stored: BTreeMap<&'static str, Arc<Object>>,
-    /// Sorted by the last access.
+    /// The entries, sorted by their last access.
     known: Vec<KnownWrite>,
     pub(super) now: u64,
 }
@@ -70,7 +70,7 @@ impl Plain {
         self.known.retain(|known| known.object.name != name);
     }
 
-    /// Returns the entry of a name unless it has expired. Counts as an access.
+    /// Returns the entry of a name unless it has expired. The call counts as an access.
     fn entry(&mut self, name: &str) -> Option<KnownWrite> {
         let place = self.known.iter().position(|known| known.object.name == name)?;
         let known = self.known.remove(place);
@@ -134,8 +134,8 @@ impl Plain {
         }
     }
 
-    /// Returns the newer one of the store's object and the known one. Drops the known one if it is
-    /// not newer.
+    /// Returns the newer one of the store's object and the known write. Drops the known write if
+    /// it is not newer.
     fn newer(&mut self, known: &KnownWrite) -> Result<Option<Arc<Object>>, Refusal> {
         let written = (!known.is_gone).then(|| known.object.clone());
         let Some(stored) = self.stored.get(known.object.name).cloned() else {

@@ -1,5 +1,6 @@
-//! Compares `Fifo` and `Heap` with a list in the order of arrival. A handler may pop further keys,
-//! so that several handlers run at once. The operations up to an `End` run inside the handler.
+//! Compares `Fifo` and `Heap` with a list in the order of arrival. The operations between a
+//! `Handle` and its `End` run inside the handler. They may pop further keys, so that several
+//! handlers run at once.
 
 mod plain;
 
@@ -14,15 +15,15 @@ use super::specs::{Created, KeySpec, ObjectSpec, keys, sorted};
 use crate::{Obj, ObjMeta, key_func};
 use plain::{Plain, Refusal};
 
-/// The error and the panic of handlers.
+/// The text of the error and of the panic with which handlers end.
 const EXPECTED: &str = "expected by this test";
 
 /// The order in which keys are popped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The order of a `Fifo`: by arrival.
+    /// By arrival, as in a `Fifo`.
     Arrival,
-    /// The order of a `Heap`: the smallest number first; equal numbers by arrival.
+    /// By number, the smallest first, and by arrival for equal numbers, as in a `Heap`.
     Least,
 }
 
@@ -44,7 +45,7 @@ pub enum Op {
     Update(ObjectSpec),
     /// Queues an object unless its key is queued.
     AddIfNotPresent(ObjectSpec),
-    /// Queues several objects at once. A `Fifo` queues one after another.
+    /// Queues several objects at once. A `Fifo` queues them one after another.
     BulkAdd(Vec<ObjectSpec>),
     /// Replaces the contents by these objects.
     Replace(Vec<ObjectSpec>),
@@ -123,8 +124,8 @@ impl Queue {
         }
     }
 
-    /// Calls the function of the queue's kind. The errors of a `Fifo` are a subset of those of a
-    /// `Heap`.
+    /// Calls the function for the kind of the queue. The errors of a `Fifo` are a subset of those
+    /// of a `Heap`.
     fn either<E>(
         &self,
         fifo: impl FnOnce(&Fifo<Obj, ObjMeta>) -> Result<(), E>,
@@ -147,7 +148,7 @@ struct Both<'q> {
 }
 
 impl Both<'_> {
-    /// Applies operations up to an `End`.
+    /// Applies operations up to the next `End`.
     fn steps(&mut self, ops: &mut Iter<'_, Op>) {
         while let Some(op) = ops.next() {
             match op {

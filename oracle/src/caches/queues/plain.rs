@@ -1,4 +1,4 @@
-//! The plain queue: a list that is searched from end to end.
+//! The plain queue: a list that is searched from end to end for each answer.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ pub(super) struct QueuedObject {
     pub(super) initial: bool,
 }
 
-/// The plain queue.
+/// The plain queue, which the real ones are compared with.
 pub(super) struct Plain {
     order: Order,
     /// The queued entries, in order of arrival.
     pub(super) queued: Vec<QueuedObject>,
-    /// The entries that handlers have.
+    /// The entries whose handlers run.
     pub(super) in_work: Vec<QueuedObject>,
     populated: bool,
     pub(super) closed: bool,
 }
 
-/// The reason of a refusal.
+/// The reason why an operation is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     NoKey,
@@ -82,7 +82,7 @@ impl Plain {
         }
     }
 
-    /// Removes the first entry whose key no handler has.
+    /// Removes and returns the first entry whose key has no running handler.
     pub(super) fn take(&mut self) -> Option<QueuedObject> {
         let is_free = |entry: &QueuedObject| {
             self.in_work.iter().all(|taken| taken.object.name != entry.object.name)

@@ -1,4 +1,4 @@
-//! Four writers that change objects until they are stopped, even while the server is restarted.
+//! Writers that change objects until they are stopped, even while the server is restarted.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ const WRITERS: usize = 4;
 /// The delay before a retry if the server did not answer.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Running writers. They stop at once when this is dropped.
+/// The running writers. Dropping the value stops them at once.
 pub struct Churn {
     stop: watch::Sender<bool>,
     writers: JoinSet<usize>,
 }
 
 impl Churn {
-    /// Starts the writers. Each has its part of `objects` objects, which exist. One of ten writes
-    /// deletes an object, and a deleted object is created again.
+    /// Starts the writers. Each of them changes its own part of `objects` objects, which exist
+    /// already. One write in ten deletes an object, and a deleted object is created again.
     pub fn start(writer: &Writer, objects: usize) -> Self {
         let stop = watch::Sender::new(false);
         let mut writers = JoinSet::new();

@@ -1,4 +1,5 @@
-//! Conversions from the changes and notifications of our handlers to the oracle's types.
+//! Conversions from the changes and notifications of this project's handlers to the oracle's
+//! types.
 
 use deltafifo::DeltaObject;
 use deltafifo_informer::shared_informer::Notification;
@@ -29,7 +30,7 @@ impl From<&DeltaObject<ConfigMap>> for Change {
 }
 
 impl HandlerLog {
-    /// Records a notification of a handler of our informers.
+    /// Records a notification of a handler of this project's informers.
     pub fn notify(&mut self, notification: &Notification<ConfigMap>) {
         let key = |metadata: &ObjectMeta| keyed(metadata).0;
         match notification {
@@ -39,8 +40,8 @@ impl HandlerLog {
             Notification::Updated { old, new, .. } => {
                 let (key, old, new) =
                     (key(&new.metadata), state(&old.metadata), state(&new.metadata));
-                // client-go may update one object to another. Our informers must notify of a
-                // deletion and an addition instead.
+                // client-go may update one object to another. This project's informers must notify
+                // of a deletion and an addition instead.
                 if old.uid != new.uid {
                     self.fault(format!(
                         "{key} was updated from {} to {}, another object",

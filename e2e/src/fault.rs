@@ -1,16 +1,16 @@
-//! The errors of a reflector, as far as the scenarios distinguish them.
+//! The errors of a reflector, in the kinds that the scenarios distinguish.
 
 use deltafifo_informer::lister_watcher::RequestError;
 use deltafifo_informer::{ReflectorError, WireError, error_chain};
 
-/// The kinds of errors.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// There was no answer, or it broke off: the server is not available.
     Cut,
     /// A watch ended at once, as it does when a server is being stopped.
     Short,
-    /// The version, or the page's token, is too old: 410.
+    /// The version or the page token is too old: 410.
     Expired,
     /// The server has not reached the version: 504.
     TooLarge,

@@ -1,6 +1,6 @@
-//! A gate in front of the API server. It cuts a reflector off and holds its requests, so that a
-//! scenario can write to the server and restart it unobserved. It records the requests and the
-//! errors.
+//! A gate in front of the API server. It ends a reflector's open answers and holds its requests,
+//! so that a scenario can write to the server and restart it unobserved. It records the requests
+//! and the errors.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct Gate {
     ahead: Mutex<bool>,
 }
 
-/// The requests that the gate lets through.
+/// The kind of requests that the gate lets through.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Everything,
@@ -39,7 +39,7 @@ enum Mode {
     Nothing,
 }
 
-/// The requests, pages and errors that passed the gate.
+/// A record of the requests, pages and errors that passed the gate.
 #[derive(Clone, Default)]
 pub struct Seen {
     /// The requests, in order.
@@ -63,8 +63,8 @@ impl Gate {
         }
     }
 
-    /// Cuts open answers and holds every request. Waits until a request is held; then none is in
-    /// progress.
+    /// Ends open answers and holds every request. Waits until a request is held; no other request
+    /// is in progress then.
     pub async fn close(&self) {
         self.mode.send_replace(Mode::Nothing);
         self.held().await;
@@ -85,7 +85,7 @@ impl Gate {
         *self.ahead.lock() = true;
     }
 
-    /// Returns the request that is held, once there is one.
+    /// Waits until a request is held, and returns it.
     pub async fn held(&self) -> Option<Asked> {
         let mut seen = self.seen.subscribe();
         // `wait_for` fails only if the sender is gone, and `self` owns it.

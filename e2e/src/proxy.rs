@@ -1,5 +1,5 @@
-//! A proxy to the API server whose connections can be cut, for clients without a gate. While it
-//! is cut, it refuses connections.
+//! A proxy to the API server, for clients without a gate. Its connections can be cut. While it is
+//! cut, it refuses connections.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -9,14 +9,14 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// The length of the accept queue.
+/// The length of the queue of connections to accept.
 const BACKLOG: u32 = 128;
 
-/// A proxy. It is cut when it is dropped.
+/// A proxy. Dropping it cuts its connections.
 pub struct Proxy {
     here: SocketAddr,
     there: SocketAddr,
-    /// Keeps the port while the proxy is cut.
+    /// The socket that keeps the port while the proxy is cut.
     closed: Option<TcpSocket>,
     carrying: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }

@@ -1,5 +1,5 @@
-//! A reflector behind a gate, its queue over a store, a consumer that applies every item, and a
-//! record of everything delivered and reported.
+//! A rig: a reflector behind a gate, its queue over a store, a consumer that applies every item,
+//! and a record of all delivered changes and reported errors.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const LEARNING: Duration = Duration::from_secs(60);
 
 type Queue = DeltaFifo<ConfigMap, KubeMeta>;
 
-/// A running reflector with its consumer. They stop when this is dropped.
+/// A running reflector with its consumer. Dropping the value stops both.
 pub struct Rig {
     pub gate: Arc<Gate>,
     reflector: Arc<Reflector<ConfigMap>>,
@@ -35,8 +35,8 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Starts a reflector behind `gate`, with the options of `choose`. Its backoff is shorter
-    /// than the default.
+    /// Starts a reflector behind `gate`, configured by `choose`. Its backoff is shorter than the
+    /// default.
     pub fn start(
         gate: Gate,
         choose: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
@@ -98,14 +98,14 @@ impl Rig {
         until(&format!("version {version}"), LEARNING, || self.version() >= wanted).await
     }
 
-    /// Waits until this many more changes have been delivered.
+    /// Waits until `changes` more changes have been delivered.
     pub async fn received_more(&self, changes: usize) -> Result<(), BoxError> {
         let wanted = self.counts().all() + changes;
         until(&format!("{changes} more changes"), LEARNING, || self.counts().all() >= wanted).await
     }
 
-    /// Waits until the reflector, the handlers and the store have the server's state, and judges
-    /// all changes delivered on the way.
+    /// Waits until the reflector, the handlers and the store have the server's state. Judges all
+    /// changes that were delivered so far.
     pub async fn settled(&self, writer: &Writer) -> Result<(), BoxError> {
         let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
         let stored: States =
@@ -126,7 +126,7 @@ impl Rig {
         difference(self.log.lock().live(), fresh).or_else(behind)
     }
 
-    /// Returns an error if the reflector reported an unexpected error.
+    /// Returns an error if the reflector reported an error that `expected` does not accept.
     pub fn met_only(&self, expected: impl Fn(Fault) -> bool) -> Result<(), BoxError> {
         match self.reported.lock().iter().find(|reported| !expected(reported.fault)) {
             Some(reported) => Err(format!("unexpected error: {}", reported.text).into()),

@@ -1,4 +1,4 @@
-//! The servers alone, for clients of other programs; `ci/server.sh` measures some.
+//! Runs only the servers, for clients in other programs. `ci/server.sh` measures such clients.
 
 use std::path::Path;
 use std::{fs, io, thread};
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::scenarios::Setting;
 use crate::servers::{self, Options, Servers};
 
-/// Starts both servers, prints the path of a kubeconfig for them, and keeps them until the
+/// Starts both servers, and prints the path of a kubeconfig for them. The servers run until the
 /// standard input ends.
 pub async fn serve(binaries: &Path) -> Result<(), BoxError> {
     let dir = tempfile::Builder::new().prefix("deltafifo-e2e-").tempdir()?;

@@ -14,8 +14,8 @@ pub const POLL: Duration = Duration::from_millis(50);
 /// taken effect after it.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// Waits until `holds` is true. Returns an error that names the `condition` if that takes longer
-/// than `limit`.
+/// Waits until `holds` is true. If that takes longer than `limit`, returns an error that contains
+/// `condition`.
 pub async fn until(
     condition: &str,
     limit: Duration,
@@ -31,8 +31,8 @@ pub async fn until(
     Ok(())
 }
 
-/// Waits until nothing differs from a fresh list, and returns that list. Returns an error if
-/// something still differs after `limit`.
+/// Waits until `differs` finds no difference from a fresh list of the objects, and returns that
+/// list. Returns an error if there is still a difference after `limit`.
 pub async fn agreed(
     writer: &Writer,
     limit: Duration,

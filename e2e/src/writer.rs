@@ -1,4 +1,4 @@
-//! Writes objects to the API server, and lists them.
+//! Writes the scenarios' objects to the API server, and lists them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -129,7 +129,7 @@ pub fn name(number: usize) -> String {
     format!("o-{number:07}")
 }
 
-/// Returns a different value each time, so that every write creates a version.
+/// Returns a value that differs from all earlier ones, so that every write creates a version.
 fn value() -> String {
     fastrand::u64(..).to_string()
 }

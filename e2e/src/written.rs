@@ -1,4 +1,4 @@
-//! The log of all writes: every state that the server confirmed.
+//! The log of all writes, with every state that the server confirmed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::oracle::State;
 
-/// The log of all writers.
+/// The log of all writers of a scenario. Clones share it.
 #[derive(Clone, Default)]
 pub struct Written {
     log: Arc<Mutex<Log>>,
@@ -16,7 +16,7 @@ pub struct Written {
 #[derive(Default)]
 struct Log {
     states: HashMap<String, Vec<State>>,
-    /// Keys with a write whose answer was lost.
+    /// The keys with a write whose answer was lost.
     unsure: HashSet<String>,
 }
 

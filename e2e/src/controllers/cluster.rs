@@ -1,5 +1,5 @@
-//! The objects of the controllers' scenario: maps, and pods that are owned by them or use them.
-//! Finds the maps that a controller has not reconciled.
+//! The objects of the controllers' scenario: maps, and pods that the maps own or that use the
+//! maps. Finds the maps that a controller has not reconciled.
 
 use deltafifo::BoxError;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, Secret};
@@ -9,7 +9,7 @@ use kube::{Client, Resource, ResourceExt};
 use super::ours::mirror::mirrored;
 use crate::servers::NAMESPACE;
 
-/// The objects of one controller set: maps, pods and secrets of one API server.
+/// The cluster of one set of controllers: the maps, pods and secrets of one API server.
 pub struct Cluster {
     maps: Api<ConfigMap>,
     pods: Api<Pod>,
@@ -25,7 +25,8 @@ impl Cluster {
         }
     }
 
-    /// Creates a map with a mirror, a pod that it owns, and a pod that uses it.
+    /// Creates a map with the label `mirror`, a pod that the map owns, and a pod that uses the
+    /// map.
     pub async fn add(&self, name: &str) -> Result<(), kube::Error> {
         let metadata = ObjectMeta {
             name: Some(name.to_owned()),
@@ -58,7 +59,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes everything that belongs to a map, but not the map.
+    /// Deletes the pods and the secret of a map, but not the map.
     pub async fn strip(&self, name: &str) -> Result<(), kube::Error> {
         for pod in ["owned", "uses"] {
             self.pods

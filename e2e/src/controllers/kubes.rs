@@ -1,4 +1,4 @@
-//! The controllers with kube's runtime.
+//! The controllers, compiled with kube's runtime.
 
 pub use kube::runtime;
 

@@ -1,6 +1,6 @@
-//! A controller as a user would write it: each map with the label `mirror` has a secret with the
-//! same name and data, which is created again if it is deleted. It is compiled twice, with a
-//! different `runtime` each time.
+//! A controller as a user would write it. Each map with the label `mirror` has a secret with the
+//! map's name and data, which is created again if it is deleted. The file is compiled twice, with
+//! a different `runtime` each time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Three controllers, each compiled twice: with kube's runtime and with ours. Only the imports
-//! differ.
+//! Three controllers, each compiled twice: with kube's runtime and with this project's. Only the
+//! imports differ.
 //!
 //! | | relation | result |
 //! | --- | --- | --- |
@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 pub use cluster::Cluster;
 pub use watches::Watches;
 
-/// The three controllers, running. They stop when this is dropped.
+/// The three controllers while they run. Dropping the value stops them.
 pub struct Controllers([JoinHandle<()>; 3]);
 
 impl Controllers {

@@ -1,4 +1,4 @@
-//! The controllers with our runtime.
+//! The controllers, compiled with this project's runtime.
 
 pub use deltafifo_informer::runtime;
 

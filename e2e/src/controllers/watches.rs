@@ -21,7 +21,7 @@ use crate::servers;
 
 type Answer = Response<UnsyncBoxBody<bytes::Bytes, BoxError>>;
 
-/// A switch that cuts the watches of a client.
+/// A switch that cuts and restores the watches of a client.
 #[derive(Default)]
 pub struct Watches {
     state: Arc<watch::Sender<CutState>>,
@@ -43,15 +43,15 @@ impl Watches {
         Ok(ClientBuilder::try_from(servers::user(port)?)?.with_layer(&layer).build())
     }
 
-    /// Cuts the watches, and waits until this many have been requested again.
+    /// Cuts the watches, and waits until the client has requested `watches` watches again.
     pub async fn cut(&self, watches: usize) {
         self.state.send_modify(|state| state.is_cut = true);
         // `wait_for` fails only if the sender is gone, and `self` owns it.
         let _ = self.state.subscribe().wait_for(|state| state.held >= watches).await;
     }
 
-    /// Answers the held requests with "expired", and waits until this many watches have been
-    /// requested after that.
+    /// Answers the held requests with "expired", and waits until the client has then requested
+    /// `watches` watches.
     pub async fn expire(&self, watches: usize) {
         self.state.send_modify(|state| (state.is_cut, state.after_cut) = (false, 0));
         let _ = self.state.subscribe().wait_for(|state| state.after_cut >= watches).await;
@@ -110,7 +110,7 @@ fn is_cuttable(uri: &Uri) -> bool {
     is_watch && ["/pods", "/secrets"].iter().any(|resource| uri.path().ends_with(resource))
 }
 
-/// Returns the answer of a server that no longer has the requested version: an event.
+/// Returns the answer of a server that no longer has the requested version: an ERROR event.
 fn expired() -> Answer {
     let status = Status::failure("too old resource version", "Expired").with_code(410);
     let event = json!({ "type": "ERROR", "object": status });

@@ -1,4 +1,5 @@
-//! client-go's shared informer, in a process of its own, built from `client-go/`.
+//! The client of client-go's shared informer, which runs in a process of its own, built from
+//! `client-go/`.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -19,10 +20,11 @@ use crate::oracle::{Change, States};
 use crate::scenarios::Setting;
 use crate::servers::{CLIENT_GO as NAME, NAMESPACE, TOKEN};
 
-/// The longest time that the process may take to answer or to end: a handler may be sleeping.
+/// The longest time that the process may take to answer or to end. It is long, because a handler
+/// may be sleeping.
 const ANSWERING: Duration = Duration::from_secs(60);
 
-/// The process. It is killed when this is dropped.
+/// The process of client-go's informer. Dropping the value kills it.
 pub struct ClientGo {
     process: Child,
     input: ChildStdin,

@@ -1,6 +1,6 @@
-//! Informers that run in a scenario beside its reflectors: ours, by key and in order, and
-//! client-go's, all at the same time. Each has a handler that sleeps and one that panics. One
-//! oracle judges the notifications of all of them.
+//! The informers that run in a scenario at the same time as its reflectors: this project's, by key
+//! and in order, and client-go's. Each has a handler that sleeps and one that panics. One oracle
+//! judges the notifications of all of them.
 
 mod client_go;
 mod ours;
@@ -31,7 +31,7 @@ const PLAIN: &str = "plain";
 const SLEEPS: &str = "sleeps";
 const PANICS: &str = "panics";
 
-/// All informers, running. They stop when this is dropped.
+/// All informers while they run. Dropping the value stops them.
 pub struct Informers {
     ours: [OurInformer; 2],
     client_go: ClientGo,
@@ -86,7 +86,7 @@ impl Informers {
         self.agreed(writer).await.map(drop)
     }
 
-    /// Waits and judges like [`settled`](Self::settled), and returns the server's state.
+    /// Waits and judges like [`settled`](Self::settled). Returns the server's state.
     async fn agreed(&mut self, writer: &Writer) -> Result<States, BoxError> {
         let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
         let [by_key, in_order] = &self.ours;
@@ -138,7 +138,7 @@ impl Informers {
         Ok(())
     }
 
-    /// Makes the sleeping handlers of our informers block at their next notification.
+    /// Makes the sleeping handlers of this project's informers block at their next notification.
     pub fn fall_asleep(&mut self) {
         self.ours.iter_mut().for_each(OurInformer::fall_asleep);
     }
@@ -151,9 +151,9 @@ impl Informers {
         self.ours.iter().try_for_each(OurInformer::check_buffers)
     }
 
-    /// Waits until everything is delivered and then stops the informers, which must end their
-    /// handlers. Returns an error if one of ours reported an unexpected error, and else a
-    /// readable summary.
+    /// Waits until everything is delivered, and then stops the informers, which must end their
+    /// handlers. Returns a readable summary, or an error if one of this project's informers
+    /// reported an unexpected error.
     pub async fn end(
         mut self,
         writer: &Writer,
@@ -176,7 +176,7 @@ impl Informers {
     }
 }
 
-/// Judges the notifications of one client's handlers, when the server has `stored`.
+/// Judges the notifications of one informer's handlers. `stored` is the server's state.
 fn judge(
     name: &str,
     handlers: &Handlers,

@@ -1,4 +1,4 @@
-//! A shared informer of ours.
+//! A shared informer of this project.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,11 +23,11 @@ use crate::fault::{Fault, ReportedError};
 use crate::gate::Gate;
 use crate::oracle::{States, keyed};
 
-/// A handler that also sleeps, and whose buffer drops changes.
+/// The name of a handler that sleeps, and whose buffer drops changes.
 const DROPS: &str = "drops";
 /// The buffer size of the handler that panics, and of the one whose buffer drops changes.
 const FEW: usize = 64;
-/// The time that a sleeping handler sleeps, and the number of notifications before that.
+/// The time that a sleeping handler sleeps. It does so after each [`SLEEP_EACH`] notifications.
 /// `client-go/handlers.go` has the same values.
 const ASLEEP: Duration = Duration::from_millis(100);
 const SLEEP_EACH: usize = 256;
@@ -43,11 +43,11 @@ pub struct OurInformer {
     blocked: Option<Blocked>,
 }
 
-/// The reported errors.
+/// The errors that the informer reported, and the panics of its handlers.
 #[derive(Default)]
 struct Errors {
     reported: Mutex<Vec<ReportedError>>,
-    /// The number of panics of handlers, and of their reports.
+    /// The number of panics of handlers. `panics_reported` counts their reports.
     panicked: AtomicUsize,
     panics_reported: AtomicUsize,
 }
@@ -105,8 +105,8 @@ impl OurInformer {
         self.blocked = None;
     }
 
-    /// Checks that handlers which slept while objects changed several times were notified as
-    /// their buffers promise: with fewer changes than there were, or after a handler resync.
+    /// Checks that handlers that slept while objects changed several times were notified as their
+    /// buffers promise: of fewer changes than there were, or after a handler resync.
     pub fn check_buffers(&self) -> Result<(), BoxError> {
         let count_of = |handler| self.handlers[handler].lock().counts().all();
         let (plain, slept, resyncs) =
@@ -129,8 +129,8 @@ impl OurInformer {
         if let Some(reported) = reported.lock().iter().find(|reported| !expected(reported.fault)) {
             return Err(format!("{name}: unexpected error: {}", reported.text).into());
         }
-        // Relaxed, as at the increments: stopping the informer orders every call of a handler
-        // before this.
+        // Relaxed, as the increments are: stopping the informer orders every call of a handler
+        // before this load.
         let (panicked, panics_reported) =
             (panicked.load(Ordering::Relaxed), panics_reported.load(Ordering::Relaxed));
         if panicked == 0 || panics_reported != panicked {

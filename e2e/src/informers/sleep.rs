@@ -1,4 +1,4 @@
-//! A gate at which a scenario makes handlers block until it wakes them.
+//! A gate at which handlers block until a scenario wakes them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub struct SleepGate {
     unblocked: Condvar,
 }
 
-/// A guard that keeps a [`SleepGate`] closed while it exists.
+/// A guard that closes a [`SleepGate`] as long as it exists.
 pub struct Blocked(Arc<SleepGate>);
 
 impl SleepGate {
@@ -20,7 +20,7 @@ impl SleepGate {
         Blocked(self.clone())
     }
 
-    /// Blocks while there is a `Blocked`.
+    /// Blocks while a [`Blocked`] guard exists.
     pub fn sleep(&self) {
         self.unblocked.wait_while(&mut self.is_blocked.lock(), |is_blocked| *is_blocked);
     }

@@ -1,7 +1,7 @@
-//! The rules that every handler's notifications must obey: additions, changes and deletions of
+//! The rules that every handler's notifications must obey. Additions, changes and deletions of
 //! each key come in the order of its versions and with states that the server had, and at the end
 //! the handler knows the server's state. The rules apply equally to the consumer of a reflector,
-//! to our informers, and to client-go's.
+//! to this project's informers, and to client-go's.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::written::Written;
 
-/// A version; `None` if it is not a number.
+/// A resource version; `None` if it is not a number.
 pub type Version = Option<ResourceVersion>;
 
 /// The identity of an object, and its version.
@@ -41,15 +41,16 @@ pub struct HandlerLog {
     live: States,
     /// The last states of deleted keys.
     gone: States,
-    /// During a handler resync, the states known before it that were not added again.
+    /// The states that were known before the current handler resync and have not been added again;
+    /// `None` outside of a handler resync.
     dropped: Option<States>,
-    /// All states, with their keys.
+    /// All states that were notified, with their keys.
     states: Vec<(String, State)>,
-    /// The uids of objects that were added, and of those whose deletion was notified.
+    /// The uids of objects that were added. `ended` has those whose deletion was notified.
     added: HashSet<String>,
     ended: HashSet<String>,
     counts: Counts,
-    /// The number of completed handler resyncs, after changes were dropped.
+    /// The number of completed handler resyncs. A handler resync follows dropped changes.
     resyncs: usize,
     faults: Vec<String>,
 }
@@ -58,13 +59,13 @@ pub struct HandlerLog {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub added: usize,
-    /// Updates to another state.
+    /// Number of updates to another state.
     pub updated: usize,
-    /// Updates to an equal state, which client-go sends on a relist.
+    /// Number of updates to an equal state, which client-go sends on a relist.
     pub unchanged: usize,
-    /// All deletions.
+    /// Number of all deletions.
     pub deleted: usize,
-    /// Deletions that the watch had missed.
+    /// Number of deletions that the watch had missed.
     pub tombstones: usize,
 }
 
@@ -73,7 +74,7 @@ impl Counts {
         self.added + self.updated + self.unchanged + self.deleted
     }
 
-    /// Returns the notifications after `before`.
+    /// Returns the counts without those that are in `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             added: self.added - before.added,
@@ -149,8 +150,7 @@ impl HandlerLog {
             last.version = known.version;
         }
         if is_tombstone {
-            // Writers have recorded this state. The version of an observed deletion is not in
-            // their log.
+            // This state is in the writers' log. The version of an observed deletion is not.
             self.states.push((key.to_owned(), last.clone()));
         }
         self.ended.insert(known.uid);
@@ -191,7 +191,7 @@ impl HandlerLog {
         }
     }
 
-    /// Records another violation.
+    /// Records a violation that was found elsewhere.
     pub fn fault(&mut self, fault: String) {
         self.faults.push(fault);
     }

@@ -1,5 +1,5 @@
-//! The API server is killed, stopped and restarted while four writers change objects: no change
-//! is lost, and no version goes back.
+//! The scenario in which the API server is killed, stopped and restarted while four writers change
+//! objects. No change may be lost, and no version may go back.
 
 use super::{Ended, Outcome, Setting};
 use crate::churn::Churn;

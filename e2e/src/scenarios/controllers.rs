@@ -1,6 +1,7 @@
-//! Three controllers, compiled with kube's runtime and with ours. Each set has a server of its own.
-//! Both sets reconcile all objects. Then pods and secrets are deleted while their watches are cut
-//! and have expired: our controllers reconcile the owners, and kube's do not.
+//! The scenario of three controllers, compiled with kube's runtime and with this project's. Each
+//! set has a server of its own. Both sets reconcile all objects. Then pods and secrets are deleted
+//! while their watches are cut and have expired: this project's controllers reconcile the owners,
+//! and kube's do not.
 
 use std::time::Duration;
 
@@ -36,8 +37,8 @@ pub async fn run(setting: &Setting) -> Ended {
 /// The maps that are not reconciled, by controller.
 type Wrong = [Vec<String>; 3];
 
-/// Returns the maps that are not reconciled once the controllers have received every
-/// notification, and `is_right` holds.
+/// Runs the scenario with one set of controllers. Returns the maps that are not reconciled once
+/// the controllers have received every notification and `is_right` holds.
 async fn missed(
     setting: &Setting,
     name: &str,

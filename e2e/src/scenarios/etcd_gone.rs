@@ -1,5 +1,5 @@
-//! etcd is stopped for ten seconds while four writers try to write: the watch survives, and no
-//! change is lost.
+//! The scenario in which etcd is stopped for ten seconds while four writers try to write. The
+//! watch must survive, and no change may be lost.
 
 use std::time::Duration;
 

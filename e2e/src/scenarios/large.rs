@@ -1,6 +1,6 @@
-//! Many objects, one in a hundred of which changes while the reflector is cut off. All are listed
-//! again, streamed and plain, and only the changes are delivered. Then it does so with informers,
-//! whose slow handlers must not delay the others.
+//! The scenario of many objects, one in a hundred of which changes while the reflector is cut off.
+//! All objects are listed again, streamed and plain, and only the changes may be delivered. The
+//! scenario then runs with informers, whose slow handlers must not delay the other handlers.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Informers of several namespaces, whose account has rights by role bindings only. The binding in
-//! one namespace is deleted while all watches are cut, and later created again.
+//! The scenario of informers of several namespaces, whose account has rights only by role
+//! bindings. The binding in one namespace is deleted while all watches are cut, and later created
+//! again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +92,8 @@ pub async fn run(setting: &Setting) -> Ended {
     )))
 }
 
-/// An informer that runs until this is dropped, and the namespaces that it reported as forbidden.
+/// A running informer, and the namespaces that it reported as forbidden. Dropping the value stops
+/// it.
 struct Running {
     informer: SharedInformer<ConfigMap>,
     forbidden: Arc<Mutex<Vec<String>>>,
@@ -144,7 +146,7 @@ impl Running {
         stored
     }
 
-    /// Waits until the store has these objects.
+    /// Waits until the store has exactly these objects.
     async fn becomes(&self, expected: &[&str]) -> Result<(), BoxError> {
         let condition = format!("a store with {expected:?}");
         let reached = until(&condition, FOLLOWING, || self.stored() == expected).await;

@@ -1,9 +1,9 @@
-//! The second page of a list is requested after the compaction. The token has expired (410, as a
-//! status), so everything is listed at once, at least as new as the first page. An object that
-//! was deleted in between is delivered as a tombstone.
+//! The scenario in which the second page of a list is requested after the compaction. The token
+//! has expired (410, as a status), so everything is listed at once, at least as new as the first
+//! page. An object that was deleted in between is delivered as a tombstone.
 //!
-//! The API server pages a first list only if it has no cache for the resource, so the cache is
-//! off here.
+//! The API server pages a first list only if it has no cache for the resource, so its cache is off
+//! in this scenario.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::writer::Write;
 
 /// The longest time until the first object arrives.
 const FIRST: Duration = Duration::from_secs(30);
-/// The longest time that a page may be held: longer than a reflector waits by default.
+/// The longest time that a page may be held. It is longer than a reflector waits by default.
 const HELD: Duration = Duration::from_secs(200);
 
 pub async fn run(setting: &Setting) -> Ended {
@@ -33,15 +33,15 @@ pub async fn run(setting: &Setting) -> Ended {
     let gate = Gate::new(servers.client());
     gate.hold_pages();
     let rig = Rig::start(gate, |builder| builder.watch_list(false).page_size(100).silence(HELD))?;
-    // The informers' lists are not held: their watches deliver what the reflector's second page
-    // misses.
+    // The informers' requests are not held: their watches deliver the changes that the reflector's
+    // second page misses.
     let informers = Informers::start(setting, servers.port())?;
     let held = rig.gate.held().await;
     let Some(Asked::List(ListRequest { continue_token: Some(token), .. })) = &held else {
         return Err(format!("the second page was not requested, but {held:?}").into());
     };
     // The first object is delivered before its page is complete. The last page has not been
-    // delivered.
+    // delivered yet.
     until("the first object", FIRST, || rig.known() > 0).await?;
     writer.all(Write::Delete, 0..1).await?;
     writer.all(Write::Delete, 290..300).await?;

@@ -1,5 +1,5 @@
-//! The API server is killed when nothing has been written since the reflector's version: the
-//! watch resumes, and nothing is listed.
+//! The scenario in which the API server is killed when nothing has been written since the
+//! reflector's version. The watch resumes, and nothing is listed.
 //!
 //! The API server writes a lease of its own from time to time. If that happens in between, the
 //! watch is rightly refused, and the scenario is tried once more.

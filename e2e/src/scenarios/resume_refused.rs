@@ -1,6 +1,6 @@
-//! The reflector is cut off, others write, and the API server restarts. Its window begins after
-//! the reflector's version, so the watch is refused (410, as an event), and everything is listed
-//! again.
+//! The scenario in which the reflector is cut off, others write, and the API server restarts. The
+//! oldest version that the server can watch from is then newer than the reflector's. So the watch
+//! is refused (410, as an event), and everything is listed again.
 
 use deltafifo::ResourceVersion;
 use deltafifo_informer::lister_watcher::Asked;

@@ -1,7 +1,8 @@
-//! Objects are deleted while the reflector is cut off, and the API server then restarts, so no
-//! watch can deliver the deletions. They are delivered as tombstones, and an object that was
-//! deleted and created again as an update. Our informers never notify of an update from one
-//! object to another: there it is a deletion and an addition.
+//! The scenario in which objects are deleted while the reflector is cut off. The API server then
+//! restarts, so no watch can deliver the deletions. They are delivered as tombstones. An object
+//! that was deleted and created again is delivered as an update. Only this project's informers
+//! notify of a deletion and an addition instead, because they never notify of an update from one
+//! object to another.
 
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;

@@ -1,9 +1,9 @@
-//! The reflector asks for all objects at a version that the API server has not reached (504 after
-//! some seconds; a lagging server behind a load balancer is enough for that). It then asks for
-//! the newest version.
+//! The scenario in which the reflector asks for all objects at a version that the API server has
+//! not reached. This happens with a server that lags behind others of a load balancer. The answer
+//! is a 504 after some seconds, and the reflector then asks for the newest version.
 //!
-//! The gate moves the version ahead, because a real API server whose cache lags would need a
-//! second one.
+//! The gate increases the requested version, because a server whose cache lags would need a second
+//! one.
 
 use deltafifo_informer::lister_watcher::Asked;
 

@@ -1,5 +1,6 @@
-//! An API server that does not stream lists, because its feature is off or because its etcd is
-//! too old. The reflector requests a plain list at once, and also later.
+//! The scenarios of an API server that does not stream lists, because its feature is off or
+//! because its etcd is too old. The reflector requests a plain list at once, and plain lists from
+//! then on.
 
 use deltafifo_informer::lister_watcher::Asked;
 
@@ -11,14 +12,15 @@ use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::writer::Write;
 
-/// Tests an API server that answers that the request is invalid.
+/// Runs the scenario of an API server whose feature is off. It answers that the request is
+/// invalid.
 pub async fn by_gate(setting: &Setting) -> Ended {
     let arguments = vec!["--feature-gates=WatchList=false"];
     falls_back(setting, Options { arguments, ..Options::default() }, Fault::Status(422)).await
 }
 
-/// Tests etcd 3.4, which cannot report the progress of a watch; the API server treats that as an
-/// internal error.
+/// Runs the scenario of etcd 3.4, which cannot report the progress of a watch. The API server
+/// answers with an internal error.
 pub async fn by_etcd34(setting: &Setting) -> Ended {
     match setting.etcd34.clone() {
         Some(etcd) => {

@@ -1,9 +1,9 @@
 //! An etcd and a kube-apiserver on loopback, with all their files in one directory.
 //!
-//! No files have to be prepared: the API server creates its own certificate, whose key is also
-//! given as the key for tokens of service accounts (there are none). It knows two users, by their
-//! tokens: one with all permissions, and one without permissions under RBAC, until a scenario
-//! grants it some.
+//! No files have to be prepared. The API server creates its own certificate. Its key is also given
+//! as the key for the tokens of service accounts, although there are none. The API server knows
+//! two users by their tokens: one with all permissions, and one without permissions under RBAC,
+//! until a scenario grants it some.
 
 mod process;
 
@@ -39,7 +39,7 @@ pub const TOKEN: &str = "not-a-secret";
 const LIMITED_TOKEN: &str = "not-a-secret-either";
 /// A user that has only the rights that a scenario gives it.
 pub const LIMITED: &str = "limited";
-/// The longest time until a server is ready. An API server reads all objects first.
+/// The longest time until a server is ready. It includes reading all objects.
 const STARTING: Duration = Duration::from_secs(60);
 /// The longest time that an answer to a write may take.
 const ANSWERING: Duration = Duration::from_secs(20);
@@ -49,13 +49,13 @@ const ANSWERING: Duration = Duration::from_secs(20);
 pub struct Options {
     /// Further arguments of the API server.
     pub arguments: Vec<&'static str>,
-    /// Another etcd than the one that was built.
+    /// The program of another etcd, to be used instead of the one that was built.
     pub etcd: Option<PathBuf>,
-    /// Whether users have the rights of their roles only, and not all.
+    /// Whether users have only the rights of their roles.
     pub rbac: bool,
 }
 
-/// Both servers. They are killed when this is dropped.
+/// The running servers. Dropping the value kills both.
 pub struct Servers {
     dir: PathBuf,
     api_binary: PathBuf,
@@ -123,7 +123,7 @@ impl Servers {
         Ok(Client::try_from(config)?)
     }
 
-    /// Returns a kubeconfig for clients of other programs, with the API server's user.
+    /// Returns a kubeconfig for clients in other programs, with the API server's user.
     pub fn kubeconfig(&self) -> Value {
         let server = format!("https://127.0.0.1:{}", self.ports.api);
         json!({
@@ -234,7 +234,7 @@ impl Ports {
     }
 }
 
-/// Returns a client for informers, with the API server, or a proxy to it, at this port.
+/// Returns a client for informers. At `port` is the API server, or a proxy to it.
 pub fn client_at(port: u16) -> Result<Client, BoxError> {
     Ok(Client::try_from(user(port)?)?)
 }
@@ -246,8 +246,8 @@ pub fn user(port: u16) -> Result<Config, BoxError> {
     Ok(config)
 }
 
-/// Returns the configuration for a server that is a child process and creates its own
-/// certificate, so checking the certificate would prove nothing.
+/// Returns the configuration for a server at `url`. It does not check the certificate: the server
+/// is a child process that creates its own, so the check would prove nothing.
 fn config(url: &str) -> Result<Config, BoxError> {
     let mut config = Config::new(url.parse()?);
     config.accept_invalid_certs = true;

@@ -1,5 +1,4 @@
-//! A server as a child process: it writes a log, ends when it is asked to, and never outlives its
-//! owner.
+//! A server as a child process. It writes a log, ends on request, and never outlives its owner.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -11,11 +10,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// The longest time that a server may take to end. An API server gives watches and requests some
-/// seconds.
+/// The longest time that a server may take to end. An API server gives open watches and requests
+/// some seconds.
 const ENDING: Duration = Duration::from_secs(60);
 
-/// A child process. It is killed when this is dropped, also during a panic.
+/// A child process. Dropping the value kills the process, also during a panic.
 pub struct Process {
     name: &'static str,
     child: Child,

@@ -37,8 +37,8 @@ impl<T, M: Meta<T>> MutexFifoBuilder<T, M> {
         Self { keys, known, emit_replaced: true, ordered_walks: false, transformer: None }
     }
 
-    /// Uses known objects of another store. Default: none, or the store given to
-    /// [`MutexFifo::over`].
+    /// Uses the objects of another store as known objects. By default these are the objects of the
+    /// store that was given to [`MutexFifo::over`], or none.
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
         self.known = Known::Custom(known);
         self

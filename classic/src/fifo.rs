@@ -1,5 +1,5 @@
-//! The producer side and the queries of the queue. Each method is client-go's method of that name,
-//! and holds the mutex from beginning to end.
+//! The producer side and the queries of the queue. Each method does what client-go's method of the
+//! same name does, and holds the mutex from beginning to end.
 
 use std::sync::Arc;
 
@@ -14,10 +14,12 @@ use super::known::Known;
 use super::state::{Listed, State};
 use super::{MutexFifoBuilder, MutexStore};
 
-/// client-go's `DeltaFIFO`: for each key all deltas since its last pop, with the keys in order.
+/// A queue like client-go's `DeltaFIFO`: all deltas of each key since its last pop, with the keys
+/// in order.
 pub struct MutexFifo<T, M> {
     pub(super) state: Mutex<State<T>>,
-    /// Notified when a key may be ready to pop, and when the queue is closed.
+    /// The condition that is notified when a key may be ready to pop, and when the queue is
+    /// closed.
     pub(super) changed: Condvar,
     keys: Arc<KeyFunc<T, M>>,
     known: Known<T, M>,
@@ -67,8 +69,9 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         Ok(())
     }
 
-    /// Queues an Updated delta for each of many objects. Equals a sequence of
-    /// [`update`](Self::update) calls, but locks the queue once, and computes the keys before that.
+    /// Queues an Updated delta for each of many objects. The result equals that of as many calls
+    /// of [`update`](Self::update), but the queue is locked only once, and the keys are computed
+    /// before that.
     ///
     /// # Errors
     /// As for [`update`](Self::update). The objects before the rejected one stay queued.
@@ -84,8 +87,8 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         pushed
     }
 
-    /// Queues a Deleted delta for an object or a tombstone. Ignored if neither the queue nor the
-    /// known objects have its key.
+    /// Queues a Deleted delta for an object or a tombstone. Does nothing if neither the queue nor
+    /// the known objects have its key.
     ///
     /// # Errors
     /// If the object has no key, or the transformer rejects it.
@@ -188,7 +191,8 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         self.state.lock().has_synced()
     }
 
-    /// Returns a copy of the pending deltas of an object's, tombstone's or other source's key.
+    /// Returns a copy of the pending deltas of the source's key. The source is an object, a
+    /// tombstone, deltas or an explicit key.
     ///
     /// # Errors
     /// If the source has no key.
@@ -231,7 +235,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
     /// Returns the key of an object, a tombstone, deltas or an explicit key.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the source has no key.
     pub fn key_of<'a>(&self, source: impl Into<KeySource<'a, T>>) -> Result<String, KeyError>
     where
         T: 'a,

@@ -1,4 +1,4 @@
-//! One index: the keys that have each value.
+//! One index of the store: a set of keys for each value.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 
 type Keys = HashSet<Arc<str>, RandomState>;
 
-/// Sets of keys by value. No set is empty.
+/// The sets of keys by value. No set is empty.
 #[derive(Default)]
 pub(super) struct Index {
     keys: HashMap<String, Keys, RandomState>,

@@ -1,5 +1,4 @@
-//! The known objects of a queue, from whichever source: none, the store of this design, or a custom
-//! one.
+//! The known objects of a queue. Their source is the store of this design, another store, or none.
 
 use std::sync::Arc;
 
@@ -22,8 +21,9 @@ impl<T, M: Meta<T>> Known<T, M> {
         }
     }
 
-    /// Returns whether the deletion of `key` must be queued. A failing look-up counts as yes,
-    /// because a missed deletion cannot be repaired later.
+    /// Returns whether the deletion of `key` must be queued, that is, whether the key may be
+    /// known. A look-up that fails counts as yes, because a missed deletion cannot be repaired
+    /// later.
     pub(super) fn may_hold(&self, key: &str) -> bool {
         match self {
             Known::Nothing => false,

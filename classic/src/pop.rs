@@ -1,4 +1,4 @@
-//! The consumer side: a pop calls the handler while the queue is locked.
+//! The consumer side of the queue. A pop calls the handler while the queue is locked.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ pub enum Verdict<E> {
     Done,
     /// The handler failed: the pop returns the error, and the deltas are lost.
     Failed(E),
-    /// The deltas are put back, as `add_if_not_present` does it. The pop returns the error, if
-    /// there is one.
+    /// The deltas are put back, as by `add_if_not_present`. The pop returns the error, if there is
+    /// one.
     Requeue(Option<E>),
 }
 

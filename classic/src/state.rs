@@ -1,6 +1,6 @@
-//! The state behind the mutex: the pending deltas, the order of their keys, and the progress of the
-//! initial population. Every rule of the queue that needs neither the key function nor the known
-//! objects is here.
+//! The state behind the mutex: the pending deltas, the order of their keys, and the progress of
+//! the initial population. It implements every rule of the queue that needs neither the key
+//! function nor the known objects.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl<T> State<T> {
         }
     }
 
-    /// Reserves room for the keys of a relist, so that the table is not rehashed during it.
+    /// Reserves room for the keys of a relist, so that the table does not grow during the relist.
     pub(super) fn reserve(&mut self, keys: usize) {
         let more = keys.saturating_sub(self.pending.len());
         self.pending.reserve(more);
@@ -61,8 +61,8 @@ impl<T> State<T> {
         }
     }
 
-    /// Puts popped deltas back under their key, unless it has newer ones. This does not populate
-    /// the queue.
+    /// Puts popped deltas back under their key, unless the key has newer ones. This does not count
+    /// as an offer that populates the queue.
     pub(super) fn push_absent(&mut self, key: Arc<str>, deltas: Pending<T>) {
         if let Entry::Vacant(vacant) = self.pending.entry(key) {
             self.queue.push_back(vacant.key().clone());
@@ -72,8 +72,8 @@ impl<T> State<T> {
 
     /// Takes the first key and all its deltas.
     pub(super) fn take(&mut self) -> Option<Popped<T>> {
-        // Read before `initial` is decremented: the last item of the initial list still belongs to
-        // it.
+        // Read before `initial` is decremented, because the last item of the initial list still
+        // belongs to the list.
         let is_in_initial_list = !self.has_synced();
         let key = self.queue.pop_front()?;
         self.initial = self.initial.saturating_sub(1);

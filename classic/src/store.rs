@@ -1,5 +1,5 @@
-//! The store: client-go's `ThreadSafeStore` with its namespace index, and the application of popped
-//! deltas to it.
+//! The store: client-go's `ThreadSafeStore` with its namespace index. Popped deltas are applied to
+//! it.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use super::index::Index;
 
 /// The effect of one delta on the store.
 pub enum Change<'a, T> {
-    /// The store did not have the key.
+    /// The key was added: the store did not have it before.
     Added {
         /// The stored object.
         new: &'a Arc<T>,
         /// Whether the delta was popped before the queue had synced.
         is_in_initial_list: bool,
     },
-    /// The store had the key.
+    /// The object of a key was replaced.
     Updated {
         /// The replaced object.
         old: &'a Arc<T>,
         /// The stored object.
         new: &'a Arc<T>,
     },
-    /// The store no longer has the key.
+    /// The key was deleted: the store does not have it any more.
     Deleted {
         /// The removed object, if there was one.
         old: Option<&'a Arc<T>>,
@@ -37,7 +37,7 @@ pub enum Change<'a, T> {
     },
 }
 
-/// Computes the value of an object in an index.
+/// A function that computes the value of an object in an index.
 type IndexFn<T> = Box<dyn Fn(&T) -> String + Send + Sync>;
 
 /// Objects by key, by namespace and, if [`indexed`](MutexStore::indexed) created the store, by a
@@ -66,7 +66,7 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
         Self::with(keys, None)
     }
 
-    /// Creates an empty store with an index; `value` computes the value of each object in it.
+    /// Creates an empty store with an index in which `value` computes the value of each object.
     #[must_use]
     pub fn indexed(
         keys: KeyFunc<T, M>,
@@ -97,8 +97,8 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
         Some(old)
     }
 
-    /// Applies the deltas in order, oldest first, and calls the handler after each with no lock of
-    /// the store held (client-go `processDeltas`).
+    /// Applies the deltas in order, oldest first, and calls the handler after each. No lock of the
+    /// store is held during the call (client-go `processDeltas`).
     pub fn apply(&self, item: &Popped<T>, mut handler: impl FnMut(Change<'_, T>)) {
         for delta in item.deltas() {
             match (delta.kind, &delta.object) {
@@ -168,7 +168,7 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
         &self.keys
     }
 
-    /// Reserves room for this many objects, so that the table is not rehashed during a relist.
+    /// Reserves room for this many objects, so that the table does not grow during a relist.
     pub(super) fn reserve(&self, objects: usize) {
         let table = &mut self.tables.write().objects;
         table.reserve(objects.saturating_sub(table.len()));

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 /// A work queue of the classic design, without metrics, times and rate limits.
 pub struct MutexWorkQueue<K> {
     state: Mutex<State<K>>,
-    /// Notified when a key can be taken, and when the queue is shut down.
+    /// The condition that is notified when a key can be taken, and when the queue is shut down.
     changed: Condvar,
     hasher: RandomState,
 }
@@ -29,7 +29,8 @@ pub struct Work<K> {
 struct Keys<K>(HashTable<Work<K>>);
 
 struct State<K> {
-    /// The keys that can be taken, first in, first out. Each is dirty, and none is being processed.
+    /// The keys that can be taken, in the order of their arrival. Each key is dirty, and none is
+    /// being processed.
     queue: VecDeque<Work<K>>,
     dirty: Keys<K>,
     processing: Keys<K>,
@@ -46,8 +47,8 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
         Self { state: Mutex::new(state), changed: Condvar::new(), hasher: RandomState::default() }
     }
 
-    /// Queues a key. A key that is being processed is queued again when that has ended. Ignored
-    /// after the shutdown.
+    /// Queues a key. A key that is being processed is queued again when its processing ends. Does
+    /// nothing after the shutdown.
     pub fn add(&self, key: K) {
         let key = Work { hash: self.hasher.hash_one(&key), key };
         let mut state = self.state.lock();
@@ -59,8 +60,8 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
         self.changed.notify_one();
     }
 
-    /// Takes the next key. Blocks while the queue is empty. Returns `None` once it is shut down and
-    /// empty.
+    /// Takes the next key. Blocks while the queue is empty. Returns `None` once the queue is shut
+    /// down and empty.
     pub fn get(&self) -> Option<Work<K>> {
         let mut state = self.state.lock();
         loop {
@@ -76,7 +77,7 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
         }
     }
 
-    /// Ends the processing of a key. The key is queued if it was added in the meantime.
+    /// Ends the processing of a key. The key is queued again if it was added in between.
     pub fn done(&self, key: Work<K>) {
         let mut state = self.state.lock();
         state.processing.remove(&key);
@@ -87,7 +88,8 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
         }
     }
 
-    /// Shuts the queue down: adds are ignored, and takers get the remaining keys, and then `None`.
+    /// Shuts the queue down. From then on adds are ignored, and [`get`](Self::get) returns the
+    /// remaining keys and then `None`.
     pub fn shut_down(&self) {
         self.state.lock().shut_down = true;
         self.changed.notify_all();
@@ -106,7 +108,7 @@ impl<K: Eq> Keys<K> {
         self.0.find(key.hash, |other| other.key == key.key).is_some()
     }
 
-    /// Inserts a key. Returns false if it was there.
+    /// Inserts a key. Returns false if the set had it already.
     fn insert(&mut self, key: Work<K>) -> bool {
         match self.0.entry(key.hash, |other| other.key == key.key, |other| other.hash) {
             Entry::Occupied(_) => false,

@@ -1,4 +1,5 @@
-//! Recorded answers of the real client-go `DeltaFIFO`, and the queues on which they are replayed.
+//! The recorded answers of the real client-go `DeltaFIFO`, and their replay on the queues of this
+//! project.
 #![forbid(unsafe_code)]
 
 pub mod vectors;

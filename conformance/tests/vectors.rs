@@ -98,7 +98,7 @@ fn missing_or_changed_documented_difference_is_a_mismatch() -> Result {
     assert_replay(&seen, 0, "as docs/src/semantics.md says\n1 cases, 4 steps, 0 mismatches\n")
 }
 
-/// Returns a case of four steps over a store, which is replayed with two kinds of known objects.
+/// Returns a case of four steps over a store. It is replayed with two kinds of known objects.
 /// `newest` is the answer that the last step expects.
 fn case_wanting(newest: &str) -> String {
     let steps = [
@@ -130,7 +130,7 @@ fn wrong_answer_is_counted_for_each_kind_of_known_objects() -> Result {
 
 #[test]
 fn every_recorded_answer_is_compared() -> Result {
-    // Every step of the first cases expects one member more than it gets, so each must be a
+    // Every step of the first cases expects one member more than the answer has, so each must be a
     // mismatch.
     let mut tally = Tally::default();
     let (mut altered, mut replayed) = (0, 0);

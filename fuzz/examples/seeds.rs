@@ -1,5 +1,5 @@
-//! Writes the seed corpora of the fuzz targets, made from test vectors and a list of pods. Run in
-//! `fuzz/`: `cargo +nightly run --example seeds -- seeds ../bench/data/small.jsonl.gz
+//! Writes the seed corpora of the fuzz targets, which are made from test vectors and a list of
+//! pods. Run in `fuzz/`: `cargo +nightly run --example seeds -- seeds ../bench/data/small.jsonl.gz
 //! ../bench/data/pods.json.gz`.
 
 use std::fs;
@@ -16,10 +16,11 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-/// The number of cases that become seeds of each target, and the number of them that become files.
+/// The number of cases that become seeds of the targets for operations. [`FILES`] of them also
+/// become seeds of the target `files`.
 const CASES: usize = 40;
 const FILES: usize = 6;
-/// The number of steps of a case that a file contains. A fuzzer needs small inputs.
+/// The number of steps of a case that become part of a file. A fuzzer needs small inputs.
 const STEPS: usize = 12;
 
 /// Selectors of every form, and invalid ones.
@@ -48,8 +49,8 @@ const SELECTORS: [&str; 28] = [
     "x>9223372036854775808",
     "Example.com/a/b",
     "ä=ö",
-    // Single bytes that the target replaces by words of 63 or 64 characters, and by a part of a
-    // prefix that is too long.
+    // The target replaces certain single bytes with words of 63 or 64 characters, and with a part
+    // of a prefix that is too long.
     "\u{11}=\u{11}",
     "\u{12}",
     "app=\u{12}",
@@ -140,8 +141,8 @@ fn save(seeds: &Path, target: &str, number: usize, bytes: &[u8]) -> Result<(), B
     Ok(fs::write(directory.join(format!("{number:02}")), bytes)?)
 }
 
-/// Returns the operations with each handler held during the next two operations; some items are
-/// taken in batches.
+/// Returns the operations, with each pop replaced by a handler that runs during the next two
+/// operations. Some items are taken in batches.
 fn overlapping(ops: &[oracle::Op]) -> Vec<oracle::Op> {
     let (mut spread, mut due) = (Vec::new(), Vec::new());
     for (number, op) in ops.iter().enumerate() {
@@ -166,7 +167,7 @@ fn overlapping(ops: &[oracle::Op]) -> Vec<oracle::Op> {
     spread
 }
 
-/// Returns the stores and deletions of the operations, as the indexer's target reads them.
+/// Returns the writes and deletions among the operations, in the encoding of the indexer's target.
 fn indexer(number: usize, setup: Setup, ops: &[oracle::Op]) -> Vec<u8> {
     let mut bytes = vec![u8::try_from(number % 4).unwrap_or_default()];
     let mut numbers = (0..=u8::MAX).cycle();
@@ -206,8 +207,8 @@ fn keys(case: &Case) -> Vec<u8> {
     case.config.known_objects.iter().chain(added).flat_map(texts).flat_map(spelled).collect()
 }
 
-/// Returns the operations as the caches' target reads them. The number chooses the cache, and how
-/// it is built.
+/// Returns the operations in the encoding of the caches' target. `number` chooses the cache, and
+/// how it is built.
 fn caches(number: usize, ops: &[oracle::Op]) -> Vec<u8> {
     let mut bytes = vec![u8::try_from(number).unwrap_or_default()];
     // 0 for a queue, 1 for a cache whose objects expire, 2 for a mutation cache.
@@ -244,7 +245,7 @@ fn list(places: &[Place], n: u8) -> [u8; 3] {
     [bits, if places.contains(&Place::NAMELESS) { 0xc0 } else { 0 }, n]
 }
 
-/// Returns the operations as the work queue's target reads them.
+/// Returns the operations in the encoding of the work queue's target.
 fn workqueue(ops: &[oracle::Op]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (n, op) in (1..=u8::MAX).cycle().zip(ops) {

@@ -1,5 +1,5 @@
-//! Reads input files of any content: an unusable file is an error, a usable one is replayed, and
-//! all engines agree on it.
+//! Reads input files of any content. An unusable file must be an error. A usable file is replayed,
+//! and all engines must agree.
 #![no_main]
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Parses any text as a label selector: it is an error, or it matches and prints as a simple
-//! parser says. Listers select by it, too.
+//! Parses any text as a label selector. It must be an error, or match and print as a simple parser
+//! says. Listers must select accordingly.
 #![no_main]
 
 use deltafifo_oracle::selectors;

@@ -28,7 +28,8 @@ thread_local! {
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime without I/O");
 }
 
-/// The items or events in order, and whether the body was valid to its end.
+/// The result of reading a body: its items or events in order, and whether it was valid to its
+/// end.
 type Read = (Vec<Bytes>, bool);
 
 /// A list, as a JSON parser reads it.
@@ -164,12 +165,13 @@ async fn watch(frames: Vec<Bytes>, limit: &ObjectLimit) -> Read {
     (events, true)
 }
 
-/// Returns the entry for an object that was skipped.
+/// Returns the bytes that stand for an object that was skipped.
 fn too_large(size: usize) -> Bytes {
     format!("{size} bytes").into()
 }
 
-/// Returns the items of a list that is read with a limit.
+/// Returns the items of a list, with each item above the limit replaced by its entry for a skipped
+/// object.
 fn limited(items: &[Bytes], limit: usize) -> Vec<Bytes> {
     items
         .iter()
@@ -205,7 +207,7 @@ fn is_none(body: &[u8]) -> bool {
     !(has_items && has_version)
 }
 
-/// Returns the complete lines.
+/// Returns the complete lines of a body, without empty ones.
 fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     let whole = body.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     body[..whole]

@@ -1,5 +1,5 @@
-//! The format of the vectors: cases, and the values that answers consist of. This module has no
-//! rule of a queue.
+//! The format of the vectors: cases, and the values of which answers consist. The module contains
+//! no rule of a queue.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub enum KnownKind {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Transform {
-    /// Returns a copy whose tag has one more `t`.
+    /// Returns a copy of the object whose tag has one more `t`.
     Tag,
     /// Fails for objects of this name.
     Fail(String),
@@ -156,13 +156,13 @@ pub enum Action {
     Ignore,
     /// Fails.
     Fail,
-    /// Requests that the item is put back.
+    /// Requests that the item be put back.
     Requeue,
-    /// Requests that the item is put back, and fails.
+    /// Requests that the item be put back, and fails.
     RequeueErr,
 }
 
-/// An object of the vectors.
+/// An object, as the vectors contain it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Obj {
@@ -195,8 +195,7 @@ pub struct Tombstone {
     pub obj: Option<Obj>,
 }
 
-/// An argument that cannot be a tombstone: the argument of add and update, and an item of a
-/// replace.
+/// An argument that cannot be a tombstone: that of an add or an update, and an item of a replace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Listed {
@@ -298,8 +297,8 @@ pub enum Outcome {
     ProcessError,
     /// Another error.
     Error,
-    /// A pop of an open, empty queue. No vector expects it, because client-go would have blocked
-    /// for ever.
+    /// The queue is open and empty, so a pop would have blocked. No vector expects this answer,
+    /// because client-go would have blocked for ever.
     Empty,
 }
 

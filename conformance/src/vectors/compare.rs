@@ -1,5 +1,5 @@
 //! Runs any operations on every engine, with every kind of known objects, and compares each answer
-//! with the answer of the oracle's model. The model replaces client-go where no answer was
+//! with the answer of the oracle's model. The model stands in for client-go where no answer was
 //! recorded.
 
 use std::collections::BTreeSet;
@@ -9,17 +9,17 @@ use deltafifo::BoxError;
 use super::runner::answer;
 use super::{Action, Answer, Config, Engine, NamedSubject, Op, Subject};
 
-/// Number of operations between two listings of the whole queue. A listing takes far longer than an
-/// operation.
+/// The number of operations between two listings of the whole queue. A listing takes far longer
+/// than an operation.
 const WALK_EVERY: usize = 8;
 
-/// An answer that differs from the model's.
+/// The error of an engine's answer that differs from the model's.
 #[derive(Debug, thiserror::Error)]
 #[error("{engine:?}, {way}: {op:?}\n  model {want:?}\n  got   {got:?}")]
 pub struct Difference {
     /// The engine that gave the answer.
     pub engine: Engine,
-    /// The kind of known objects of its queue.
+    /// The kind of known objects of the engine's queue.
     pub way: &'static str,
     /// The operation.
     pub op: Op,
@@ -29,8 +29,8 @@ pub struct Difference {
     pub got: Answer,
 }
 
-/// Runs `ops` on all engines, compares the pending deltas after each, and drains the queues at the
-/// end. Then it compares the known objects, by the Syncs of a resync.
+/// Runs `ops` on all engines, and compares the pending deltas after each operation. At the end it
+/// drains the queues, and compares the known objects by the Syncs of a resync.
 ///
 /// # Errors
 /// A [`Difference`], or an error if a queue cannot be created.

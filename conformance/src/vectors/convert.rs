@@ -1,4 +1,4 @@
-//! Converts between the vectors and the operations that proptest and the fuzzer generate: cases
+//! Conversions between the vectors and the operations that proptest and the fuzzer generate. Cases
 //! become seeds, and generated operations become operations that every engine can run.
 
 use std::collections::HashMap;
@@ -142,7 +142,7 @@ pub fn to_oracle(case: &Case) -> (Setup, Vec<oracle::Op>) {
 }
 
 /// The assignment of the oracle's places to the keys of a case, in the order of their first use.
-/// After the last place the first one is assigned again.
+/// If there are more keys than places, the places are used again from the first one on.
 #[derive(Default)]
 struct Places(HashMap<String, Place>);
 

@@ -1,4 +1,4 @@
-//! This project's queue as a subject.
+//! The subject that runs this project's queue.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::known::KnownSet;
 use super::subject::{ObjMeta, Subject, delegate_to_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
 
-/// The target of a pop with the action `apply`.
+/// The store to which a pop with the action `apply` applies the deltas.
 enum Applied {
     Nothing,
     FusedStore,
     Beside(Arc<KnownSet>),
 }
 
-/// A queue of this project.
+/// A queue of this project as a subject.
 pub(super) struct FifoSubject {
     fifo: DeltaFifo<Obj, ObjMeta>,
     applied: Applied,

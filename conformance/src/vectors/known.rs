@@ -1,5 +1,6 @@
-//! A set of known objects for the tests, behind the trait `KnownObjects`. It is independent of
-//! every engine, and lists its keys in byte order, as recorded.
+//! A set of known objects for the tests, which implements the trait `KnownObjects`. It is
+//! independent of every engine. It lists its keys in byte order, as client-go's side did when the
+//! answers were recorded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

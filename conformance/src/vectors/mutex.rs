@@ -1,4 +1,4 @@
-//! The classic design as a subject.
+//! The subject that runs the classic design.
 
 use std::sync::Arc;
 

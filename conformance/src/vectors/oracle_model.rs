@@ -1,5 +1,5 @@
-//! The oracle's model as a subject: the model that the engines are compared with must answer the
-//! vectors, too.
+//! The subject that runs the oracle's model. The engines are compared with this model, so the
+//! model itself must answer the vectors, too.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::known::KnownSet;
 use super::subject::{Subject, delegate_to_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
 
-/// A model, and whether popped deltas are applied to its known objects.
+/// A model as a subject, and whether popped deltas are applied to its known objects.
 pub(super) struct ModelSubject {
     model: Model<Obj>,
     applies: bool,

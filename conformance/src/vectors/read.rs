@@ -15,7 +15,7 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 /// more than the memory holds.
 const LONGEST_LINE: u64 = if cfg!(any(test, fuzzing)) { 1 << 16 } else { 64 << 20 };
 
-/// A file of vectors that cannot be replayed.
+/// The error of a file of vectors that cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be opened.
@@ -90,7 +90,7 @@ pub struct Cases<'f> {
 }
 
 impl Cases<'_> {
-    /// Reads the next line that is not blank.
+    /// Returns the next line that is not blank.
     fn next_line(&mut self) -> io::Result<Option<String>> {
         let mut text = String::new();
         loop {

@@ -54,17 +54,17 @@ pub struct Tally {
     /// Number of replayed steps. A step that is replayed with two kinds of known objects counts
     /// once.
     pub steps: usize,
-    /// Number of wrong answers, with either kind of known objects.
+    /// The number of wrong answers, counted for each kind of known objects.
     pub mismatches: usize,
-    /// Number of answers that differ from client-go's as documented, with either kind of known
-    /// objects.
+    /// The number of answers that differ from client-go's as documented, counted for each kind of
+    /// known objects.
     pub differences: usize,
     /// The first mismatches.
     pub first: Vec<Mismatch>,
 }
 
 impl Tally {
-    /// Replays a case on fresh queues of `engine`, to its end even after a mismatch.
+    /// Replays a case on fresh queues of `engine`. The replay continues after a mismatch.
     ///
     /// # Errors
     /// If a queue cannot be created, or an answer cannot be serialized.

@@ -52,7 +52,8 @@ pub trait Subject {
     fn pop(&mut self, action: Action) -> Answer;
 }
 
-/// Implements the methods of a [`Subject`] that its queue has under the same name: all but `pop`.
+/// Implements the methods of a [`Subject`] by the queue's methods of the same names: all but
+/// `pop`.
 macro_rules! delegate_to_queue {
     ($queue:ident) => {
         fn add(&mut self, object: Arc<Obj>) -> Outcome {
@@ -130,7 +131,7 @@ pub enum Engine {
     Model,
 }
 
-/// Names of the kinds of known objects.
+/// The names of the kinds of known objects.
 const OWN_STORE: &str = "own store";
 const TRAIT_OBJECT: &str = "known-objects trait";
 const NOTHING_KNOWN: &str = "nothing known";

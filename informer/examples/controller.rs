@@ -59,7 +59,7 @@ enum Failed {
     Index(#[from] IndexError),
 }
 
-/// Returns the roster of a pod.
+/// Returns the roster to which a pod belongs.
 fn roster_of(pod: &Pod) -> Option<ObjectRef<ConfigMap>> {
     Some(ObjectRef::new(pod.labels().get(ROSTER)?).within(&pod.namespace()?))
 }
@@ -84,7 +84,7 @@ async fn reconcile(map: Arc<ConfigMap>, context: Arc<Context>) -> Result<Action,
     Ok(Action::await_change())
 }
 
-/// Runs the controller until it is stopped.
+/// Runs the controller until the example is stopped.
 async fn control(
     client: Client,
     scope: Scope,
@@ -141,7 +141,8 @@ pub(crate) async fn run(Args { cluster }: Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Changes the simulated cluster. Returns an error if a roster is not up to date within a minute.
+/// Changes the simulated cluster step by step. Returns an error if a roster is not up to date
+/// within a minute.
 async fn story(server: &ApiServer) -> Result<(), Box<dyn Error>> {
     let maps = Api::<ConfigMap>::namespaced(server.client(), "shop");
     for roster in ["day", "night"] {
@@ -175,7 +176,7 @@ fn pod(name: &str, roster: &str, phase: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": { "phase": phase } })
 }
 
-/// Waits until a roster has exactly these pods.
+/// Waits until a roster lists exactly these pods.
 async fn lists(
     maps: &Api<ConfigMap>,
     roster: &str,

@@ -1,5 +1,5 @@
-//! An informer of the namespaces with a label. One of them is deleted, is created again without
-//! permissions, and gets its permissions back.
+//! Runs an informer of the namespaces that have a label. One of them is deleted, is created again
+//! without permissions, and gets its permissions back.
 //!
 //!     cargo run -p deltafifo-informer --example namespaces
 //!

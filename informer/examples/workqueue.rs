@@ -1,5 +1,5 @@
-//! Two workers over one queue: a key that is added often is processed once, changes precede the
-//! initial list, and failures are retried later.
+//! Runs two workers over one queue. A key that is added often is processed once, changes precede
+//! the initial list, and failures are retried later.
 //!
 //!     cargo run -p deltafifo-informer --example workqueue
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use deltafifo_informer::workqueue::{AddOptions, Item, WorkQueue};
 
-/// Fails for `job` the first two times.
+/// Reconciles an item. Returns an error for `job` the first two times.
 fn reconcile(queue: &WorkQueue<String>, item: &Item<String>) -> Result<(), &'static str> {
     if item.key() == "shop/job" && queue.num_requeues(item.key()) < 2 {
         Err("not yet")

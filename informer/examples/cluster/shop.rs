@@ -11,8 +11,8 @@ use kube::core::discovery;
 use serde_json::json;
 use tokio::time::interval;
 
-/// Returns a client of the cluster. Its deployments are created, become available, are scaled and
-/// deleted. Sometimes a watch breaks or expires.
+/// Returns a client of a simulated cluster. Its deployments are created, become available, are
+/// scaled and deleted. Sometimes a watch breaks or expires.
 pub fn client() -> Client {
     let deployments =
         Resource::built_in(ApiResource::erase::<Deployment>(&()), discovery::Scope::Namespaced);

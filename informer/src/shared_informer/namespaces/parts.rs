@@ -72,7 +72,7 @@ impl Plan {
         let resync = options.take_resync();
         let report =
             |error| on_error.report(&InformerError::Reflector(&ReflectorError::Scope(error)));
-        let waits = queue.add_scope(KeyScope::namespace("")).map_err(report).ok();
+        let waits = queue.add_scope(no_keys()).map_err(report).ok();
         Parts {
             namespaces: self.namespaces,
             source: self.source,
@@ -90,6 +90,11 @@ impl Plan {
     }
 }
 
+/// Returns the scope of [`Parts::waits`].
+fn no_keys() -> KeyScope {
+    KeyScope::namespace("")
+}
+
 /// The reflectors of a set of namespaces.
 pub(in crate::shared_informer) struct Parts<K> {
     namespaces: Namespaces,
@@ -103,8 +108,8 @@ pub(in crate::shared_informer) struct Parts<K> {
     resync: Option<Resync>,
     on_error: OnError,
     refused: Arc<RefusedNames>,
-    /// A scope without keys. While it exists, the initial population is incomplete. It is removed
-    /// once the names of the set are known.
+    /// A scope without keys. While it exists, the initial population is incomplete. It exists until
+    /// the names of the set are known, and while one of them has no scope to be listed into.
     waits: Mutex<Option<ScopeId>>,
     /// The namespaces that are listed and watched, or whose objects are being removed.
     by_name: Mutex<BTreeMap<Arc<str>, Arc<Part<K>>>>,
@@ -143,6 +148,8 @@ struct Part<K> {
     scope: ScopeId,
     /// Whether the first list has failed, and the informer does not wait for it.
     is_waived: Arc<AtomicBool>,
+    /// Whether the scope is being removed. Only the task of the informer reads and writes it.
+    is_leaving: AtomicBool,
     /// Built when the part first runs, because the function that makes its lister-watcher is user
     /// code.
     reflector: OnceLock<Reflector<K>>,
@@ -200,9 +207,11 @@ impl<K: Send + Sync + 'static> Parts<K> {
                     }
                 }
             }
-            let is_awaited = set.is_awaited;
+            let is_complete = !set.is_awaited && self.have_scopes(&set.names);
+            // The wait begins before a removal could complete the initial population.
+            let waits = is_complete || self.begin_wait().is_ok();
             self.seen.send_replace(set);
-            if !is_awaited {
+            if is_complete {
                 self.end_wait().await;
             }
             tokio::select! {
@@ -211,7 +220,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 // A namespace was removed. It may have been added again in the meantime, so the
                 // set is read again.
                 Some(()) = running.next() => {}
-                () = async { sleep(backoff.next(None)).await }, if is_refused => {}
+                () = async { sleep(backoff.next(None)).await }, if is_refused || !waits => {}
             }
         }
     }
@@ -223,10 +232,32 @@ impl<K: Send + Sync + 'static> Parts<K> {
             return Ok(None);
         }
         let scope = self.queue.add_scope(KeyScope::namespace(&**name))?;
-        let (is_waived, reflector) = (Arc::default(), OnceLock::new());
-        let part = Arc::new(Part { scope, is_waived, reflector });
+        let part = Arc::new(Part {
+            scope,
+            is_waived: Arc::default(),
+            is_leaving: AtomicBool::new(false),
+            reflector: OnceLock::new(),
+        });
         parts.insert(name.clone(), part.clone());
         Ok(Some(part))
+    }
+
+    /// Returns whether each namespace has a scope that is not being removed.
+    fn have_scopes(&self, names: &BTreeSet<Arc<str>>) -> bool {
+        let parts = self.by_name.lock();
+        // Relaxed: only this task accesses it.
+        let stays = |part: &Arc<Part<K>>| !part.is_leaving.load(Ordering::Relaxed);
+        names.iter().all(|name| parts.get(name).is_some_and(stays))
+    }
+
+    /// Keeps the initial population from ending before [`end_wait`](Self::end_wait). Once it has
+    /// ended, there is no applied version until then.
+    fn begin_wait(&self) -> Result<(), ScopeError> {
+        if self.waits.lock().is_none() {
+            let scope = self.queue.add_scope(no_keys())?;
+            *self.waits.lock() = Some(scope);
+        }
+        Ok(())
     }
 
     /// Lets the initial population end once the first lists of the namespaces are complete.
@@ -271,6 +302,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 _added = with_catching_waker(set.wait_for(|set| set.names.contains(&name))) => {}
             }
         }
+        // Relaxed: only this task accesses it.
+        part.is_leaving.store(true, Ordering::Relaxed);
         // A batch that a thread is still offering would add objects again.
         part.wait_idle().await;
         self.remove_scope(&part.scope, |error| self.report(&name, error)).await;

@@ -16,7 +16,7 @@ use deltafifo::{
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::{FuturesUnordered, StreamExt, pending};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::watch;
 use tokio::task::coop::{consume_budget, has_budget_remaining};
@@ -27,7 +27,7 @@ use super::parts::RefusedNames;
 use super::parts::within_budget;
 use super::{Namespaces, Plan};
 use crate::KubeMeta;
-use crate::lister_watcher::{Listed, PageMeta, Scripted};
+use crate::lister_watcher::{Listed, ListerWatcher, PageMeta, Scripted};
 use crate::reflector::{Decodable, Pieces, Scoped, Target};
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
@@ -126,11 +126,16 @@ struct Rig {
 
 impl Rig {
     fn start(names: &[&str]) -> Self {
+        Self::of(names, |_| green())
+    }
+
+    fn of(names: &[&str], source: impl Fn(&str) -> Scripted + Send + Sync + 'static) -> Self {
         let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
         let queue = Arc::new(Queue::over(store).build());
         let queue = Arc::new(Refusing { queue, refusals: AtomicUsize::new(0) });
         let namespaces = Namespaces::new(names.iter().copied()).unwrap();
-        let plan = Plan::new(namespaces.clone(), Box::new(|_| Box::new(green())));
+        let source = Box::new(move |name: &str| Box::new(source(name)) as Box<dyn ListerWatcher>);
+        let plan = Plan::new(namespaces.clone(), source);
         let reported = Arc::new(Mutex::new(Vec::new()));
         let reports = Arc::clone(&reported);
         let on_error = OnError(Arc::new(move |error| {
@@ -189,10 +194,48 @@ async fn namespace_that_the_queue_refuses_is_reported_and_added_later() {
     while !rig.queue.queue.has_synced() {
         yield_now().await;
     }
-    rig.queue.refusals.store(2, Ordering::Relaxed);
+    // The second refused scope is the one without keys, which keeps the queue from syncing.
+    rig.queue.refusals.store(3, Ordering::Relaxed);
     assert!(rig.namespaces.add("green").unwrap());
     assert_eq!(rig.next().await, "+green/a");
     assert_eq!(*rig.reported.lock(), ["green", "green"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_that_comes_back_during_its_removal_is_waited_for() {
+    let sources = watch::Sender::new(0);
+    let mut made = sources.subscribe();
+    let rig = Rig::of(&["green"], move |_| {
+        sources.send_modify(|sources| *sources += 1);
+        Scripted::new().list_stream(pending().boxed())
+    });
+    // The first source is the template.
+    made.wait_for(|made| *made == 2).await.unwrap();
+    rig.queue.refusals.store(1, Ordering::Relaxed);
+    assert!(rig.namespaces.remove("green"));
+    while rig.queue.refusals.load(Ordering::Relaxed) > 0 {
+        yield_now().await;
+    }
+    assert!(rig.namespaces.add("green").unwrap());
+    timeout(Duration::from_secs(600), made.wait_for(|made| *made == 3)).await.unwrap().unwrap();
+    assert!(!rig.queue.queue.has_synced(), "synced without the list of the namespace");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_namespace_that_replaces_another_is_waited_for() {
+    let sources = watch::Sender::new(Vec::new());
+    let mut made = sources.subscribe();
+    let rig = Rig::of(&["blue"], move |name| {
+        sources.send_modify(|sources| sources.push(name.to_owned()));
+        Scripted::new().list_stream(pending().boxed())
+    });
+    made.wait_for(|made| made.ends_with(&["blue".to_owned()])).await.unwrap();
+    rig.queue.refusals.store(1, Ordering::Relaxed);
+    rig.namespaces.set(&["green".to_owned()]);
+    let again = made.wait_for(|made| made.ends_with(&["green".to_owned()]));
+    timeout(Duration::from_secs(600), again).await.unwrap().unwrap();
+    assert!(!rig.queue.queue.has_synced(), "synced without the list of the namespace");
+    assert_eq!(*rig.reported.lock(), ["green"]);
 }
 
 #[tokio::test]

@@ -5,9 +5,9 @@
 //! Each scenario has its own servers, on loopback, in its own directory, and a time limit. A
 //! reflector feeds a `DeltaFifo` over an `Indexer`, a consumer applies every item, and an oracle
 //! checks every notification: see `oracle`, and `scenarios/`, with one file per scenario. Most
-//! scenarios also run shared informers, ours and client-go's, with a handler that sleeps and one
-//! that panics: see `informers/`. One oracle judges all of them. One scenario compares controllers,
-//! ours and kube's: see `controllers/`.
+//! scenarios also run shared informers, this project's and client-go's, with a handler that sleeps
+//! and one that panics: see `informers/`. One oracle judges all of them. One scenario compares
+//! controllers, this project's and kube's: see `controllers/`.
 
 #![allow(clippy::duplicate_mod)] // Each controller is compiled with two runtimes.
 

@@ -58,7 +58,7 @@ enum Failure {
     NoVerdict(String),
 }
 
-/// Exit codes. With a mutant, only `BROKEN` is a kill.
+/// The exit code for a model that does not hold. With a mutant, only this code is a kill.
 pub const BROKEN: u8 = 1;
 pub const NO_VERDICT: u8 = 3;
 

@@ -33,8 +33,8 @@ impl ApiServer {
     /// `apiVersion`.
     ///
     /// # Errors
-    /// [`Error::Unregistered`]; [`Error::Refused`] if it is not a valid object of its kind or has
-    /// no name; [`Error::Json`].
+    /// [`Error::Unregistered`] if the object's kind is not served; [`Error::Refused`] if it is not
+    /// a valid object of its kind or has no name; [`Error::Json`] if it cannot be serialised.
     pub fn apply(&self, object: impl Serialize) -> Result<u64, Error> {
         let json = serde_json::to_value(object)?;
         let text = |field: &str| json.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -62,7 +62,8 @@ impl ApiServer {
     /// For an object that is not in a namespace, `namespace` is `""`.
     ///
     /// # Errors
-    /// [`Error::Unregistered`]; [`Error::Refused`] if the object does not exist.
+    /// [`Error::Unregistered`] if the resource is not served; [`Error::Refused`] if the object does
+    /// not exist.
     pub fn delete(&self, resource: &Resource, namespace: &str, name: &str) -> Result<u64, Error> {
         let place = self.place_of(resource)?;
         let removed = self.shared.with_current(place, &key(namespace, name), |store, current| {
@@ -71,7 +72,7 @@ impl ApiServer {
         removed.ok_or_else(|| Error::Refused(Box::new(status::not_found(resource, name))))
     }
 
-    /// Returns the object as a client would receive it.
+    /// Returns the object of this name as a client would receive it.
     #[must_use]
     pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Value> {
         let place = self.place_of(resource).ok()?;
@@ -96,8 +97,8 @@ impl ApiServer {
     /// the resource end with a 410, and so does a watch from an older version.
     ///
     /// # Errors
-    /// [`Error::Unregistered`]; [`Error::Refused`] and [`Error::Name`] if the first or the last
-    /// object is invalid.
+    /// [`Error::Unregistered`] if the resource is not served; [`Error::Refused`] or [`Error::Name`]
+    /// if the first or the last object is invalid.
     pub fn generate(
         &self,
         resource: &Resource,

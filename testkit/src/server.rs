@@ -50,12 +50,13 @@ pub(crate) struct Settings {
 /// The answer to watches that start with the existing objects (`sendInitialEvents`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchLists {
-    /// They are served, as by Kubernetes 1.34 and later.
+    /// The server serves these watches, as Kubernetes 1.34 and later does.
     #[default]
     Served,
-    /// They are refused with 422, as by an older server, or one whose feature gate is off.
+    /// The server refuses these watches with 422, as an older one does, or one whose feature gate
+    /// is off.
     Forbidden,
-    /// They are refused with 500, as by a server over an old etcd.
+    /// The server refuses these watches with 500, as one over an old etcd does.
     Failing,
 }
 

@@ -34,7 +34,7 @@ pub struct ObjectMeta {
     pub labels: BTreeMap<String, String>,
 }
 
-/// Reads the metadata of an [`Object`].
+/// The accessor of the metadata of an [`Object`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ObjectAccess;
 

@@ -15,7 +15,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 
-/// A change of the store. A handler is notified of it.
+/// A change of the store, of which a handler is notified.
 pub enum Event<'a, T> {
     /// A key that was not known was added.
     Added(&'a Arc<T>),

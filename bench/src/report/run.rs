@@ -44,7 +44,7 @@ pub struct Missed {
     pub engine: String,
     pub objects: usize,
     pub workloads: Vec<String>,
-    /// The turn, and the reason of the failure. Only the turn if the run was interrupted before
+    /// The turn, and why it failed. Only the turn if the run was interrupted before
     /// the turn ended.
     #[serde(rename = "said")]
     pub message: String,

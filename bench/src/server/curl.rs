@@ -18,7 +18,7 @@ const END: &[u8] = b"k8s.io/initial-events-end";
 /// The number of bytes at the end of the output that are searched for [`END`].
 const TAIL: usize = 1024;
 
-/// curl with the configuration of a kubeconfig.
+/// The configuration with which curl reaches the server of a kubeconfig.
 pub(super) struct Curl {
     /// The URL of the server, without the path.
     url: String,
@@ -27,7 +27,7 @@ pub(super) struct Curl {
     pub version: String,
 }
 
-/// curl cannot be used.
+/// The error of a curl that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CurlUnusable {
     #[error("cannot run `curl --version`")]
@@ -48,7 +48,8 @@ impl Curl {
         Ok(Self { url, settings, version })
     }
 
-    /// Reads all objects once. Returns the usage of the process, and the number of received bytes.
+    /// Reads all objects once. Returns the CPU time and memory of the process, and the number of
+    /// received bytes.
     pub async fn read(
         &self,
         namespace: &str,

@@ -86,7 +86,7 @@ impl Transform {
     }
 }
 
-/// One operation on the queue, and client-go's answer.
+/// A step of a case: an operation on the queue, and client-go's answer.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Step {
     /// The operation.

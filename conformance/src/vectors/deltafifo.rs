@@ -1,4 +1,4 @@
-//! The subject that runs this project's queue.
+//! This project's queue as a queue under test.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ enum Applied {
     Beside(Arc<KnownSet>),
 }
 
-/// A queue of this project as a subject.
+/// A queue of this project that is under test.
 pub(super) struct FifoSubject {
     fifo: DeltaFifo<Obj, ObjMeta>,
     applied: Applied,

@@ -1,4 +1,4 @@
-//! The subject that runs the classic design.
+//! The classic design as a queue under test.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The subject that runs the oracle's model. The engines are compared with this model, so the
+//! The oracle's model as a queue under test. The engines are compared with this model, so the
 //! model itself must answer the vectors, too.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::known::KnownSet;
 use super::subject::{Subject, delegate_to_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
 
-/// A model as a subject, and whether popped deltas are applied to its known objects.
+/// A model that is under test, and whether popped deltas are applied to its known objects.
 pub(super) struct ModelSubject {
     model: Model<Obj>,
     applies: bool,

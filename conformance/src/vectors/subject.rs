@@ -117,7 +117,7 @@ macro_rules! delegate_to_queue {
 }
 pub(super) use delegate_to_queue;
 
-/// A subject, and the name of its kind of known objects.
+/// A queue under test, and the name of its kind of known objects.
 pub type NamedSubject = (&'static str, Box<dyn Subject>);
 
 /// An engine on which vectors can be replayed.

@@ -500,9 +500,8 @@ fn object_that_cannot_be_stored_is_dropped_although_its_accessor_and_destructor_
 
 type Numbered = (u32, Arc<Bomb>);
 
-/// Deletes every object while a new scope is added. The predicate of an older scope does so, which
-/// is called for each key. The walk over the store then has the last references to the objects of
-/// a shard.
+/// Deletes every object while a new scope is added, in the predicate of an older scope. The walk
+/// over the store then has the last references to the objects of a shard.
 #[test]
 fn last_references_of_a_walk_over_the_store_are_dropped_one_by_one() {
     let arsenal = Arsenal(Arc::default());

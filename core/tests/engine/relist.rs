@@ -518,8 +518,8 @@ fn relist_starts_at_most_one_thread_per_shard() {
 }
 
 /// Commits a first relist that deletes a key whose handler runs. The handler deletes the key
-/// itself, so the relist's deletion has no effect. It still belongs to the initial population, and
-/// ends with that handler.
+/// itself, so the relist's deletion has no effect. This deletion still belongs to the initial
+/// population, and ends with that handler.
 #[test]
 fn swept_key_deleted_by_its_own_handler_does_not_block_the_sync() {
     for mode in KNOWING {

@@ -24,8 +24,8 @@ fn relist_can_delete_keys_before_its_end() {
     }
 }
 
-/// Abandons a relist with deletions. They belong to the relist, as the listed objects do, so they
-/// do not populate the queue; only an offer outside of the relist does.
+/// Abandons a relist with deletions. The deletions belong to the relist, as the listed objects do,
+/// so they do not populate the queue; only an offer outside of the relist does.
 #[test]
 fn abandoned_first_relist_with_deletions_does_not_count() {
     for mode in MODES {

@@ -23,7 +23,7 @@ pub struct State {
     pub version: Version,
 }
 
-/// States by key.
+/// The states of objects by key.
 pub type States = HashMap<String, State>;
 
 /// A notification about a key.

@@ -68,7 +68,8 @@ pub enum Scenario {
     VersionAhead,
     /// 100000 objects are listed again, one in a hundred of which has changed
     Large,
-    /// Controllers of kube's runtime and of ours, when related objects are deleted unobserved
+    /// Controllers of kube's runtime and of this project's, when related objects are deleted
+    /// unobserved
     Controllers,
     /// An account loses its rights in one of two namespaces, and gets them back
     Namespaces,

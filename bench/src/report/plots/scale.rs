@@ -45,7 +45,7 @@ impl Scale {
         let high = values.into_iter().filter(|value| value.is_finite()).fold(0.0, f64::max);
         let high = if high > 0.0 { high * 1.05 } else { 1.0 };
         // The step is the smallest of 1, 2 and 5 times a power of ten that gives at most three
-        // labels beside zero.
+        // labels in addition to zero.
         let least = high / 4.0;
         let decade = 10_f64.powf(least.log10().floor());
         let step = [1.0, 2.0, 5.0].map(|step| step * decade).into_iter().find(|step| *step > least);

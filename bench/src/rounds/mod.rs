@@ -14,6 +14,7 @@ use std::process::Command;
 use crate::causes::with_causes;
 use crate::machine::Machine;
 use crate::names::EngineName;
+use crate::names::Workload;
 use crate::protocol::{
     ChildArgs, ChildFailed, GoPeer, Interrupt, Line, Measured, Settings, run_child,
 };
@@ -136,7 +137,7 @@ fn run_turn(
         // Memory is measured with Go's default settings.
         Go::Built(go) if engine.is_go() && memory => go.with_defaults(),
         Go::Built(go) if engine.is_go() => go.with_tuning(),
-        _ => own_child(memory, settings.owned)?,
+        _ => own_child(memory, &settings)?,
     };
     let args = ChildArgs { engine, objects, settings };
     run_child(command, &args, interrupt, |line| match line {
@@ -157,17 +158,21 @@ fn touch_memory(turn: &Turn, interrupt: &Interrupt) {
 }
 
 /// Returns a command that starts this binary as the child process of an engine.
-fn own_child(memory: bool, owned: bool) -> Result<Command, ChildFailed> {
+fn own_child(memory: bool, settings: &Settings) -> Result<Command, ChildFailed> {
     let own = std::env::current_exe()
         .map_err(|source| ChildFailed::Start { program: "the program itself".into(), source })?;
     let mut command = Command::new(own);
     command.arg("--child");
-    if !owned {
+    if !settings.owned {
         command.arg("--without-owned");
     }
     if memory {
         // mimalloc then returns free pages at once, so that resident memory is memory in use.
         command.env("MIMALLOC_PURGE_DELAY", "0");
+    }
+    if settings.workloads.contains(&Workload::Cache) {
+        // Of a huge page 2 MiB are resident if one object is in it.
+        command.env("MIMALLOC_ALLOW_THP", "0");
     }
     Ok(command)
 }

@@ -1,5 +1,5 @@
-//! A base: the text of one object of a group. The other objects of the group are stored as
-//! differences from it.
+//! Bases: a base is a copy of the JSON text of one object of a group of similar objects. The
+//! objects of the group are stored as differences from their base.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -12,17 +12,19 @@ use super::header::SharedHeader;
 use super::stored::{Material, Reference, Stored};
 use super::values::{Document, Own};
 
-/// The number of first differences whose average size is the reference for later ones.
+/// The number of a base's first differences. Later differences are compared with their average
+/// size.
 const FIRST: u32 = 4;
 /// The largest factor by which a new dictionary usually shrinks a text.
 const GAIN: usize = 3;
-/// A difference is used only if it is at most this fraction of the object's size when packed with
-/// the dictionary.
+/// The largest size of a difference that is used, as a fraction of the object's size when it is
+/// packed with the dictionary.
 const MOST: (usize, usize) = (7, 10);
 
-/// An immutable copy of one member's text. It is packed with the dictionary itself, and kept
-/// unpacked while it is used often. Each difference holds the base, so the base is freed after its
-/// last difference.
+/// An immutable copy of the text of one member of a group.
+///
+/// The base itself is packed with the dictionary. An unpacked copy is kept while it is used often.
+/// Each difference holds the base, so the base is freed after its last difference.
 pub(super) struct Base {
     common: Arc<Common>,
     /// The reference that holds this base.
@@ -129,16 +131,17 @@ impl Base {
         Ok(())
     }
 
-    /// Estimates the size of a text of `length` bytes packed with `dictionary`, from the ratio that
-    /// the base has. If the base is not packed with `dictionary` yet, the estimate is low.
+    /// Estimates the size that a text of `length` bytes would have when packed with `dictionary`.
+    /// Assumes that it shrinks by the same factor as the base. The estimate is low if the base is
+    /// not packed with `dictionary` yet.
     pub(super) fn estimate(&self, length: usize, dictionary: &Arc<Reference>) -> usize {
         let stored = self.stored.lock();
         let estimate = stored.bytes.len() * length / self.length.max(1);
         if Arc::ptr_eq(&stored.with, dictionary) { estimate } else { estimate / GAIN }
     }
 
-    /// Notes the size of a difference. Returns whether the base has grown old, as after a change of
-    /// the workload: differences take more than twice as many bytes as the first ones did.
+    /// Records the size of a difference. Returns whether the base is outdated, for example because
+    /// the workload changed: differences are now more than twice as large as the first ones.
     pub(super) fn note(&self, bytes: usize) -> bool {
         // Relaxed: statistics. A lost update delays the next base by a few objects.
         let count = self.count.fetch_add(1, Ordering::Relaxed);

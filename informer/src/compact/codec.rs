@@ -1,29 +1,30 @@
-//! Packing and unpacking with libzstd: alone, with a trained dictionary, or as the difference from
+//! Compression of texts with libzstd: alone, with a trained dictionary, or as the difference from
 //! a similar text.
 //!
-//! Contexts are pooled, since a new one for each text takes three times as long. Every call below
-//! is one-shot and names its base or dictionary, so a context in the pool refers to nothing and
-//! this module is safe code. (`ZSTD_CCtx_refPrefix` keeps a reference in the context, which safe
-//! code cannot pool. `ZSTD_compress_usingDict` finds the same matches.)
+//! Contexts of zstd are pooled, because packing takes three times as long with a new context for
+//! each text. Each call passes its base or dictionary to zstd, and no context keeps a reference to
+//! it. Pooled contexts therefore have no lifetime, and this module needs no `unsafe`.
+//! (`ZSTD_CCtx_refPrefix` would keep a reference in the context. `ZSTD_compress_usingDict`, used
+//! here, finds the same matches.)
 //!
-//! A frame is stored without its magic number. It has neither a checksum nor a dictionary id, but
-//! its header says how long the text is.
+//! Frames are stored without zstd's magic number. They have neither a checksum nor a dictionary
+//! id; the header of a frame contains the length of the text.
 
 use deltafifo::locks::Mutex;
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound, get_error_name};
 
-/// The compression level of zstd. Level 6 makes differences a tenth smaller and takes three times
-/// as long.
+/// The compression level of zstd. Level 6 would make differences a tenth smaller, and would take
+/// three times as long.
 const LEVEL: i32 = 3;
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
-/// The position of the id in a trained dictionary. It is removed, because each frame would repeat
-/// it.
+/// The position of the id in a trained dictionary. The id is set to zero, because otherwise each
+/// frame would repeat it.
 const DICTIONARY_ID: std::ops::Range<usize> = 4..8;
-/// Largest dictionary that is trained, in bytes. zstd's own default.
+/// The largest size of a trained dictionary, in bytes. This is zstd's own default.
 pub(super) const DICTIONARY_SIZE: usize = 112 << 10;
-/// A context that a large text made larger than this is not pooled.
+/// The largest size, in bytes, of a context that is returned to the pool.
 const POOLED_SIZE: usize = 4 << 20;
-/// The most contexts of each kind in the pool.
+/// The largest number of contexts in each pool.
 const POOLED: usize = 64;
 
 static COMPRESSORS: Mutex<Vec<Compressor>> = Mutex::new(Vec::new());
@@ -34,7 +35,8 @@ struct Compressor {
     out: Vec<u8>,
 }
 
-/// The material that a text is packed with, and unpacked with again.
+/// The input of zstd besides the text. A text must be unpacked with the input that it was packed
+/// with.
 #[derive(Clone, Copy)]
 pub(super) enum With<'a> {
     Nothing,
@@ -103,8 +105,8 @@ pub(super) fn pack(text: &[u8], with: With) -> Option<Box<[u8]>> {
     frame
 }
 
-/// Returns the text of `length` bytes that was packed into `frame`. Never uses more memory for it
-/// than `length` bytes, whatever the frame says.
+/// Unpacks the text of `length` bytes that `frame` contains. Never allocates more than `length`
+/// bytes for the text, even if the header of the frame has another length.
 pub(super) fn unpack(frame: &[u8], with: With, length: usize) -> Result<Vec<u8>, CodecError> {
     let frame = [&MAGIC, frame].concat();
     let pooled = DECOMPRESSORS.lock().pop();

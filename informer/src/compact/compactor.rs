@@ -36,7 +36,7 @@ const SAMPLE_BYTES: usize = 1 << 20;
 /// A base is used up if fewer than one in `USED_UP` of the objects stored with it hold it still.
 const USED_UP: usize = 20;
 
-/// Packs the objects of one informer, and finds for each the object that it is most like.
+/// A packer of the objects of one informer, which finds for each the object that it is most like.
 ///
 /// An object is stored as its difference from a *base*, a copy of another object of its group: of
 /// the same controller, or else with the same `generateName`, or else with the same labels, or else
@@ -76,7 +76,7 @@ pub struct Compactor<K> {
     pub(super) passes: AtomicU64,
 }
 
-/// Configures a [`Compactor`].
+/// A builder of a [`Compactor`].
 #[must_use]
 pub struct CompactorBuilder<K> {
     prune: Prune,

@@ -22,23 +22,26 @@ const GENERATION: u64 = 1 << 9;
 const DELETION: u64 = 1 << 10;
 
 /// Metadata in one buffer: flags for the present fields, and then these fields in the order of the
-/// flags. A namespace that is equal to that of `shared` is there only, and so are equal labels and
-/// owners. Of others, each text that is equal to the one in its place in `shared` is there only.
+/// flags.
+///
+/// The buffer leaves out what `shared` already stores: an equal namespace, and labels and owners
+/// if both are equal. If the labels or owners differ, the buffer contains both, but leaves out
+/// each text that is equal to the text at its place in `shared`.
 pub(super) struct Header {
     bytes: Box<[u8]>,
     shared: Arc<SharedHeader>,
 }
 
-/// Namespace, labels and owner references of a group's members, or of one object of those with the
-/// same [shape](shape).
+/// The namespace, labels and owner references that the headers of many objects refer to: those of
+/// one member of a group, or of one of the objects with the same [shape](shape).
 #[derive(Clone)]
 pub(super) struct SharedHeader {
     /// The namespace, the labels and the owners.
     bytes: Box<[u8]>,
 }
 
-/// Returns the hash of what objects of one kind often have in common, even if they are of different
-/// workloads: the keys of their labels, and the kinds of their owners.
+/// Returns a hash of the keys of the labels and the kinds of the owners. Objects of one kind often
+/// have these in common, even objects of different workloads.
 pub(super) fn shape(fields: &Fields, state: &impl BuildHasher) -> u64 {
     let keys: Vec<_> = fields.labels().map(|(key, _)| key).collect();
     let text = |text: &Option<Text>| text.as_ref().map(|Text(text)| text.to_string());
@@ -97,7 +100,8 @@ fn bytes<'a>(text: Option<&'a Text>) -> Option<Cow<'a, [u8]>> {
     text.map(|Text(text)| text.as_bytes().into())
 }
 
-/// Returns labels as they are stored, without the texts of `shared`; nothing if there are none.
+/// Returns the encoded labels, without the texts that `shared` has in the same places. Empty if
+/// there are no labels.
 fn labels<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>, mut shared: Texts) -> Vec<u8> {
     let mut out = Vec::new();
     for text in labels.flat_map(|(key, value)| [key, value]) {
@@ -106,8 +110,8 @@ fn labels<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>, mut shared: Text
     out
 }
 
-/// Returns the owner references as they are stored, without the texts of `shared`; nothing if there
-/// are none.
+/// Returns the encoded owner references, without the texts that `shared` has in the same places.
+/// Empty if there are no owner references.
 fn owners(fields: &Fields, mut shared: Texts) -> Vec<u8> {
     const NONE: Text = Text(Cow::Borrowed(""));
     let mut out = Vec::new();
@@ -242,7 +246,7 @@ impl Header {
     }
 }
 
-/// A header that has been taken apart.
+/// The decoded fields of a header.
 pub(super) struct View<'a> {
     pub(super) namespace: Option<&'a str>,
     pub(super) name: Option<&'a str>,
@@ -283,7 +287,7 @@ fn as_str(text: &[u8]) -> &str {
 
 #[derive(Clone, Copy)]
 pub(super) struct Uid<'a> {
-    /// Equal for equal uids.
+    /// The uid, or its short form. Two uids are equal if these texts are.
     pub(super) text: &'a str,
     is_short: bool,
 }

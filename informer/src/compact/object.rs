@@ -1,4 +1,4 @@
-//! A stored object.
+//! The compressed form of an object, which an informer stores instead of the object.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,9 +20,9 @@ use crate::wire::{Prune, Types};
 
 /// An object of type `K` as compressed JSON, with a header of its metadata that needs no decoding.
 ///
-/// [`Compactor::pack`](super::Compactor::pack) creates it. Reading the header takes some 20 ns;
-/// [`decode`](Self::decode) takes a little longer than decoding the JSON. The object may be packed
-/// again while it is read; its text never changes.
+/// [`Compactor::pack`](super::Compactor::pack) creates it. Reading the header takes some 20 ns.
+/// [`decode`](Self::decode) unpacks and decodes the JSON, which takes a little longer than decoding
+/// alone. The compactor may pack the object again while it is read; the JSON never changes.
 ///
 /// `Debug` prints the key and sizes, never data.
 pub struct Compact<K> {
@@ -79,16 +79,18 @@ impl<K> Compact<K> {
         self.header.view().has_deletion_timestamp
     }
 
-    /// Returns a hash of the finalizers; `None` if the object has no such field. Hashes of two
-    /// objects from one [`Compactor`](super::Compactor) are equal if their finalizers are, and
-    /// differ otherwise but for one in 2⁶⁴.
+    /// Returns a hash of the finalizers, or `None` if the object has no such field.
+    ///
+    /// The hash detects changes: compare the hashes of two objects from one
+    /// [`Compactor`](super::Compactor). Equal finalizers have equal hashes. Different finalizers
+    /// have different hashes, except with a probability of 2⁻⁶⁴.
     #[must_use]
     pub fn finalizers_hash(&self) -> Option<u64> {
         self.header.view().finalizers
     }
 
-    /// Returns a hash of the annotations, as [`finalizers_hash`](Self::finalizers_hash) does of
-    /// the finalizers.
+    /// Returns a hash of the annotations, or `None` if the object has no such field. It detects
+    /// changes, like [`finalizers_hash`](Self::finalizers_hash).
     #[must_use]
     pub fn annotations_hash(&self) -> Option<u64> {
         self.header.view().annotations
@@ -170,7 +172,8 @@ impl<K> Compact<K> {
         DecodeError::new(self.key(), failure)
     }
 
-    /// Returns the values of the text that the header has.
+    /// Returns the values that the header contains, and that are therefore left out of the packed
+    /// text.
     pub(super) fn own(&self) -> Own<'_> {
         let view = self.header.view();
         Own::new(view.name, view.uid.map(Uid::text).unwrap_or_default(), view.version)
@@ -180,7 +183,7 @@ impl<K> Compact<K> {
         self.stored().unpack(self.raw_size(), &self.own())
     }
 
-    /// Returns the metadata that siblings are likely to have too.
+    /// Returns the namespace, labels and owners, which similar objects are likely to have too.
     pub(super) fn shared(&self) -> SharedHeader {
         SharedHeader::of(&self.header.view())
     }
@@ -228,8 +231,9 @@ impl<K> fmt::Debug for Compact<K> {
     }
 }
 
-/// `uid` returns a short form of the uid, which is good for comparisons only: equal for equal uids.
-/// [`Compact::uid`] returns the uid itself.
+/// Reads the metadata from the header. `uid` returns a short form of the uid, which is good only
+/// for comparisons: two uids are equal if their short forms are. [`Compact::uid`] returns the uid
+/// itself.
 impl<K: 'static> Meta<Compact<K>> for KubeMeta {
     fn namespace<'a>(&self, object: &'a Compact<K>) -> Option<&'a str> {
         object.namespace()

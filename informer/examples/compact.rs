@@ -22,10 +22,10 @@ use serde_json::json;
 /// Keeps a cluster's pods compact, and prints the memory that they take.
 #[derive(Parser)]
 struct Args {
-    /// The cluster; without it, a simulated one in this process.
+    /// The kubeconfig of the cluster. Default: a simulated cluster in this process.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The number of simulated pods, twenty for each workload.
+    /// The number of simulated pods. Each twenty pods belong to one workload.
     #[arg(long, default_value_t = 10_000)]
     pods: u64,
 }

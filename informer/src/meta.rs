@@ -3,8 +3,8 @@
 use deltafifo::{Labels, Meta};
 use kube::Resource;
 
-/// Reads the metadata of every [`kube::Resource`]: typed objects of `k8s-openapi`, derived custom
-/// resources, dynamic objects, and partial metadata.
+/// The metadata accessor of every [`kube::Resource`]: typed objects of `k8s-openapi`, derived
+/// custom resources, dynamic objects, and partial metadata.
 ///
 /// ```
 /// use deltafifo::{KeyFunc, Meta};

@@ -169,8 +169,8 @@ pub fn everything() {
 
 /// Runs the last relist, after all offers. Returns the objects that must be stored after it.
 ///
-/// The relist keeps the keys that only producers write. Of the shared keys it lists those that a
-/// producer wrote last, and so deletes those that only a relist has added.
+/// The relist keeps the keys that only producers write. It lists a shared key if the last offer
+/// for it was a write, so it deletes the shared keys that only a relist has added.
 fn last(world: &World) -> Vec<String> {
     let left = |(key, notes): (&&'static str, &Key)| (*key, notes.offered.last().copied());
     let left: Vec<_> = world

@@ -22,7 +22,7 @@ pub struct Summary {
     pub unit: String,
     /// The smallest value.
     pub min: f64,
-    /// The median; of an even number of rounds the worse of the two in the middle.
+    /// The median. If the number of rounds is even, the worse of the two values in the middle.
     pub median: f64,
     /// The largest value.
     pub max: f64,

@@ -57,8 +57,9 @@ impl ChosenClients {
         self.clients.iter().any(|client| client.program() == program)
     }
 
-    /// Returns the program. If it is missing, returns an error if the user named a client that
-    /// needs it; otherwise the other clients are measured without it.
+    /// Returns the program that `found` contains. If the program is missing and the user has named
+    /// clients, returns an error. Otherwise returns `None`, and removes the clients that need the
+    /// program.
     fn found<T>(
         &mut self,
         program: Program,

@@ -45,11 +45,12 @@ struct Pair<T, S> {
     snapshot: OneByOne<Option<S>>,
 }
 
-/// Two generations of objects. The older one is dropped when the newer one has its age.
+/// The watched objects, in two generations. When the newer generation is as old as
+/// [`RETAINED`], the older one is dropped, and a new generation begins.
 struct Watched<T, S> {
     newer: OneByOne<Vec<Arc<Pair<T, S>>>>,
     older: OneByOne<Vec<Arc<Pair<T, S>>>>,
-    /// The time when the newer one began.
+    /// The time when the newer generation began.
     since: Option<Instant>,
 }
 

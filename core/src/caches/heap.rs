@@ -11,9 +11,9 @@ use crate::{KeyFunc, KeySource, Meta};
 /// A queue of the newest object per key, least first (client-go `Heap`). Dereferences to
 /// [`KeyedQueue`], which has the common methods.
 ///
-/// A key's place depends on its newest object. Of equal objects, the one whose key was added first
-/// comes first. Unlike a [`Fifo`](crate::caches::Fifo), and as in client-go, it accepts nothing
-/// after its close. Every operation on one key is O(log queued), also in calls of the order
+/// A key's place depends on its newest object. If two objects are equal, the one whose key was
+/// added first comes first. Unlike a [`Fifo`](crate::caches::Fifo), and as in client-go, it accepts
+/// nothing after its close. Every operation on one key is O(log queued), also in calls of the order
 /// function.
 ///
 /// The order function runs under the heap's lock and must not call the heap. If it panics, the

@@ -25,7 +25,7 @@ pub(super) struct HeapEntry<T> {
     position: Option<usize>,
 }
 
-/// Returns whether the first entry comes before the second.
+/// A function that returns whether the first entry comes before the second.
 pub(super) type Before<T> = dyn Fn(&HeapEntry<T>, &HeapEntry<T>) -> bool + Send + Sync;
 
 pub(super) struct KeyHeap<T> {

@@ -202,7 +202,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         let mut state = self.state.lock();
         check(state.closed)?;
         let is_first = !std::mem::replace(&mut state.populated, true);
-        // Build the new contents beside the old ones, which are dropped after the lock is
+        // Keep the old contents while the new ones are built. They are dropped after the lock is
         // released.
         std::mem::swap(&mut state.heap, &mut before);
         for (key, object) in keyed.take() {

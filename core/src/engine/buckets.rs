@@ -255,16 +255,19 @@ impl<E: BucketEntry> Buckets<E> {
         }
     }
 
-    /// Visits the entries of the next homes, until it has passed `max` entries and buckets and a
-    /// few more, and returns the place to go on from. The map may change between two calls. An
-    /// entry that is there from the beginning of a walk to its end is visited exactly once.
+    /// Does one step of a walk over the map: visits the entries of some homes, and returns the
+    /// cursor of the next step, or `None` at the end of the walk.
+    ///
+    /// A step ends with the home in which the number of visited entries and buckets reaches `max`.
+    /// The map may change between two steps. An entry that is in the map during the whole walk is
+    /// visited exactly once.
     ///
     /// The walk visits homes in the order of their bits read backwards, as the scan of Redis does.
-    /// The homes of a map that has doubled then follow each other if their entries had one home
-    /// before, so a walk that has finished a home has finished both. When the map is halved, the
-    /// position of a walk may be between two homes that have become one. In that home the walk
-    /// skips the entries that it has already visited, whose hashes are [past](Cursor::is_past) the
-    /// cursor.
+    /// When the map doubles, each home becomes two that follow each other in this order. A walk
+    /// that has finished the one home has therefore finished both. When the map is halved, two
+    /// homes become one, and the cursor may be between them. In the joined home the walk skips the
+    /// entries that it has already visited: those whose hashes the cursor has
+    /// [passed](Cursor::is_past).
     pub(crate) fn walk(
         &self,
         from: Cursor,

@@ -1,7 +1,7 @@
 //! The current relists, and the generation with which offers stamp.
 //!
 //! Either one relist of the whole queue is open at a time, or one for each of its scopes. The
-//! removal of a scope is open until its deletions are queued, beside any of these.
+//! removal of a scope is open until its deletions are queued, at the same time as any of these.
 //! Generations come from one counter, so a stamp by a later generation also protects a key from
 //! the commit of an earlier one: an offer stamps with the newest generation that is open.
 

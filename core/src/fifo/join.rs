@@ -309,7 +309,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             group
         };
         let table = &self.core.table;
-        // Checked once: over a store elsewhere, slots do not keep the stamps.
+        // Checked once: over an external store, slots do not keep the stamps.
         let lists = matches!(self.known, KnownPlace::Elsewhere { .. });
         let Some(&first) = group.first() else { return };
         let lock = table.shard(entries[first as usize].hash);
@@ -378,7 +378,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Records a key that is joined, for a store elsewhere.
+    /// Records a key that is joined, for an external store.
     #[cold]
     fn list_joined(&self, join: &Join<'_>, generation: u32, key: &[u8]) {
         if join.generation == 0 {

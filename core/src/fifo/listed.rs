@@ -1,5 +1,6 @@
-//! The keys that were listed, or written, since a relist began: for stores elsewhere, whose slots
-//! retire once handled and so cannot carry its stamp. Each open relist has a set.
+//! The keys that were listed, or written, since a relist began, for queues over an external store.
+//! Each open relist has a set. (In a queue that is fused with its store, the slot of a key carries
+//! the stamp of the relist instead. Over an external store, slots retire once handled.)
 
 use std::collections::HashSet;
 
@@ -13,7 +14,7 @@ pub(super) struct Listed(Mutex<Vec<ListedKeys>>);
 struct ListedKeys {
     /// The relist's generation.
     of: u32,
-    /// Whether it is the removal of a scope, whose keys other relists may list by then.
+    /// Whether this is the removal of a scope. Other relists may already list the scope's keys.
     is_removal: bool,
     keys: HashSet<Box<str>>,
 }
@@ -23,16 +24,16 @@ impl Listed {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Starts the set of a relist, before any of its keys is noted, and drops the set of the relist
-    /// that it supersedes.
+    /// Starts the set of a relist, before any of its keys is recorded, and drops the set of the
+    /// relist that it supersedes.
     pub(super) fn begin(&self, superseded: u32, generation: u32, is_removal: bool) {
         self.clear(superseded);
         mutant!(BeginForgetsOtherScopes => self.0.lock().clear());
         self.0.lock().push(ListedKeys { of: generation, is_removal, keys: HashSet::new() });
     }
 
-    /// Notes a key that the relist of that generation lists, so that neither it nor the removal of
-    /// a scope deletes the key. Does nothing if that relist is over.
+    /// Records a key that the relist of that generation lists, so that neither this relist nor the
+    /// removal of a scope deletes the key. Does nothing if that relist is over.
     pub(super) fn insert(&self, generation: u32, key: &str) {
         let mut listed = self.0.lock();
         mutant!(OlderListWins => let generation = listed.last().map_or(0, |keys| keys.of));
@@ -48,7 +49,7 @@ impl Listed {
         }
     }
 
-    /// Notes a key that is offered beside the open relists: none of them is to sweep it.
+    /// Records a key that is offered while relists are open, so that none of them sweeps it.
     pub(super) fn insert_in_all(&self, key: &str) {
         for keys in self.0.lock().iter_mut() {
             keys.keys.insert(key.into());
@@ -76,7 +77,8 @@ impl Listed {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Starts the list of a relist's keys, which is about to begin, for a store elsewhere.
+    /// Starts the set of a relist that is about to begin. Does nothing unless the store is
+    /// external.
     pub(super) fn note_begin(&self, superseded: u32, generation: u32, is_removal: bool) {
         if let KnownPlace::Elsewhere { listed, .. } = &self.known {
             listed.begin(superseded, generation, is_removal);
@@ -91,15 +93,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Drops the list of keys of a relist that is over.
+    /// Drops the set of a relist that is over.
     pub(super) fn forget_listed(&self, generation: u32) {
         if let KnownPlace::Elsewhere { listed, .. } = &self.known {
             listed.clear(generation);
         }
     }
 
-    /// Records a key that a relist lists, for a store elsewhere: the slot does not live long
-    /// enough to carry the stamp.
+    /// Records a key that a relist lists, if the store is external: there the slot does not live
+    /// long enough to carry the stamp.
     pub(super) fn list_elsewhere(&self, generation: u32, key: &[u8]) {
         if let KnownPlace::Elsewhere { listed, .. } = &self.known {
             listed.insert(generation, as_str(key));
@@ -115,12 +117,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Returns whether any open relist has listed `key`, for a store elsewhere.
+    /// Returns whether any open relist has listed `key`. Always false unless the store is external.
     pub(super) fn is_listed_by_any(&self, key: &[u8]) -> bool {
         matches!(&self.known, KnownPlace::Elsewhere { listed, .. } if listed.any_contains(as_str(key)))
     }
 
-    /// Returns whether the relist of that generation has listed `key`, for a store elsewhere.
+    /// Returns whether the relist of that generation has listed `key`. Always false unless the
+    /// store is external.
     pub(super) fn is_listed_elsewhere(&self, generation: u32, key: &[u8]) -> bool {
         matches!(&self.known, KnownPlace::Elsewhere { listed, .. } if listed.contains(generation, as_str(key)))
     }

@@ -5,7 +5,7 @@
 //! | `offer` | add, update, delete, `add_if_not_present`: one key, with its shard held against other offers |
 //! | `relist`, `join` | replace and relists in pieces; the join of a page with the table |
 //! | `generations` | the relists that are current, and the generation that offers stamp with |
-//! | `listed` | the keys that open relists have listed, for a store elsewhere |
+//! | `listed` | the keys that open relists have listed, for an external store |
 //! | `unchanged` | the objects of a relist that need not be queued |
 //! | `scope` | parts of the queue that are relisted separately |
 //! | `resync` | a Sync for each key that is known and idle |
@@ -306,7 +306,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// Sets whether live events (offers, batches of them, and deltas that are put back) pass the
     /// backlog of relists and resyncs. A key that waits in the backlog joins the live keys when an
     /// event is offered for it, and is handed out in their order with all of its pending deltas,
-    /// oldest first. Of eight pops in a row at least one takes from the backlog while it has keys.
+    /// oldest first. At least one pop in eight takes from the backlog, as long as it has keys.
     /// Off by default: then keys are handed out first in, first out, as in client-go, and an
     /// update that is offered after a relist of a million objects waits for all of them.
     ///
@@ -328,10 +328,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// Sets whether a relist skips an object that is known, idle and of an equal, non-empty
     /// version. Off by default, as in client-go. Needs a fused store.
     ///
-    /// [`Popped::apply`] then notes versions beside the keys, so that a relist or a probe need not
-    /// read the known objects. It notes numbers of up to 16 digits, as Kubernetes has them, for
-    /// keys of up to 32 bytes or more than 39. For all others the accessor returns the version of
-    /// the known object.
+    /// [`Popped::apply`] then records the object's version next to its key, so that a relist or a
+    /// probe need not read the known object. This is done for versions that are numbers of up to 16
+    /// digits, as Kubernetes has them, and for keys of at most 32 bytes or of more than 39. For all
+    /// others, the version is read from the known object.
     pub fn skip_unchanged(mut self, skip: bool) -> Self {
         self.fifo.skip_unchanged = skip;
         self

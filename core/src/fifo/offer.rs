@@ -131,7 +131,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Returns whether a deletion of `key` can have an effect. The transformer sees only such
     /// deletions. A key without a slot, or whose slot only waits for its entry in a backlog, has
-    /// no handler, so a later answer of a store elsewhere was true at some time since this check.
+    /// no handler, so a later answer of an external store was true at some time since this check.
     fn may_exist(&self, key: &[u8]) -> bool {
         let hash = self.core.table.hash(key);
         let exists = |slot: &Slot<T>| slot.state() != State::Idle || slot.is_known();
@@ -226,7 +226,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Pushes a delta whose effect depends on a store elsewhere. If no handler holds the slot, the
+    /// Pushes a delta whose effect depends on an external store. If no handler holds the slot, the
     /// caller holds it like one: settle then asks the store and decides.
     fn push_and_ask(
         &self,
@@ -311,7 +311,7 @@ pub(super) enum Missing {
     Insert,
     /// Ignores the offer.
     Ignore,
-    /// Asks the store elsewhere. A slot is created for that and held as a handler holds one, so
+    /// Asks the external store. A slot is created for that and held as a handler holds one, so
     /// that no handler changes the answer before it counts. Settle asks and decides, as after a
     /// handler.
     Ask,

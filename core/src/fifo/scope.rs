@@ -157,7 +157,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// was changed.
     ///
     /// # Panics
-    /// If the predicate of a scope panics, or a store elsewhere does. The scope is removed, and
+    /// If the predicate of a scope panics, or an external store does. The scope is removed, and
     /// its keys stay.
     pub fn remove_scope(&self, scope: &ScopeId) -> Result<Committed, RelistError> {
         let removal = self.begin_removal(scope)?;

@@ -143,7 +143,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Returns whether the key is known now that its handler has ended. If the store is elsewhere,
+    /// Returns whether the key is known now that its handler has ended. If the store is external,
     /// asks it; its object becomes the object of `pending` if `pending` means "the newest state".
     /// If the store fails, returns `otherwise`.
     fn is_known_after(

@@ -1,5 +1,6 @@
-//! The lifecycle of a queue, which both kinds of queues have: the initial population (`initial`),
-//! the number of pending deltas (`depth`), and the waiters for both and for the close.
+//! The lifecycle of a [`DeltaFifo`](crate::DeltaFifo) or [`InOrderFifo`](crate::InOrderFifo): the
+//! initial population (`initial`), the number of pending deltas (`depth`), and the waiters for
+//! both and for the close.
 
 mod depth;
 mod initial;
@@ -18,7 +19,8 @@ impl Lifecycle {
         Self { initial: Initial::new(), depth: Depth::new(None) }
     }
 
-    /// Subtracts the weight and the marks of handled items.
+    /// Subtracts handled items: `weight` from the pending deltas, and `marks` from the outstanding
+    /// items of the initial population. Returns the waits that ended.
     #[inline]
     pub(crate) fn settled(&self, weight: usize, marks: usize) -> Ended {
         Ended { room: self.depth.subtract(weight), synced: self.initial.settled(marks) }

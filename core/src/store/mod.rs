@@ -39,7 +39,7 @@ pub use walk::{WalkPosition, WalkStep};
 /// have the value `""`.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// Changes an object before it is queued or stored.
+/// A function that changes an object before it is queued or stored.
 pub(crate) type Transformer<T> =
     UserCode<Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>>;
 

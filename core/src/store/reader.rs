@@ -214,11 +214,11 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) moves it when its marker has passed the
     /// queue, an [`Indexer::bookmark`](crate::Indexer::bookmark) at once. `None` before the first.
     ///
-    /// It rises, with one exception: a complete list that is committed at a lower version than an
-    /// earlier bookmark or list takes it back. The API server was then restored from a backup, and
-    /// the same number means another state. The version is `None` until that list is handled, and
-    /// rises from the version of the list. A list at version 0 takes nothing back: some aggregated
-    /// API servers list everything at version 0.
+    /// The applied version rises, with one exception: it is lowered by a complete list that is
+    /// committed at a lower version than an earlier bookmark or list. The API server was then
+    /// restored from a backup, and the same number means another state. The applied version is
+    /// `None` until that list is handled, and then rises from the version of the list. A list at
+    /// version 0 does not lower it: some aggregated API servers list everything at version 0.
     #[must_use]
     pub fn applied_version(&self) -> Option<String> {
         self.core.applied.version()

@@ -331,7 +331,7 @@ fn deletion_by_a_list_before_or_behind_a_removal_keeps_its_own_cause() {
     assert_eq!(pop_causes(&fifo), ["blue/c: removed false", "blue/d: removed true"]);
 }
 
-/// Pops all items. Returns the text of each key with its deltas.
+/// Pops all items. Returns a text for each, with its key and the causes of its deltas.
 fn pop_causes(fifo: &Fifo) -> Vec<String> {
     let mut popped = Vec::new();
     while let Some(item) = fifo.try_pop() {
@@ -594,8 +594,8 @@ impl KnownObjects<Object> for Elsewhere {
     }
 }
 
-/// Returns a scope of the keys of the namespace green. Its predicate panics for one of them while
-/// `panics` is set.
+/// Returns a scope of all keys of the namespace green. While `panics` is set, its predicate panics
+/// for the key `green/20`.
 fn fragile_green(panics: &Arc<AtomicBool>) -> KeyScope {
     let panics = Arc::clone(panics);
     KeyScope::keys("green", move |key| {
@@ -886,8 +886,8 @@ fn scope_is_removed_after_a_failed_commit_and_by_a_failing_removal() {
     assert_eq!(known.handle(&fifo), ["green/a"]);
 }
 
-/// The cause of a deletion. The least definite cause is the first variant. Of several deletions in
-/// a row, the one with the greatest cause is delivered.
+/// The cause of a deletion, in ascending order: if a key is deleted several times in a row, the
+/// deletion with the greatest cause is delivered.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
     ScopeRemoved,
@@ -902,8 +902,8 @@ struct Model {
     stored: HashMap<String, u64>,
     /// The keys that are stored now.
     handled: HashSet<String>,
-    /// The keys with pending deltas. A key whose newest delta is a deletion has the deletion's
-    /// cause.
+    /// The keys with pending deltas, each with the cause of its deletion, or with `None` if its
+    /// newest delta is no deletion.
     pending: HashMap<String, Option<Cause>>,
     /// The open relists by scope, each with the keys that it has listed or that were written since
     /// it began.
@@ -953,15 +953,16 @@ impl Model {
         self.sweep(scope, &HashSet::new(), Cause::ScopeRemoved)
     }
 
-    /// Handles all pending deltas. Returns their keys with the causes of deletions.
+    /// Handles all pending deltas. Returns the handled keys, each with the cause of its deletion,
+    /// or with `None` if its newest delta is no deletion.
     fn handle(&mut self) -> HashMap<String, Option<Cause>> {
         self.handled = self.stored.keys().cloned().collect();
         std::mem::take(&mut self.pending)
     }
 }
 
-/// Handles all pending deltas. Returns the keys. A key whose newest delta is a deletion has the
-/// deletion's cause.
+/// Handles all pending deltas. Returns the handled keys, each with the cause of its deletion, or
+/// with `None` if its newest delta is no deletion.
 fn drain_causes(fifo: &Fifo) -> HashMap<String, Option<Cause>> {
     let mut popped = HashMap::new();
     while let Some(mut item) = fifo.try_pop() {

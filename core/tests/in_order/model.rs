@@ -73,7 +73,7 @@ enum End {
     PanicsAt(usize),
 }
 
-/// The keys of the scopes.
+/// The keys of each scope. A scope is a number, the index in this array.
 const SCOPES: [std::ops::Range<Key>; 2] = [0..2, 2..5];
 
 fn listed() -> impl Strategy<Value = Listed> {
@@ -409,7 +409,8 @@ fn process(fifo: &Fifo, model: &mut Model, end: End) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// A list that keeps refused objects, and an object without a key, which is refused.
+/// The input of a list that keeps refused objects, and the number of refusals to expect. One of
+/// its objects has no key, and is refused.
 struct Keeping {
     objects: Vec<Arc<Obj>>,
     /// The names of the keys that are listed without an object.
@@ -419,7 +420,8 @@ struct Keeping {
 }
 
 impl Keeping {
-    /// Makes the list of these keys. Keys outside of `within` are refused.
+    /// Makes the list of these keys, with objects numbered from `n * 10`. Keys outside of
+    /// `within` are refused.
     fn new(n: u64, keys: Vec<(Key, Listed)>, within: &std::ops::Range<Key>) -> Self {
         let mut this =
             Self { objects: vec![nameless()], names: Vec::new(), refused: 1, all: All::default() };

@@ -1,10 +1,11 @@
-//! A list of texts that is stored without those that another list has in the same places.
+//! A list of texts that is stored as a difference from another list.
 //!
-//! A text is a number and its bytes: its length and one, or 0 for the text of the other list.
+//! A text that the other list has in the same place is stored as the number 0. Any other text is
+//! stored as its length plus one, followed by its bytes.
 
 use super::bytes::{Reader, put_number};
 
-/// Reads a list.
+/// A reader of a list.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Texts<'a> {
     own: Reader<'a>,

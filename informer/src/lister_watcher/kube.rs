@@ -20,8 +20,8 @@ use super::{
 /// The most bytes that are read of the body of an error response.
 const MOST_OF_A_STATUS: usize = 1 << 20;
 
-/// Lists and watches one resource of an API server (client-go `NewListWatchFromClient`): typed
-/// objects, custom resources, dynamic objects, or metadata only.
+/// A lister and watcher of one resource of an API server (client-go `NewListWatchFromClient`):
+/// typed objects, custom resources, dynamic objects, or metadata only.
 ///
 /// Requests are built here and sent with [`Client::send`], so the client's configuration,
 /// authentication and middlewares apply. Bodies are read frame by frame.

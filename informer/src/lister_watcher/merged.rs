@@ -20,7 +20,8 @@ use super::{
 };
 use crate::wire::{WireError, bookmark, ends_initial_events};
 
-/// Lists its parts one after the other, and watches all of them at once.
+/// Several lister-watchers as one. It lists its parts one after the other, and watches all of them
+/// at once.
 ///
 /// There must be at least one part. All parts must have the same kind of object and the same API
 /// server, so that their versions can be compared, and no object may be in two parts.

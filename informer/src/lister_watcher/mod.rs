@@ -38,7 +38,7 @@ pub use query::QueryError;
 pub use scripted::{Asked, Scripted};
 pub(crate) use tokens::Tokens;
 
-/// Lists and watches one kind of object.
+/// A source of one kind of object, which can be listed and watched.
 ///
 /// Each of the two methods makes one request, without retries and pauses: these are the
 /// reflector's task. Dropping a stream ends its request.

@@ -18,7 +18,7 @@ use crate::lister_watcher::{ListerWatcher, ObjectLimit};
 use crate::util::time::FAR;
 use crate::wire::{Prune, Types};
 
-/// Builds a [`Reflector`].
+/// A builder of a [`Reflector`].
 #[must_use]
 pub struct ReflectorBuilder<K> {
     source: Box<dyn ListerWatcher>,

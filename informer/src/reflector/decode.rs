@@ -67,7 +67,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Decodable for K {
     }
 }
 
-/// Decodes the JSON of one informer's objects.
+/// A decoder of the JSON of one informer's objects.
 pub trait Decode<K>: Send + Sync + 'static {
     /// Decodes an object.
     fn decode(&self, json: &[u8]) -> Result<Arc<K>, BoxError>;
@@ -82,11 +82,12 @@ pub trait Decode<K>: Send + Sync + 'static {
     }
 }
 
-/// Creates the decoder of a reflector, or of all reflectors of an informer, when they are built.
+/// A function that creates the decoder of a reflector, or of all reflectors of an informer, when
+/// they are built.
 pub(crate) type Decoding<K> =
     Box<dyn FnOnce(Arc<Prune>, Option<Types>) -> Arc<dyn Decode<K>> + Send + Sync>;
 
-/// Decodes typed objects by serde.
+/// A decoder of typed objects, which uses serde.
 struct Typed {
     prune: Arc<Prune>,
     types: Option<Types>,
@@ -98,7 +99,7 @@ impl<K: DeserializeOwned> Decode<K> for Typed {
     }
 }
 
-/// Decodes the objects of one reflector, on several threads if there are many.
+/// The decoder of one reflector. It decodes many objects on several threads.
 pub(super) struct Decoder<K>(pub(super) Arc<dyn Decode<K>>);
 
 impl<K: 'static> Decoder<K> {

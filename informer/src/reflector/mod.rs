@@ -68,13 +68,14 @@ use versions::{Newest, Versions};
 
 type OnError = dyn Fn(&ReflectorError) + Send + Sync;
 
-/// Lists and watches one kind of object, and writes the changes to a [`Target`] (client-go
-/// `Reflector`).
+/// A task that lists and watches one kind of object, and writes the changes to a [`Target`]
+/// (client-go `Reflector`).
 ///
-/// A queue or store has one reflector. An object that is not in a list is deleted: two reflectors
-/// of one target would delete each other's objects, and a list of one would supersede a list of
-/// the other. [`Merged`](crate::lister_watcher::Merged) makes several places one source. For
-/// objects that cannot be decoded under custom keys see [`Target`].
+/// A queue or store must have only one reflector. An object that is not in a list is deleted, so
+/// two reflectors of one target would delete each other's objects, and a list of one would
+/// supersede a list of the other. To read several namespaces, combine their lister-watchers with
+/// [`Merged`](crate::lister_watcher::Merged). [`Target`] describes what happens to objects that
+/// cannot be decoded if the queue has custom keys.
 ///
 /// ```
 /// use std::sync::Arc;

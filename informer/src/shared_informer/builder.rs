@@ -20,7 +20,7 @@ use crate::util::in_flight::InFlight;
 /// The number of pending deltas at which the reflector waits for the workers.
 const MOST_PENDING: usize = 100_000;
 
-/// Builds a [`SharedInformer`].
+/// A builder of a [`SharedInformer`].
 #[must_use]
 pub struct SharedInformerBuilder<K, M> {
     source: Source<K>,

@@ -116,7 +116,7 @@ pub enum AddHandlerError {
     NoRuntime,
 }
 
-/// The handler was removed.
+/// The error of a wait for a handler that was removed, or whose informer stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the handler was removed, or its informer stopped, before it had all notifications")]
 pub struct Removed;
@@ -145,7 +145,8 @@ pub enum FactoryError {
     /// The factory was shut down.
     #[error("the informer factory was shut down; create another one")]
     ShutDown,
-    /// A query parameter is refused: of the scope, the factory, or both together.
+    /// A query parameter of the scope or of the factory is reserved, or both have it with different
+    /// values.
     #[error(transparent)]
     Query(#[from] QueryError),
     /// The informer was not built.

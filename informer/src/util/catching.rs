@@ -44,7 +44,7 @@ mod tests {
 
     use super::catching;
 
-    /// Counts its drops, and panics in them.
+    /// A value that counts its drops, and panics in them.
     struct Bomb(Arc<AtomicUsize>);
 
     impl Drop for Bomb {

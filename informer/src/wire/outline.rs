@@ -1,10 +1,11 @@
-//! The names and the version of an object that is not kept, found while its bytes pass.
+//! The names and the version of a JSON object, which are found while its bytes are received. The
+//! other bytes of the object are not kept.
 
 use super::members::text;
 
-/// Finds `metadata.namespace`, `metadata.name` and `metadata.resourceVersion` of an object,
-/// wherever they are in it, and the `type` of the event if the input is a line of a watch. The
-/// first of duplicate members wins. It keeps no other bytes than these strings.
+/// A parser that finds `metadata.namespace`, `metadata.name` and `metadata.resourceVersion` of an
+/// object, wherever they are in it, and the `type` of the event if the input is a line of a watch.
+/// The first of duplicate members wins. It keeps no other bytes than these strings.
 #[derive(Default)]
 pub(crate) struct Outline {
     pub(crate) kind: Option<String>,

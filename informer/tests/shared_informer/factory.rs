@@ -277,7 +277,7 @@ async fn configuration_of_a_concurrently_created_informer_is_dropped_without_a_l
     assert!(is_dropped.recv().await.is_some());
 }
 
-/// Returns the informer of all maps.
+/// Returns the informer of the config maps of all namespaces.
 fn of_maps(factory: &SharedInformerFactory) -> Informer {
     factory.informer::<ConfigMap>(&Scope::all()).unwrap()
 }

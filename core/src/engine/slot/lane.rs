@@ -12,8 +12,8 @@
 //!
 //! So at most one entry names a slot, and with `RUN` that entry is the slot's one `QueuedSlot`. A
 //! slot becomes `RUN` after its push and before the shard's lock is released. A live push that
-//! arrives in between (an offer or a batch beside a relist's page, or while settle queues a slot
-//! again) waits with the backlog.
+//! arrives in between waits with the backlog. It can come from an offer or a batch that runs
+//! concurrently with a relist's page, or arrive while settle queues a slot again.
 
 use std::ptr::NonNull;
 

@@ -373,7 +373,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     ///
     /// The version is compared with the stored one. Every object is needed once a transformer has
     /// changed a version, after [`ignore_versions`](Self::ignore_versions), and in a queue whose
-    /// known objects are in a store elsewhere.
+    /// known objects are in an external store.
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: a newer relist has begun. [`RelistError::OutOfScope`]: a key
@@ -464,7 +464,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// listed nor written since the relist began, unless [all are kept](Self::keep_unlisted). In a
     /// queue that [tracks the applied version](crate::DeltaFifoBuilder::track_applied) the commit
     /// is also a [`bookmark`](DeltaFifo::bookmark), if `version` is a decimal number. Unlike a
-    /// bookmark, it takes back a greater [applied version](DeltaFifo::applied_version). O(known).
+    /// bookmark, it can also lower the [applied version](DeltaFifo::applied_version). O(known).
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: nothing is deleted, or nothing more after the newer relist
@@ -476,7 +476,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         if !self.choices.keeps_unlisted {
             deleted += fifo.sweep(&self.course);
         }
-        // Not earlier: if the store elsewhere panics, the relist is abandoned.
+        // Not earlier: if the external store panics, the relist is abandoned.
         self.over = true;
         mutant!(CommitIsMarkedFirst => fifo.committed(fifo.mark_commit(version)));
         let mut complete = None;

@@ -27,7 +27,7 @@ struct Swept<T> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Deletes the keys that the relist did not list, in the slots and in a store elsewhere.
+    /// Deletes the keys that the relist did not list, in the slots and in an external store.
     pub(in crate::fifo) fn sweep(&self, course: &Course) -> usize {
         self.sweep_slots(course) + self.sweep_elsewhere(course)
     }
@@ -115,12 +115,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         swept.queued.extend(self.queue.ticket(Lane::Backlog, slot, pushed));
         slot.stamp(generation);
         mutant!(SweptCountsAsUnlisted => return swept.deleted += 1);
-        // Otherwise a store elsewhere that still knows the key would have it deleted again.
+        // Otherwise an external store that still knows the key would have it deleted again.
         self.list_elsewhere(generation, slot.key().as_bytes());
         swept.deleted += 1;
     }
 
-    /// Deletes the keys that a store elsewhere knows and the relist did not list, after the sweep
+    /// Deletes the keys that an external store knows and the relist did not list, after the sweep
     /// of the table. A key that the store no longer knows when it is asked was deleted in between.
     fn sweep_elsewhere(&self, course: &Course) -> usize {
         let Course { generation, marks, ref within, sweep } = *course;

@@ -83,11 +83,12 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// Declares that everything up to `version` has been written (client-go `Store.Bookmark`). The
     /// [applied version](IndexReader::applied_version) rises to it at once, and callers that wait
     /// for it wake. A smaller version changes nothing; only
-    /// [`ReflectorStore::replace`](crate::ReflectorStore::replace) takes the version back. O(1).
+    /// [`ReflectorStore::replace`](crate::ReflectorStore::replace) can lower the version. O(1).
     ///
-    /// Writes do not move the version. (client-go's do, by the version of the object. Here every
-    /// writer would have to read it and to change one shared counter, and with several writers the
-    /// counter could run ahead of the writes.)
+    /// Writes do not change the applied version. (In client-go, a write raises it to the version of
+    /// the written object. Here every writer would have to read that version and to update one
+    /// shared counter. With several writers, the counter could be ahead of writes that have not
+    /// ended.)
     ///
     /// # Errors
     /// [`VersionError::NotANumber`].
@@ -96,7 +97,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     }
 
     /// Records that a list at `version` has replaced everything, if the version is a number.
-    /// Unlike a bookmark, this takes a greater version back.
+    /// Unlike a bookmark, this can lower the applied version.
     pub(crate) fn listed(&self, version: &str) {
         if self.reached(version, Origin::List).is_ok() {
             self.core.applied.announce();
@@ -179,9 +180,12 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         outcome
     }
 
-    /// Stores a list for which some objects are not available: the keys of `kept` are listed
-    /// without an object, and their stored objects stay. Returns an error for each refused object,
-    /// whose key is kept as well if it has one. [`Released`](StoreError::Released) refuses nothing.
+    /// Stores a list of which some objects are not available, for example because they cannot be
+    /// decoded. Their keys are passed as `kept`, and the stored objects of these keys stay.
+    ///
+    /// An object that the key function, the transformer or an index function refuses is not stored.
+    /// If it has a key, the stored object of that key stays as well. Returns the errors of refused
+    /// objects, and [`Released`](StoreError::Released) for writes that were made.
     /// O(objects + stored); index functions run once per object.
     ///
     /// ```

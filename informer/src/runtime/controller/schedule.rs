@@ -25,7 +25,7 @@ pub(super) fn priority(cause: Cause) -> i32 {
 /// The policy that sets the delay before a failed object is reconciled again.
 pub(super) type Retry = Box<dyn RateLimiter<Key>>;
 
-/// Accepts all requests for reconciles.
+/// The entry point of all requests for reconciles.
 pub(super) struct Schedule {
     pub(super) queue: WorkQueue<Key>,
     debounce: Option<Debounce>,

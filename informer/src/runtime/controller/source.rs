@@ -31,7 +31,7 @@ use crate::util::sleep::with_catching_waker;
 /// only one that names an owner.
 const MOST_WAITING: usize = 1_024;
 
-/// Decides whether an update triggers reconciles.
+/// A function that returns whether an update triggers reconciles.
 pub(super) type UpdateFilter<K> = Box<dyn Fn(&K, &K) -> bool + Send>;
 
 /// A shared informer, and a predicate over its updates. For
@@ -110,7 +110,7 @@ impl<'n, K> Trigger<'n, K> {
     }
 }
 
-/// Removes the handler from the informer when the controller ends.
+/// A guard that removes the handler from the informer when the controller ends.
 struct DetachOnDrop<K: Send + Sync + 'static>(Registration<K>);
 
 impl<K: Send + Sync + 'static> Drop for DetachOnDrop<K> {

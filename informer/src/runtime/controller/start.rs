@@ -1,5 +1,5 @@
-//! Tasks that run beside the reconciles and request them. They start when the controller's stream
-//! is first polled.
+//! Tasks that run concurrently with the reconciles and request them. They start when the
+//! controller's stream is first polled.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::error::RunnerError;
 use super::schedule::Schedule;
 use super::unsynced::Unsynced;
 
-/// Starts the task of a user stream that requests reconciles.
+/// A function that starts the task of a user stream that requests reconciles.
 pub(super) type StartTrigger = Box<dyn FnOnce(&mut Started) + Send>;
 
 type Listen = dyn FnOnce(&mut Started, Terms) -> Result<(), RunnerError> + Send;

@@ -39,7 +39,7 @@ impl fmt::Display for SharedSource {
     }
 }
 
-/// Reports which shared informers a controller still waits for.
+/// The shared informers that a controller still waits for, which are logged.
 pub(super) struct Unsynced {
     sources: Vec<SharedSource>,
     began: Instant,

@@ -29,7 +29,7 @@ use scope::name;
 /// The name of an informer in errors.
 type Name = String;
 
-/// Holds one informer for each kind and [`Scope`], over one client. Cheap to clone.
+/// A factory that holds one informer for each kind and [`Scope`], over one client. Cheap to clone.
 ///
 /// Informers that the factory has started run until they are stopped or [removed](Self::remove),
 /// or the factory is [shut down](Self::shutdown). Dropping the factory does not stop them. The

@@ -30,8 +30,8 @@ pub(crate) const fn place_size<T>() -> usize {
 /// A slab of values. Numbers are below `u32::MAX`, so that number can mean "none".
 pub(crate) struct Slab<T> {
     chunks: Vec<Chunk<T>>,
-    /// The chunks with room. Values are stored in the last one. Of the others, those that are empty
-    /// have no memory.
+    /// The chunks with room. Values are stored in the last one. If any other chunk is empty, it has
+    /// no memory.
     open: Vec<usize>,
     len: usize,
 }

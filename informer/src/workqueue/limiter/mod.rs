@@ -16,8 +16,8 @@ pub use fast_slow::ItemFastSlowRateLimiter;
 
 use super::Key;
 
-/// Decides how long a key backs off (client-go `TypedRateLimiter`). A work queue calls it with no
-/// lock held, and only for [failures](super::WorkQueue::add_rate_limited).
+/// A policy that decides how long a key backs off (client-go `TypedRateLimiter`). A work queue
+/// calls it with no lock held, and only for [failures](super::WorkQueue::add_rate_limited).
 pub trait RateLimiter<K>: Send + Sync {
     /// Counts a failure of the key, and returns its delay.
     fn when(&self, key: &K) -> Duration;

@@ -103,6 +103,23 @@ pub const MODELS: &[Model] = &[
         body: waived_beside_a_list,
     },
     Model {
+        name: "scopes::waived_beside_its_own_list",
+        bound: Some(3),
+        at_least: 45,
+        outcomes: &["[=b1], synced"],
+        body: waived_beside_its_own_list,
+    },
+    Model {
+        name: "scopes::commit_of_a_namespace_beside_a_retired_key",
+        bound: Some(3),
+        at_least: 2190,
+        outcomes: &[
+            "2 deleted, [-n/a1], [-n/c1], stored: ",
+            "1 deleted, [-n/a1], [-n/c1], stored: ",
+        ],
+        body: commit_of_a_namespace_beside_a_retired_key,
+    },
+    Model {
         name: "scopes::added_beside_the_last_removal",
         bound: Some(3),
         at_least: 30,
@@ -368,6 +385,36 @@ fn waived_beside_a_list() -> String {
     drain(&fifo, &log, true);
     assert!(fifo.has_synced());
     format!("{}, synced", log.text())
+}
+
+/// Checks that the queue syncs once although a scope is waived while its first list is committed,
+/// and that the list is handled.
+fn waived_beside_its_own_list() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let [a, b] = scopes(&fifo);
+    list(&fifo, &a, vec![], "1");
+    let waiver = beside(&fifo, {
+        let b = b.clone();
+        move |fifo| fifo.waive_initial(&b)
+    });
+    list(&fifo, &b, vec![Object::new("b", 1)], "1");
+    waiver.join().unwrap();
+    drain(&fifo, &log, true);
+    assert!(fifo.has_synced());
+    format!("{}, synced", log.text())
+}
+
+/// Checks that the commit of a namespace ends while a consumer retires the slot of one of its keys,
+/// and that it deletes the other key.
+fn commit_of_a_namespace_beside_a_retired_key() -> String {
+    let objects = [Object::new("n/a", 1), Object::new("n/c", 1)];
+    let (fifo, log) = (fused(&objects), Log::default());
+    let namespace = fifo.add_scope(KeyScope::namespace("n")).unwrap();
+    fifo.delete(Object::new("n/a", 1)).unwrap();
+    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    let deleted = list(&fifo, &namespace, vec![], "1");
+    let popped = consumer.join().unwrap();
+    format!("{deleted} deleted, {popped}, {}", rest(&fifo, &log))
 }
 
 /// Checks that the removal of the only scope ends the initial population, unless it waits for a

@@ -263,8 +263,8 @@ impl<E: BucketEntry> Buckets<E> {
     /// visited exactly once.
     ///
     /// The walk visits homes in the order of their bits read backwards, as the scan of Redis does.
-    /// When the map doubles, each home becomes two that follow each other in this order. A walk
-    /// that has finished the one home has therefore finished both. When the map is halved, two
+    /// When the map doubles, each home becomes two that follow each other in this order. So a walk
+    /// that had finished the old home has finished both new ones. When the map is halved, two
     /// homes become one, and the cursor may be between them. In the joined home the walk skips the
     /// entries that it has already visited: those whose hashes the cursor has
     /// [passed](Cursor::is_past).

@@ -8,13 +8,14 @@ mod initial;
 pub(crate) use depth::Depth;
 pub(crate) use initial::{Initial, Marks};
 
+/// The lifecycle of one queue.
 pub(crate) struct Lifecycle {
     pub(crate) initial: Initial,
     pub(crate) depth: Depth,
 }
 
 impl Lifecycle {
-    /// Starts a queue without a high-water mark.
+    /// Creates the lifecycle of an empty queue without a high-water mark.
     pub(crate) fn new() -> Self {
         Self { initial: Initial::new(), depth: Depth::new(None) }
     }

@@ -271,7 +271,7 @@ pub(crate) fn parse(version: &str) -> Result<ResourceVersion, VersionError> {
         .ok_or_else(|| VersionError::NotANumber { version: version.to_owned() })
 }
 
-/// Held by the writer of the store. When it is dropped, waiters learn that nothing more is
+/// The store's writer, as waiters see it. When it is dropped, waiters learn that nothing more is
 /// applied.
 pub(crate) struct Source(Arc<Applied>);
 

@@ -178,8 +178,8 @@ impl Base {
     }
 }
 
-/// Returns whether a difference of `bytes` is small enough to be used, for an object that takes
-/// `other` bytes when packed with the dictionary.
+/// Returns whether a difference of `bytes` bytes is small enough to be stored, where the same
+/// object packed with the dictionary takes `other` bytes.
 pub(super) fn is_worth_it(bytes: usize, other: usize) -> bool {
     bytes * MOST.1 <= other * MOST.0
 }

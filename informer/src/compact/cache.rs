@@ -8,8 +8,8 @@ use deltafifo::locks::Mutex;
 
 use super::stored::{Material, Reference};
 
-/// Second-chance eviction: the base at the front loses its text unless the text was used since it
-/// came to the front last.
+/// The bases whose texts are unpacked, in the order of eviction. The base at the front loses its
+/// text, unless the text was used since the base was queued last: then it is queued again.
 pub(super) struct Cache {
     limit: usize,
     /// Bytes of the texts that are unpacked now. A base subtracts its own when it is dropped.
@@ -22,7 +22,8 @@ impl Cache {
         Self { limit, bytes: AtomicUsize::new(0), queue: Mutex::default() }
     }
 
-    /// Takes `base` in, whose text has just been unpacked and counted, and evicts others.
+    /// Queues `base`, whose text has just been unpacked and counted, and evicts texts of others
+    /// until the limit is met.
     pub(super) fn admit(&self, base: Weak<Reference>) {
         // Each may be the last handle of its base, so it is dropped after the lock.
         let mut dropped = Vec::new();

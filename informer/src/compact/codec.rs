@@ -78,7 +78,8 @@ impl Dictionary {
     }
 }
 
-/// Returns `text` packed; `None` if that is not shorter, or if zstd fails for want of memory.
+/// Packs `text`. Returns `None` if the result is not shorter, or if zstd fails, as it does without
+/// enough memory.
 pub(super) fn pack(text: &[u8], with: With) -> Option<Box<[u8]>> {
     let pooled = COMPRESSORS.lock().pop();
     let mut compressor = match pooled {

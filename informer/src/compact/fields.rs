@@ -12,11 +12,11 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Reads the metadata of the object `json`; an object without any has no fields.
+/// Reads the metadata of the object `json`. An object without metadata has no fields.
 ///
 /// # Errors
-/// If `json` is not a JSON object, if a field of the metadata has a wrong type or is there twice,
-/// or if a label is there twice: readers of such an object would not agree on its metadata.
+/// If `json` is not a JSON object, if a field of the metadata has a wrong type, or if a field or
+/// label occurs twice: readers of such an object would not agree on its metadata.
 pub(super) fn read(json: &str) -> serde_json::Result<Fields<'_>> {
     #[derive(Deserialize)]
     struct Object<'a> {
@@ -28,8 +28,8 @@ pub(super) fn read(json: &str) -> serde_json::Result<Fields<'_>> {
     Ok(metadata.map(|Struct(fields)| fields).unwrap_or_default())
 }
 
-/// The fields of an object's metadata that a header has or a group is found by. The others are
-/// named to refuse duplicates.
+/// The fields of an object's metadata that are stored in a header or determine the group. The
+/// other fields are named so that duplicates of them are refused.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_field_names, reason = "they are the names of Kubernetes")]
@@ -103,9 +103,9 @@ impl<'a> Fields<'a> {
             .into_iter()
     }
 
-    /// Returns the hash of what objects of one workload have in common: the uid of their
-    /// controller, or else the prefix of their generated names, or else their labels, or else
-    /// their name (a `ConfigMap` that every namespace has).
+    /// Returns a hash that is equal for objects of one workload: of the uid of the controller, or
+    /// else of the prefix of the generated name, or else of the labels, or else of the name (for
+    /// a `ConfigMap` that every namespace has).
     pub(super) fn group(&self, state: &impl BuildHasher) -> Option<u64> {
         let controller = self.owners().find(|owner| owner.controller == Some(true));
         let controller = controller.and_then(|owner| owner.uid.as_ref());

@@ -14,17 +14,21 @@ use super::stored::Reference;
 /// Recent features that are kept, a power of two. Newer ones take the place of older ones.
 const SKETCHES: usize = 1 << 12;
 
-/// Handles are weak: the tables keep no object or base.
+/// The known groups and features, with an object or base for each. The handles are weak, so the
+/// tables keep no object or base alive.
 pub(super) struct Groups<K>(Mutex<Tables<K>>);
 
+/// The tables that one lock protects.
 struct Tables<K> {
-    /// The only member so far of a group, which may become its base: 16 bytes each.
+    /// The only member so far of a group, by the hash of the group. It may become the base. An
+    /// entry takes 16 bytes.
     firsts: HashMap<u64, Weak<Compact<K>>, RandomState>,
     bases: HashMap<u64, Weak<Reference>, RandomState>,
     /// Bases by the low bits of a feature. Empty until the first base is added.
     sketches: Vec<Option<Sketch<K>>>,
 }
 
+/// An object or base that has a feature.
 struct Sketch<K> {
     feature: u64,
     group: u64,

@@ -18,7 +18,8 @@
 //!   dictionary, never with another base. `cache` keeps recently used bases unpacked.
 //! * When the second member of a group makes the base, the first is packed again in place: an
 //!   object's packed form is behind a lock of its own, its text and its header never change.
-//! * `values` cuts out what no other object has, and `codec` calls libzstd for the rest.
+//! * `values` cuts times, ids and other unique values out of a text, and `codec` packs the rest
+//!   with libzstd.
 //! * `upkeep` is the informer's side: when a list ends dictionaries are trained, and a pass over
 //!   the store packs objects again whose base or dictionary was replaced.
 //!

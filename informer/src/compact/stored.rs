@@ -82,7 +82,8 @@ impl Stored {
     }
 }
 
-/// Returns a text packed; `None` if that is not shorter, or if zstd fails for want of memory.
+/// Packs the text of `document`. Returns `None` if the result is not shorter, or if zstd fails, as
+/// it does without enough memory.
 pub(super) fn pack(document: &Document, with: With) -> Option<Box<[u8]>> {
     let base = if let With::Base(base) = with { Some(base) } else { None };
     let Cut { text, values } = document.cut(base);

@@ -10,7 +10,7 @@
 //! An entry lies in its home bucket, or in the first one after it that had room. A bucket counts
 //! the entries that passed it (`passed`), which ends lookups of absent entries without tombstones.
 
-use crate::engine::release::release;
+use crate::engine::release::drop_each;
 use crate::engine::slot::prefetch;
 
 const WIDTH: usize = 7;
@@ -108,9 +108,10 @@ impl<E: BucketEntry> Bucket<E> {
 
 impl<E> Drop for Buckets<E> {
     fn drop(&mut self) {
-        release(
-            self.buckets.iter_mut().flat_map(|bucket| &mut bucket.entries).filter_map(Option::take),
-        );
+        // The slots of a table own objects. The tokens of an index do not, and are dropped under
+        // its lock.
+        let entries = self.buckets.iter_mut().flat_map(|bucket| &mut bucket.entries);
+        drop_each(entries.filter_map(Option::take), || ());
     }
 }
 

@@ -4,11 +4,24 @@
 
 use std::ops::{Deref, DerefMut};
 
+use crate::engine::sync::assert_none_held;
 use crate::panics::FirstPanic;
 
 /// Drops each item, even if the drop of another one panics. Resumes the first panic at the end,
-/// unless the thread is already panicking.
+/// unless the thread is already panicking. A debug build fails if a lock is held.
+#[inline]
 pub(crate) fn release<I>(items: impl IntoIterator<Item = I>) {
+    drop_each(items, || {
+        // While a panic unwinds, a guard may be dropped after the items.
+        if cfg!(debug_assertions) && !std::thread::panicking() {
+            assert_none_held();
+        }
+    });
+}
+
+/// Drops each item as [`release`] does, after a call of `check`.
+#[inline]
+pub(crate) fn drop_each<I>(items: impl IntoIterator<Item = I>, check: impl Fn()) {
     let mut items = items.into_iter();
     let mut panic = FirstPanic::default();
     let mut rest = true;
@@ -16,6 +29,7 @@ pub(crate) fn release<I>(items: impl IntoIterator<Item = I>) {
         // One call covers all items up to the next panic.
         panic.catch(|| {
             for item in items.by_ref() {
+                check();
                 drop(item);
             }
             rest = false;

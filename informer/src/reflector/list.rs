@@ -43,8 +43,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 
     /// Lists the newest state, without a watch. A failure is reported, and the list is tried again
     /// a few times, unless it is forbidden or the resource does not exist.
+    ///
+    /// No thread may still be working for an earlier run.
     pub(crate) async fn list_newest(&self) {
-        self.threads.work.wait_idle().await;
         let mut backoff = self.backoff.clone();
         for attempt in 1..=MOST_ATTEMPTS {
             self.versions.lock().set_least("");

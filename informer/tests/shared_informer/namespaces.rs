@@ -407,6 +407,47 @@ async fn living_objects_of_a_terminating_namespace_without_its_label_do_not_coun
 }
 
 #[tokio::test(start_paused = true)]
+async fn objects_of_an_incomplete_list_are_deleted_by_a_last_list() {
+    let server = server();
+    namespace(&server, "green", "shop");
+    apply_many(&server, "green", 2);
+    // Only the first page of the first list arrives.
+    let is_later = |request: &Request| {
+        request.continue_token().is_some() || !request.resource_version().is_empty()
+    };
+    let later = move |request: &Request| in_green(request) && is_later(request);
+    server.fault(Fault::silence().when(later).times(usize::MAX));
+    let factory = SharedInformerFactory::new(server.client());
+    let ours = Scope::all().labels("team=shop");
+    let all = factory.informer::<PartialObjectMeta<Namespace>>(&ours).unwrap();
+    let (namespaces, following) = Namespaces::of_informer(&all).unwrap();
+    tokio::spawn(following);
+    let scope = Scope::namespaces(&namespaces);
+    // An in-order queue would receive nothing before the list is complete.
+    let in_pages = |maps: Builder| {
+        maps.delta().reflector(|maps| maps.watch_list(false).newest(true).page_size(1))
+    };
+    let maps = factory.informer_with::<ConfigMap>(&(), &scope, in_pages).unwrap();
+    let mut changes = maps.subscribe(HandlerOptions::new()).unwrap();
+    factory.start();
+    assert_eq!(next(&mut changes).await, "Initial +m0");
+    assert!(!maps.has_synced());
+
+    server.clear_faults();
+    server.delete(&Resource::config_maps(), "green", "m0").unwrap();
+    server.delete(&Resource::namespaces(), "", "green").unwrap();
+    let deleted = loop {
+        let change = next(&mut changes).await;
+        if change.ends_with("-m0") {
+            break change;
+        }
+    };
+    assert_eq!(deleted, "Initial -m0", "the complete first list does not contain it");
+    drop(changes);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_object_counts_as_deleted_if_the_last_list_fails() {
     for (_, fault) in FAULTS {
         for choose in QUEUES {

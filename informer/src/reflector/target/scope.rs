@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use deltafifo::{
     Closed, DeltaObject, IndexReader, KeyScope, Meta, OfferError, Refused, RelistError, ScopeError,
@@ -37,13 +38,16 @@ pub(crate) trait Scoped<K>: Target<K> {
 pub(crate) struct InScope<K> {
     pub(crate) queue: Arc<dyn Scoped<K>>,
     pub(crate) scope: ScopeId,
+    /// Set before the first object is offered.
+    pub(crate) has_objects: Arc<AtomicBool>,
     /// Called after each complete list.
     pub(crate) on_listed: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// A relist of a scope, which reports its commit.
+/// A relist of a scope, which reports its first objects and its commit.
 struct Reported<K> {
     relist: Box<dyn Pieces<K>>,
+    has_objects: Arc<AtomicBool>,
     on_listed: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -57,6 +61,8 @@ impl<K: Send + Sync + 'static> Pieces<K> for Reported<K> {
     }
 
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
+        // Relaxed: the reader first waits until no work is in flight.
+        self.has_objects.fetch_or(!objects.is_empty(), Ordering::Relaxed);
         self.relist.offer(names, objects)
     }
 
@@ -116,16 +122,21 @@ fn outside(key: String, scope: &ScopeId) -> StoreError {
 impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
         let relist = Arc::clone(&self.queue).begin_in(&self.scope);
-        Box::new(Reported { relist, on_listed: self.on_listed.clone() })
+        let (has_objects, on_listed) = (self.has_objects.clone(), self.on_listed.clone());
+        Box::new(Reported { relist, has_objects, on_listed })
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
         self.queue.check(&object, &self.scope)?;
+        // Relaxed: as in `Reported::offer`.
+        self.has_objects.store(true, Ordering::Relaxed);
         self.queue.add(object)
     }
 
     fn update(&self, object: Arc<K>) -> Result<(), StoreError> {
         self.queue.check(&object, &self.scope)?;
+        // Relaxed: as in `Reported::offer`.
+        self.has_objects.store(true, Ordering::Relaxed);
         self.queue.update(object)
     }
 

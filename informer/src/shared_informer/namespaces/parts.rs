@@ -148,6 +148,8 @@ struct Part<K> {
     scope: ScopeId,
     /// Whether the first list has failed, and the informer does not wait for it.
     is_waived: Arc<AtomicBool>,
+    /// Whether an object was offered, also by a list that is not complete.
+    has_objects: Arc<AtomicBool>,
     /// Whether the scope is being removed. Only the task of the informer reads and writes it.
     is_leaving: AtomicBool,
     /// Built when the part first runs, because the function that makes its lister-watcher is user
@@ -235,6 +237,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let part = Arc::new(Part {
             scope,
             is_waived: Arc::default(),
+            has_objects: Arc::default(),
             is_leaving: AtomicBool::new(false),
             reflector: OnceLock::new(),
         });
@@ -316,9 +319,13 @@ impl<K: Send + Sync + 'static> Parts<K> {
     /// Lists a namespace that may have been deleted once more. The list deletes the objects that no
     /// longer exist, so that they do not count as removed with the namespace.
     async fn list_again(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
-        let listed = part.reflector.get().filter(|_| part.last_version().is_some());
-        // If the namespace was never listed, the list would only add objects.
-        let Some(reflector) = listed else { return };
+        // A thread may still be offering objects for a run that was dropped.
+        part.wait_idle().await;
+        let Some(reflector) = part.reflector.get() else { return };
+        // Relaxed: as in `InScope`. Without objects the list would only add some.
+        if !part.has_objects.load(Ordering::Relaxed) {
+            return;
+        }
         if let Err(panic) = catching(Box::pin(reflector.list_newest())).await {
             self.report_panic(name, part, panic);
         }
@@ -362,7 +369,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
             is_waived.store(false, Ordering::Relaxed);
             refused.remove(&name_listed);
         });
-        let target = Arc::new(InScope { queue, scope, on_listed });
+        let has_objects = part.has_objects.clone();
+        let target = Arc::new(InScope { queue, scope, has_objects, on_listed });
         let source = (self.source)(name);
         let decode = self.decode.clone();
         ReflectorBuilder::new(source, target, Box::new(|_, _| decode))

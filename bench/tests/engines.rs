@@ -102,7 +102,7 @@ fn check_indexes<E: IndexEngine<Object>>(engine: &E) {
     }
 }
 
-/// Asserts that a relist deletes a pending key that it does not list, after the pending delta.
+/// Asserts that a relist adds a deletion to the pending deltas of a key that it does not list.
 fn check_lists_with_pending_keys(engine: &impl QueueEngine<Object>) {
     let same = list(&ListPlan::same(OBJECTS));
     engine.replace(same[..500].to_vec(), "1");

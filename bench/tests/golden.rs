@@ -47,8 +47,8 @@ fn generated_data_equals_the_golden_file_of_the_peer_in_go() {
     assert_eq!(made, golden);
 }
 
-/// Checks that no list contains objects of another list, and that a list is in order, whichever
-/// threads built it.
+/// Checks that two lists of the same plan have equal objects in the order of their numbers, but
+/// share none of them.
 #[test]
 fn lists_are_fresh_and_in_order() {
     let source = Generated { objects: 101 };

@@ -19,8 +19,8 @@ use crate::written::Written;
 
 /// The number of writes in progress at a time.
 const AT_ONCE: usize = 16;
-/// The longest time until a page token expires. The API server compacts every 10 seconds, and then
-/// removes the versions from before the previous compaction.
+/// The time limit for waiting until a page token expires. The API server compacts every 10 seconds,
+/// and each time removes the versions older than its previous compaction.
 const COMPACTED: Duration = Duration::from_secs(90);
 
 /// A kind of write.

@@ -16,9 +16,9 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-/// The number of cases that become seeds of the targets for operations. [`FILES`] of them also
-/// become seeds of the target `files`.
+/// The number of cases that become seeds of the targets for operations.
 const CASES: usize = 40;
+/// The number of these cases that also become seeds of the target `files`.
 const FILES: usize = 6;
 /// The number of steps of a case that become part of a file. A fuzzer needs small inputs.
 const STEPS: usize = 12;

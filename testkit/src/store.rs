@@ -231,7 +231,8 @@ impl Store {
         collection.watchers.retain(|watcher| watcher.send(Signal::Change(Arc::clone(&change))));
     }
 
-    /// Drops the log of a resource, so that every version up to now is refused.
+    /// Drops the log of a resource, so that every version before the current
+    /// one is refused.
     pub(crate) fn compact(&mut self, place: usize) {
         let collection = &mut self.collections[place];
         collection.log.clear();

@@ -11,7 +11,8 @@ use crate::names::{EngineName, Workload};
 /// The time to create a decoded pod, divided by the time to create a generated object.
 const POD: f64 = 10.0;
 
-/// The microseconds that the variant `owned` and touching memory add for each object of a list.
+/// The microseconds that the variant `owned` of the relists adds for each object of a list. They
+/// include the first use of the memory.
 const OWNED: f64 = 5.0;
 
 /// Returns the microseconds that an engine needs for each object of a list.

@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::error::TurnFailed;
 use super::process::{Process, Usage};
 
-/// The queries of this project's reflector, for its first list and for its first watch.
+/// The query of the first list of this project's reflector.
 const LIST: &str = "limit=500&resourceVersion=0";
+/// The query of its first watch, which begins with all objects.
 const WATCH: &str = "watch=true&allowWatchBookmarks=true&timeoutSeconds=600&sendInitialEvents=true&\
                      resourceVersionMatch=NotOlderThan";
 /// A text that only the last of the initial events contains.

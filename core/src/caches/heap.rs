@@ -13,8 +13,7 @@ use crate::{KeyFunc, KeySource, Meta};
 ///
 /// A key's place depends on its newest object. If two objects are equal, the one whose key was
 /// added first comes first. Unlike a [`Fifo`](crate::caches::Fifo), and as in client-go, it accepts
-/// nothing after its close. Every operation on one key is O(log queued), also in calls of the order
-/// function.
+/// nothing after its close. An operation on one key calls the order function O(log queued) times.
 ///
 /// The order function runs under the heap's lock and must not call the heap. If it panics, the
 /// panic is passed to the caller. No object is lost, but objects that are queued at that time may

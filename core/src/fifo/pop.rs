@@ -2,9 +2,9 @@
 //!
 //! A handler can end in four ways. Success and error settle the slot. A panic is reported and
 //! settles the slot, and its deltas are not put back. A guard that is dropped without a verdict (a
-//! cancelled future) puts its deltas back, in front. A guard that is leaked (`mem::forget`) never
-//! ends: its key is not handed out again, and waits for that handler never end (see [`Popped`]).
-//! Other keys are not affected.
+//! cancelled future) puts its deltas back, in front. If a guard is leaked (`mem::forget`), no
+//! consumer gets its key again, and a thread that waits for this handler waits for ever (see
+//! [`Popped`]). Other keys are not affected.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,7 +52,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Some(popped)
     }
 
-    /// Subtracts a single item from the depth gauge, and starts its clock.
+    /// Subtracts the weight of an item that is not part of a batch from the queue's depth, and
+    /// starts the clock that finds slow handlers.
     #[allow(clippy::inline_always)] // As `take`.
     #[inline(always)]
     pub(super) fn hand_out(&self, popped: &mut Popped<'_, T, M>, weight: usize) {
@@ -159,9 +160,10 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     slot: Option<RunningSlot<T>>,
     deltas: Deltas<T>,
     is_initial: bool,
-    /// Marks of the initial population that end with this item.
+    /// The number of the item's unfinished changes of the initial population, which end with it.
     marks: usize,
-    /// The marks of the whole batch, which an item of a batch has instead of `marks`.
+    /// The unfinished changes of all items of the batch. An item of a batch has them instead of
+    /// `marks`.
     batch: Option<Arc<Marks<'f>>>,
     /// Holds the applied version back, in a queue that tracks it.
     pub(super) held: Option<ItemHold<'f, T, M>>,
@@ -171,8 +173,9 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     deferred: DeferredDrops<T>,
 }
 
-/// Objects that were replaced or left out, which no delta and no slot holds any more. They are
-/// released last, so that a panicking destructor finds the key settled and all changes delivered.
+/// Objects that were replaced, or that belonged to deltas without an effect. No delta and no slot
+/// refers to them any more. They are released last, so that the key is settled and all changes are
+/// delivered even if a destructor panics.
 struct DeferredDrops<T> {
     /// The object that was replaced last. Most items have only this one.
     replaced: Option<Arc<T>>,
@@ -190,7 +193,7 @@ impl<T> DeferredDrops<T> {
         self.replaced.as_ref()
     }
 
-    /// Adds the objects that the end of the handler has left out.
+    /// Adds the objects of deltas that turned out to have no effect at the end of the handler.
     #[cold]
     fn left_out(&mut self, left_out: &mut LeftOut<T>) {
         self.others.append(&mut left_out.objects);
@@ -241,13 +244,13 @@ pub enum Change<'a, T> {
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
-    /// Returns whether marks of the initial population end with this item.
+    /// Returns whether changes of the initial population end with this item.
     #[inline]
     pub(super) fn is_marked(&self) -> bool {
         self.marks > 0
     }
 
-    /// Moves the item's marks to its batch.
+    /// Moves the number of unfinished changes of the initial population to the item's batch.
     #[inline]
     pub(super) fn settle_with(&mut self, batch: &Arc<Marks<'f>>) {
         batch.take(std::mem::take(&mut self.marks));
@@ -377,7 +380,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.end();
     }
 
-    /// Ends the item with this verdict.
+    /// Ends the item with the verdict that was set. Without one it counts as handled, whereas a
+    /// drop would put its deltas back.
     pub(super) fn end(mut self) {
         if self.verdict == Verdict::None {
             self.verdict = Verdict::Handled;

@@ -173,13 +173,13 @@ impl<T> Indexes<T> {
         });
     }
 
-    /// Removes indexes that have no entry, and will get none.
+    /// Removes `new`, the indexes of a build that failed.
     pub(super) fn withdraw(&self, new: &[Arc<Index<T>>]) {
         self.replace(|entry| (!is_among(new, entry)).then(|| entry.clone()));
     }
 
-    /// Replaces the list. The caller has references to the indexes that are left out, so no
-    /// function is dropped under the lock.
+    /// Replaces each entry of the list by the result of `with`, or removes it. The caller has
+    /// references to the removed indexes, so no index function is dropped under the lock.
     fn replace(&self, with: impl Fn(&IndexState<T>) -> Option<IndexState<T>>) {
         let changing = self.changing.lock();
         let entries = self.load().entries.iter().filter_map(with).collect();

@@ -58,16 +58,17 @@ impl<T, M: Meta<T>> Core<T, M> {
         claim(shard.at(place))
     }
 
-    /// Ends the claim.
+    /// Ends the claim on a slot. Frees the slot if it has no known object.
     pub(super) fn unclaim(&self, running: RunningSlot<T>) {
         let ended = if running.is_known() { running.idle() } else { self.table.retire(running) };
         debug_assert!(ended.is_ok(), "no other thread pushes");
     }
 
-    /// Returns the known objects that are not `listed`, in key order. O(listed + known), with
-    /// memory for the answer only: the slots of listed keys are stamped, and every stamp is
-    /// removed again, so that no counter of lists can overflow. (The caller has the right to
-    /// write, which also gives it the stamps of the writer before it.)
+    /// Returns the known objects that are not `listed`, in key order. O(listed + known); needs
+    /// memory for the result only. The caller must be the only writer.
+    ///
+    /// It stamps the slots of listed keys, collects the slots without a stamp, and clears every
+    /// stamp. So a stamp needs no number of the list, which could overflow.
     pub(crate) fn unlisted<'k>(
         &self,
         listed: impl Iterator<Item = &'k str>,

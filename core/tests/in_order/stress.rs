@@ -40,9 +40,9 @@ fn key(producer: u64, key: u64) -> String {
     format!("p{producer}/k{key}")
 }
 
-/// The records of a consumer. Their positions are numbers that turns draw. Each consumer has its
-/// own records, because a lock around shared ones would order the threads, and hide that the queue
-/// fails to do so.
+/// The records of a consumer. A position is a number from a counter of all threads. Each consumer
+/// has records of its own: a lock around common ones would order the threads, and so hide a queue
+/// that does not order them.
 #[derive(Default)]
 struct Notes {
     /// The handled events: position, producer (`None` for a relist or resync), and the event's
@@ -96,7 +96,8 @@ fn produce(world: &World, producer: u64, dice: &mut Dice) {
     }
 }
 
-/// Offers a relist of some keys of every producer, with numbers that grow from list to list.
+/// Offers relists and resyncs until the round is over. Returns how many. A relist has some keys of
+/// every producer, and a higher number than the one before.
 fn relist(world: &World, dice: &mut Dice) -> usize {
     let _close = CloseOnPanic(world);
     let mut wholes = 0;

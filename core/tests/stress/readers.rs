@@ -11,9 +11,9 @@ use deltafifo::{DeltaType, KnownObjects};
 /// A reader, with the newest objects that it has seen.
 struct Reader<'w> {
     world: &'w World,
-    /// The newest number that was read of each key. Numbers of the key's owner and of relists are
-    /// kept apart; the `bool` says which. All ways to read a key read the same state, so none of
-    /// the numbers may become smaller.
+    /// The highest number that was read of each key: one for objects of the key's producer, and one
+    /// for objects of relists (`true`). All ways to read a key read the same state, so no later
+    /// read may return a lower number.
     newest: HashMap<(usize, bool), u64>,
     synced: bool,
 }

@@ -59,8 +59,8 @@ pub enum Scenario {
     PageExpired,
     /// The API server does not stream lists
     WatchListRefused,
-    /// The API server does not stream lists because of an etcd 3.4, named by the variable
-    /// `DELTAFIFO_ETCD34`
+    /// The API server does not stream lists, because its etcd is version 3.4. The variable
+    /// `DELTAFIFO_ETCD34` contains the path of that etcd
     WatchListEtcd34,
     /// etcd is stopped for ten seconds
     EtcdGone,

@@ -1,5 +1,5 @@
-//! A large item of a list or line of a watch. It has a buffer of its own. If it is too large its
-//! bytes are parsed for an outline and not kept.
+//! A buffer for one large item of a list, or one large line of a watch. If the text is larger than
+//! the limit, its bytes are parsed for an outline and then dropped.
 
 use bytes::Bytes;
 
@@ -7,13 +7,14 @@ use super::budget::Share;
 use super::outline::Outline;
 use super::{LARGE, WireError};
 
-/// The size above which an item or line has no end, whatever the limit.
+/// The size above which the rest of an item or line is not read, even to find its end, unless the
+/// limit is higher.
 pub(super) const ENDLESS: usize = if cfg!(test) { 64 << 20 } else { 1 << 30 };
 
 /// A large item or line whose bytes are arriving.
 pub(super) struct Large {
-    /// The bytes so far. The capacity doubles up to `limit`, so that the old and the new buffer
-    /// together do not exceed `limit` by much while bytes are moved.
+    /// The bytes so far. The capacity doubles, and ends at `limit`. While bytes are moved to a
+    /// larger buffer, the old and the new one together take up to twice `limit`.
     bytes: Vec<u8>,
     size: usize,
     limit: usize,
@@ -65,8 +66,8 @@ impl Large {
         if self.size > self.limit.max(ENDLESS) { Err(WireError::TooLong) } else { Ok(()) }
     }
 
-    /// Returns the share of the budget that the item needs, if it is large and has no share yet:
-    /// the largest size that it may have.
+    /// Returns the share of the budget that the item needs, in bytes, if it is large and has no
+    /// share yet. Its final size is not known, so the share is `limit`.
     pub(super) fn wants_share(&self) -> Option<usize> {
         (self.outline.is_none() && self.share.is_none() && self.size > LARGE).then_some(self.limit)
     }

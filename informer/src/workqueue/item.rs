@@ -8,12 +8,12 @@ use super::shard::EntryPlace;
 use super::shared::SharedQueue;
 
 /// A key that has been taken from the queue. While the item exists, no other caller gets the key.
-/// The processing ends with [`done`](Self::done), or when the item is dropped, also during
-/// unwinding, so a reconciler that panics does not keep its key.
+/// The processing ends when [`done`](Self::done) is called or the item is dropped. A panic drops
+/// it, so a reconciler that panics does not keep its key.
 ///
-/// Ending it does not queue the key again: a reconciler that fails, or may panic, adds the key
-/// before the end. If the item is leaked with `mem::forget`, its key is never processed again; the
-/// queue is not affected otherwise. An item may outlive the queue.
+/// The end of the processing does not queue the key again. A reconciler that fails adds the key
+/// before it ends the item. If the item is leaked with `mem::forget`, its key is never processed
+/// again; the queue is not affected otherwise. An item may outlive the queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -24,14 +24,14 @@ use super::shared::SharedQueue;
 /// queue.add_with("web", AddOptions::new().priority(-100));
 /// if let Some(item) = queue.try_get() {
 ///     assert_eq!((*item.key(), item.priority()), ("web", -100));
-///     // It failed: again later, as important as it was.
+///     // It failed, so it is queued again, with a delay and the same priority.
 ///     queue.add_with(*item.key(), AddOptions::new().priority(item.priority()).rate_limited());
 ///     item.done();
 /// }
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "dropped, the key is done"]
+#[must_use = "if the item is dropped, the processing of its key ends"]
 pub struct Item<K: Key> {
     key: K,
     priority: i32,

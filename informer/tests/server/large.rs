@@ -37,8 +37,8 @@ static BUDGET: RwLock<()> = RwLock::const_new(());
 
 type Frames = BoxStream<'static, Bytes>;
 
-/// Returns a source with these bodies, one after the other, for lists and for watches. Requests
-/// after the last body are never answered.
+/// Returns a source that answers each list with the next body of `lists`, and each watch with the
+/// next of `watches`. It sends nothing to requests after the last body.
 fn source<K: kube::Resource<DynamicType = ()>>(
     lists: impl IntoIterator<Item = Frames>,
     watches: impl IntoIterator<Item = Frames>,
@@ -73,7 +73,7 @@ fn open(body: String, frame: usize) -> Frames {
     framed(body, frame).chain(stream::pending()).boxed()
 }
 
-/// Returns a map of `bytes` bytes, or a small one if that is too few.
+/// Returns a `ConfigMap` of `bytes` bytes of JSON, or the smallest possible one if that is more.
 fn map(name: &str, version: u32, bytes: usize) -> String {
     let map = |data: &str| {
         format!(
@@ -111,8 +111,8 @@ enum Way {
     Watch,
 }
 
-/// Returns a source that delivers these objects in the given way, and then c@100. With `Watch`
-/// they are events of an open watch.
+/// Returns a source that delivers these objects in the given way, and then the object `c` of
+/// version 100 by a watch. With `Watch` the objects are events of a watch after an empty list.
 fn by(way: Way, objects: &[String], frame: usize) -> KubeListerWatcher {
     let added = objects.iter().map(|object| event("ADDED", object)).collect::<String>();
     let later = event("ADDED", &map("c", 100, 0)) + &bookmark(100, false);
@@ -436,8 +436,7 @@ fn slow(body: String, frame: usize, every: Duration) -> Frames {
     framed(body, frame).then(each).boxed()
 }
 
-/// A source that ends each list after its first error, as all lists did when every error was
-/// final.
+/// A source whose lists end after their first error, also if the error concerns one object only.
 struct EndsWithErrors(KubeListerWatcher);
 
 impl ListerWatcher for EndsWithErrors {

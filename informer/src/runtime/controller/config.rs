@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Options of a controller (kube's `Config`, whose fields are private). By default requests are not
-/// debounced, and the number of concurrent reconciles is not limited.
+/// Options of a controller (kube-rs `controller::Config`). By default requests are not debounced,
+/// and the number of concurrent reconciles is not limited.
 ///
 /// ```
 /// use deltafifo_informer::runtime::controller::Config;

@@ -118,8 +118,9 @@ struct ControllerRun<K: Resource + Send + Sync + 'static, E> {
     started: Started,
     deletions: Arc<Deletions<K>>,
     on_deleted: Option<OnDeleted<K>>,
-    /// The running reconciles and deletion handlers, and the limit on their number.
+    /// The running reconciles and deletion handlers.
     work: JoinSet<Done<K, E>>,
+    /// The most reconciles and deletion handlers that run at a time.
     most: usize,
     /// Resolves when the handlers have received the first lists; `None` after that.
     syncing: Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>,
@@ -261,8 +262,13 @@ where
         }
     }
 
-    /// Returns the object to reconcile, with its item. Returns `None` if there is none, or if
-    /// deletion handlers were started for the key instead.
+    /// Returns the object to reconcile, with its item. Returns `None` if there is nothing to
+    /// reconcile: deletion handlers were started for the key, the request was queued again under
+    /// the object's real key, or the object does not exist.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] if the object does not exist and the keys of the store are not
+    /// names. The request may then have the wrong key.
     fn find(&mut self, item: Item<Key>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
         let lasts =
             if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };

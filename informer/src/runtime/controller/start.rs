@@ -56,8 +56,8 @@ impl Started {
         started
     }
 
-    /// Runs a task until the controller shuts down. The task inherits the span that polls the
-    /// controller, because it runs user functions and streams and logs.
+    /// Runs a task until the controller shuts down. The task runs in the current span, which is the
+    /// span of the controller's caller, so that logs of user code are attributed to it.
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(task.in_current_span());
     }

@@ -39,7 +39,7 @@ impl fmt::Display for SharedSource {
     }
 }
 
-/// The shared informers that a controller still waits for, which are logged.
+/// The shared informers that a controller still waits for. They are logged periodically.
 pub(super) struct Unsynced {
     sources: Vec<SharedSource>,
     began: Instant,

@@ -17,10 +17,10 @@ type Object = (u8, u32);
 #[derive(Clone, Debug)]
 enum Op {
     AddHandler(Buffer),
-    /// A worker begins with a change of a key. A random choice decides whether it stores or
-    /// deletes it.
+    /// A worker begins to store (`true`) or delete (`false`) the object of a key.
     Begin(usize, u8, bool),
-    /// The first worker begins with all keys.
+    /// The first worker begins one job that stores or deletes the objects of several keys, as a
+    /// relist does.
     BeginAll(Vec<(u8, bool)>),
     /// A worker makes one more step.
     Work(usize),
@@ -54,7 +54,7 @@ struct Job {
     changes: Vec<(u8, bool)>,
     /// The stored changes that are not yet delivered.
     stored: Vec<Step<Object>>,
-    /// The change that is being delivered, and the next handler to get it.
+    /// The change that is being delivered, and the handlers that have not received it.
     delivering: Option<(Step<Object>, std::ops::Range<usize>)>,
     /// The handlers to settle at the end.
     settling: Option<std::ops::Range<usize>>,
@@ -256,8 +256,8 @@ impl World {
 }
 
 impl Handler {
-    /// Checks the sync of the handler, as after each of its steps: it is synced once every initial
-    /// key is delivered or gone.
+    /// Lets the handler become synced if it can. Asserts that every initial key has then been
+    /// delivered or deleted.
     fn syncs(&mut self) {
         if self.inbox.syncs() {
             assert!(self.initial.is_empty(), "synced before it was notified of {:?}", self.initial);
@@ -312,8 +312,8 @@ proptest! {
     }
 }
 
-/// Changing each delivered key at once keeps the number of buffered notifications constant. The
-/// walk gets exactly one turn per stride of delivered notifications.
+/// Each delivered object is changed at once, so the buffer is never empty. Asserts that the walk
+/// nevertheless ends, after at most two strides more notifications than there are objects.
 #[test]
 fn walk_alternates_with_buffered_notifications() {
     const OBJECTS: usize = 2_000;

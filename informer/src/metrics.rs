@@ -38,12 +38,24 @@
 //! | `informer_handler_work_duration_seconds` | histogram | Time from a notification until the handler asks for the next; in a batch, of each change |
 //! | `informer_handler_overruns_total` | counter | How often a buffer that drops and resyncs was full |
 //!
+//! An informer of compact objects (feature `compact`) also has these:
+//!
+//! | metric | kind | meaning |
+//! | --- | --- | --- |
+//! | `informer_compact_bytes` | gauge | Bytes of the compact objects that are alive, without their bases and dictionaries |
+//! | `informer_compact_raw_bytes` | gauge | Bytes of the JSON of these objects |
+//! | `informer_compact_base_bytes` | gauge | Bytes of their bases: packed, and those that are kept unpacked |
+//! | `informer_compact_dictionary_bytes` | gauge | Bytes of their dictionaries |
+//! | `informer_compact_decodes_total` | counter | Calls of `Compact::decode` |
+//! | `informer_compact_failed_decodes_total` | counter | Calls of `Compact::decode` that failed |
+//! | `informer_compact_decode_seconds` | gauge | Time that all calls of `Compact::decode` have taken together; it only grows |
+//!
 //! Labels are `name`, `resource` (as in `deployments.v1.apps`) and `namespace` (empty for all
 //! namespaces); metrics of handlers also have `handler`. Where client-go, or Kubernetes for
 //! client-go, has a metric, it has the same name here. Choose names that distinguish informers of
 //! the same resource and namespace, and handlers of the same informer: components with the same
 //! labels share their metrics. When a reflector or an informer stops or a handler is removed, its
-//! gauges become 0, except for the high-water mark.
+//! gauges become 0, except for the high-water mark and the time of decodes.
 //!
 //! **Lag** can be measured in two ways. In versions: `reflector_last_resource_version` was
 //! received, and `informer_store_resource_version` is stored; versions that the server has not
@@ -250,6 +262,48 @@ pub const ALL: &[Metric] = &[
     OVERRUNS,
 ];
 
+#[cfg(feature = "compact")]
+pub(crate) const COMPACT_BYTES: Metric = Metric::gauge(
+    "informer_compact_bytes",
+    "Bytes of the compact objects that are alive, without their bases and dictionaries",
+);
+#[cfg(feature = "compact")]
+pub(crate) const RAW_BYTES: Metric =
+    Metric::gauge("informer_compact_raw_bytes", "Bytes of the JSON of these objects");
+#[cfg(feature = "compact")]
+pub(crate) const BASE_BYTES: Metric = Metric::gauge(
+    "informer_compact_base_bytes",
+    "Bytes of their bases: packed, and those that are kept unpacked",
+);
+#[cfg(feature = "compact")]
+pub(crate) const DICTIONARY_BYTES: Metric =
+    Metric::gauge("informer_compact_dictionary_bytes", "Bytes of their dictionaries");
+#[cfg(feature = "compact")]
+pub(crate) const DECODES: Metric =
+    Metric::counter("informer_compact_decodes_total", "Calls of `Compact::decode`");
+#[cfg(feature = "compact")]
+pub(crate) const FAILED_DECODES: Metric = Metric::counter(
+    "informer_compact_failed_decodes_total",
+    "Calls of `Compact::decode` that failed",
+);
+#[cfg(feature = "compact")]
+pub(crate) const DECODE_SECONDS: Metric = Metric::gauge(
+    "informer_compact_decode_seconds",
+    "Time that all calls of `Compact::decode` have taken together; it only grows",
+);
+
+/// The metrics of informers of compact objects, in the order of their table above.
+#[cfg(feature = "compact")]
+pub const COMPACT: &[Metric] = &[
+    COMPACT_BYTES,
+    RAW_BYTES,
+    BASE_BYTES,
+    DICTIONARY_BYTES,
+    DECODES,
+    FAILED_DECODES,
+    DECODE_SECONDS,
+];
+
 /// The labels of a component's metrics.
 #[derive(Clone)]
 pub(crate) struct Labels(Vec<Label>);
@@ -332,14 +386,15 @@ pub(crate) fn count(count: usize) -> f64 {
 mod tests {
     use super::{ALL, Kind, version};
 
-    /// Compares the table above, which dashboards are made from, with [`ALL`].
+    /// Compares the tables above, which dashboards are made from, with [`ALL`] and `COMPACT`.
     #[test]
-    fn the_table_has_every_metric_with_its_kind_and_what_it_says() {
+    fn the_tables_have_every_metric_with_its_kind_and_what_it_says() {
         let table =
             include_str!("metrics.rs").lines().filter_map(|line| line.strip_prefix("//! | `"));
-        let rows: Vec<_> = table
-            .filter(|row| row.starts_with("reflector_") || row.starts_with("informer_"))
-            .collect();
+        let rows =
+            table.filter(|row| row.starts_with("reflector_") || row.starts_with("informer_"));
+        let (compact, rows): (Vec<_>, Vec<_>) =
+            rows.partition(|row| row.starts_with("informer_compact_"));
         let kind = |kind| match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -349,6 +404,9 @@ mod tests {
             format!("{}` | {} | {} |", metric.name, kind(metric.kind), metric.description)
         };
         assert_eq!(rows, ALL.iter().map(of).collect::<Vec<_>>());
+        #[cfg(feature = "compact")]
+        assert_eq!(compact, super::COMPACT.iter().map(of).collect::<Vec<_>>());
+        assert!(!compact.is_empty());
     }
 
     #[test]

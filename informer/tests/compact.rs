@@ -1,11 +1,13 @@
 //! Tests of informers of compact objects against an API server in this process, with a paused
 //! clock.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
 use deltafifo::{Lister, Selector};
 use deltafifo_informer::compact::{Compact, CompactStats, Compactor};
+use deltafifo_informer::metrics::COMPACT;
 use deltafifo_informer::reflector::ReflectorError;
 use deltafifo_informer::shared_informer::{
     BuildError, FactoryError, HandlerOptions, InformerError, Namespaces, Notification, Scope,
@@ -17,6 +19,8 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::core::discovery;
+use metrics::with_local_recorder;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -206,6 +210,53 @@ async fn namespaces_share_bases() {
     let stats = informer.compact_stats();
     assert_eq!((stats.objects, stats.bases), (2, 1));
     assert_eq!(value(&informer.store().get_by_key("green/ca").unwrap()), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn named_informer_records_its_memory_and_decodes() {
+    let server = server();
+    for (name, data) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        server.apply(map(name, data)).unwrap();
+    }
+    let recorder = DebuggingRecorder::new();
+    let informer = with_local_recorder(&recorder, || builder(&server).name("maps").build());
+    let informer = informer.unwrap();
+    run(&informer).await;
+    let map = informer.store().get_by_key("shop/a").unwrap();
+    assert_eq!(value(&map), "1");
+    let stats = passes(&informer, 1).await;
+    // Longer than the period in which metrics are recorded.
+    sleep(Duration::from_secs(1)).await;
+    let recorded = || -> BTreeMap<String, f64> {
+        let metrics = recorder.snapshotter().snapshot().into_vec().into_iter();
+        let value = |value| match value {
+            DebugValue::Counter(count) => f64::from(u32::try_from(count).unwrap()),
+            DebugValue::Gauge(value) => value.0,
+            DebugValue::Histogram(_) => f64::NAN,
+        };
+        metrics.map(|(key, _, _, found)| (key.key().name().to_owned(), value(found))).collect()
+    };
+    let values = recorded();
+    let of = |name: &str| values[&format!("informer_compact_{name}")];
+    let count = |count: usize| f64::from(u32::try_from(count).unwrap());
+    let expected = [
+        ("bytes", count(stats.bytes)),
+        ("raw_bytes", count(stats.raw_bytes)),
+        ("base_bytes", count(stats.base_bytes + stats.unpacked_base_bytes)),
+        ("dictionary_bytes", count(stats.dictionary_bytes)),
+        ("decodes_total", 1.0),
+        ("failed_decodes_total", 0.0),
+        ("decode_seconds", stats.decode_time.as_secs_f64()),
+    ];
+    for (name, value) in expected {
+        assert!((of(name) - value).abs() < 1e-12, "{name}: {} instead of {value}", of(name));
+    }
+    assert!(of("bytes") > 0.0 && of("base_bytes") > 0.0 && of("decode_seconds") > 0.0);
+    for metric in COMPACT {
+        assert!(values.contains_key(metric.name), "{}", metric.name);
+    }
+    informer.stop().await;
+    assert_eq!(recorded()["informer_compact_bytes"].to_bits(), 0.0_f64.to_bits());
 }
 
 #[tokio::test(start_paused = true)]

@@ -179,6 +179,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
             distributor: Arc::new(Distributor::new(store.clone(), workers)),
             store,
             metrics: Arc::new(identity.metrics(&queue)),
+            #[cfg(feature = "compact")]
+            compact_metrics: identity.compact_metrics(feeder.upkeep().is_some()),
             identity,
             queue,
             feeder,

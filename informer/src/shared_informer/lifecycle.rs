@@ -172,6 +172,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         // from here on.
         if closes {
             self.metrics.record(Metrics::ended);
+            #[cfg(feature = "compact")]
+            self.end_compact();
         }
         closes
     }
@@ -185,6 +187,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         // A poll of the run may have recorded gauges in between.
         if closes {
             self.metrics.record(Metrics::ended);
+            #[cfg(feature = "compact")]
+            self.end_compact();
         }
     }
 

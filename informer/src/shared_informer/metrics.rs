@@ -22,7 +22,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    fn labels(&self) -> Option<Labels> {
+    pub(super) fn labels(&self) -> Option<Labels> {
         Labels::of(&self.name, (&self.resource, &self.namespace))
     }
 
@@ -90,6 +90,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
                 metrics.store_version.set(version);
             }
             self.distributor.sample();
+            #[cfg(feature = "compact")]
+            self.sample_compact();
         };
         self.metrics.sample(sample).await
     }

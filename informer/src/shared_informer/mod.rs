@@ -46,6 +46,8 @@
 mod builder;
 #[cfg(deltafifo_shuttle)]
 pub mod by_hand;
+#[cfg(feature = "compact")]
+mod compact_metrics;
 #[cfg(feature = "runtime")]
 mod controlled;
 mod delivery;
@@ -141,6 +143,8 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     queue: InformerQueue<K, M>,
     identity: Identity,
     metrics: Arc<Named<Metrics>>,
+    #[cfg(feature = "compact")]
+    compact_metrics: Named<compact_metrics::CompactMetrics>,
     feeder: Feeder<K>,
     workers: usize,
     notify_unchanged: bool,

@@ -3,22 +3,24 @@
 //!
 //! hashbrown is not used because its tags, its entries and our slots are three cache misses in a
 //! row, and only the last address can be prefetched from outside. Here tags and entries share a
-//! line whose address follows from the hash, so a join prefetches it long before it reads it
-//! (measured in docs/design/decisions.md). And this map can be walked in steps between which it
-//! changes.
+//! line whose address follows from the hash. So the join of a relist's page with the table
+//! prefetches that line long before it reads it (measured in docs/design/decisions.md). And this
+//! map can be walked in steps between which it changes.
 //!
-//! An entry lies in its home bucket, or in the first one after it that had room. A bucket counts
-//! the entries that passed it (`passed`), which ends lookups of absent entries without tombstones.
+//! An entry lies in its home bucket, or in the first bucket after it that had room. Each bucket
+//! counts the entries that passed it (`passed`): those that were put into a later bucket because
+//! it was full. The lookup of an absent entry ends at a bucket that no entry has passed, so a
+//! removed entry leaves nothing in its place.
 
 use crate::engine::release::drop_each;
 use crate::engine::slot::prefetch;
 
 const WIDTH: usize = 7;
-/// The count of a bucket that too many entries have passed to be counted: lookups continue beyond
-/// it until the map is rebuilt.
+/// The value of `passed` in a bucket that too many entries have passed to be counted. Lookups
+/// continue beyond that bucket until the map is rebuilt.
 const UNCOUNTED: u8 = u8::MAX;
 const EMPTY: u8 = 0;
-/// A map with so few buckets does not shrink.
+/// The smallest number of buckets to which a map shrinks.
 const LEAST_BUCKETS: usize = 8;
 
 #[repr(align(64))]
@@ -26,12 +28,13 @@ struct Bucket<E> {
     /// For each entry the top seven bits of its hash, and one bit that is always set; 0 if the
     /// place is empty.
     tags: [u8; WIDTH],
+    /// The number of entries that passed this bucket, or [`UNCOUNTED`].
     passed: u8,
     entries: [Option<E>; WIDTH],
 }
 
 pub(crate) struct Buckets<E> {
-    /// The buckets: none, or a power of two.
+    /// The buckets. Their number is 0 or a power of two.
     buckets: Box<[Bucket<E>]>,
     len: usize,
 }
@@ -54,8 +57,8 @@ pub(crate) struct Place {
 pub(crate) struct Cursor(usize);
 
 impl Cursor {
-    /// Returns the next number in the order of reversed bits, for a map whose last bucket is
-    /// `last`.
+    /// Returns the next home in the order of reversed bits, or `None` after the last one. `last` is
+    /// the number of the map's last bucket.
     fn next(self, last: usize) -> Option<Self> {
         let backwards = (self.0 | !last).reverse_bits().wrapping_add(1);
         (backwards != 0).then(|| Self(backwards.reverse_bits()))
@@ -85,8 +88,8 @@ impl<E: BucketEntry> Bucket<E> {
         const HIGHS: u64 = u64::from_le_bytes([128, 128, 128, 128, 128, 128, 128, 0]);
         let mut bytes = [0; 8];
         bytes[..WIDTH].copy_from_slice(&self.tags);
-        // Bytes that equal the tag become 0; the classic test then sets their high bits. The
-        // eighth byte is masked out.
+        // Bytes that equal the tag become 0; the classic test for zero bytes then sets their high
+        // bits. The eighth byte is masked out.
         let same = u64::from_le_bytes(bytes) ^ (ONES * u64::from(tag));
         let mut found = same.wrapping_sub(ONES) & !same & HIGHS;
         std::iter::from_fn(move || {
@@ -108,8 +111,8 @@ impl<E: BucketEntry> Bucket<E> {
 
 impl<E> Drop for Buckets<E> {
     fn drop(&mut self) {
-        // The slots of a table own objects. The tokens of an index do not, and are dropped under
-        // its lock.
+        // There is no check that no lock is held: the tokens of an index are dropped under its
+        // lock, and they own no objects. The slots of a table do.
         let entries = self.buckets.iter_mut().flat_map(|bucket| &mut bucket.entries);
         drop_each(entries.filter_map(Option::take), || ());
     }
@@ -131,8 +134,8 @@ impl<E: BucketEntry> Buckets<E> {
         low & (self.buckets.len() - 1)
     }
 
-    /// Returns the place of the entry that `is` accepts, among those with this hash's tag. `is`
-    /// may be called with other entries, too.
+    /// Returns the place of the entry with this hash that `is` accepts, or `None`. `is` may be
+    /// called with entries of other hashes, too.
     #[inline]
     pub(crate) fn locate(&self, hash: u64, mut is: impl FnMut(&E) -> bool) -> Option<Place> {
         if self.buckets.is_empty() {
@@ -211,18 +214,18 @@ impl<E: BucketEntry> Buckets<E> {
         }
     }
 
-    /// Returns the number of buckets for this many entries, at most three quarters of whose places
-    /// are taken.
+    /// Returns a number of buckets, a power of two, of whose places this many entries take at most
+    /// three quarters.
     fn count_for(entries: usize) -> usize {
         (entries * 4).div_ceil(WIDTH * 3).next_power_of_two()
     }
 
-    /// Makes room for `entries` in all.
+    /// Makes room for `entries` entries in all.
     pub(crate) fn expect(&mut self, entries: usize, rehash: impl Fn(&E) -> u64) {
         self.reserve(entries.saturating_sub(self.len), rehash);
     }
 
-    /// Makes room for `additional` entries.
+    /// Makes room for `additional` more entries.
     fn reserve(&mut self, additional: usize, rehash: impl Fn(&E) -> u64) {
         let wanted = self.len + additional;
         if wanted * 4 > self.buckets.len() * WIDTH * 3 {
@@ -310,8 +313,8 @@ impl<E: BucketEntry> Buckets<E> {
     /// ahead.
     pub(crate) fn iter_near(&self) -> impl Iterator<Item = &E> {
         const AHEAD: usize = 3;
-        // By buckets: a second iterator over the entries, ahead of this one, would take as many
-        // instructions again.
+        // The iterator that runs ahead goes by buckets: if it went by entries, it would take as
+        // many instructions as this one.
         let (first, mut ahead) = (self.buckets.iter().take(AHEAD), self.buckets.iter().skip(AHEAD));
         first.for_each(Bucket::prefetch);
         self.buckets.iter().flat_map(move |bucket| {

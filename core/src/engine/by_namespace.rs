@@ -1,5 +1,5 @@
-//! The keys of a shard by namespace, for queues with scopes: the commit of a namespace then visits
-//! its own slots and no others.
+//! The keys of a shard by namespace, for queues with scopes: with them the commit of a namespace
+//! does not visit the slots of all other namespaces.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -7,8 +7,8 @@ use std::hash::{BuildHasher, Hasher};
 use crate::engine::room::less_room;
 use crate::engine::sync::RandomState;
 
-/// The hashes of the namespaced keys, by the hash of the namespace. A hash may stand for several
-/// keys, so the finder of slots compares the keys as well.
+/// The hashes of the namespaced keys, by the hash of the namespace. Several keys, or several
+/// namespaces, may have the same hash, so the caller must also compare the keys.
 #[derive(Default)]
 pub(crate) struct ByNamespace {
     hasher: RandomState,
@@ -41,8 +41,8 @@ impl ByNamespace {
         }
     }
 
-    /// Returns the hashes of all keys that begin with `namespace` and a slash, and perhaps of
-    /// others.
+    /// Returns the hashes of all keys that begin with `namespace` and a slash, and perhaps those of
+    /// other keys.
     pub(crate) fn hashes(&self, namespace: &str) -> &[u64] {
         self.hashes.get(&self.hash(namespace)).map_or(&[], Vec::as_slice)
     }

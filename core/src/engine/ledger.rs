@@ -1,16 +1,17 @@
 //! Finds up to which marker every earlier offer has been handled, although handlers end in any
 //! order.
 //!
-//! Markers divide a queue into *epochs*: offers before the first marker belong to epoch 1, offers
-//! between the first and the second to epoch 2, and so on. The open epoch has no marker yet. An
-//! epoch is complete when all epochs before it are, its marker has reached the head of the queue,
+//! A *marker* is an entry of the queue that belongs to a resource version. Markers divide a queue
+//! into *epochs*: offers before the first marker belong to epoch 1, offers between the first and
+//! the second to epoch 2, and so on. The last epoch is *open*: it has no marker yet. An epoch is
+//! complete when all epochs before it are complete, its marker has reached the head of the queue,
 //! and no *hold* is on it. So one hold keeps its epoch and all later ones incomplete. A thread
-//! that has an offer of an epoch outside the queue, because it has popped it or not yet queued
-//! it, has a hold on that epoch.
+//! that has an offer of an epoch outside the queue, because the thread has popped the offer or not
+//! yet queued it, has a hold on that epoch.
 //!
-//! A slot that is queued again is behind markers that its deltas were offered before. It is
-//! *parked*: the ledger keeps a hold for it, on an older epoch than its place in the queue
-//! implies. The consumer that takes the slot takes over that hold.
+//! A slot that is queued again may come behind markers that were queued after its deltas were
+//! offered. Such a slot is *parked*: the ledger keeps a hold for it, on an older epoch than its
+//! place in the queue implies. The consumer that takes the slot takes over that hold.
 //!
 //! The ledger has no lock of its own: it belongs to the head of a queue and is protected by the
 //! head's lock.
@@ -25,24 +26,26 @@ use crate::store::applied::Point;
 /// The number of an epoch.
 pub(crate) type Epoch = NonZeroU64;
 
-/// The epoch in which a pending delta was offered, as the low half of its number: a delta has no
-/// room for more.
+/// The low half of the number of the epoch in which a pending delta was offered. A delta has no
+/// room for the whole number.
 ///
-/// The low half identifies the epoch. It is used only for a delta that was pushed on a running
-/// slot. The hold of that slot's handler has kept every epoch since then, and 2^32 epochs do not
-/// fit into memory.
+/// The low half identifies the epoch, because it is used only for a delta that was pushed on a
+/// running slot. The hold of that slot's handler keeps its own and every later epoch incomplete, so
+/// they are all in memory, and 2^32 epochs do not fit into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Since(NonZeroU32);
 
 impl Since {
-    /// Returns `None` if the low half is 0; the epoch is unknown then.
+    /// Returns the low half of an epoch's number, or `None` if it is 0; the epoch then counts as
+    /// unknown.
     #[inline]
     pub(crate) fn of(epoch: Epoch) -> Option<Self> {
         #[allow(clippy::cast_possible_truncation)] // The low half.
         NonZeroU32::new(epoch.get() as u32).map(Self)
     }
 
-    /// Returns the last epoch with this low half, up to the open epoch `now`.
+    /// Returns the last epoch with this low half that is not after the open epoch `now`, or `None`
+    /// if there is none.
     pub(crate) fn epoch(self, now: Epoch) -> Option<Epoch> {
         #[allow(clippy::cast_possible_truncation)] // The low half.
         let ago = (now.get() as u32).wrapping_sub(self.0.get());
@@ -53,7 +56,7 @@ impl Since {
 pub(crate) struct Ledger {
     /// The number of the first of `epochs`. All earlier epochs are complete.
     oldest: Epoch,
-    /// All epochs that are not complete, the last of which is the open one.
+    /// All epochs that are not complete. The last one is the open epoch.
     epochs: VecDeque<Span>,
     /// For each lane of the queue, the epoch of the entry at its head.
     heads: Vec<Epoch>,
@@ -69,7 +72,7 @@ struct Span {
 }
 
 impl Ledger {
-    /// Creates a ledger for a queue with this many lanes. Each marker goes into every lane.
+    /// Creates a ledger for a queue with `ways` lanes. Each marker goes into every lane.
     pub(crate) fn new(ways: usize) -> Self {
         Self {
             oldest: Epoch::MIN,
@@ -109,8 +112,8 @@ impl Ledger {
         self.heads[way] = self.heads[way].saturating_add(1);
     }
 
-    /// Adds a hold to epoch `since`, or to the oldest incomplete epoch if that one is complete or
-    /// `None` (unknown). Returns the epoch.
+    /// Adds a hold to epoch `since`, or to the oldest incomplete epoch if `since` is complete or
+    /// unknown (`None`). Returns the epoch that got the hold.
     pub(crate) fn hold(&mut self, since: Option<Epoch>) -> Epoch {
         let epoch = since.map_or(self.oldest, |since| since.max(self.oldest));
         self.span(epoch).holds += 1;
@@ -122,8 +125,8 @@ impl Ledger {
         self.span(epoch).holds -= 1;
     }
 
-    /// Adds a hold for a slot that is about to be queued again, unless it has one. The slot is
-    /// identified by its address, which is unique while it is pending.
+    /// Adds a hold for a slot that is about to be queued again, unless the ledger keeps one for it
+    /// already. `slot` is the address of the slot, which identifies it while it is pending.
     pub(crate) fn park(&mut self, slot: usize, since: Option<Epoch>) {
         if !self.parked.contains_key(&slot) {
             let epoch = self.hold(since);
@@ -131,7 +134,8 @@ impl Ledger {
         }
     }
 
-    /// Removes and returns the hold of a parked slot. The caller owns the hold from now on.
+    /// Removes and returns the hold of a slot, or returns `None` if the slot is not parked. The
+    /// caller owns the hold from now on.
     pub(crate) fn unpark(&mut self, slot: usize) -> Option<Epoch> {
         let held = self.parked.remove(&slot);
         if let Some(room) = less_room(self.parked.len(), self.parked.capacity()) {
@@ -145,8 +149,9 @@ impl Ledger {
         self.parked.len()
     }
 
-    /// Removes the epochs that have become complete, and returns the greatest version among their
-    /// markers. Must be called after each removed hold or marker.
+    /// Removes the epochs that have become complete. Returns the greatest version among their
+    /// markers, or `None` if no epoch has become complete. Must be called after each removed hold
+    /// or marker.
     pub(crate) fn complete(&mut self) -> Option<Point> {
         let passed = self.heads.iter().copied().min()?;
         let mut greatest = None;

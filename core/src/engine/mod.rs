@@ -1,14 +1,14 @@
-//! The lock-free parts that queues and stores are made of. Nothing here is for users;
-//! `room` is used by the informer of this workspace too.
+//! The concurrent data structures of queues and stores. Nothing here is for users; the informer of
+//! this workspace uses `room`, too.
 //!
 //! | module | contents |
 //! | --- | --- |
 //! | `sync` | the facade over std, parking_lot, crossbeam, loom and shuttle |
 //! | `slot` | the state of one key: pending deltas, the known object; all of the crate's `unsafe` |
-//! | `buckets`, `shard`, `table` | from the hash of a key to its slot |
-//! | `by_namespace` | from a namespace to its slots, for queues with scopes |
+//! | `buckets`, `shard`, `table` | the hash map from a key to its slot |
+//! | `by_namespace` | the map from a namespace to its keys, for queues with scopes |
 //! | `ready_queue` | the order of keys that have pending deltas, and the consumers that wait for them |
-//! | `ledger` | epochs and holds, for queues that track what is applied |
+//! | `ledger` | epochs and holds, for queues that track applied versions |
 //! | `wait`, `clock` | how threads and tasks wait; coarse time |
 //! | `release` | drops many objects, although the destructor of one may panic |
 //! | `room` | when a collection gives back memory |

@@ -1,11 +1,14 @@
 //! Decides when a collection frees memory that it no longer needs.
 
-/// A collection keeps room for this many entries, however few it has.
+/// The number of entries for which a collection always keeps room, however few it has.
 pub const LEAST_ROOM: usize = 64;
 
-/// Returns the room to which a collection of `entries` entries shrinks, if it has room for more
-/// than eight times as many and for more than [`LEAST_ROOM`]. Twice as many entries fit into the
-/// smaller collection. So it shrinks again only after about as many removals as it has entries.
+/// Returns the capacity to which a collection with `entries` entries and the capacity `room`
+/// should shrink, or `None` if it should stay as it is.
+///
+/// A collection should shrink if its capacity is more than [`LEAST_ROOM`] and more than eight times
+/// its entries. The new capacity is twice its entries. So it shrinks again only after about as many
+/// removals as it has entries.
 #[inline]
 #[must_use]
 pub fn less_room(entries: usize, room: usize) -> Option<usize> {

@@ -7,7 +7,7 @@ use crate::engine::sync::mutant;
 
 pub(crate) struct Shard<T> {
     slots: Buckets<SlotOwner<T>>,
-    /// The keys by namespace, once the queue has had a scope that is one.
+    /// The keys by namespace. Present once the queue has had a scope that is a namespace.
     by_namespace: Option<Box<ByNamespace>>,
 }
 
@@ -23,7 +23,7 @@ impl<T> Shard<T> {
         Self { slots: Buckets::new(), by_namespace: None }
     }
 
-    /// Returns the place of the slot of `key`.
+    /// Returns the place of the slot of `key`, or `None` if there is no slot.
     #[inline]
     pub(crate) fn place_of(&self, hash: u64, key: &[u8]) -> Option<Place> {
         self.slots.locate(hash, |slot| slot.key().as_bytes() == key)
@@ -65,8 +65,8 @@ impl<T> Shard<T> {
         self.by_namespace = Some(Box::new(keys));
     }
 
-    /// Visits the slots of a namespace, and perhaps some of others, if the keys are kept by
-    /// namespace. May visit a slot twice.
+    /// Visits the slots of a namespace, and perhaps some slots of other namespaces. May visit a
+    /// slot twice. Visits nothing if the keys are not kept by namespace.
     pub(crate) fn visit_namespace(&self, namespace: &str, mut visit: impl FnMut(&Slot<T>)) {
         for hash in self.by_namespace.iter().flat_map(|keys| keys.hashes(namespace)) {
             self.slots.locate(*hash, |slot| {
@@ -81,9 +81,11 @@ impl<T> Shard<T> {
         self.slots.expect(slots, |slot| rehash(slot));
     }
 
-    /// Removes a running slot without a known object from the map; the caller drops the owner
-    /// after the lock. Returns `None` if the slot stays, idle, until the consumer that reaches its
-    /// entry in a backlog retires it. `rehash` returns the hash of a slot when the map shrinks.
+    /// Removes a running slot without a known object from the map, and returns its owner, which the
+    /// caller drops after it has released the lock. If a backlog has an entry for the slot, the
+    /// slot becomes idle and stays until the consumer that reaches the entry retires it; the result
+    /// is `None` then. Returns the slot as the error if deltas were pushed onto it. `rehash`
+    /// returns the hash of a slot when the map shrinks.
     pub(crate) fn retire(
         &mut self,
         hash: u64,
@@ -123,15 +125,15 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Prefetches the known object of that slot, if its version will be read. Useful when the slot
-    /// is in the cache.
+    /// Prefetches the known object of the slot that `find` probably reads, unless the slot itself
+    /// records the object's version. Useful when the slot is in the cache.
     pub(crate) fn prefetch_unnoted(&self, hash: u64) {
         if let Some(slot) = self.likely(hash).filter(|slot| !slot.has_noted()) {
             slot.prefetch_known();
         }
     }
 
-    /// Makes a step of a walk over the slots: see [`Buckets::walk`].
+    /// Does one step of a walk over the slots. See [`Buckets::walk`].
     pub(crate) fn walk(
         &self,
         from: Cursor,

@@ -1,15 +1,16 @@
 //! Maps keys to slots: a sharded hash table that records which slots exist, and nothing else about
 //! them.
 //!
-//! One hash serves the choice of the shard, the bucket (low bits) and the tag (top bits). It is
-//! seeded at random, because users of the cluster choose the names. A shard's lock protects which
-//! slots exist and, through the borrow rules, their lifetime: a `&Slot` borrows the shard that is
-//! held. No user code ever runs under it. It is held in three ways:
+//! One hash chooses the shard, the bucket (low bits) and the tag (top bits). It is seeded at
+//! random, because users of the cluster choose the names of objects, and could choose names with
+//! equal hashes. A shard's lock protects which slots exist and, through the borrow rules, their
+//! lifetime: a `&Slot` borrows the guard of the lock. No user code ever runs under the lock. It is
+//! held in three ways:
 //!
 //! | held | by | together with |
 //! | --- | --- | --- |
 //! | `read` | readers of the store, pages of a relist, batches of offers | any number of them, and one offer |
-//! | `upgradable_read` | an offer of a key that has a slot | those, but no other offer: their order is the queue's |
+//! | `upgradable_read` | an offer of a key that has a slot | all of these, but no other such offer: the offers of a shard are queued in the order of their pushes |
 //! | `write` | creation and freeing of a slot, the deletions of a commit, copies of pending deltas | nothing |
 
 use std::hash::{BuildHasher, Hasher};
@@ -55,7 +56,8 @@ impl<T> Table<T> {
         &self.shards
     }
 
-    /// Finds the slot of `key`, or creates one. `shard` must be the shard of the hash.
+    /// Returns the place of the slot of `key`, which is created if there is none. `shard` must be
+    /// the shard of the hash.
     pub(crate) fn find_or_insert(&self, shard: &mut Shard<T>, hash: u64, key: &str) -> Place {
         shard.place_of(hash, key.as_bytes()).unwrap_or_else(|| {
             shard.insert(hash, SlotOwner::new(key), |slot| self.hash(slot.key().as_bytes()))
@@ -71,7 +73,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Makes a step of a walk over a shard, which is held shared for the step: see
+    /// Does one step of a walk over a shard, whose lock is held shared for the step. See
     /// [`Shard::walk`].
     pub(crate) fn walk(
         &self,
@@ -83,7 +85,7 @@ impl<T> Table<T> {
         self.shards[shard].read().walk(from, max, |slot| self.hash(slot.key().as_bytes()), visit)
     }
 
-    /// Makes room for `objects` slots in all, evenly over the shards.
+    /// Makes room for `objects` slots in all, spread evenly over the shards.
     pub(crate) fn reserve(&self, objects: usize) {
         // An eighth on top, because shards are not filled evenly.
         let each = (objects + objects / 8) / SHARDS;
@@ -92,8 +94,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Retires a running slot without a known object: removes and frees it, unless deltas were
-    /// pushed onto it.
+    /// Retires a running slot without a known object: removes and frees it. Returns the slot as the
+    /// error if deltas were pushed onto it.
     pub(crate) fn retire(&self, running: RunningSlot<T>) -> Result<(), RunningSlot<T>> {
         let hash = self.hash(running.key().as_bytes());
         mutant!(RetireFromEmpty => let running = match running.through_empty()? {
@@ -107,8 +109,8 @@ impl<T> Table<T> {
         Ok(())
     }
 
-    /// Leaves a stale entry of the backlog. Returns the slot if a relist has made the entry valid
-    /// again.
+    /// Gives up a stale entry of the backlog, and retires its slot if only the entry kept it.
+    /// Returns the slot if a relist has made the entry valid again, and `None` otherwise.
     pub(crate) fn leave(&self, stale: StaleSlot<T>) -> Option<QueuedSlot<T>> {
         let hash = self.hash(stale.key().as_bytes());
         let mut shard = self.shard(hash).write();

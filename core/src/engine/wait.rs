@@ -34,7 +34,8 @@ pub(crate) fn wait<R>(event: &Event, mut check: impl FnMut() -> Option<R>) -> R 
     }
 }
 
-/// Waits like [`wait`], for async callers. Dropping the future passes an unused notification on.
+/// Waits like [`wait`], for async callers. If the future is dropped with an unused notification,
+/// another waiter gets the notification.
 pub(crate) async fn wait_async<R>(event: &Event, mut check: impl FnMut() -> Option<R>) -> R {
     loop {
         // If the result is already available, no registration is needed.

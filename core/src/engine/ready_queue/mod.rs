@@ -7,12 +7,12 @@
 //! earlier, or find the queue empty and sleep for ever.
 //!
 //! With a live lane there are two such queues, and the head pops from either: live events first,
-//! but at least one of eight turns goes to the backlog of relists if it is not empty. A key that
+//! but at least one of eight pops takes from the backlog of relists if it is not empty. A key that
 //! waits in the backlog and gets a live event is queued again on the live lane. The consumer that
 //! reaches its old entry finds it stale (`slot/lane.rs`) and skips it.
 //!
 //! A queue that tracks applied versions has markers among its entries (`tracked.rs`). There is
-//! never a marker at the front of the head: it is removed together with the entry before it.
+//! never a marker at the front of the head: a marker is removed together with the entry before it.
 //!
 //! Sleeping (`wait.rs`): a producer queues first, and notifies after it has released every lock.
 //! It uses `additional` notifications, because a plain one does nothing while an earlier
@@ -36,7 +36,8 @@ pub(crate) use tracked::Stretch;
 /// The lane on which a key reaches the consumers. A queue without a live lane has one lane only.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// The lane that passes the backlog: offers, and keys that a handler's end queues again.
+    /// The lane that passes the backlog. It is for offers, and for keys that are queued again when
+    /// their handler ends.
     Live,
     /// The lane of relists and resyncs.
     Backlog,
@@ -52,7 +53,7 @@ impl Lane {
     }
 }
 
-/// One in this many turns goes to the backlog, however many live events wait.
+/// The number of pops of which at least one takes from the backlog, however many live events wait.
 const TURNS: usize = 8;
 
 enum QueueEntry<T> {
@@ -86,10 +87,10 @@ struct QueueHead<T> {
     run: VecDeque<Ticket<T>>,
     /// The run in progress of the backlog.
     backlog: VecDeque<Ticket<T>>,
-    /// The number of turns since the backlog's last one.
+    /// The number of pops since the last one from the backlog.
     turns: usize,
-    /// Offers that are outside the queue and not handled. Present only if applied versions are
-    /// tracked.
+    /// The ledger, which knows the offers that are outside the queue and not handled. Present only
+    /// if applied versions are tracked.
     ledger: Option<Box<Ledger>>,
 }
 
@@ -120,8 +121,9 @@ impl<T> ReadyQueue<T> {
         if self.backlog.is_none() || pending.is_live() { Lane::Live } else { Lane::Backlog }
     }
 
-    /// Returns the slot's new place in the queue after a push, if it gets one; the caller pushes
-    /// it on the same lane. The caller has held the shard's lock since before the push.
+    /// Returns the slot's new place in the queue after a push, which the caller appends to the same
+    /// lane; or `None` if the slot gets no new place. The caller has held the shard's lock since
+    /// before the push.
     #[inline]
     pub(crate) fn ticket(
         &self,
@@ -152,8 +154,8 @@ impl<T> ReadyQueue<T> {
         1
     }
 
-    /// Returns the place of a slot that is not in the queue. Returns `None` if the slot's stale
-    /// backlog entry was revived instead.
+    /// Returns the place of a slot that is not in the queue, or `None` if the slot had a stale
+    /// entry in the backlog, which is valid again instead.
     #[inline]
     pub(crate) fn ticket_of(&self, lane: Lane, slot: QueuedSlot<T>) -> Option<Ticket<T>> {
         if self.backlog.is_some() && lane == Lane::Backlog {
@@ -218,7 +220,7 @@ impl<T> ReadyQueue<T> {
         self.pop_next(&mut self.head.lock())
     }
 
-    /// Pops the next slot while the queue is dropped.
+    /// Pops the next slot, for the drop of the queue.
     pub(crate) fn pop_unhandled(&self) -> Option<Ticket<T>> {
         if self.is_tracked() {
             self.try_pop_tracked().map(|(ticket, _)| ticket)
@@ -276,7 +278,8 @@ impl<T> ReadyQueue<T> {
         batch
     }
 
-    /// Pops a live slot or, if it is the backlog's turn, a slot of the backlog.
+    /// Pops a live slot, or a slot of the backlog if no live slot waits or none of the last pops
+    /// took from the backlog.
     fn pop_by_turns(
         &self,
         backlog: &SegQueue<QueueEntry<T>>,
@@ -292,7 +295,8 @@ impl<T> ReadyQueue<T> {
         pop_next(backlog, &mut head.backlog).or_else(|| pop_next(&self.tail, &mut head.run))
     }
 
-    /// Gives the backlog another turn, because its last turn was used by a stale entry.
+    /// Makes the next pop take from the backlog first, because the last pop from it found a stale
+    /// entry.
     pub(crate) fn repeat_turn(&self) {
         self.head.lock().turns = TURNS;
     }
@@ -311,8 +315,8 @@ impl<T> ReadyQueue<T> {
         wait_async(&self.ready, || self.attempt_or_closed(&mut attempt)).await
     }
 
-    /// Makes an attempt. `closed` is read first, so everything that was queued before the close
-    /// is found.
+    /// Makes an attempt. Returns `None` if it fails and the queue is not closed. `closed` is read
+    /// first, so that the attempt finds everything that was queued before the close.
     fn attempt_or_closed<R>(
         &self,
         attempt: &mut impl FnMut() -> Option<R>,
@@ -366,8 +370,8 @@ fn pop_next<T>(tail: &SegQueue<QueueEntry<T>>, run: &mut VecDeque<Ticket<T>>) ->
     }
 }
 
-/// Frees the memory of a drained run, if it is large: many slots may have been given back. Called
-/// when a lane is empty, so a pop that finds a slot does not pay for it.
+/// Frees the memory of a drained run, if it is large, because many slots may have been given back.
+/// Called when a lane is empty, so that a pop that finds a slot does not pay for the check.
 #[cold]
 #[inline(never)]
 fn free_drained<T>(run: &mut VecDeque<Ticket<T>>) {

@@ -9,7 +9,7 @@
 //! | popped, or in a batch | a hold on the epoch of the slot's place, made under the head's lock |
 //! | pushed on a running slot or put back, and queued again behind markers | parked when the handler ends; the handler's hold covers it until then |
 //! | pushed and not queued yet: a relist's page, a sweep | a hold made before the push; parked if a marker was queued since |
-//! | pushed on such a slot by another thread | the same hold |
+//! | pushed by another thread on a slot of the line above | the same hold |
 //! | pushed on a slot that another offer has pushed and not queued yet | such a push waits for that offer (`fifo/join.rs`) |
 //! | moved from the backlog to the live lane | parked with the oldest epoch |
 //! | given back by a batch | parked by the batch, whose hold covers it until then |
@@ -72,8 +72,8 @@ impl<T> ReadyQueue<T> {
         self.positions.is_some()
     }
 
-    /// Returns the open epoch: later offers do not belong to an older one. Returns `None` if
-    /// versions are not tracked.
+    /// Returns the open epoch, or `None` if versions are not tracked. Later offers do not belong to
+    /// an older epoch.
     #[inline]
     pub(crate) fn now(&self) -> Option<Epoch> {
         let positions = self.positions.as_ref()?;
@@ -81,14 +81,16 @@ impl<T> ReadyQueue<T> {
         Epoch::new(positions.now.load(Ordering::Relaxed))
     }
 
-    /// Runs a change of the ledger under the head's lock.
+    /// Runs a change of the ledger under the head's lock. Returns `None` if versions are not
+    /// tracked.
     fn with_ledger<R>(&self, change: impl FnOnce(&mut Ledger) -> R) -> Option<R> {
         self.positions.as_ref()?;
         let mut head = self.head.lock();
         head.ledger.as_deref_mut().map(change)
     }
 
-    /// Runs a change of the ledger that also changes `positions`.
+    /// Runs a change of the ledger like [`with_ledger`](Self::with_ledger), and then updates
+    /// `positions`.
     fn with_ledger_and_note<R>(&self, change: impl FnOnce(&mut Ledger) -> R) -> Option<R> {
         let positions = self.positions.as_ref()?;
         self.with_ledger(|ledger| {
@@ -98,8 +100,8 @@ impl<T> ReadyQueue<T> {
         })
     }
 
-    /// Queues a marker after all earlier offers. Returns the version that is complete because of
-    /// it, if any.
+    /// Queues a marker for the version `point` after all earlier offers. Returns the version that
+    /// is complete because of it, if any.
     pub(crate) fn mark(&self, point: Point) -> Option<Point> {
         let positions = self.positions.as_ref()?;
         let mut head = self.head.lock();
@@ -116,7 +118,7 @@ impl<T> ReadyQueue<T> {
         ledger.complete()
     }
 
-    /// Adds a hold on the open epoch.
+    /// Adds a hold on the open epoch, and returns that epoch; `None` if versions are not tracked.
     pub(crate) fn hold(&self) -> Option<Epoch> {
         self.with_ledger(|ledger| {
             let now = ledger.now();
@@ -132,13 +134,13 @@ impl<T> ReadyQueue<T> {
         })?
     }
 
-    /// Adds a hold for a slot that is about to be queued, on an epoch or on the oldest one. The
-    /// caller has a hold that is at least as old.
+    /// Parks a slot that is about to be queued: adds a hold for it on epoch `since`, or on the
+    /// oldest one if `since` is `None`. The caller has a hold that is at least as old.
     pub(crate) fn park(&self, slot: &QueuedSlot<T>, since: Option<Epoch>) {
         self.with_ledger_and_note(|ledger| ledger.park(slot.address(), since));
     }
 
-    /// Removes and returns the hold of a parked slot.
+    /// Removes and returns the hold of a slot, or returns `None` if the slot is not parked.
     pub(crate) fn unpark(&self, slot: &QueuedSlot<T>) -> Option<Epoch> {
         // Relaxed: see `Positions::note`.
         if self.positions.as_ref()?.parked.load(Ordering::Relaxed) == 0 {
@@ -148,8 +150,8 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Appends a run of slots that were pushed while the caller had a hold on `since`. Returns
-    /// the run if a marker was queued since then; the caller must then park the slots and queue
-    /// them.
+    /// the run as the error if a marker was queued since then; the caller must then park the slots
+    /// and queue them.
     pub(crate) fn push_run_since(
         &self,
         lane: Lane,
@@ -174,8 +176,8 @@ impl<T> ReadyQueue<T> {
         Ok(())
     }
 
-    /// Takes a slot from its entry in the backlog. It may belong to any epoch, so it is parked
-    /// with the oldest.
+    /// Takes a slot from its entry in the backlog, or returns `None` if it does not wait there. Its
+    /// deltas may belong to any epoch, so the slot is parked with the oldest.
     #[inline(never)] // Queues without lanes do not pay for the code of it.
     pub(super) fn pass(&self, slot: &Slot<T>) -> Option<QueuedSlot<T>> {
         let Some(positions) = &self.positions else { return slot.pass() };
@@ -239,7 +241,8 @@ impl<T> ReadyQueue<T> {
     }
 }
 
-/// Moves the next entries of a lane into `run`, removing the markers before them.
+/// Moves the next slots of a lane into `run`, if it is empty. Removes the markers before them, and
+/// calls `pass` for each marker.
 fn advance<T>(
     tail: &SegQueue<QueueEntry<T>>,
     run: &mut VecDeque<Ticket<T>>,

@@ -2,8 +2,8 @@
 //!
 //! The two low bits of the pointer are flags. `BUSY` is a lock that is held for a few
 //! instructions: a reader sets it, raises the reference count, and clears it; the writer waits
-//! until it is clear and swaps the pointer with one compare-exchange. Without it a reader could
-//! raise the count of an object that the writer has just released.
+//! until it is clear and swaps the pointer with one compare-exchange. Without this lock a reader
+//! could raise the count of an object that the writer has just released.
 //!
 //! `NOTICED` is set by [`notice`](KnownArc::notice) and makes the next swap fail. The writer must
 //! then call [`heed`](KnownArc::heed), which synchronises with the noticing thread, and decide
@@ -25,8 +25,8 @@ const BUSY: usize = 1;
 const NOTICED: usize = 2;
 const FLAGS: usize = BUSY | NOTICED;
 
-/// The previous object; or, as `Err`, the rejected new one if another thread has noticed the
-/// known object.
+/// The result of a swap: the previous object; or, as the error, the rejected new object if another
+/// thread has noticed the known object.
 pub(crate) type Swapped<T> = Result<Option<Arc<T>>, Option<Arc<T>>>;
 
 pub(super) struct KnownArc<T> {
@@ -73,8 +73,8 @@ impl<T> KnownArc<T> {
                 continue;
             }
             let noticed = seen.map_addr(|address| address | NOTICED);
-            // Release, paired with the Acquire of `heed`; also if another thread has already set
-            // the flag.
+            // Release, paired with the Acquire of `heed`. The exchange is needed even if another
+            // thread has already set the flag, because it releases what this thread did.
             if self
                 .object
                 .compare_exchange_weak(seen, noticed, Ordering::Release, Ordering::Relaxed)
@@ -85,7 +85,8 @@ impl<T> KnownArc<T> {
         }
     }
 
-    /// Returns the object, starting from the guess `seen`, and sets `flag`.
+    /// Returns the object and sets `flag`, or returns `None` and changes nothing if there is no
+    /// object. `seen` is the caller's guess of the pointer.
     fn read_from(&self, mut seen: *mut (), flag: usize) -> Option<Arc<T>> {
         let mut tries = 0;
         // The pointer that the exchange returns has the current provenance, which the guess may
@@ -181,8 +182,7 @@ impl<T> KnownArc<T> {
     /// threads did before they set it.
     pub(super) fn heed(&self) {
         let mut tries = 0;
-        // Relaxed, as in `borrow`, where the reason is given why the guess has the current
-        // provenance.
+        // Relaxed, as in `borrow`, which also explains why the guess has the current provenance.
         let mut seen = self.object.load(Ordering::Relaxed);
         while seen.addr() & FLAGS != 0 {
             if is_busy(seen) {

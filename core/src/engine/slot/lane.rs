@@ -7,7 +7,7 @@
 //! | bits | meaning | left by |
 //! | --- | --- | --- |
 //! | none | no entry | a relist's push on an idle slot (`RUN`) |
-//! | `RUN` | pending, and the consumer that reaches the entry takes the slot | that redeem (none); a live push, which also queues the slot (`STALE`) |
+//! | `RUN` | pending, and the consumer that reaches the entry takes the slot | the consumer that redeems the entry (none); a live push, which also queues the slot (`STALE`) |
 //! | `STALE` | there is an entry, but the slot was queued elsewhere | a relist's push when the slot is idle again (`RUN`); the consumer that reaches the entry, under the shard's lock (none) |
 //!
 //! So at most one entry names a slot, and with `RUN` that entry is the slot's one `QueuedSlot`. A
@@ -35,8 +35,8 @@ impl Holds {
 
     pub(super) fn indexed(&self) -> usize {
         // Acquire, paired with `index`: an index that is being built adds slots that other
-        // consumers run, and the consumer that runs such a slot must see that the index exists.
-        // Entries that it added itself it sees anyway.
+        // consumers run, and the consumer that runs such a slot must see that the index exists. A
+        // consumer needs no ordering to see the entries that it added itself.
         (self.0.load(Ordering::Acquire) & !LANE) as usize
     }
 
@@ -52,7 +52,7 @@ impl Holds {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Returns whether anything still names the slot.
+    /// Returns whether an index or a backlog still has an entry of the slot.
     pub(super) fn any(&self) -> bool {
         mutant!(RetiredInBacklog => return self.indexed() != 0);
         // Acquire, paired with `unindex`.
@@ -90,8 +90,8 @@ impl Holds {
 }
 
 impl<T> Slot<T> {
-    /// Takes a pending slot from its entry in a backlog, if it waits in one. The caller holds the
-    /// shard's lock, after a push.
+    /// Takes a pending slot from its entry in a backlog, which becomes stale. Returns `None` if the
+    /// slot does not wait in a backlog. The caller holds the shard's lock, after a push.
     pub(crate) fn pass(&self) -> Option<QueuedSlot<T>> {
         let passed = || QueuedSlot { slot: NonNull::from(self) };
         mutant!(PassLeavesTheEntry => return self.holds.is_in_backlog().then(passed));
@@ -129,13 +129,14 @@ pub(crate) struct BacklogSlot<T> {
     slot: NonNull<Slot<T>>,
 }
 
-/// A stale entry. It keeps its slot from being freed until it is given up under the shard's lock.
+/// A stale entry: its slot has been queued elsewhere since. It keeps its slot from being freed
+/// until it is given up under the shard's lock.
 pub(crate) struct StaleSlot<T>(BacklogSlot<T>);
 
 /// The outcome of giving up a stale entry.
 #[must_use]
 pub(crate) enum Left<T> {
-    /// The entry had been revived: it is the slot's place in the queue again.
+    /// A relist had made the entry valid again. The slot was waiting in this entry.
     Revived(QueuedSlot<T>),
     /// The slot was idle without a known object, and only the entry kept it. The caller retires
     /// it.
@@ -164,7 +165,7 @@ impl<T> StaleSlot<T> {
         self.0.slot().key()
     }
 
-    /// Gives the entry up. The caller holds the slot's shard exclusively, so an idle slot stays
+    /// Gives up the entry. The caller holds the slot's shard exclusively, so an idle slot stays
     /// idle.
     pub(crate) fn leave(self) -> Left<T> {
         let Self(entry) = self;
@@ -220,8 +221,8 @@ impl<T> Ticket<T> {
         self.slot().prefetch_known();
     }
 
-    /// Exchanges the ticket for the slot when its turn has come. Returns `Err` for an entry whose
-    /// slot was queued elsewhere.
+    /// Exchanges a ticket, which the caller has popped, for its slot. Returns the stale entry as
+    /// the error if the slot was queued elsewhere.
     pub(crate) fn redeem(self) -> Result<QueuedSlot<T>, StaleSlot<T>> {
         match self {
             Self::Queued(queued) => Ok(queued),

@@ -95,7 +95,8 @@ type Shared<T> = (Arc<T>, fn(T) -> T);
 pub(crate) struct Slot<T> {
     word: Word<T>,
     known: KnownArc<T>,
-    /// The newest relist that listed this key, or that was in progress when the key was written.
+    /// The stamp: the generation of the newest relist that listed this key, or that was in progress
+    /// when the key was written.
     stamp: StampCell,
     /// The tokens that keep the slot from being freed while its word is idle.
     holds: Holds,
@@ -121,8 +122,8 @@ impl<T> Slot<T> {
         self.name.as_str()
     }
 
-    /// Returns the word's current state, which may change at once unless the caller prevents
-    /// that.
+    /// Returns the word's current state, which other threads may change at any time unless the
+    /// caller prevents that.
     pub(crate) fn state(&self) -> State {
         self.word.state()
     }
@@ -153,14 +154,15 @@ impl<T> Slot<T> {
         self.stamp.load(Ordering::Relaxed)
     }
 
-    /// Returns the object that the fused store has for this key.
+    /// Returns the known object: the one that the fused store, which keeps its objects in the
+    /// slots, has for this key.
     pub(crate) fn known(&self) -> Option<Arc<T>> {
         self.known.read()
     }
 
     /// Returns the known object, and makes the next change of it fail until the changing thread
-    /// has seen what the caller did before this call. The caller must hold the slot's shard, so
-    /// that a thread that creates a slot later has seen it, too.
+    /// has seen what the caller did before this call. The caller must hold the lock of the slot's
+    /// shard, so that a thread that creates a slot in the shard later has seen it, too.
     pub(crate) fn notice(&self) -> Option<Arc<T>> {
         self.known.notice()
     }
@@ -180,9 +182,9 @@ impl<T> Slot<T> {
         self.name.version() != 0
     }
 
-    /// Returns whether the recorded version of the known object is this number, which must not be
-    /// 0. The caller has seen the slot idle. If this returns false, the versions must be compared
-    /// with the object itself.
+    /// Returns whether `number` is the recorded version of the known object; false if `number` is
+    /// 0. The caller has seen the slot idle. If this returns false, the caller must read the
+    /// version in the object itself.
     pub(crate) fn is_noted(&self, number: u64) -> bool {
         number != 0 && self.name.version() == number
     }
@@ -198,7 +200,7 @@ impl<T> Slot<T> {
         IndexedSlot { slot: NonNull::from(self) }
     }
 
-    /// Returns the address, by which an index finds this slot's token.
+    /// Returns the slot's address, by which an index finds the token of this slot.
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -400,13 +402,14 @@ impl<T> RunningSlot<T> {
         self.slot().word.take_over()
     }
 
-    /// Settles the slot as idle. Returns the token if deltas were pushed since the last take.
+    /// Settles the slot as idle. Returns the token as the error if deltas were pushed since the
+    /// last take.
     pub(crate) fn idle(self) -> Result<(), Self> {
         if self.slot().word.idle() { Ok(()) } else { Err(self) }
     }
 
-    /// Settles the slot as pending; the caller queues it. Returns everything if deltas were
-    /// pushed since the last take.
+    /// Settles the slot as pending, with these deltas; the caller queues it. Returns the token and
+    /// the deltas as the error if other deltas were pushed since the last take.
     #[allow(clippy::type_complexity)]
     pub(crate) fn requeue(
         self,
@@ -424,9 +427,9 @@ impl<T> RunningSlot<T> {
         self.slot().holds.is_in_backlog()
     }
 
-    /// Retires the slot. The caller holds its shard exclusively, there is no known object, and
-    /// the caller removes the owner from the table. Returns the token if deltas were pushed since
-    /// the last take.
+    /// Retires the slot, which has no known object. The caller holds its shard exclusively, and
+    /// then removes the owner from the table. Returns the token as the error if deltas were pushed
+    /// since the last take.
     pub(crate) fn retire(self) -> Result<GoneSlot<T>, Self> {
         if self.slot().word.retire() { Ok(GoneSlot { slot: self.slot }) } else { Err(self) }
     }

@@ -5,8 +5,8 @@ use crate::engine::sync::Arc;
 use crate::{DeletedFinalStateUnknown, DeltaObject, DeltaType, Deltas};
 
 /// The condition under which an offer is accepted. On an idle or pending slot the push decides. On
-/// a running slot the answer depends on what the handler leaves, so the delta is marked with its
-/// rule and settle decides.
+/// a running slot the answer depends on what the handler leaves, so the delta keeps its rule until
+/// settle decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// Always: additions, updates, and the objects of a relist.
@@ -19,18 +19,19 @@ pub(crate) enum Rule {
     IfAbsent,
 }
 
-/// The content of an offer. A delta that means "the newest state" carries no object if the store is
-/// fused: its object is filled in when it is taken, so it cannot be stale. Large contents are
-/// boxed, so that a node takes half a cache line.
+/// The content of an offer. If the store is fused (its objects are in the slots), a delta that
+/// means "the newest state" carries no object: the object is filled in when the delta is taken, so
+/// it cannot be stale. Large contents are boxed, so that a node takes half a cache line.
 pub(crate) enum Content<T> {
     /// An object, as offered.
     Object(DeltaType, Arc<T>),
     /// A deletion that the user offered with a tombstone. An empty tombstone stays empty.
     Tombstone(Box<DeletedFinalStateUnknown<T>>),
-    /// The deletion of a key by a sweep. Its object is the newest pending one, else the known
-    /// one, else this one.
+    /// The deletion of a key that a relist did not list, or whose scope was removed. Its object is
+    /// the newest pending one, else the known one, else this one.
     Swept(Sweep, Option<Arc<T>>),
-    /// The known object again, with this type; this object if the store is not fused.
+    /// The known object, offered again with this type. If the store is not fused, the object is
+    /// this one.
     Again(DeltaType, Option<Arc<T>>),
     /// Deltas put back or offered as a batch, which are never merged with others.
     Sealed(Box<Deltas<T>>),
@@ -60,14 +61,15 @@ impl<T> Clone for Content<T> {
 /// A node of a slot's list.
 pub(crate) struct Pending<T> {
     pub(crate) content: Content<T>,
-    /// Whether it counts towards the initial population.
+    /// Whether this delta belongs to the initial population.
     pub(crate) initial: bool,
-    /// The rule that settle still has to apply; set if a handler was running at the push.
+    /// The rule that settle still has to apply. Set if a handler was running at the push.
     pub(crate) undecided: Option<Rule>,
-    /// The epoch of the offer, needed if the delta has to wait for a handler, because the slot's
-    /// place in the queue says nothing about such a delta. `None` if unknown; the delta then
-    /// counts as the oldest. It is unknown if versions are not tracked, and for a delta that was
-    /// stored in the word, which has no room for it; no handler ran at the time.
+    /// The epoch of the offer, or `None` if it is unknown. It is needed if the delta has to wait
+    /// for a handler, because the slot's place in the queue does not give the epoch of such a
+    /// delta. If it is unknown, the delta counts as the oldest. It is unknown if versions are not
+    /// tracked, and for a delta that was stored in the word, which has no room for an epoch; no
+    /// handler was running when such a delta was pushed.
     pub(crate) since: Option<Since>,
 }
 
@@ -112,7 +114,7 @@ impl<T> Pending<T> {
 }
 
 impl<T> Content<T> {
-    /// Adds the objects, which are not needed any more, to `unused`.
+    /// Adds the objects to `unused`, for the caller to drop.
     pub(crate) fn release_into(self, unused: &mut Vec<DeltaObject<T>>) {
         match self {
             Content::Object(_, object) => unused.push(object.into()),

@@ -1,8 +1,8 @@
-//! Resource versions as the engine compares them to find unchanged objects.
+//! Resource versions in the form in which the engine compares them to find unchanged objects.
 
-/// A version in the form that Kubernetes writes is compared as a number, for which a slot has
-/// room. Any other version is compared byte by byte. Two different texts never have the same
-/// number.
+/// A resource version, as a number or as text. A version in the form that Kubernetes writes (at
+/// most 16 decimal digits, the first of which is not 0) is a number, for which a slot has room. Any
+/// other version is compared byte by byte. Two different texts never have the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version<'a> {
     /// Never 0.
@@ -31,7 +31,7 @@ impl<'a> Version<'a> {
         self == Self::Text(b"")
     }
 
-    /// Returns the number, or 0.
+    /// Returns the number, or 0 for a text.
     pub(crate) fn number(self) -> u64 {
         match self {
             Self::Number(number) => number,

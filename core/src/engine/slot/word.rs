@@ -83,16 +83,16 @@ pub(super) enum Push<T> {
 
 /// The result of a take.
 pub(crate) enum TakenDeltas<T> {
-    /// One delta, without an allocation.
+    /// The one delta that was stored in the word.
     One {
-        /// Its type.
+        /// The type of the delta.
         kind: DeltaType,
-        /// Its object.
+        /// The object of the delta.
         object: Arc<T>,
-        /// Whether it belongs to the initial population.
+        /// Whether the delta belongs to the initial population.
         initial: bool,
     },
-    /// Any other list, oldest first.
+    /// The deltas of any other list, oldest first.
     Many(Vec<Pending<T>>),
 }
 
@@ -154,7 +154,7 @@ fn inline_kind(tag: usize) -> (DeltaType, bool) {
 /// Returns the word for `pending` on top of `next`.
 ///
 /// A link stores only the address of the next one. Its provenance is exposed here, and the owner
-/// of the list recovers it in [`follow`]. A pointer would not do: a pusher only guesses `next`.
+/// of the list recovers it in [`follow`]. A pointer would be wrong: a pusher only guesses `next`.
 /// Before its exchange, a consumer may take that list and free it, and a new list of this slot
 /// may be allocated at the same address. The exchange compares addresses, so it succeeds, and
 /// that is correct, because the new list is the one to extend. But the guessed pointer would have
@@ -190,7 +190,8 @@ fn follow(next: usize) -> Raw {
     ptr::with_exposed_provenance_mut(next)
 }
 
-/// Removes the top of a list that the caller owns. Returns it and the rest of the list.
+/// Removes the newest delta of a list that the caller owns. Returns the delta and the rest of the
+/// list.
 ///
 /// # Safety
 /// `word` is a list (not a sentinel) made by `link::<T>`, and the caller owns it: no other thread
@@ -213,7 +214,7 @@ unsafe fn unlink<T>(word: Raw) -> (Pending<T>, Raw) {
     }
 }
 
-/// Converts a whole list that the caller owns, oldest first.
+/// Converts a whole list that the caller owns to its deltas, oldest first.
 ///
 /// # Safety
 /// As for [`unlink`], for every link; or `word` is a sentinel, which is the empty list.
@@ -300,7 +301,7 @@ impl<T> Word<T> {
                 Ok(_) if enters => return Push::Entered,
                 Ok(_) => return Push::Joined,
                 Err(now) => {
-                    // Another thread was faster: take the delta back and decide again.
+                    // Another thread has changed the word: take the delta back and decide again.
                     // SAFETY: `new` was made right above and never published; only its top is
                     // taken off.
                     (pending, _) = unsafe { unlink(new) };
@@ -333,19 +334,21 @@ impl<T> Word<T> {
         }
     }
 
-    /// Claims an idle slot. Transition: EMPTY → RUNNING.
+    /// Claims the slot if it is idle. Returns whether it was. Transition: EMPTY → RUNNING.
     pub(super) fn claim(&self) -> bool {
         self.change(EMPTY, RUNNING).is_ok()
     }
 
-    /// Takes the list that was pushed over a handler. Transition: list over RUNNING → RUNNING.
+    /// Takes the deltas that were pushed while the handler ran, oldest first. Transition: RUNNING
+    /// or a list over RUNNING → RUNNING.
     pub(super) fn take_over(&self) -> Vec<Pending<T>> {
         let list = self.acquire_list(RUNNING, |_| true);
         // SAFETY: as in `take`; RUNNING alone is the empty list.
         unsafe { unlink_all(list) }
     }
 
-    /// Replaces a word that `wanted` accepts by `new`. Waits while another thread peeks.
+    /// Replaces the word by `new` and returns the previous one. Waits until no other thread peeks
+    /// and `wanted` accepts the word.
     fn acquire_list(&self, new: Raw, wanted: impl Fn(Raw) -> bool) -> Raw {
         let mut tries = 0;
         // Relaxed: only a guess for the exchange.
@@ -363,31 +366,35 @@ impl<T> Word<T> {
         }
     }
 
-    /// Leaves the slot idle, unless something was pushed. Transition: RUNNING → EMPTY.
+    /// Makes the slot idle. Returns false if a delta was pushed since the last take, and then
+    /// changes nothing. Transition: RUNNING → EMPTY.
     pub(super) fn idle(&self) -> bool {
         mutant!(IdleIsStored => return self.word.swap(EMPTY, Ordering::AcqRel) != EMPTY);
         self.change(RUNNING, EMPTY).is_ok()
     }
 
-    /// Puts deltas back, unless something was pushed. Transition: RUNNING → list.
+    /// Puts deltas back. Returns them as the error if a delta was pushed since the last take.
+    /// Transition: RUNNING → list.
     pub(super) fn requeue(&self, pending: Vec<Pending<T>>) -> Result<(), Vec<Pending<T>>> {
         let list = pending.into_iter().fold(EMPTY, |list, pending| link(pending, list));
         // SAFETY: the list was made right above and, since the change failed, never published.
         self.change(RUNNING, list).map(drop).map_err(|_| unsafe { unlink_all(list) })
     }
 
-    /// Retires the slot, unless something was pushed. Transition: RUNNING → GONE.
+    /// Retires the slot. Returns false if a delta was pushed since the last take, and then changes
+    /// nothing. Transition: RUNNING → GONE.
     pub(super) fn retire(&self) -> bool {
         self.change(RUNNING, GONE).is_ok()
     }
 
-    /// Closes an idle slot, after which no transition of this word succeeds. Transition: EMPTY or
-    /// GONE → GONE.
+    /// Closes an idle or retired slot, after which no transition of this word succeeds. Returns
+    /// false if the slot is neither, and then changes nothing. Transition: EMPTY or GONE → GONE.
     pub(super) fn close(&self) -> bool {
         self.change(EMPTY, GONE).is_ok() || self.word.load(Ordering::Acquire) == GONE
     }
 
-    /// Copies the list and calls `during` while the word is PEEK. Transition: list → PEEK → the
+    /// Copies the list and calls `during` while the word is PEEK. Returns the deltas, oldest first,
+    /// and the result of `during`; or `None` if there is no list. Transition: list → PEEK → the
     /// same list.
     pub(super) fn peek<R>(&self, during: impl FnOnce() -> R) -> Option<(Vec<Pending<T>>, R)> {
         let sentinel = PEEK;

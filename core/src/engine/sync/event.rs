@@ -44,8 +44,8 @@ pub(crate) struct EventListener {
     deferred: Option<Arc<DeferredWaker>>,
 }
 
-/// A guard that wakes the recorded tasks on drop: a listener that is dropped with an unused
-/// notification passes it on to the next one.
+/// A guard that wakes the recorded tasks when it is dropped: if a listener is dropped with an
+/// unused notification, event-listener notifies the next listener instead.
 struct WakeOnDrop;
 
 impl Drop for WakeOnDrop {

@@ -148,13 +148,13 @@ impl<T> RwLock<T> {
         Guard::of(self.0.read())
     }
 
-    /// Locks it shared if no thread holds it exclusively.
+    /// Locks it shared, or returns `None` if a thread holds it exclusively.
     #[inline]
     pub fn try_read(&self) -> Option<Guard<parking_lot::RwLockReadGuard<'_, T>>> {
         self.0.try_read().map(Guard::of)
     }
 
-    /// Blocks until the lock is held shared, and against other threads that call this.
+    /// Blocks until the lock is held shared, and no other thread holds a guard of this function.
     #[inline]
     pub fn upgradable_read(&self) -> UpgradableGuard<'_, T> {
         UpgradableGuard(Guard::of(self.0.upgradable_read()))
@@ -224,7 +224,7 @@ mod count {
     }
 
     /// Runs user code that is documented to run under a lock of ours. It may call other queues and
-    /// stores, whose user code does not count the locks that are held here.
+    /// stores, so the locks that are held now are not counted while it runs.
     #[cfg(feature = "caches")]
     pub(crate) fn uncounted<R>(user_code: impl FnOnce() -> R) -> R {
         struct Restore(usize);

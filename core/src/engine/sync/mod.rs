@@ -37,8 +37,9 @@ mod imp {
     /// The number of slots in a run. (Fewer under Miri, where tests of several full runs would take
     /// a quarter of an hour each.)
     pub(crate) const RUN: usize = if cfg!(miri) { 64 } else { 1024 };
-    /// The number of shards of an index, and over how many of them one value is spread.
+    /// The number of shards of an index.
     pub(crate) const INDEX_SHARDS: usize = SHARDS;
+    /// The number of shards of an index over which the entries of one value are spread.
     pub(crate) const INDEX_SPREAD: usize = if cfg!(miri) { 2 } else { 8 };
 
     /// Returns a small number that is constant for a thread, for choosing shards that other
@@ -51,8 +52,8 @@ mod imp {
         NUMBER.try_with(|number| *number).unwrap_or(0)
     }
 
-    /// Lets the thread that the caller waits for continue. For loops that wait for a few
-    /// instructions of another thread.
+    /// Pauses for a moment, or lets another thread run after some `tries`. For loops that wait
+    /// until another thread has executed a few instructions.
     pub(crate) fn spin(tries: &mut u32) {
         *tries += 1;
         if *tries < 32 {

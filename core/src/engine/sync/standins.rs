@@ -106,14 +106,14 @@ impl<T> ArcSwap<T> {
 pub(crate) struct SegQueue<T> {
     /// The number of pushed entries.
     pushed: AtomicUsize,
-    /// Created with the queue, because loom reports a race for an atomic that was created without
-    /// an ordering before its use.
+    /// Atomics that order a push before the pop of its entry. Created with the queue, because loom
+    /// reports a race for an atomic whose creation is not ordered before its use.
     published: [AtomicUsize; CELLS],
     /// Never held across a step of the model, so no thread waits for it.
     entries: std::sync::Mutex<Entries<T>>,
 }
 
-/// More entries than any model queues.
+/// The number of atomics in `published`. No model queues more entries.
 const CELLS: usize = 8;
 
 struct Entries<T> {
@@ -151,7 +151,7 @@ impl<T> SegQueue<T> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        // Relaxed: as in `pop`. It is a step of the model, so it comes before the lock.
+        // Relaxed: as in `pop`. The load is a step of the model, so it comes before the lock.
         let pushed = self.pushed.load(Ordering::Relaxed);
         pushed.saturating_sub(self.entries().popped)
     }
@@ -193,8 +193,8 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
-/// The number of listeners to notify: that many more with `additional`, otherwise as many as are
-/// missing until that many are notified.
+/// The number of listeners to notify: `count` more of them if `additional` is true, otherwise only
+/// so many that `count` of them are notified.
 pub(crate) struct Notification {
     count: usize,
     additional: bool,
@@ -377,7 +377,7 @@ thread_local! {
     static FREED: RefCell<VecDeque<Range<usize>>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// The number of addresses to keep: more than one iteration of any model frees.
+/// The number of addresses to keep. No iteration of a model frees more boxes.
 const REMEMBERED: usize = 64;
 
 /// Frees a value, but keeps its memory, so that later accesses are detected.

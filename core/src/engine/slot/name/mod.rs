@@ -1,5 +1,5 @@
-//! The key inside the slot, of which up to 39 bytes fit in the slot's own line, and the number of
-//! the known object's version.
+//! The key of a slot, and the number of the known object's version. A key of up to 39 bytes lies in
+//! the slot's own cache line.
 //!
 //! | key | place | room for a version |
 //! | --- | --- | --- |
@@ -79,15 +79,15 @@ impl Name {
         }
     }
 
-    /// Returns the number of the known object's version, or 0.
+    /// Returns the number of the known object's version, or 0 if none is recorded.
     pub(super) fn version(&self) -> u64 {
         let mut tail = self.tail();
         let tag = std::mem::take(&mut tail[7]);
         if has_room(tag) { u64::from_le_bytes(tail) } else { 0 }
     }
 
-    /// Records the number of a version, at most 56 bits, or 0 for none. Only the holder of the
-    /// running slot calls this.
+    /// Records the number of a version, at most 56 bits, or 0 for none. Does nothing if the key
+    /// leaves no room for it. Only the holder of the running slot calls this.
     pub(super) fn note_version(&self, version: u64) {
         let [.., tag] = self.tail();
         if has_room(tag) {

@@ -63,7 +63,7 @@ pub trait ReflectorStore<T>: Send + Sync {
     ///
     /// Apart from [`replace`](Self::replace) no other call moves the applied version (in
     /// client-go each event does). A writer should therefore call this whenever it has no further
-    /// change to pass on for the moment, and for every bookmark of the API server.
+    /// change to write for the moment, and for every bookmark of the API server.
     fn bookmark(&self, version: &str) {
         let _ = version;
     }
@@ -99,9 +99,8 @@ pub trait Store<T>: ReflectorStore<T> {
     /// the store refuses are returned with the reason; if such an object has a key, the object
     /// stored under that key stays as well.
     ///
-    /// The default implementation leaves out objects without a key, and adds the stored objects
-    /// of `kept` to the list again. It suits stores that refuse nothing but objects without a
-    /// key.
+    /// The default implementation skips objects without a key, and adds the stored objects of
+    /// `kept` to the list. It suits stores that refuse only objects without a key.
     ///
     /// # Errors
     /// As for [`replace`](ReflectorStore::replace). Refused objects are not an error.
@@ -148,7 +147,7 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for Indexer<T, M> {
     }
 
     fn bookmark(&self, version: &str) {
-        // An unparsable version says nothing about what is applied.
+        // A version that is not a number is ignored: it cannot be compared.
         let _ = self.bookmark(version);
     }
 
@@ -217,8 +216,7 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for DeltaFifo<T, M> {
 }
 
 /// The objects known outside the queue (client-go `KnownObjects`, `KeyListerGetter`), for stores
-/// that the queue does not own. A queue over a fused [`Indexer`] does not need
-/// it.
+/// that the queue does not own. A queue [over an `Indexer`](DeltaFifo::over) does not need this.
 ///
 /// Both methods are called with no lock of the queue held.
 pub trait KnownObjects<T>: Send + Sync {

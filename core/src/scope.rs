@@ -87,7 +87,8 @@ pub struct ScopeId(Arc<Registered>);
 
 struct Registered {
     scope: KeyScope,
-    /// The generation of the scope's open relist, else 0. Changed under the lock of the registry.
+    /// The generation of the scope's open relist, or 0 if none is open. Changed under the lock of
+    /// the queue's scopes.
     current: AtomicU32,
 }
 
@@ -145,7 +146,8 @@ pub(crate) struct Outside {
 }
 
 impl Within {
-    /// Runs user code unless [`is_plain`](Self::is_plain).
+    /// Returns whether a relist of the scope may list `key`. Runs user code unless
+    /// [`is_plain`](Self::is_plain).
     pub(crate) fn contains(&self, key: &str) -> bool {
         self.scope.contains(key) && self.older_with(key).is_none()
     }
@@ -165,7 +167,8 @@ impl Within {
         self.older.iter().find(|older| older.contains(key))
     }
 
-    /// Returns the namespace that all keys lie in, if the scope is one.
+    /// Returns the namespace that all keys of the scope lie in, or `None` if the scope has a
+    /// predicate.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.scope.0.scope.is_namespace().then(|| self.scope.name())
     }
@@ -198,9 +201,9 @@ impl Scopes {
         self.0.is_empty()
     }
 
-    /// Adds a scope. The caller created it before it took the lock, so if the scope is refused, its
-    /// predicate is dropped after the lock is released. `claim` returns whether the initial
-    /// population waits for the scope.
+    /// Adds a scope. Fails if there is a scope of the same name. The caller created `id` before it
+    /// took the lock, so if the scope is refused, its predicate is dropped after the lock is
+    /// released. `claim` returns whether the initial population waits for the scope.
     pub(crate) fn add(
         &mut self,
         id: &ScopeId,
@@ -227,8 +230,8 @@ impl Scopes {
         self.0.iter().find(|entry| entry.id.is(id))
     }
 
-    /// Returns the keys of a relist of that scope, or `None` if the scope is not of this queue, or
-    /// was removed.
+    /// Returns the keys that a relist of the scope may list, or `None` if the scope belongs to
+    /// another queue or was removed.
     pub(crate) fn within(&self, id: &ScopeId) -> Option<Within> {
         let place = self.0.iter().position(|entry| entry.id.is(id))?;
         Some(Within { scope: id.clone(), older: rivals(&id.0.scope, &self.0[..place]) })
@@ -272,20 +275,22 @@ impl Scopes {
         !self.0.iter().any(|entry| entry.is_awaited)
     }
 
-    /// Returns the point up to which every change in the scope was offered.
+    /// Returns the point up to which every change in the scope was offered, or `None` if the scope
+    /// belongs to another queue or was removed.
     pub(crate) fn reached(&mut self, id: &ScopeId) -> Option<&mut Option<Point>> {
         self.find(id).map(|entry| &mut entry.reached)
     }
 
-    /// Returns the point up to which every change in every scope was offered. A waived scope does
-    /// not count before its first list.
+    /// Returns the point up to which every change in every scope was offered, or `None` if some
+    /// scope has no such point yet. A waived scope does not count before its first list.
     pub(crate) fn least(&self) -> Option<Point> {
         let counting = self.0.iter().filter(|entry| !entry.is_waived);
         counting.map(|entry| entry.reached.as_ref()).min()?.cloned()
     }
 
-    /// Returns the least version of the scopes' last lists, or `None` while a scope has none, or
-    /// one that is not a number.
+    /// Returns the least version of the scopes' last lists, or `None` if some scope has no list yet
+    /// or the version of its list is not a number. A waived scope does not count before its first
+    /// list.
     pub(crate) fn least_version(&self) -> Option<String> {
         let counting = self.0.iter().filter(|entry| !entry.is_waived);
         let versions = counting.map(|entry| ResourceVersion::parse(entry.version.as_deref()?));
@@ -302,16 +307,16 @@ impl Scopes {
     }
 }
 
-/// The check of a scope that is about to be added. Predicates run with no lock held, so the scopes
-/// may change between the check and the addition.
+/// A scope that is about to be added, and is checked before. Predicates run with no lock held, so
+/// the scopes of the queue may change between the check and the addition.
 pub(crate) struct Candidate {
     pub(crate) scope: ScopeId,
-    /// The scopes that it was compared with.
+    /// The scopes with which this one was found to have no known key in common.
     checked: Vec<ScopeId>,
 }
 
 impl Candidate {
-    /// Fails if the scope is a namespace and the queue has custom keys.
+    /// Creates a candidate. Fails if the scope is a namespace and the queue has custom keys.
     pub(crate) fn new<T, M: Meta<T>>(
         scope: KeyScope,
         keys: &KeyFunc<T, M>,
@@ -334,8 +339,8 @@ impl Candidate {
         (!rivals.iter().all(is_checked)).then_some(rivals)
     }
 
-    /// Fails if one of the `known` keys lies in this scope and in one of `rivals`. No lock may be
-    /// held.
+    /// Checks that none of the `known` keys lies in both this scope and one of `rivals`, and fails
+    /// otherwise. No lock may be held, because predicates are user code.
     pub(crate) fn check(
         &mut self,
         rivals: Vec<ScopeId>,
@@ -347,14 +352,14 @@ impl Candidate {
     }
 }
 
-/// Returns the scopes in `others` that may have a key in common with `scope`: all if it has a
-/// predicate, otherwise the scopes that have one.
+/// Returns the scopes in `others` that may have a key in common with `scope`: all of them if
+/// `scope` has a predicate, otherwise those with a predicate.
 fn rivals(scope: &KeyScope, others: &[ScopeState]) -> Vec<ScopeId> {
     let may_overlap = |other: &&ScopeId| !scope.is_namespace() || !other.0.scope.is_namespace();
     others.iter().map(|entry| &entry.id).filter(may_overlap).cloned().collect()
 }
 
-/// Finds a key that lies in `scope` and in one of `rivals`.
+/// Fails if one of `keys` lies in both `scope` and one of `rivals`.
 fn check_common_keys(
     scope: &KeyScope,
     rivals: &[ScopeId],

@@ -24,15 +24,16 @@ impl Depth {
         self.pending.fetch_add(count(deltas), Ordering::Relaxed);
     }
 
-    /// Returns whether this change took the gauge below the mark; the caller then calls
-    /// [`announce`](Self::announce).
+    /// Subtracts deltas that were taken. Returns whether this change took the gauge below the
+    /// high-water mark; the caller then calls [`announce`](Self::announce).
     #[must_use]
     #[inline]
     pub(crate) fn subtract(&self, deltas: usize) -> bool {
         if deltas == 0 {
             return false;
         }
-        // AcqRel, so that the crossing of the mark and the second check of a waiter are ordered.
+        // AcqRel, so that the crossing of the high-water mark and the second check of a waiter are
+        // ordered.
         let before = self.pending.fetch_sub(count(deltas), Ordering::AcqRel);
         before >= self.high_water && before - count(deltas) < self.high_water
     }
@@ -51,7 +52,7 @@ impl Depth {
         self.below.notify(usize::MAX.additional());
     }
 
-    /// Blocks until the gauge is below the mark. Fails if the queue is `closed` before.
+    /// Blocks until the gauge is below the high-water mark. Fails if the queue is `closed` first.
     pub(crate) fn wait(&self, closed: impl Fn() -> bool) -> Result<(), Closed> {
         wait_until(&self.below, || self.is_ready(), closed)
     }

@@ -1,8 +1,8 @@
 //! The applied version of a store: the greatest version whose marker, and everything before it,
 //! has been handled; and waiting for a version.
 //!
-//! It belongs to the readers of the store, which may outlive the queue and do not know it. The
-//! writer of the store holds its [`Source`]: a queue that tracks applied versions
+//! The applied version is shared by the readers of the store, which may outlive its writer, and
+//! the writer, which holds a [`Source`]. The writer is a queue that tracks applied versions
 //! (`engine/ledger.rs`), or an indexer without a queue.
 //!
 //! The versions of an API server only grow, until it is restored from a backup: they then continue
@@ -177,15 +177,15 @@ impl Applied {
         point
     }
 
-    /// Records that the store's input has a new part. No version is applied then until a point that
-    /// includes every part is applied.
+    /// Records that the store's input has a new part. The store then has no applied version until a
+    /// point that includes every part is applied.
     pub(crate) fn add_part(&self) {
         mutant!(NewScopeIsAhead => return);
         self.state.lock().edition += 1;
     }
 
-    /// Records that everything up to `point` is applied, and wakes waiters. Lower points than the
-    /// current one are ignored. Must be called with no lock held.
+    /// Records that everything up to `point` is applied, and wakes waiters. Does nothing if `point`
+    /// is not greater than the last one. Must be called with no lock held.
     pub(crate) fn raise(&self, point: Point) {
         let mut state = self.state.lock();
         if state.reached.as_ref() >= Some(&point) {
@@ -225,8 +225,8 @@ impl Applied {
         Ok(Wanted { version: parse(version)?, history: self.state.lock().history() })
     }
 
-    /// Returns whether `wanted` is reached, or the error if it cannot be reached. Returns `None`
-    /// if it is still possible.
+    /// Returns `Ok` if `wanted` is reached, the error if it can no longer be reached, and `None` if
+    /// the caller has to wait.
     fn check(&self, wanted: &Wanted) -> Option<Result<(), WaitError>> {
         let state = self.state.lock();
         let covers = |point: &Option<Point>| {

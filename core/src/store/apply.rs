@@ -13,12 +13,14 @@ use crate::error::{BoxError, StoreError};
 use crate::key::namespace_of;
 use crate::panics::ignore_panic;
 
-/// The answers of user code for an object and the one that is to replace it.
+/// The index values, as user code returned them, of an object and of the one that is to replace it.
 pub(super) struct IndexValues<'a> {
+    /// The namespace of the old object.
     before: Option<Cow<'a, str>>,
+    /// The namespace of the new object.
     after: Option<Cow<'a, str>>,
     /// The values of the old object, per index. `None` if the function fails now; it may not have
-    /// failed when the object joined.
+    /// failed when the object was added to the index.
     leaves: Vec<Option<Vec<String>>>,
     /// The values of the new object, per index.
     joins: Vec<Vec<String>>,
@@ -45,8 +47,8 @@ pub(super) struct Failed {
 /// The values of an index that an object leaves.
 pub(super) enum Leave {
     Values(Vec<String>),
-    /// All values that have the object: the function does not return what it returned when the
-    /// object joined.
+    /// All values that have the object, which must be searched: the function does not return what
+    /// it returned when the object was added.
     Everything,
 }
 
@@ -58,7 +60,8 @@ impl<T, M: Meta<T>> Core<T, M> {
         self.keys.meta().namespace(object).unwrap_or_default().into()
     }
 
-    /// Calls all user code. No lock may be held.
+    /// Calls the index functions and, if the key does not contain the namespace, the namespace
+    /// accessor for both objects. No lock may be held, because all of these are user code.
     pub(super) fn index_values<'a>(
         &self,
         list: &List<T>,
@@ -86,8 +89,8 @@ impl<T, M: Meta<T>> Core<T, M> {
         IndexValues { before, after, leaves, joins, failed }
     }
 
-    /// Plans the change. Only the writer may change `slot`, whose known object is the old one, so
-    /// all index entries of the slot belong to that object.
+    /// Plans the changes of the indexes. The caller is the writer of `slot`, whose known object is
+    /// the old one, so all index entries of the slot belong to that object.
     pub(super) fn plan(
         &self,
         list: &Arc<List<T>>,
@@ -101,12 +104,12 @@ impl<T, M: Meta<T>> Core<T, M> {
         let expected =
             usize::from(before.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
         let all_known = leaves.iter().all(Option::is_some);
-        // While an index is being built, it may have the old object or not yet.
+        // While an index is being built, it may or may not have the old object.
         let counts = (!all_known || entries != expected)
             && !list.is_building()
             && self.indexes.is_current(list);
-        // If all entries are found, no index whose function fails has the object: the function
-        // failed then, too.
+        // If all entries are found, no index whose function fails now has the object: the function
+        // failed when the object was added, too.
         let failed_then = counts && entries == expected && {
             let mut found = list
                 .iter()
@@ -149,10 +152,11 @@ impl<T, M: Meta<T>> Core<T, M> {
         plan
     }
 
-    /// Leaves old values, swaps the object, and joins new values. In between, an index may miss
-    /// the object, but never returns it under a value that it does not have. On `Err` nothing was
-    /// changed, and every index has the old object as before; an index was added in between, so
-    /// the writer has to plan again.
+    /// Removes the old index values, swaps the object, and adds the new values. In between, an
+    /// index may miss the object, but never returns it under a value that it does not have. Returns
+    /// the old object. Returns `new` as the error if the swap was refused because an index was
+    /// added in between: every index then has the old object as before, and the writer has to plan
+    /// again.
     pub(super) fn carry_out(
         &self,
         list: &List<T>,
@@ -176,7 +180,7 @@ impl<T, M: Meta<T>> Core<T, M> {
             }
         }
         if new.is_none() && running.slot().index_entries() > 0 {
-            // A function returns other values for this object than when it joined.
+            // A function returns other values for this object than when it was added.
             found_namespaces = self.namespaces.remove_everywhere(running.slot());
             for (place, index) in list.iter().enumerate() {
                 found.push((place, index.values.remove_everywhere(running.slot())));
@@ -210,8 +214,9 @@ impl<T, M: Meta<T>> Core<T, M> {
         }
     }
 
-    /// Stores `new` under the running key, and returns the former object. No lock may be held. An
-    /// object of a watch is stored even if an index function fails for it.
+    /// Stores `new` under the running key, or removes the object for `None`. Returns the former
+    /// object, and an error if an index function failed for `new`: an object of a watch is stored
+    /// nevertheless, without entries in that index. No lock may be held.
     pub(crate) fn apply(
         &self,
         running: &mut RunningSlot<T>,
@@ -288,7 +293,7 @@ mod tests {
         assert!(
             matches!(&plan("")[..], [Leave::Values(none), Leave::Values(length)] if none.is_empty() && length == &["0"])
         );
-        // The function did not fail when this object joined, so its values are not known now.
+        // The function did not fail when this object was added, so its values are not known now.
         core.write("a", Some(Arc::new("old".to_owned())));
         assert!(matches!(&plan("")[..], [Leave::Everything, Leave::Values(_)]));
     }

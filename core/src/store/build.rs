@@ -2,14 +2,15 @@
 //!
 //! 1. The index is put into the list. A writer that loads the list from then on updates the index,
 //!    too.
-//! 2. Every slot is visited, a few at a time, with its shard shared. The visit reads the known
-//!    object and leaves a notice ([`Slot::notice`](crate::engine::slot::Slot::notice)). A writer
-//!    that loaded the list before, and has not swapped its object yet, finds its swap refused and
-//!    begins again with the new list. So no writer misses the index. A slot that is created later
-//!    is created under a lock that this walk has held.
-//! 3. Index functions run with no lock held. Then, in the turn that every writer takes while an
-//!    index is being built, the objects that are still known join the index; for the others the
-//!    functions run again.
+//! 2. Every slot is visited, a few at a time, with the lock of its shard held shared. The visit
+//!    reads the known object and leaves a notice
+//!    ([`Slot::notice`](crate::engine::slot::Slot::notice)). A writer that loaded the list before,
+//!    and has not swapped its object yet, finds its swap refused and begins again with the new
+//!    list. So no writer misses the index. A writer that creates a slot after the visit of its
+//!    shard sees the new list, because it takes the same lock.
+//! 3. Index functions run with no lock held. Then the objects that are still known are added to
+//!    the index, under a lock (`turn`) that every writer takes while an index is being built. For
+//!    objects that were replaced, the functions run again with the new objects.
 //! 4. When all slots have been visited, readers find the index.
 
 use std::ops::Range;
@@ -78,7 +79,8 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
         Ok(())
     }
 
-    /// Adds the objects that were found, or the ones that are known now instead.
+    /// Adds those of the `found` objects that are still known to the indexes. Returns the objects
+    /// that have replaced the others; the caller adds them next.
     fn put(&self, number: usize, found: &Found<T>) -> Result<Found<T>, IndexError> {
         let mut values = Vec::with_capacity(found.objects.len());
         for (key, _, object) in &*found.objects {
@@ -127,7 +129,7 @@ impl<T, M: Meta<T>> Drop for Build<'_, T, M> {
         let turn = self.core.indexes.turn.lock();
         self.new.iter().for_each(|index| index.give_up());
         drop(turn);
-        // Out of turn, so that writers proceed: clearing a large index takes long.
+        // After the lock is released, so that writers proceed: clearing a large index takes long.
         self.new.iter().for_each(|index| index.values.clear());
         self.core.indexes.withdraw(&self.new);
     }

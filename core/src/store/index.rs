@@ -34,16 +34,17 @@ impl<T> Index<T> {
         Self { name, function, values: Values::new(), given_up: AtomicBool::new(false) }
     }
 
-    /// Ends the index: nothing more is added. Called in turn, like additions while the index is
-    /// being built.
+    /// Ends the index, whose build has failed: [`join`](Self::join) adds nothing more. The caller
+    /// holds the lock `Indexes::turn`, as every thread does that adds a slot to an index under
+    /// construction.
     pub(super) fn give_up(&self) {
-        // Relaxed: a thread that reads it has the turn, too.
+        // Relaxed: a thread that may read `true` holds the same lock.
         self.given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Adds the slot under `values`.
+    /// Adds the slot under `values`, unless the build of the index has failed.
     pub(super) fn join(&self, values: &[String], slot: &Slot<T>) {
-        // Relaxed: as in `give_up`. It is false for an index that is built.
+        // Relaxed: as in `give_up`. The flag stays false once the index is built.
         if !self.given_up.load(Ordering::Relaxed) {
             for value in values {
                 self.values.insert(value, slot);
@@ -51,8 +52,9 @@ impl<T> Index<T> {
         }
     }
 
-    /// Adds the slot for the builder of the index: a writer may have added it under some of the
-    /// values already. Called in turn, so that no writer does so at the same time.
+    /// Adds the slot under those of `values` under which no writer has added it already. Called by
+    /// the thread that builds the index, with the lock `Indexes::turn` held, so that no writer adds
+    /// the slot at the same time.
     pub(super) fn join_once(&self, values: &[String], slot: &Slot<T>) {
         for value in values {
             if !self.values.has(value, slot) {
@@ -61,7 +63,8 @@ impl<T> Index<T> {
         }
     }
 
-    /// Returns the values of `object`, sorted, each once.
+    /// Returns the values of `object`, sorted and without duplicates; or the error of the index
+    /// function.
     pub(super) fn values_of(&self, object: &T) -> Result<Vec<String>, BoxError> {
         let mut values = fallible(|| (self.function)(object))?;
         values.sort_unstable();
@@ -77,13 +80,13 @@ type IndexShard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;
 /// The slots of one value are spread over several shards, by the thread that adds them: consumers
 /// of a list handle neighbours, which often have the same value, and would otherwise wait for each
 /// other at one lock, or send its cache line back and forth. A removal searches these shards until
-/// the slot is found, its own one first.
+/// it finds the slot, beginning with the shard of the removing thread.
 pub(crate) struct Values<T> {
     hasher: RandomState,
     shards: Box<[IndexShard<T>]>,
 }
 
-/// Some of the slots of a value, by address.
+/// The slots of a value that are in one shard, by address.
 struct Members<T> {
     value: Box<str>,
     slots: Buckets<IndexedSlot<T>>,
@@ -133,7 +136,8 @@ impl<T> Values<T> {
         }
     }
 
-    /// Removes the slot, and returns the values that only a search has found.
+    /// Removes the slot from the values that `leave` describes. Returns the values that were found
+    /// by a search; none for [`Leave::Values`].
     pub(super) fn leave(&self, leave: &Leave, slot: &Slot<T>) -> Vec<String> {
         match leave {
             Leave::Values(values) => {
@@ -146,7 +150,7 @@ impl<T> Values<T> {
         }
     }
 
-    /// Removes the slot from every value, and returns its values. O(values).
+    /// Removes the slot from every value, and returns the values that had it. O(values).
     pub(super) fn remove_everywhere(&self, slot: &Slot<T>) -> Vec<String> {
         let of_slot = self.hasher.hash_one(slot.address());
         let mut found = Vec::new();

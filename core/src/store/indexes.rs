@@ -62,7 +62,7 @@ pub(super) struct List<T> {
 
 struct IndexState<T> {
     index: Arc<Index<T>>,
-    /// Whether readers find it. Before that it is being built.
+    /// Whether readers find the index. Until then it is being built.
     built: bool,
 }
 
@@ -81,7 +81,7 @@ impl<T> List<T> {
         &self.entries[place].index
     }
 
-    /// Returns the index of that name, if it is built.
+    /// Returns the index of that name, or `None` if there is none or it is still being built.
     fn find(&self, name: &str) -> Option<&Index<T>> {
         self.entries
             .iter()
@@ -117,7 +117,7 @@ impl<T> Indexes<T> {
     #[inline]
     pub(super) fn none(&self) -> bool {
         // Relaxed: a writer that must not miss an index finds a notice in the slot, which orders
-        // it after this store (`build`).
+        // the writer after the store in `begin` (see `build`).
         !self.any.load(Ordering::Relaxed)
     }
 
@@ -125,7 +125,7 @@ impl<T> Indexes<T> {
         self.list.load()
     }
 
-    /// Calls `of` with the index of that name, if it is built.
+    /// Calls `of` with the index of that name. Fails if there is none or it is still being built.
     pub(super) fn with<R>(
         &self,
         name: &str,
@@ -139,7 +139,8 @@ impl<T> Indexes<T> {
         Arc::ptr_eq(list, &self.load())
     }
 
-    /// Adds indexes that are to be built. From then on writers update them.
+    /// Adds indexes that are to be built. From then on writers update them. Fails, and adds none,
+    /// if a name is already used.
     pub(super) fn begin(&self, indexers: Indexers<T>) -> Result<Vec<Arc<Index<T>>>, IndexError> {
         // Made before the lock is taken, so that refused functions are dropped after its release.
         let new: Vec<_> = indexers

@@ -1,11 +1,11 @@
-//! The store: the known object of each key, and the indexes over them. It shares its slots with
-//! the queue, and does not know the queue.
+//! The store: the known object of each key, and the indexes over them. The store shares its slots
+//! with the queue, and does not depend on the queue.
 //!
 //! A store without a queue is written by its [`Indexer`]; each write claims the slot of its key
 //! (`sole.rs`). A store that was given to a queue is written by popped items only, each for its
-//! own key. So a key has one writer at a time, and an index never has an object under the values
-//! of two states. No lock of the table is held while a writer waits for readers of an index. Index
-//! functions are user code, and run before any lock is taken.
+//! own key. So a key has one writer at a time, and an index never has a key under the values of
+//! two different objects. No lock of the table is held while a writer waits for readers of an
+//! index. Index functions are user code, and run before any lock is taken.
 
 pub(crate) mod applied;
 mod apply;
@@ -52,8 +52,8 @@ pub(crate) fn transformer<T>(
 
 /// The parts that queue and store share.
 pub(crate) struct Core<T, M> {
-    // Dropped in this order: a slot that an index still holds a token of is not freed with its
-    // table.
+    // The fields are dropped in this order, because the table does not free a slot while an index
+    // has a token of it.
     namespaces: Values<T>,
     indexes: Indexes<T>,
     pub(crate) table: Table<T>,

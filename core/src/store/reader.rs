@@ -16,8 +16,8 @@ use crate::{KeyFunc, KeySource, KnownObjects, Meta};
 ///
 /// A read of one key is atomic. A read of several keys (list, index) reads shard by shard and may
 /// see part of another thread's relist, but never an object that was not stored. An index never
-/// returns an object that no longer has the value. An index has an object a moment after its key
-/// does.
+/// returns an object that no longer has the value. An object is found by its key a moment before it
+/// is found in an index.
 pub struct IndexReader<T, M> {
     pub(crate) core: Arc<Core<T, M>>,
 }
@@ -43,11 +43,10 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// use std::sync::Arc;
     /// use deltafifo::{Indexer, Indexers, KeyFunc, NoMeta};
     ///
-    /// let keys = KeyFunc::custom(NoMeta, |(name, _): &(&str, u32)| Ok((*name).to_owned()));
-    /// let store = Indexer::builder(keys).build()?;
-    /// store.add(Arc::new(("a", 7)))?;
-    /// store.add_indexers(Indexers::new().index("number", |(_, number): &(&str, u32)| Ok(vec![number.to_string()])))?;
-    /// assert_eq!(store.index_keys("number", "7")?, ["a"]);
+    /// let keys = KeyFunc::custom(NoMeta, |(name, _): &(&str, u32)| Ok((*name).to_owned())); let
+    /// store = Indexer::builder(keys).build()?; store.add(Arc::new(("a", 7)))?;
+    /// store.add_indexers(Indexers::new().index("number", |(_, number): &(&str, u32)|
+    /// Ok(vec![number.to_string()])))?; assert_eq!(store.index_keys("number", "7")?, ["a"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -62,7 +61,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// [`ExplicitKey`](crate::ExplicitKey)). O(1).
     ///
     /// # Errors
-    /// [`KeyError`] if it has no key.
+    /// [`KeyError`] if `of` has no key.
     pub fn get<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<Option<Arc<T>>, KeyError>
     where
         T: 'a,
@@ -118,11 +117,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// use std::sync::Arc;
     /// use deltafifo::{Indexer, KeyFunc, NoMeta};
     ///
-    /// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build()?;
-    /// ["a", "bc"].map(|name| store.add(Arc::new(name.to_owned())));
-    /// let mut length = 0;
-    /// store.for_each(|name| length += name.len());
-    /// assert_eq!(length, 3);
+    /// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String|
+    /// Ok(name.clone()))).build()?; ["a", "bc"].map(|name| store.add(Arc::new(name.to_owned())));
+    /// let mut length = 0; store.for_each(|name| length += name.len()); assert_eq!(length, 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn for_each(&self, mut visit: impl FnMut(&Arc<T>)) {
@@ -161,8 +158,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         if let [value] = &values[..] {
             return self.by_index(name, value);
         }
-        // By key: between two values an object may be replaced, or its slot freed and another made
-        // at its address.
+        // Duplicates are found by key: between two lookups an object may be replaced, or its slot
+        // freed and another slot created at the address.
         let mut seen = HashSet::new();
         let mut objects = OneByOne(Vec::new());
         for value in &values {
@@ -212,7 +209,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// Returns the applied version (client-go `LastStoreSyncResourceVersion`): the greatest
     /// version up to which everything is known to be in the store. A
     /// [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) moves it when its marker has passed the
-    /// queue, an [`Indexer::bookmark`](crate::Indexer::bookmark) at once. `None` before the first.
+    /// queue, an [`Indexer::bookmark`](crate::Indexer::bookmark) at once. Returns `None` while no
+    /// version is known.
     ///
     /// The applied version rises, with one exception: it is lowered by a complete list that is
     /// committed at a lower version than an earlier bookmark or list. The API server was then
@@ -247,12 +245,11 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Errors
-    /// [`WaitError::Version`]: it is not a decimal number, or the queue over this store does not
-    /// track the applied version. [`WaitError::Rewound`]: a list at a lower version was committed
-    /// during the wait. [`WaitError::Closed`]: the queue is closed without a marker of that
-    /// version, or the queue or indexer that wrote the store was dropped. (While a closed queue
-    /// has such a marker, the wait goes on, because queued deltas are still popped.)
+    /// # Errors [`WaitError::Version`]: `version` is not a decimal number, or the queue over this
+    /// store does not track the applied version. [`WaitError::Rewound`]: a list at a lower version
+    /// was committed during the wait. [`WaitError::Closed`]: the queue is closed without a marker
+    /// of that version, or the queue or indexer that wrote the store was dropped. (While a closed
+    /// queue has such a marker, the wait goes on, because queued deltas are still popped.)
     pub fn wait_for_resource_version(&self, version: &str) -> Result<(), WaitError> {
         self.core.applied.wait(version)
     }

@@ -2,8 +2,8 @@
 //! slot of its key, with no lock of the table held, so that readers of the key proceed. After the
 //! write the slot is idle or gone.
 //!
-//! Also the operations of a sole writer, which writes one key after another, and may read the
-//! whole store in between.
+//! This module also has the operations for a sole writer: a writer of the whole store that writes
+//! one key after another, and may read all keys in between.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -14,12 +14,13 @@ use crate::engine::slot::{RunningSlot, SlotOwner};
 use crate::engine::sync::Arc;
 use crate::error::StoreError;
 
-/// Another writer has claimed the slot.
+/// The error that another writer has claimed the slot.
 pub(super) struct Claimed;
 
 impl<T, M: Meta<T>> Core<T, M> {
-    /// Stores `new` under `key`, and returns the former object. No lock may be held, and no other
-    /// thread may write. O(1), and the index functions.
+    /// Stores `new` under `key`, or removes the object for `None`. Returns the former object, and
+    /// the error of an index function that failed for `new`, which is stored nevertheless. No lock
+    /// may be held, and no other thread may write. O(1), and the index functions.
     pub(crate) fn write(
         &self,
         key: &str,
@@ -36,7 +37,8 @@ impl<T, M: Meta<T>> Core<T, M> {
         outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Claims the slot of `key`, which is created if there is none and `insert` is set.
+    /// Claims the slot of `key`. If there is none, creates it if `insert` is set, and returns
+    /// `None` otherwise. Fails if another writer has claimed the slot.
     pub(super) fn claim(
         &self,
         hash: u64,
@@ -64,11 +66,12 @@ impl<T, M: Meta<T>> Core<T, M> {
         debug_assert!(ended.is_ok(), "no other thread pushes");
     }
 
-    /// Returns the known objects that are not `listed`, in key order. O(listed + known); needs
-    /// memory for the result only. The caller must be the only writer.
+    /// Returns the known objects whose keys are not `listed`, with their keys, in key order.
+    /// O(listed + known); needs memory for the result only. The caller must be the only writer.
     ///
-    /// It stamps the slots of listed keys, collects the slots without a stamp, and clears every
-    /// stamp. So a stamp needs no number of the list, which could overflow.
+    /// This sets a stamp (a number in the slot) in the slots of listed keys, collects the slots
+    /// without a stamp, and clears every stamp. So the stamp is always 1, and not the number of the
+    /// list, which could overflow.
     pub(crate) fn unlisted<'k>(
         &self,
         listed: impl Iterator<Item = &'k str>,
@@ -84,9 +87,10 @@ impl<T, M: Meta<T>> Core<T, M> {
         unlisted
     }
 
-    /// Returns the known objects of `namespace` that are not `listed`, in key order. The keys must
-    /// be names, and all `listed` ones lie in the namespace. O(listed + known in the namespace).
-    /// See [`unlisted`](Self::unlisted).
+    /// Returns the known objects of `namespace` whose keys are not `listed`, with their keys, in
+    /// key order. The store's keys must be made by
+    /// [`KeyFunc::meta_namespace`](crate::KeyFunc::meta_namespace), and all `listed` keys must lie
+    /// in the namespace. O(listed + known in the namespace). See [`unlisted`](Self::unlisted).
     pub(crate) fn unlisted_in<'k>(
         &self,
         namespace: &str,
@@ -112,7 +116,8 @@ impl<T, M: Meta<T>> Core<T, M> {
         }
     }
 
-    /// Iterates over all known objects, in no particular order, copied shard by shard.
+    /// Iterates over all known objects and their keys, in no particular order. The pointers of a
+    /// shard are copied when the iterator reaches the shard, so no lock is held between two items.
     pub(crate) fn known(&self) -> impl Iterator<Item = (String, Arc<T>)> {
         self.table.shards().iter().flat_map(|shard| {
             let shard = shard.read();

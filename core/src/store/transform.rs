@@ -29,7 +29,8 @@ impl<T> Transform<T> {
         self.transformer.is_some()
     }
 
-    /// Returns the object to queue in place of `object`, whose key is `key`.
+    /// Returns the object to queue in place of `object`, whose key is `key`; or the transformer's
+    /// error.
     pub(crate) fn apply<M: Meta<T>>(
         &self,
         keys: &KeyFunc<T, M>,

@@ -193,8 +193,8 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
-/// The number of listeners to notify: `count` more of them if `additional` is true, otherwise only
-/// so many that `count` of them are notified.
+/// The number of listeners to notify: `count` more of them if `additional` is true, otherwise as
+/// many as are missing until `count` of them are notified.
 pub(crate) struct Notification {
     count: usize,
     additional: bool,

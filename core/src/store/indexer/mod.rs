@@ -34,11 +34,10 @@ pub use builder::IndexerBuilder;
 /// use std::sync::Arc;
 /// use deltafifo::{Indexer, KeyFunc, NoMeta};
 ///
-/// struct Pod { name: String, node: String }
-/// let keys = KeyFunc::custom(NoMeta, |pod: &Pod| Ok(pod.name.clone()));
-/// let store = Indexer::builder(keys).index("node", |pod: &Pod| Ok(vec![pod.node.clone()])).build()?;
-/// store.add(Arc::new(Pod { name: "a".into(), node: "n1".into() }))?;
-/// store.add(Arc::new(Pod { name: "b".into(), node: "n1".into() }))?;
+/// struct Pod { name: String, node: String } let keys = KeyFunc::custom(NoMeta, |pod: &Pod|
+/// Ok(pod.name.clone())); let store = Indexer::builder(keys).index("node", |pod: &Pod|
+/// Ok(vec![pod.node.clone()])).build()?; store.add(Arc::new(Pod { name: "a".into(), node:
+/// "n1".into() }))?; store.add(Arc::new(Pod { name: "b".into(), node: "n1".into() }))?;
 /// assert_eq!(store.index_keys("node", "n1")?, ["a", "b"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -96,8 +95,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.reached(version, Origin::Bookmark)
     }
 
-    /// Records that a list at `version` has replaced everything, if the version is a number.
-    /// Unlike a bookmark, this can lower the applied version.
+    /// Records that a list at `version` has replaced everything. Does nothing if the version is not
+    /// a number. Unlike a bookmark, this can lower the applied version.
     pub(crate) fn listed(&self, version: &str) {
         if self.reached(version, Origin::List).is_ok() {
             self.core.applied.announce();
@@ -134,7 +133,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// Removes the object that is stored under the key of `of`. O(1), and the index functions.
     ///
     /// # Errors
-    /// [`StoreError::Key`] if it has no key.
+    /// [`StoreError::Key`] if `of` has no key.
     pub fn delete<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<(), StoreError>
     where
         T: 'a,
@@ -151,8 +150,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// # Errors
     /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: nothing was changed.
     /// The functions run for all objects before the first is stored. If an index function fails
-    /// only after that (it is not pure, or the index was added in between), its object is not
-    /// stored, and everything else is. [`StoreError::Released`]: everything is stored.
+    /// only after that (it is not pure, or the index was added in between), the object for which it
+    /// failed is not stored, and all others are. [`StoreError::Released`]: the destructor of a
+    /// replaced object panicked, and everything is stored.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
         let mut listed = OneByOne(objects);
         let keys = listed
@@ -185,23 +185,20 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     ///
     /// An object that the key function, the transformer or an index function refuses is not stored.
     /// If it has a key, the stored object of that key stays as well. Returns the errors of refused
-    /// objects, and [`Released`](StoreError::Released) for writes that were made.
-    /// O(objects + stored); index functions run once per object.
+    /// objects. Also returns [`Released`](StoreError::Released) for each replaced object whose
+    /// destructor panicked; these writes were made. O(objects + stored); index functions run once
+    /// per object.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use deltafifo::{Indexer, KeyFunc, NoMeta};
     ///
-    /// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
-    /// let no_b = |name: Arc<String>| if *name == "b" { Err("no b".into()) } else { Ok(name) };
-    /// let store = Indexer::builder(keys).transformer(no_b).build()?;
-    /// store.add(Arc::new("a".to_owned()))?;
-    /// store.add(Arc::new("z".to_owned()))?;
-    /// let refused = store.replace_keeping(["b", "c"].map(|name| Arc::new(name.to_owned())).into(), ["a"]);
-    /// assert_eq!(refused.len(), 1);
-    /// let mut stored = store.list_keys();
-    /// stored.sort();
-    /// assert_eq!(stored, ["a", "c"]);
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone())); let no_b = |name:
+    /// Arc<String>| if *name == "b" { Err("no b".into()) } else { Ok(name) }; let store =
+    /// Indexer::builder(keys).transformer(no_b).build()?; store.add(Arc::new("a".to_owned()))?;
+    /// store.add(Arc::new("z".to_owned()))?; let refused = store.replace_keeping(["b",
+    /// "c"].map(|name| Arc::new(name.to_owned())).into(), ["a"]); assert_eq!(refused.len(), 1); let
+    /// mut stored = store.list_keys(); stored.sort(); assert_eq!(stored, ["a", "c"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn replace_keeping<'k>(
@@ -231,20 +228,19 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         refused
     }
 
-    /// Makes many changes in order (client-go `Transaction`). A change that fails is left out, and
-    /// the others are made. Atomic per key, not as a whole: a reader of several keys may see a
-    /// part of it. An index never returns an object that the key no longer has.
+    /// Makes many changes in order (client-go `Transaction`). A change that fails is skipped, and
+    /// the others are made. Atomic per key, not as a whole: a reader of several keys may see only
+    /// some of the changes. An index never returns an object that the key no longer has.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use deltafifo::{ExplicitKey, Indexer, KeyFunc, NoMeta, Transaction};
     ///
-    /// let keys = KeyFunc::custom(NoMeta, |name: &String| if name.is_empty() { Err("no name".into()) } else { Ok(name.clone()) });
-    /// let store = Indexer::builder(keys).build()?;
-    /// let changes = ["a", "", "b"].map(|name| Transaction::Add(Arc::new(name.to_owned())));
-    /// let error = store.transaction(changes).unwrap_err();
-    /// assert_eq!((error.failed[0].0, error.total), (1, 3));
-    /// assert_eq!(store.len(), 2);
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| if name.is_empty() { Err("no
+    /// name".into()) } else { Ok(name.clone()) }); let store = Indexer::builder(keys).build()?; let
+    /// changes = ["a", "", "b"].map(|name| Transaction::Add(Arc::new(name.to_owned()))); let error
+    /// = store.transaction(changes).unwrap_err(); assert_eq!((error.failed[0].0, error.total), (1,
+    /// 3)); assert_eq!(store.len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -278,8 +274,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         })
     }
 
-    /// Writes one of many objects. If the destructor of the replaced object panics, the others are
-    /// still written.
+    /// Writes one of many objects. If the destructor of the replaced object panics, returns
+    /// [`StoreError::Released`], so that the caller still writes the others.
     fn put(&self, key: &str, new: Option<Arc<T>>) -> Result<(), StoreError> {
         let old = self.write(key.as_bytes(), new)?;
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(old)));

@@ -48,7 +48,7 @@ pub(super) fn check_value(key: &str, value: &str) -> Result<(), SelectorError> {
     }
 }
 
-/// Returns the fault of the name part of a key, or of a value.
+/// Returns the fault of `name`, the name part of a key or a value, or `None` if it has no fault.
 fn name_fault(name: &str) -> Option<&'static str> {
     if name.len() > LONGEST_NAME {
         return Some("has more than 63 characters: shorten it");

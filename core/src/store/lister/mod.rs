@@ -3,8 +3,8 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `selector` | which objects a label selector matches; its text |
-//! | `parse` | from text to a selector |
+//! | `selector` | label selectors: matching, and conversion to text |
+//! | `parse` | the parser of selectors |
 //! | `label` | Kubernetes' rules for a label's key and value |
 
 mod label;
@@ -32,10 +32,12 @@ pub use selector::Selector;
 /// #     fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> { Some(pod.name) }
 /// # }
 /// # impl Labels<Pod> for PodMeta {
-/// #     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> { pod.labels.get(key).copied() }
+/// #     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> {
+/// pod.labels.get(key).copied() }
 /// # }
 /// # let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta)).build()?;
-/// # store.add(Arc::new(Pod { name: "web", labels: BTreeMap::from([("app", "web"), ("tier", "front")]) }))?;
+/// # store.add(Arc::new(Pod { name: "web", labels: BTreeMap::from([("app", "web"), ("tier",
+/// "front")]) }))?;
 /// # store.add(Arc::new(Pod { name: "mail", labels: BTreeMap::new() }))?;
 /// let pods = Lister::new(store.reader());
 /// let front: Selector = "app in (web, till), tier!=back".parse()?;

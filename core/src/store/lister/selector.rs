@@ -30,8 +30,8 @@ use crate::SelectorError;
 /// assert_eq!(selector.to_string(), "app=web,tier!=back");
 /// assert!(selector.matches(|key| (key == "app").then_some("web")));
 ///
-/// let error = "app ist web".parse::<Selector>().unwrap_err();
-/// assert_eq!(error.to_string(), "character 5 of the selector: found \"ist\", expected =, ==, !=, in, notin, > or <");
+/// let error = "app ist web".parse::<Selector>().unwrap_err(); assert_eq!(error.to_string(),
+/// "character 5 of the selector: found \"ist\", expected =, ==, !=, in, notin, > or <");
 /// # Ok::<(), deltafifo::SelectorError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) struct Requirement {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Test {
-    /// The label has one of these values; sorted, each once.
+    /// The label has one of these values. They are sorted and distinct.
     In(Vec<String>),
     /// The label is absent, or has a value that is not among these. They are sorted and distinct.
     NotIn(Vec<String>),
@@ -105,8 +105,8 @@ impl Selector {
         Self { requirements }
     }
 
-    /// Returns whether labels match. `label` returns the value of a key, or `None` if there is no
-    /// such label.
+    /// Returns whether the labels of an object match. `label` returns the value of a key, or `None`
+    /// if there is no such label.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }

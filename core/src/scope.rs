@@ -307,8 +307,8 @@ impl Scopes {
     }
 }
 
-/// A scope that is about to be added, and is checked before. Predicates run with no lock held, so
-/// the scopes of the queue may change between the check and the addition.
+/// A scope that is checked and then added. Predicates run with no lock held, so the scopes of the
+/// queue may change between the check and the addition.
 pub(crate) struct Candidate {
     pub(crate) scope: ScopeId,
     /// The scopes with which this one was found to have no known key in common.

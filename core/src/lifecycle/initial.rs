@@ -123,8 +123,8 @@ impl Initial {
         }
     }
 
-    /// Subtracts the marks of deltas whose handlers have ended, with or without success. Returns
-    /// whether to [`announce`](Self::announce).
+    /// Subtracts the marks of deltas that were skipped, or whose handlers have ended, with or
+    /// without success. Returns whether to [`announce`](Self::announce).
     #[must_use]
     #[inline]
     pub(crate) fn settled(&self, marks: usize) -> bool {

@@ -271,8 +271,8 @@ pub(crate) fn parse(version: &str) -> Result<ResourceVersion, VersionError> {
         .ok_or_else(|| VersionError::NotANumber { version: version.to_owned() })
 }
 
-/// The store's writer, as waiters see it. When it is dropped, waiters learn that nothing more is
-/// applied.
+/// A guard that the store's writer holds. Its drop records that nothing more is applied, which ends
+/// the waits.
 pub(crate) struct Source(Arc<Applied>);
 
 impl Source {

@@ -43,10 +43,11 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// use std::sync::Arc;
     /// use deltafifo::{Indexer, Indexers, KeyFunc, NoMeta};
     ///
-    /// let keys = KeyFunc::custom(NoMeta, |(name, _): &(&str, u32)| Ok((*name).to_owned())); let
-    /// store = Indexer::builder(keys).build()?; store.add(Arc::new(("a", 7)))?;
-    /// store.add_indexers(Indexers::new().index("number", |(_, number): &(&str, u32)|
-    /// Ok(vec![number.to_string()])))?; assert_eq!(store.index_keys("number", "7")?, ["a"]);
+    /// let keys = KeyFunc::custom(NoMeta, |(name, _): &(&str, u32)| Ok((*name).to_owned()));
+    /// let store = Indexer::builder(keys).build()?;
+    /// store.add(Arc::new(("a", 7)))?;
+    /// store.add_indexers(Indexers::new().index("number", |(_, number): &(&str, u32)| Ok(vec![number.to_string()])))?;
+    /// assert_eq!(store.index_keys("number", "7")?, ["a"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -117,9 +118,11 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// use std::sync::Arc;
     /// use deltafifo::{Indexer, KeyFunc, NoMeta};
     ///
-    /// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String|
-    /// Ok(name.clone()))).build()?; ["a", "bc"].map(|name| store.add(Arc::new(name.to_owned())));
-    /// let mut length = 0; store.for_each(|name| length += name.len()); assert_eq!(length, 3);
+    /// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build()?;
+    /// ["a", "bc"].map(|name| store.add(Arc::new(name.to_owned())));
+    /// let mut length = 0;
+    /// store.for_each(|name| length += name.len());
+    /// assert_eq!(length, 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn for_each(&self, mut visit: impl FnMut(&Arc<T>)) {
@@ -209,8 +212,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// Returns the applied version (client-go `LastStoreSyncResourceVersion`): the greatest
     /// version up to which everything is known to be in the store. A
     /// [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) moves it when its marker has passed the
-    /// queue, an [`Indexer::bookmark`](crate::Indexer::bookmark) at once. Returns `None` while no
-    /// version is known.
+    /// queue, an [`Indexer::bookmark`](crate::Indexer::bookmark) at once. Returns `None` until a
+    /// version is applied.
     ///
     /// The applied version rises, with one exception: it is lowered by a complete list that is
     /// committed at a lower version than an earlier bookmark or list. The API server was then
@@ -224,7 +227,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
 
     /// Blocks until the [applied version](Self::applied_version) is `version` or greater, so that
     /// reads of this store are at least that fresh. Versions compare as decimal numbers. `version`
-    /// belongs to the API server's present history, as the store knows it at this call.
+    /// is taken as a version of the API server's current history, which begins at its last restore
+    /// from a backup that the store has noticed.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -41,13 +41,17 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// use std::sync::Arc;
     /// use deltafifo::{Indexer, KeyFunc, NoMeta, WalkPosition};
     ///
-    /// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String|
-    /// Ok(name.clone()))).build()?; ["a", "b", "c"].map(|name|
-    /// store.add(Arc::new(name.to_owned()))); let (mut at, mut seen) =
-    /// (Some(WalkPosition::default()), Vec::new()); while let Some(from) = at { let step =
-    /// store.walk(from, 2); assert!(step.objects.iter().all(|(key, _)| !store.has_walked(from,
-    /// key))); seen.extend(step.objects.into_iter().map(|(key, _)| key)); at = step.next; }
-    /// seen.sort(); assert_eq!(seen, ["a", "b", "c"].map(Box::from));
+    /// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build()?;
+    /// ["a", "b", "c"].map(|name| store.add(Arc::new(name.to_owned())));
+    /// let (mut at, mut seen) = (Some(WalkPosition::default()), Vec::new());
+    /// while let Some(from) = at {
+    ///     let step = store.walk(from, 2);
+    ///     assert!(step.objects.iter().all(|(key, _)| !store.has_walked(from, key)));
+    ///     seen.extend(step.objects.into_iter().map(|(key, _)| key));
+    ///     at = step.next;
+    /// }
+    /// seen.sort();
+    /// assert_eq!(seen, ["a", "b", "c"].map(Box::from));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

@@ -89,8 +89,8 @@ struct QueueHead<T> {
     backlog: VecDeque<Ticket<T>>,
     /// The number of pops since the last one from the backlog.
     turns: usize,
-    /// The ledger, which knows the offers that are outside the queue and not handled. Present only
-    /// if applied versions are tracked.
+    /// The ledger of the offers that are outside the queue and not handled. Present only if applied
+    /// versions are tracked.
     ledger: Option<Box<Ledger>>,
 }
 

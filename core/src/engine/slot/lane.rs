@@ -11,9 +11,9 @@
 //! | `STALE` | there is an entry, but the slot was queued elsewhere | a relist's push when the slot is idle again (`RUN`); the consumer that reaches the entry, under the shard's lock (none) |
 //!
 //! So at most one entry names a slot, and with `RUN` that entry is the slot's one `QueuedSlot`. A
-//! slot becomes `RUN` after its push and before the shard's lock is released. A live push that
-//! arrives in between waits with the backlog. It can come from an offer or a batch that runs
-//! concurrently with a relist's page, or arrive while settle queues a slot again.
+//! slot becomes `RUN` after its push and before the shard's lock is released. If a live push
+//! arrives in between, its delta waits in the backlog. Such a push can come from an offer or a
+//! batch that runs concurrently with a relist's page, or arrive while settle queues a slot again.
 
 use std::ptr::NonNull;
 

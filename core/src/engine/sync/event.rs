@@ -3,7 +3,7 @@
 //! event-listener calls wakers with its lock held, and its counts become wrong if one panics. But
 //! a waker is user code: it may poll its task at once, call the queue, or panic. So the waker
 //! that is registered here only records which task to wake, and the notifying thread calls the
-//! recorded wakers after the lock is released. A panic of a waker is logged and goes no further.
+//! recorded wakers after the lock is released. A panic of a waker is logged and ignored.
 
 use std::cell::RefCell;
 use std::future::Future;

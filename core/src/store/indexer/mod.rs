@@ -34,10 +34,11 @@ pub use builder::IndexerBuilder;
 /// use std::sync::Arc;
 /// use deltafifo::{Indexer, KeyFunc, NoMeta};
 ///
-/// struct Pod { name: String, node: String } let keys = KeyFunc::custom(NoMeta, |pod: &Pod|
-/// Ok(pod.name.clone())); let store = Indexer::builder(keys).index("node", |pod: &Pod|
-/// Ok(vec![pod.node.clone()])).build()?; store.add(Arc::new(Pod { name: "a".into(), node:
-/// "n1".into() }))?; store.add(Arc::new(Pod { name: "b".into(), node: "n1".into() }))?;
+/// struct Pod { name: String, node: String }
+/// let keys = KeyFunc::custom(NoMeta, |pod: &Pod| Ok(pod.name.clone()));
+/// let store = Indexer::builder(keys).index("node", |pod: &Pod| Ok(vec![pod.node.clone()])).build()?;
+/// store.add(Arc::new(Pod { name: "a".into(), node: "n1".into() }))?;
+/// store.add(Arc::new(Pod { name: "b".into(), node: "n1".into() }))?;
 /// assert_eq!(store.index_keys("node", "n1")?, ["a", "b"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -193,12 +194,16 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// use std::sync::Arc;
     /// use deltafifo::{Indexer, KeyFunc, NoMeta};
     ///
-    /// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone())); let no_b = |name:
-    /// Arc<String>| if *name == "b" { Err("no b".into()) } else { Ok(name) }; let store =
-    /// Indexer::builder(keys).transformer(no_b).build()?; store.add(Arc::new("a".to_owned()))?;
-    /// store.add(Arc::new("z".to_owned()))?; let refused = store.replace_keeping(["b",
-    /// "c"].map(|name| Arc::new(name.to_owned())).into(), ["a"]); assert_eq!(refused.len(), 1); let
-    /// mut stored = store.list_keys(); stored.sort(); assert_eq!(stored, ["a", "c"]);
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+    /// let no_b = |name: Arc<String>| if *name == "b" { Err("no b".into()) } else { Ok(name) };
+    /// let store = Indexer::builder(keys).transformer(no_b).build()?;
+    /// store.add(Arc::new("a".to_owned()))?;
+    /// store.add(Arc::new("z".to_owned()))?;
+    /// let refused = store.replace_keeping(["b", "c"].map(|name| Arc::new(name.to_owned())).into(), ["a"]);
+    /// assert_eq!(refused.len(), 1);
+    /// let mut stored = store.list_keys();
+    /// stored.sort();
+    /// assert_eq!(stored, ["a", "c"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn replace_keeping<'k>(
@@ -236,11 +241,12 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// use std::sync::Arc;
     /// use deltafifo::{ExplicitKey, Indexer, KeyFunc, NoMeta, Transaction};
     ///
-    /// let keys = KeyFunc::custom(NoMeta, |name: &String| if name.is_empty() { Err("no
-    /// name".into()) } else { Ok(name.clone()) }); let store = Indexer::builder(keys).build()?; let
-    /// changes = ["a", "", "b"].map(|name| Transaction::Add(Arc::new(name.to_owned()))); let error
-    /// = store.transaction(changes).unwrap_err(); assert_eq!((error.failed[0].0, error.total), (1,
-    /// 3)); assert_eq!(store.len(), 2);
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| if name.is_empty() { Err("no name".into()) } else { Ok(name.clone()) });
+    /// let store = Indexer::builder(keys).build()?;
+    /// let changes = ["a", "", "b"].map(|name| Transaction::Add(Arc::new(name.to_owned())));
+    /// let error = store.transaction(changes).unwrap_err();
+    /// assert_eq!((error.failed[0].0, error.total), (1, 3));
+    /// assert_eq!(store.len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -55,8 +55,8 @@ pub trait ReflectorStore<T>: Send + Sync {
     /// As for [`add`](Self::add).
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError>;
 
-    /// Declares that every change up to `version` was passed to the calls before this one
-    /// (client-go `ReflectorBookmarkStore`). This advances the applied version of a store that
+    /// Declares that every change up to `version` was written by earlier calls (client-go
+    /// `ReflectorBookmarkStore`). This advances the applied version of a store that
     /// has one: at once for an [`Indexer`], and once everything before it is handled for a queue
     /// that [tracks it](crate::DeltaFifoBuilder::track_applied). In other stores, and if
     /// `version` is not a decimal number, this does nothing.

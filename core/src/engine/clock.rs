@@ -15,7 +15,7 @@ impl Started {
     /// time could not be replayed.
     #[inline]
     pub(crate) fn now() -> Option<Self> {
-        // The cached variant uses one cache line that all threads share.
+        // The variant with a cache would write a cache line that all threads share.
         (!MODEL).then(|| Self(coarsetime::Instant::now_without_cache_update()))
     }
 

@@ -7,7 +7,8 @@ use crate::engine::wait::{wait_async, wait_until, wait_until_async};
 use crate::error::Closed;
 
 pub(crate) struct Depth {
-    /// Signed, because a take may be counted before the push that it took.
+    /// The number of pending deltas. It is signed, because the take of a delta may be counted
+    /// before its push.
     pending: CachePadded<AtomicI64>,
     high_water: i64,
     below: Event,

@@ -13,7 +13,8 @@
 //!
 //! A store can be fed in parts, for example scopes. The applied version is then the lowest of the
 //! parts' versions. A part that is added begins the next *edition*: markers of earlier editions say
-//! nothing about the new part. Unlike a new history, it does not end the wait for a version.
+//! nothing about the new part. Unlike a new history, a new edition does not end the wait for a
+//! version.
 
 use crate::engine::sync::{Arc, Event, IntoNotification, Mutex, mutant};
 use crate::engine::wait::{wait, wait_async};
@@ -265,7 +266,7 @@ impl Applied {
     }
 }
 
-/// Parses a version that can be compared.
+/// Parses a version. Fails if it is not a decimal number, because it can then not be compared.
 pub(crate) fn parse(version: &str) -> Result<ResourceVersion, VersionError> {
     ResourceVersion::parse(version)
         .ok_or_else(|| VersionError::NotANumber { version: version.to_owned() })

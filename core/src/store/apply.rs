@@ -31,10 +31,11 @@ pub(super) struct IndexValues<'a> {
 /// The planned changes of the indexes for one key.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// The namespace to leave, and the one to join.
+    /// The namespace from which the key is removed, and the one to which it is added. Both are
+    /// `None` if the namespace stays the same.
     namespace: (Option<String>, Option<String>),
-    /// For each user index that changes: its position, the values to leave, and the values to
-    /// join.
+    /// For each user index that changes: its position, the values from which the key is removed,
+    /// and the values to which it is added.
     values: Vec<(usize, Leave, Vec<String>)>,
 }
 

@@ -48,10 +48,10 @@ pub(super) struct Indexes<T> {
     /// Whether there ever was an index. Frequent operations check only this.
     any: AtomicBool,
     list: ArcSwap<List<T>>,
-    /// Held while the list is replaced.
+    /// The lock that is held while the list is replaced.
     changing: Mutex<()>,
-    /// Serialises changes to an index under construction. Acquire it *before* reading the slot's
-    /// known object.
+    /// The lock that serialises changes to an index under construction. Acquire it *before* reading
+    /// the slot's known object.
     pub(super) turn: Mutex<()>,
 }
 

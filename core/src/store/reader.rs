@@ -12,7 +12,7 @@ use crate::key::KeyBuf;
 use crate::{KeyFunc, KeySource, KnownObjects, Meta};
 
 /// A reader of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone
-/// sees the same store, whether it is written alone or through a queue.
+/// sees the same store, whether an [`Indexer`](crate::Indexer) or a queue writes it.
 ///
 /// A read of one key is atomic. A read of several keys (list, index) reads shard by shard and may
 /// see part of another thread's relist, but never an object that was not stored. An index never
@@ -110,7 +110,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     }
 
     /// Visits every object, in no particular order, without collecting them (client-go has no such
-    /// call). O(n), in steps of some 64 objects; `visit` runs between the steps, when nothing is
+    /// call). O(n), in steps of about 64 objects; `visit` runs between the steps, when nothing is
     /// locked. An object that is stored throughout is visited once; one that is added or deleted
     /// during the walk may be visited.
     ///
@@ -188,7 +188,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// Returns every stored object with `value` in index `name`. O(answers).
     ///
     /// # Errors
-    /// [`IndexError::Unknown`].
+    /// [`IndexError::Unknown`] if there is no index of that name.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, IndexError> {
         self.core.values(name, |values| values.objects(value))
     }
@@ -196,7 +196,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// Returns the keys of the objects with `value` in index `name`, sorted.
     ///
     /// # Errors
-    /// [`IndexError::Unknown`].
+    /// [`IndexError::Unknown`] if there is no index of that name.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<String>, IndexError> {
         self.core.values(name, |values| values.keys(value))
     }
@@ -204,16 +204,16 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// Returns all values of index `name`, sorted.
     ///
     /// # Errors
-    /// [`IndexError::Unknown`].
+    /// [`IndexError::Unknown`] if there is no index of that name.
     pub fn list_index_func_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
         self.core.values(name, Values::values)
     }
 
     /// Returns the applied version (client-go `LastStoreSyncResourceVersion`): the greatest
     /// version up to which everything is known to be in the store. A
-    /// [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) moves it when its marker has passed the
-    /// queue, an [`Indexer::bookmark`](crate::Indexer::bookmark) at once. Returns `None` until a
-    /// version is applied.
+    /// [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) raises it once everything that was
+    /// offered before is handled, an [`Indexer::bookmark`](crate::Indexer::bookmark) at once.
+    /// Returns `None` until a version is applied.
     ///
     /// The applied version rises, with one exception: it is lowered by a complete list that is
     /// committed at a lower version than an earlier bookmark or list. The API server was then

@@ -20,7 +20,7 @@ pub(super) struct Claimed;
 impl<T, M: Meta<T>> Core<T, M> {
     /// Stores `new` under `key`, or removes the object for `None`. Returns the former object, and
     /// the error of an index function that failed for `new`, which is stored nevertheless. No lock
-    /// may be held, and no other thread may write. O(1), and the index functions.
+    /// may be held, and no other thread may write. O(1) plus the index functions.
     pub(crate) fn write(
         &self,
         key: &str,

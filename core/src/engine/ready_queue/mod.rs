@@ -36,8 +36,8 @@ pub(crate) use tracked::Stretch;
 /// The lane on which a key reaches the consumers. A queue without a live lane has one lane only.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// The lane that passes the backlog. It is for offers, and for keys that are queued again when
-    /// their handler ends.
+    /// The lane that passes the backlog. It is for the offers of a watch, and for keys that are
+    /// queued again when their handler ends.
     Live,
     /// The lane of relists and resyncs.
     Backlog,
@@ -58,9 +58,9 @@ const TURNS: usize = 8;
 
 enum QueueEntry<T> {
     One(Ticket<T>),
-    /// A run of slots. An empty run is a marker: every offer before it is in front of it, or has
-    /// a hold in the ledger. (A variant of its own would cost every pop some instructions, even
-    /// in queues without markers.)
+    /// A run of slots. An empty run is a marker: every offer that was made before the marker is in
+    /// front of it, or has a hold in the ledger. (A variant of its own would cost every pop some
+    /// instructions, even in queues without markers.)
     Run(Vec<Ticket<T>>),
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct ReadyQueue<T> {
     /// The queue of the backlog, if there is a live lane.
     backlog: Option<SegQueue<QueueEntry<T>>>,
     head: CachePadded<Mutex<QueueHead<T>>>,
-    /// Present only if applied versions are tracked.
+    /// A copy of some values of the ledger. Present only if applied versions are tracked.
     positions: Option<Positions>,
     closed: AtomicBool,
     ready: Event,
@@ -278,8 +278,8 @@ impl<T> ReadyQueue<T> {
         batch
     }
 
-    /// Pops a live slot, or a slot of the backlog if no live slot waits or none of the last pops
-    /// took from the backlog.
+    /// Pops a live slot, or a slot of the backlog if no live slot waits or none of the last seven
+    /// pops took from the backlog.
     fn pop_by_turns(
         &self,
         backlog: &SegQueue<QueueEntry<T>>,

@@ -158,8 +158,8 @@ impl<T> KnownArc<T> {
                 Err(now) => seen = now,
             }
         };
-        // SAFETY: `seen` came from `Arc::into_raw` in an earlier `swap`. Its count, the cell's,
-        // is taken over once, because the exchange removed it from the cell.
+        // SAFETY: `seen` came from `Arc::into_raw` in an earlier `swap`. Its count, which the cell
+        // owned, is taken over once, because the exchange removed the pointer from the cell.
         Ok(unsafe { Self::owned(seen) })
     }
 

@@ -100,8 +100,8 @@ impl<T> Slot<T> {
 }
 
 impl<T> QueuedSlot<T> {
-    /// Converts the token to an entry of a backlog. Returns `None` if an older, stale entry was
-    /// revived instead.
+    /// Converts the token to an entry of a backlog. Returns `None` if the slot had a stale entry,
+    /// which becomes valid again instead.
     pub(crate) fn into_backlog(self) -> Option<Ticket<T>> {
         let holds = &self.slot().holds;
         loop {
@@ -124,7 +124,7 @@ pub(crate) enum Ticket<T> {
 }
 
 /// An entry of a relist's backlog. It keeps its slot from being freed; `redeem` decides whether
-/// the slot still waits here.
+/// the slot still waits in this entry.
 pub(crate) struct BacklogSlot<T> {
     slot: NonNull<Slot<T>>,
 }
@@ -141,7 +141,7 @@ pub(crate) enum Left<T> {
     /// The slot was idle without a known object, and only the entry kept it. The caller retires
     /// it.
     Unknown(RunningSlot<T>),
-    /// Another token holds the slot, or it has a known object.
+    /// The slot stays, because there is another token for it, or it has a known object.
     Nothing,
 }
 

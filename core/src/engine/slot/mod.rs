@@ -154,8 +154,8 @@ impl<T> Slot<T> {
         self.stamp.load(Ordering::Relaxed)
     }
 
-    /// Returns the known object: the one that the fused store, which keeps its objects in the
-    /// slots, has for this key.
+    /// Returns the known object: the object of this key in the fused store, which keeps its objects
+    /// in the slots.
     pub(crate) fn known(&self) -> Option<Arc<T>> {
         self.known.read()
     }
@@ -440,7 +440,7 @@ pub(crate) struct GoneSlot<T> {
     slot: NonNull<Slot<T>>,
 }
 
-/// The token of an index, through which it reads the known object.
+/// The token of an index, through which the index reads the known object.
 pub(crate) struct IndexedSlot<T> {
     slot: NonNull<Slot<T>>,
 }

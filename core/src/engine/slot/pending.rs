@@ -9,13 +9,13 @@ use crate::{DeletedFinalStateUnknown, DeltaObject, DeltaType, Deltas};
 /// settle decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Always: additions, updates, and the objects of a relist.
+    /// The offer is always accepted. For additions, updates, and the objects of a relist.
     Always,
-    /// If the key is pending or known: deletions.
+    /// The offer is accepted if the key is pending or known. For deletions.
     IfExists,
-    /// If the key is known and nothing is pending: Sync.
+    /// The offer is accepted if the key is known and nothing is pending. For a resync.
     IfIdle,
-    /// If nothing is pending: `add_if_not_present`.
+    /// The offer is accepted if nothing is pending. For `add_if_not_present`.
     IfAbsent,
 }
 
@@ -28,10 +28,10 @@ pub(crate) enum Content<T> {
     /// A deletion that the user offered with a tombstone. An empty tombstone stays empty.
     Tombstone(Box<DeletedFinalStateUnknown<T>>),
     /// The deletion of a key that a relist did not list, or whose scope was removed. Its object is
-    /// the newest pending one, else the known one, else this one.
+    /// the newest pending one, else the known one, else the one given here.
     Swept(Sweep, Option<Arc<T>>),
     /// The known object, offered again with this type. If the store is not fused, the object is
-    /// this one.
+    /// the one given here.
     Again(DeltaType, Option<Arc<T>>),
     /// Deltas put back or offered as a batch, which are never merged with others.
     Sealed(Box<Deltas<T>>),

@@ -31,7 +31,7 @@ pub fn assert_none_held() {
     );
 }
 
-/// A guard of `parking_lot`'s, counted until it is dropped.
+/// A guard of a `parking_lot` lock. The lock counts as held until the guard is dropped.
 pub struct Guard<G> {
     guard: G,
     _held: Held,
@@ -88,7 +88,7 @@ impl<T> Drop for UpgradableGuard<'_, T> {
     }
 }
 
-/// `parking_lot::Mutex`, counted.
+/// A `parking_lot::Mutex` that counts as held while it is locked.
 #[derive(Default)]
 pub struct Mutex<T>(parking_lot::Mutex<T>);
 
@@ -116,8 +116,8 @@ impl Condvar {
         Self(parking_lot::Condvar::new())
     }
 
-    /// Releases the mutex and blocks while `condition` is true of its value, which is checked with
-    /// the mutex locked.
+    /// Releases the mutex and blocks while `condition` is true of the mutex's value. The condition
+    /// is checked with the mutex locked.
     pub fn wait_while<T>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -132,7 +132,7 @@ impl Condvar {
     }
 }
 
-/// `parking_lot::RwLock`, counted.
+/// A `parking_lot::RwLock` that counts as held while it is locked.
 #[derive(Default)]
 pub struct RwLock<T>(parking_lot::RwLock<T>);
 
@@ -148,7 +148,7 @@ impl<T> RwLock<T> {
         Guard::of(self.0.read())
     }
 
-    /// Locks it shared, or returns `None` if a thread holds it exclusively.
+    /// Takes the lock shared, or returns `None` if a thread holds it exclusively.
     #[inline]
     pub fn try_read(&self) -> Option<Guard<parking_lot::RwLockReadGuard<'_, T>>> {
         self.0.try_read().map(Guard::of)

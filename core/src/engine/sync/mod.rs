@@ -1,8 +1,8 @@
 //! The synchronisation facade: std (with `parking_lot`, crossbeam and event-listener) in normal
 //! builds; loom with `--cfg deltafifo_loom` and shuttle with `--cfg deltafifo_shuttle`, for the
-//! models and schedules of `loom-tests`. No other file names `std::sync`. The crate has cfgs of
-//! its own because a bare `cfg(loom)` also reaches dependencies, which then need features of
-//! theirs.
+//! models and schedules of `loom-tests`. No code outside of this folder uses `std::sync`. The crate
+//! has cfgs of its own because a bare `cfg(loom)` also reaches dependencies, which then need
+//! features of theirs.
 //!
 //! Some types are named after their role ([`WordCell`], [`KnownCell`], [`StampCell`]), so that a
 //! mutant can weaken one of them. A [`mutant!`] line is a deliberate defect. It
@@ -25,8 +25,8 @@ mod imp {
         AtomicPtr as WordCell, AtomicPtr as KnownCell, AtomicU32 as StampCell,
     };
 
-    /// Whether this is a model. Models do not wait for time to pass, and their types have other
-    /// sizes.
+    /// Whether this build is a model. Models do not wait for time to pass, and their types have
+    /// other sizes.
     pub(crate) const MODEL: bool = false;
     /// The number of slots that a relist handles under one shared lock: so few that an add waits
     /// for microseconds only.

@@ -33,7 +33,7 @@ pub(crate) struct RwLock<T> {
 
 /// A guard that excludes other upgradable readers. Upgrading it is not needed.
 pub(crate) struct RwLockUpgradableReadGuard<'a, T> {
-    // Dropped first.
+    // Dropped before `_upgradable`.
     shared: model::RwLockReadGuard<'a, T>,
     _upgradable: Option<model::MutexGuard<'a, ()>>,
 }
@@ -72,7 +72,7 @@ impl<T> Deref for RwLockUpgradableReadGuard<'_, T> {
 pub(crate) struct ArcSwap<T> {
     /// The index of the newest value.
     newest: super::imp::AtomicUsize,
-    /// Never held across a step of the model.
+    /// All stored values. The lock is never held across a step of the model.
     stored: std::sync::Mutex<Vec<model::Arc<T>>>,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct SegQueue<T> {
     /// Atomics that order a push before the pop of its entry. Created with the queue, because loom
     /// reports a race for an atomic whose creation is not ordered before its use.
     published: [AtomicUsize; CELLS],
-    /// Never held across a step of the model, so no thread waits for it.
+    /// The entries. The lock is never held across a step of the model, so no thread waits for it.
     entries: std::sync::Mutex<Entries<T>>,
 }
 
@@ -183,7 +183,7 @@ struct EventState {
 
 struct Listeners {
     next: usize,
-    /// In order of registration.
+    /// The registered listeners, in order of registration.
     waiting: VecDeque<Waiter>,
 }
 

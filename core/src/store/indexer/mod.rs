@@ -91,7 +91,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// ended.)
     ///
     /// # Errors
-    /// [`VersionError::NotANumber`].
+    /// [`VersionError::NotANumber`] if `version` is not a decimal number.
     pub fn bookmark(&self, version: &str) -> Result<(), VersionError> {
         self.reached(version, Origin::Bookmark)
     }
@@ -110,7 +110,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         Ok(())
     }
 
-    /// Stores `object` under its key, in place of the former object. O(1), and the index
+    /// Stores `object` under its key, in place of the former object. O(1) plus the index
     /// functions.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.add(object)
     }
 
-    /// Removes the object that is stored under the key of `of`. O(1), and the index functions.
+    /// Removes the object that is stored under the key of `of`. O(1) plus the index functions.
     ///
     /// # Errors
     /// [`StoreError::Key`] if `of` has no key.

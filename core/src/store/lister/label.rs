@@ -1,5 +1,5 @@
-//! Kubernetes' rules for labels. A key is a name of at most 63 characters, perhaps with a DNS
-//! subdomain of at most 253 and a `/` before it; a value is such a name, or empty.
+//! Kubernetes' rules for labels. A key is a name of at most 63 characters. A DNS subdomain of at
+//! most 253 characters and a `/` may precede it. A value is such a name, or empty.
 
 use crate::SelectorError;
 

@@ -28,7 +28,7 @@ pub(super) fn selector(text: &str) -> Result<Selector, SelectorError> {
 
 /// A word, a sign, or the empty token at the end.
 struct Token<'a> {
-    /// The position of its first byte.
+    /// The position of the token's first byte.
     at: usize,
     text: &'a str,
 }
@@ -120,7 +120,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Reads values between parentheses. Between two commas there is an empty one.
+    /// Reads values between parentheses. Two commas in a row have an empty value between them.
     fn values(&mut self) -> Result<Vec<String>, SelectorError> {
         let opening = self.next();
         if opening.text != "(" {
@@ -141,7 +141,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Reads a whole number, of digits only, because it must be valid as a label's value, too.
+    /// Reads a whole number. It has digits only, because it must also be a valid label value.
     fn number(&mut self, key: &str) -> Result<i64, SelectorError> {
         let value = self.value()?;
         super::label::check_value(key, &value)?;

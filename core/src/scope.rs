@@ -38,7 +38,7 @@ impl KeyScope {
 
     /// Creates a scope of the keys that `contains` accepts. The predicate must return the same
     /// answer for the same key, and runs with no lock held. `name` identifies the scope in errors,
-    /// and two scopes of a queue have different names.
+    /// and two scopes of a queue must have different names.
     pub fn keys(
         name: impl Into<String>,
         contains: impl Fn(&str) -> bool + Send + Sync + 'static,
@@ -152,7 +152,7 @@ impl Within {
         self.scope.contains(key) && self.older_with(key).is_none()
     }
 
-    /// Fails for a key that a relist of the scope must not list.
+    /// Checks whether a relist of the scope may list `key`, and fails if it may not.
     pub(crate) fn check(&self, key: &str) -> Result<(), Outside> {
         let older = if self.scope.contains(key) {
             let Some(older) = self.older_with(key) else { return Ok(()) };

@@ -5,10 +5,10 @@
 //!
 //! | word | meaning | left by |
 //! | --- | --- | --- |
-//! | `EMPTY` | nothing is pending, no consumer handles the key | a push: becomes a list, and the pusher queues the slot |
-//! | a list | pending, and in the queue exactly once | a push (longer list); a take (`RUNNING`) |
+//! | `EMPTY` | nothing is pending, no consumer handles the key | a push (a list, and the pusher queues the slot); a claim (`RUNNING`); the drop of the owner (`GONE`) |
+//! | a list | pending, and in the queue exactly once | a push (longer list); a take (`RUNNING`); a peek (`PEEK`) |
 //! | `RUNNING` | a consumer owns the slot | a push (a list over `RUNNING`, not queued); settle |
-//! | a list over `RUNNING` | a consumer owns the slot, and more deltas have arrived | a push; settle |
+//! | a list over `RUNNING` | a consumer owns the slot, and more deltas have arrived | a push; settle; a peek (`PEEK`) |
 //! | `PEEK` | a reader copies the list, for a few instructions | that reader, which puts the list back |
 //! | `GONE` | retired: unlinked and freed by the settler | never |
 //!
@@ -38,10 +38,10 @@
 //! relist do:
 //!
 //! 1. A `QueuedSlot` exists only while the word is a list (or `PEEK`), and a `RunningSlot` only
-//!    while it is `RUNNING` or a list over `RUNNING`: only the transition that enters such a
-//!    state creates the token, and only consuming the token leaves the state. In a backlog the
-//!    token is replaced by a flag (`RUN`), which only one compare-exchange can turn back into the
-//!    token.
+//!    while it is `RUNNING` or a list over `RUNNING` (or `PEEK`): only the transition that enters
+//!    such a state creates the token, and only consuming the token leaves the state. In a backlog
+//!    the token is replaced by a flag (`RUN`), which only one compare-exchange can turn back into
+//!    the token.
 //! 2. A slot is freed only by dropping its owner while the word is `EMPTY` or `GONE`, no
 //!    `IndexedSlot` is counted and no backlog entry is recorded. By 1, no queued or running token
 //!    exists then. No `&Slot` exists either, because it would borrow the owner that is being
@@ -346,8 +346,8 @@ unsafe impl<T: Send + Sync> Sync for RunningSlot<T> {}
 
 impl<T> RunningSlot<T> {
     pub(crate) fn slot(&self) -> &Slot<T> {
-        // SAFETY: while this token exists the word is RUNNING or a list over it (module docs, 1),
-        // so the owner's drop does not free the slot (2).
+        // SAFETY: while this token exists the word is RUNNING, a list over it or PEEK (module docs,
+        // 1), so the owner's drop does not free the slot (2).
         let slot = unsafe { self.slot.as_ref() };
         sync::assert_alive(slot);
         slot

@@ -62,11 +62,11 @@ struct Node<T> {
 pub(crate) enum State {
     /// Nothing is pending and no handler runs.
     Idle,
-    /// Pending and queued.
+    /// Deltas are pending, and the slot is queued.
     Pending,
     /// A handler runs. More deltas may have arrived.
     Running,
-    /// Retired.
+    /// The slot is retired.
     Gone,
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum State {
 pub(super) enum Push<T> {
     /// The slot left EMPTY. The pusher queues it.
     Entered,
-    /// The list grew.
+    /// The list grew. The slot is queued already, or its handler runs.
     Joined,
     /// The rule rejected the delta.
     Skipped(Pending<T>),

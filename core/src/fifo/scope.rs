@@ -104,8 +104,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// The commit is O(known), or O(known in it) for a namespace.
     ///
     /// Objects whose keys do not belong to the scope are refused, and `probe`, `keep` and `delete`
-    /// fail for such keys. After [`remove_scope`](Self::remove_scope) each call of the relist
-    /// fails with [`RelistError::UnknownScope`].
+    /// fail for such keys. If the scope was removed before, each call of the relist fails with
+    /// [`RelistError::UnknownScope`]. [`remove_scope`](Self::remove_scope) supersedes a relist that
+    /// is open, so its calls fail with [`RelistError::Superseded`].
     pub fn begin_replace_in(&self, scope: &ScopeId) -> Relist<'_, T, M> {
         Relist::borrowed(self, self.begin_relist_in(scope))
     }

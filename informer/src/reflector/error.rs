@@ -18,6 +18,12 @@ pub enum ReflectorError {
     /// A list failed, at once or in the middle. It deletes nothing, and is requested again.
     #[error("a list failed; the known objects stay, and it is retried")]
     List(#[source] RequestError),
+    /// The list of a namespace that has left its set failed. It is not requested again.
+    #[error(
+        "the last list of a namespace that left the set failed, and is not retried; its objects are removed without \
+         knowing which of them were deleted"
+    )]
+    LastList(#[source] RequestError),
     /// A watch failed or could not be opened. It is opened again, or everything is listed again.
     #[error("a watch failed; the known objects stay, and it is retried")]
     Watch(#[source] RequestError),
@@ -174,6 +180,14 @@ impl ReflectorError {
                 _ => false,
             },
             _ => false,
+        }
+    }
+
+    /// Converts the error of a list that is not requested again.
+    pub(super) fn of_last_list(self) -> Self {
+        match self {
+            Self::List(error) => Self::LastList(error),
+            other => other,
         }
     }
 

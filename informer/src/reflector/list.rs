@@ -41,8 +41,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Lists the newest state, without a watch. A failure is reported, and the list is tried again
-    /// a few times, unless it is forbidden or the resource does not exist.
+    /// Lists the newest state for the last time, without a watch. A failure is reported, and the
+    /// list is tried again a few times, unless it is forbidden or the resource does not exist.
     ///
     /// No thread may still be working for an earlier run.
     pub(crate) async fn list_newest(&self) {
@@ -50,10 +50,11 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         for attempt in 1..=MOST_ATTEMPTS {
             self.versions.lock().set_least("");
             let Err(Stop::Failed(error)) = self.list().await else { return };
-            self.report(&error);
             if error.is_unavailable() || attempt == MOST_ATTEMPTS {
+                self.report(&error.of_last_list());
                 return;
             }
+            self.report(&error);
             sleep(backoff.next(retry_after(&error))).await;
         }
     }

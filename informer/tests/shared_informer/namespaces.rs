@@ -14,7 +14,7 @@ use deltafifo_informer::shared_informer::{
     Cause, HandlerOptions, InformerError, Namespaces, Notification, Scope, SharedInformerFactory,
     Subscription,
 };
-use deltafifo_informer::{KubeListerWatcher, ReflectorError};
+use deltafifo_informer::{KubeListerWatcher, ReflectorError, error_chain};
 use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb, status};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
@@ -406,28 +406,35 @@ async fn living_objects_of_a_terminating_namespace_without_its_label_do_not_coun
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn objects_of_an_incomplete_list_are_deleted_by_a_last_list() {
-    let server = server();
-    namespace(&server, "green", "shop");
-    apply_many(&server, "green", 2);
-    // Only the first page of the first list arrives.
-    let is_later = |request: &Request| {
-        request.continue_token().is_some() || !request.resource_version().is_empty()
-    };
-    let later = move |request: &Request| in_green(request) && is_later(request);
-    server.fault(Fault::silence().when(later).times(usize::MAX));
+/// Returns whether a list asks for more than the first page of a first list.
+fn is_later(request: &Request) -> bool {
+    request.continue_token().is_some() || !request.resource_version().is_empty()
+}
+
+/// Returns an informer of the maps in the namespaces that a label selects. It lists them in pages
+/// of one. It has no in-order queue, which would receive nothing before the list is complete.
+fn followed_in_pages(server: &ApiServer) -> (SharedInformerFactory, Informer) {
     let factory = SharedInformerFactory::new(server.client());
     let ours = Scope::all().labels("team=shop");
     let all = factory.informer::<PartialObjectMeta<Namespace>>(&ours).unwrap();
     let (namespaces, following) = Namespaces::of_informer(&all).unwrap();
     tokio::spawn(following);
-    let scope = Scope::namespaces(&namespaces);
-    // An in-order queue would receive nothing before the list is complete.
     let in_pages = |maps: Builder| {
         maps.delta().reflector(|maps| maps.watch_list(false).newest(true).page_size(1))
     };
+    let scope = Scope::namespaces(&namespaces);
     let maps = factory.informer_with::<ConfigMap>(&(), &scope, in_pages).unwrap();
+    (factory, maps)
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_an_incomplete_list_are_deleted_by_a_last_list() {
+    let server = server();
+    namespace(&server, "green", "shop");
+    apply_many(&server, "green", 2);
+    let later = |request: &Request| in_green(request) && is_later(request);
+    server.fault(Fault::silence().when(later).times(usize::MAX));
+    let (factory, maps) = followed_in_pages(&server);
     let mut changes = maps.subscribe(HandlerOptions::new()).unwrap();
     factory.start();
     assert_eq!(next(&mut changes).await, "Initial +m0");
@@ -442,8 +449,78 @@ async fn objects_of_an_incomplete_list_are_deleted_by_a_last_list() {
             break change;
         }
     };
-    assert_eq!(deleted, "Initial -m0", "the complete first list does not contain it");
+    assert_eq!(deleted, "Relist -m0");
     drop(changes);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_list_that_is_not_answered_does_not_close_the_watch_status() {
+    for choose in QUEUES {
+        let green = Unwatched::start(choose).await;
+        namespace(&green.server, "blue", "shop");
+        apply(&green.server, "blue", "a", 1);
+        green.server.clear_faults();
+        green.server.fault(Fault::silence().when(in_green).times(usize::MAX));
+        green.remove_label();
+        let began = Instant::now();
+        while !green.maps.watch_status().is_open {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+        assert!(green.maps.namespace_status().iter().any(|status| status.namespace == "green"));
+        drop(green.changes);
+        green.factory.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_list_of_a_namespace_that_left_does_not_delay_the_sync() {
+    let server = server();
+    namespace(&server, "blue", "shop");
+    namespace(&server, "green", "shop");
+    apply_many(&server, "green", 2);
+    let later = |request: &Request| in_green(request) && is_later(request);
+    server.fault(Fault::silence().when(later).times(usize::MAX));
+    let (factory, maps) = followed_in_pages(&server);
+    let mut changes = maps.subscribe(HandlerOptions::new()).unwrap();
+    factory.start();
+    assert_eq!(next(&mut changes).await, "Initial +m0");
+    assert!(!maps.has_synced());
+
+    server.fault(Fault::silence().when(in_green).times(usize::MAX));
+    server.delete(&Resource::namespaces(), "", "green").unwrap();
+    let began = Instant::now();
+    maps.wait_for_sync().await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    drop(changes);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_of_a_last_list_says_that_it_is_not_retried() {
+    let server = server();
+    namespace(&server, "green", "shop");
+    apply_many(&server, "green", 1);
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let factory = SharedInformerFactory::new(server.client());
+    let ours = Scope::all().labels("team=shop");
+    let all = factory.informer::<PartialObjectMeta<Namespace>>(&ours).unwrap();
+    let (namespaces, following) = Namespaces::of_informer(&all).unwrap();
+    tokio::spawn(following);
+    let reported = errors.clone();
+    let with_errors =
+        |maps: Builder| maps.on_error(move |error| reported.lock().push(error_chain(error)));
+    let scope = Scope::namespaces(&namespaces);
+    let maps = factory.informer_with::<ConfigMap>(&(), &scope, with_errors).unwrap();
+    factory.start();
+    maps.wait_for_sync().await.unwrap();
+    server.fault(FAULTS[0].1().when(in_green).times(usize::MAX));
+    server.delete(&Resource::namespaces(), "", "green").unwrap();
+    wait_for_stored(&maps, &[]).await;
+    let errors = std::mem::take(&mut *errors.lock());
+    let last = errors.last().expect("the list failed");
+    assert!(last.contains("is not retried") && last.contains("403"), "{last}");
     factory.shutdown().await;
 }
 

@@ -32,8 +32,10 @@ const MOST_CHANGES: usize = 1_024;
 /// some namespaces only. Namespaces can be added and removed while the informer runs. Cheap to
 /// clone: all clones are the same set, and any number of informers can use it.
 ///
-/// A namespace that fails (403, 404, 500, silence) does not delay the others: its error is reported
-/// with its name, its known objects stay, and it is retried with a backoff of its own. If a
+/// A namespace that fails (403, 404, 500, silence) does not delay the lists and watches of the
+/// others: its error is reported with its name, its known objects stay, and it is retried with a
+/// backoff of its own. It does hold back the applied version, which is the lowest of all
+/// namespaces; see [`optional`](Self::optional) for one that has not been listed. If a
 /// namespace is removed from the set, its objects are removed from the store, and handlers are
 /// notified with [`Cause::NamespaceRemoved`](super::Cause::NamespaceRemoved).
 ///

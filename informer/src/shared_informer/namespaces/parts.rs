@@ -150,6 +150,8 @@ struct Part<K> {
     is_waived: Arc<AtomicBool>,
     /// Whether an object was offered, also by a list that is not complete.
     has_objects: Arc<AtomicBool>,
+    /// Whether the namespace has left the set, and is listed for the last time.
+    has_left: AtomicBool,
     /// Whether the scope is being removed. Only the task of the informer reads and writes it.
     is_leaving: AtomicBool,
     /// Built when the part first runs, because the function that makes its lister-watcher is user
@@ -238,6 +240,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
             scope,
             is_waived: Arc::default(),
             has_objects: Arc::default(),
+            has_left: AtomicBool::new(false),
             is_leaving: AtomicBool::new(false),
             reflector: OnceLock::new(),
         });
@@ -299,11 +302,16 @@ impl<K: Send + Sync + 'static> Parts<K> {
             if !self.namespaces.set.borrow().follows_informer {
                 break;
             }
+            // Relaxed: a state for users; nothing is published through it.
+            part.has_left.store(true, Ordering::Relaxed);
+            // The last list may take long, and the others must not wait for it.
+            self.queue.waive_initial(&part.scope);
             tokio::select! {
                 () = self.list_again(&name, &part) => break,
                 // Its objects are those of the same scope, so the reflector continues.
                 _added = with_catching_waker(set.wait_for(|set| set.names.contains(&name))) => {}
             }
+            part.has_left.store(false, Ordering::Relaxed);
         }
         // Relaxed: only this task accesses it.
         part.is_leaving.store(true, Ordering::Relaxed);
@@ -419,19 +427,24 @@ impl<K: Send + Sync + 'static> Parts<K> {
 
     /// Returns the state of each namespace.
     pub(in crate::shared_informer) fn status(&self) -> Vec<NamespaceStatus> {
+        self.status_of(|_| true)
+    }
+
+    /// Returns the state of each namespace that `counts` accepts.
+    fn status_of(&self, counts: impl Fn(&Part<K>) -> bool) -> Vec<NamespaceStatus> {
         let status = |(name, part): (&Arc<str>, &Arc<Part<K>>)| NamespaceStatus {
             namespace: name.to_string(),
             has_listed: part.last_version().is_some(),
             is_waived: part.is_waived(),
             watch: part.reflector.get().map(Reflector::watch_status).unwrap_or_default(),
         };
-        self.by_name.lock().iter().map(status).collect()
+        self.by_name.lock().iter().filter(|(_, part)| counts(part)).map(status).collect()
     }
 
     /// Returns the state of all watches together. Namespaces that the informer does not wait for
-    /// count with their errors only.
+    /// count with their errors only, and those that have left the set not at all.
     pub(in crate::shared_informer) fn watch_status(&self) -> WatchStatus {
-        let status = self.status();
+        let status = self.status_of(|part| !part.has_left());
         let errors = status.iter().filter_map(|status| status.watch.last_error.clone());
         let counting = || status.iter().filter(|status| !status.is_waived);
         let watches = || counting().map(|status| &status.watch);
@@ -443,10 +456,10 @@ impl<K: Send + Sync + 'static> Parts<K> {
     }
 
     /// Returns the lowest version of all namespaces up to which changes were offered. Namespaces
-    /// that the informer does not wait for do not count.
+    /// that the informer does not wait for, and those that have left the set, do not count.
     pub(in crate::shared_informer) fn last_version(&self) -> Option<String> {
         let parts = self.by_name.lock();
-        let counting = parts.values().filter(|part| !part.is_waived());
+        let counting = parts.values().filter(|part| !part.is_waived() && !part.has_left());
         let versions = counting.map(|part| ResourceVersion::parse(&part.last_version()?));
         versions.min().flatten().map(|version| version.to_string())
     }
@@ -501,6 +514,11 @@ impl<K> Part<K> {
 impl<K: Send + Sync + 'static> Part<K> {
     fn last_version(&self) -> Option<String> {
         self.reflector.get()?.last_sync_resource_version()
+    }
+
+    fn has_left(&self) -> bool {
+        // Relaxed: as in `Parts::feed`.
+        self.has_left.load(Ordering::Relaxed)
     }
 
     /// Returns whether the informer does not wait for the first list, which has failed.

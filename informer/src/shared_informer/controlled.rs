@@ -27,7 +27,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         title
     }
 
-    /// Returns a receiver of whether the informer can get its first list.
+    /// Returns a receiver that shows whether the informer can get its first list.
     pub(crate) fn availability(&self) -> watch::Receiver<Availability> {
         self.inner.availability.subscribe()
     }

@@ -40,7 +40,7 @@ pub enum InformerError<'e> {
 
 #[cfg(feature = "runtime")]
 impl<'e> InformerError<'e> {
-    /// Returns the error of lists and watches, of whatever namespace.
+    /// Returns the error of a list or watch, or `None` if this is another error.
     pub(crate) fn reflector(&self) -> Option<&'e ReflectorError> {
         match self {
             Self::Reflector(error) | Self::Namespace { error, .. } => Some(error),

@@ -20,8 +20,9 @@ const PERIOD: Duration = Duration::from_secs(60);
 const STEP: usize = 512;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
-    /// Trains dictionaries after each list. Then, and once in a while, packs stored objects again
-    /// whose base or dictionary was replaced. Never returns.
+    /// Trains dictionaries after each list. Then, and after each [`PERIOD`] in which objects have
+    /// changed, packs the stored objects again whose base or dictionary was replaced. Never
+    /// returns.
     pub(super) async fn upkeep(&self) -> Infallible {
         let Some(upkeep) = self.feeder.upkeep() else { return pending().await };
         let threads = Threads { work: self.work.clone() };

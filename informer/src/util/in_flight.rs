@@ -46,8 +46,8 @@ pub(crate) struct WorkGuard(Arc<Count>);
 
 impl Drop for WorkGuard {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire load of the waiter. Acquire: the last guard passes on
-        // the effects of the other guards' work.
+        // Release: pairs with the Acquire load of the waiter. Acquire: the drop of the last guard
+        // also makes the effects of the other guards' work visible to the waiter.
         if self.0.guards.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.idle.notify_waiters();
         }

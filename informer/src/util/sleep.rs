@@ -9,7 +9,7 @@ use deltafifo::panics::ignore_panic;
 use tokio::sync::Notify;
 
 /// Checks a condition, and waits on `place` between checks, until `attempt` returns a value.
-/// Dropping the future loses no wake-up: `Notify` passes an unused one on to another waiter.
+/// Dropping the future loses no wake-up: if it was woken in vain, `Notify` wakes another waiter.
 pub(crate) async fn wait_until_some<T>(
     place: &Notify,
     mut attempt: impl FnMut() -> Option<T>,
@@ -40,8 +40,8 @@ pub(crate) async fn with_catching_waker<S: Future>(sleep: S) -> S::Output {
 }
 
 /// A waiter's own waker, whose panics are caught. The waker is user code. If it panicked,
-/// `notify_waiters` would skip the waiters after it, and a dropped waiter that passes its wake-up
-/// on would panic for a reason that is not its own.
+/// `notify_waiters` would skip the waiters after it. The drop of an earlier waiter, in which
+/// `Notify` may wake this one, would panic as well.
 struct CatchingWaker(Waker);
 
 impl Wake for CatchingWaker {

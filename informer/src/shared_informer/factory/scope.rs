@@ -139,7 +139,7 @@ fn label_requirements(text: String) -> Vec<String> {
 }
 
 /// Splits a field selector into requirements in canonical form. A backslash escapes the next
-/// character. Empty requirements are left out.
+/// character. Empty requirements are omitted.
 fn field_requirements(text: &str) -> Vec<String> {
     let mut is_escaped = false;
     let is_between = |character| {

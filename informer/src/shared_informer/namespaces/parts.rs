@@ -398,9 +398,10 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let (on_error, is_waived) = (self.on_error.clone(), part.is_waived.clone());
         move |error| {
             if namespaces.set.borrow().is_optional {
-                // An error of a watch may be that of a streamed list, which a plain list follows at
-                // once. After silence the plain list may take as long again. After any other error
-                // of requests the namespace is not waited for.
+                // An error of a watch may be that of a streamed list. The reflector then requests a
+                // plain list at once, so the informer still waits for the namespace. It does not if
+                // the server was silent, because the plain list may take as long, and it does not
+                // after any other error of a request.
                 let is_followed = match error {
                     ReflectorError::Watch(error) => !matches!(error, RequestError::Silent { .. }),
                     _ => false,

@@ -66,8 +66,9 @@ impl<K: Send + Sync> StepBuffer<K> for Compress<K> {
         self.steps.len()
     }
 
-    /// Alternates with pending steps. Otherwise a slow handler would never reach the end of a
-    /// walk.
+    /// Returns true if few steps wait, or if the handler has taken a stride's number of steps since
+    /// the walk last pushed one. Without the second condition, a walk would never end if the buffer
+    /// of a slow handler stays full.
     fn takes_stride(&self) -> bool {
         self.steps.len() < STRIDE || self.since_walked >= STRIDE
     }

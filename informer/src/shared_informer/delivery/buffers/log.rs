@@ -42,7 +42,7 @@ impl<K: Send + Sync> StepBuffer<K> for Log<K> {
         self.steps.len() - self.walked
     }
 
-    /// Allows one stride at a time, so that the buffer is bounded.
+    /// Returns true if no step of an earlier stride waits, so that the buffer is bounded.
     fn takes_stride(&self) -> bool {
         self.walked == 0
     }

@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 
 use deltafifo::panics::ignore_panic;
 
-/// Polls `future` to its end. A panic of its destructor is discarded, also if this future is
+/// Polls `future` to its end. A panic of its destructor is discarded, even if this future is
 /// dropped before its end.
 ///
 /// # Errors

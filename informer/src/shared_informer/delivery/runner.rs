@@ -18,7 +18,7 @@ use super::notification::Notification;
 use super::registration::Registration;
 use crate::shared_informer::sync::STRIDE;
 
-/// A running handler. Its drop removes the handler, also if the thread panics or the runtime shuts
+/// A running handler. Its drop removes the handler, even if the thread panics or the runtime shuts
 /// down.
 struct RunningHandler<K: Send + Sync + 'static> {
     registration: Registration<K>,

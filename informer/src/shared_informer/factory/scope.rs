@@ -20,8 +20,9 @@ pub struct Scope {
     query: BTreeSet<(String, String)>,
 }
 
-/// The selector parameters. Several values of one apply together, joined by commas.
+/// The parameter of label selectors. Several values apply together, joined by commas.
 const LABELS: &str = "labelSelector";
+/// The parameter of field selectors. Several values apply together, joined by commas.
 const FIELDS: &str = "fieldSelector";
 
 impl Scope {

@@ -112,8 +112,9 @@ pub(super) struct Inbox<K> {
     /// The time at which the oldest step of that buffer was pushed. It counts for the age of the
     /// buffer, which would otherwise not show that a handler hangs.
     dropped_since: Option<Instant>,
-    /// Whether `ResyncBegins` must be delivered, and the number of steps before `ResyncEnds`.
+    /// Whether `ResyncBegins` must be delivered.
     announces_resync: bool,
+    /// The number of steps before `ResyncEnds`, if it must be delivered.
     ends_in: Option<usize>,
     /// The number of steps of the initial list that the handler has taken and not yet handled.
     initial_in_progress: usize,
@@ -343,8 +344,8 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         self.informer_has_synced = true;
     }
 
-    /// Returns whether the handler has processed the initial population, the first time that this
-    /// is true.
+    /// Returns whether the handler has processed the initial population. Returns true only once:
+    /// later calls return false.
     pub(super) fn syncs(&mut self) -> bool {
         let walks = self.walk.as_ref().is_some_and(|walk| walk.reason != Reason::Period);
         let is_done = !walks

@@ -218,8 +218,8 @@ async fn named_informer_records_its_memory_and_decodes() {
     for (name, data) in [("a", "1"), ("b", "2"), ("c", "3")] {
         server.apply(map(name, data)).unwrap();
     }
-    let recorder = DebuggingRecorder::new();
-    let informer = with_local_recorder(&recorder, || builder(&server).name("maps").build());
+    let sink = DebuggingRecorder::new();
+    let informer = with_local_recorder(&sink, || builder(&server).name("maps").build());
     let informer = informer.unwrap();
     run(&informer).await;
     let map = informer.store().get_by_key("shop/a").unwrap();
@@ -228,7 +228,7 @@ async fn named_informer_records_its_memory_and_decodes() {
     // Longer than the period in which metrics are recorded.
     sleep(Duration::from_secs(1)).await;
     let recorded = || -> BTreeMap<String, f64> {
-        let metrics = recorder.snapshotter().snapshot().into_vec().into_iter();
+        let metrics = sink.snapshotter().snapshot().into_vec().into_iter();
         let value = |value| match value {
             DebugValue::Counter(count) => f64::from(u32::try_from(count).unwrap()),
             DebugValue::Gauge(value) => value.0,

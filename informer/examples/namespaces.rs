@@ -3,7 +3,7 @@
 //!
 //!     cargo run -p deltafifo-informer --example namespaces
 //!
-//! It runs without a cluster, on the API server of the test kit, for about ten seconds.
+//! It runs without a cluster, on the API server of the test kit, for about fifteen seconds.
 
 use std::error::Error;
 use std::time::Duration;

@@ -100,8 +100,9 @@ impl Namespaces {
     }
 
     /// Creates a set that follows a stream: each item of `names` replaces all names of the set. An
-    /// informer of the set syncs only after the first item. The returned future must be polled; it
-    /// ends when the stream ends. A name that no namespace can have is logged and ignored.
+    /// informer of the set syncs only after the first item, and never if the stream ends without
+    /// one. The returned future must be polled; it ends when the stream ends. A name that no
+    /// namespace can have is logged and ignored.
     ///
     /// ```
     /// # use deltafifo_informer::shared_informer::Namespaces;
@@ -218,6 +219,10 @@ impl Namespaces {
     /// Removes a namespace. Returns whether it was in the set. Informers stop its list and watch,
     /// and then remove its objects. If the namespace is added again before an informer has
     /// noticed the removal, the informer continues with it.
+    ///
+    /// In a set that [follows](Self::follow) a stream or an informer, the namespace returns if the
+    /// next names contain it. In a set of an [informer](Self::of_informer), the namespace is listed
+    /// once more before its objects are removed.
     #[allow(clippy::must_use_candidate)] // As for `HashSet::remove`.
     pub fn remove(&self, name: &str) -> bool {
         self.set.send_if_modified(|set| set.names.remove(name))

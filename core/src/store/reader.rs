@@ -249,10 +249,11 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Errors [`WaitError::Version`]: `version` is not a decimal number, or the queue over this
-    /// store does not track the applied version. [`WaitError::Rewound`]: a list at a lower version
-    /// was committed during the wait. [`WaitError::Closed`]: the queue is closed without a marker
-    /// of that version, or the queue or indexer that wrote the store was dropped. (While a closed
+    /// # Errors
+    /// [`WaitError::Version`]: `version` is not a decimal number, or the queue over this store does
+    /// not track the applied version. [`WaitError::Rewound`]: a list at a lower version was
+    /// committed during the wait. [`WaitError::Closed`]: the queue is closed without a marker of
+    /// that version, or the queue or indexer that wrote the store was dropped. (While a closed
     /// queue has such a marker, the wait goes on, because queued deltas are still popped.)
     pub fn wait_for_resource_version(&self, version: &str) -> Result<(), WaitError> {
         self.core.applied.wait(version)

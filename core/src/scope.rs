@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, AtomicU32, Ordering, assert_none_held, mutant};
-use crate::error::ScopeError;
-use crate::store::applied::Point;
+use crate::error::{ScopeError, VersionError};
+use crate::store::applied::{Origin, Point};
 use crate::version::ResourceVersion;
 use crate::{KeyFunc, Meta};
 
@@ -187,7 +187,7 @@ struct ScopeState {
     id: ScopeId,
     /// Whether the initial population waits for the scope's first list.
     is_awaited: bool,
-    /// Whether the caller gave up waiting for the first list, which has not come.
+    /// Whether the caller has waived the scope, for which there was no list and no bookmark since.
     is_waived: bool,
     /// The point up to which everything in the scope was offered; `None` before the first list or
     /// bookmark.
@@ -252,11 +252,12 @@ impl Scopes {
         was_awaited && self.none_awaited()
     }
 
-    /// Ends the wait for the scope's first list. Returns whether this completes the initial
-    /// population.
+    /// Ends the wait for the scope's first list, and excludes the scope from the versions until its
+    /// next list or bookmark. Returns whether this completes the initial population.
     pub(crate) fn waive(&mut self, id: &ScopeId) -> bool {
         let Some(entry) = self.find(id) else { return false };
-        entry.is_waived |= entry.version.is_none();
+        entry.is_waived = true;
+        mutant!(ListedScopeIsNotWaived => entry.is_waived = entry.version.is_none());
         let was_awaited = std::mem::take(&mut entry.is_awaited);
         mutant!(WaivedScopeSyncs => return was_awaited);
         was_awaited && self.none_awaited()
@@ -275,22 +276,33 @@ impl Scopes {
         !self.0.iter().any(|entry| entry.is_awaited)
     }
 
-    /// Returns the point up to which every change in the scope was offered, or `None` if the scope
-    /// belongs to another queue or was removed.
-    pub(crate) fn reached(&mut self, id: &ScopeId) -> Option<&mut Option<Point>> {
-        self.find(id).map(|entry| &mut entry.reached)
+    /// Records that every change in the scope up to a point was offered. `point` returns it, given
+    /// the point of the scope's last list or bookmark. A bookmark at a lower point than that one is
+    /// ignored. Does nothing if the scope belongs to another queue or was removed.
+    pub(crate) fn reached(
+        &mut self,
+        id: &ScopeId,
+        origin: Origin,
+        point: impl FnOnce(Option<&Point>) -> Result<Point, VersionError>,
+    ) -> Result<(), VersionError> {
+        let Some(entry) = self.find(id) else { return Ok(()) };
+        let point = point(entry.reached.as_ref())?;
+        if origin == Origin::List || entry.reached.as_ref() < Some(&point) {
+            entry.reached = Some(point);
+        }
+        entry.is_waived = false;
+        Ok(())
     }
 
     /// Returns the point up to which every change in every scope was offered, or `None` if some
-    /// scope has no such point yet. A waived scope does not count before its first list.
+    /// scope has no such point yet. Waived scopes do not count.
     pub(crate) fn least(&self) -> Option<Point> {
         let counting = self.0.iter().filter(|entry| !entry.is_waived);
         counting.map(|entry| entry.reached.as_ref()).min()?.cloned()
     }
 
     /// Returns the least version of the scopes' last lists, or `None` if some scope has no list yet
-    /// or the version of its list is not a number. A waived scope does not count before its first
-    /// list.
+    /// or the version of its list is not a number. Waived scopes do not count.
     pub(crate) fn least_version(&self) -> Option<String> {
         let counting = self.0.iter().filter(|entry| !entry.is_waived);
         let versions = counting.map(|entry| ResourceVersion::parse(entry.version.as_deref()?));

@@ -123,6 +123,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::SweepPassesHandlers
         | Mutant::OldEndCounts
         | Mutant::WaivedScopeSyncs
+        | Mutant::ListedScopeIsNotWaived
         | Mutant::RemovalEndsTheWait
         | Mutant::NewKeyHasNoNamespace
         | Mutant::FirstScopeSyncs => &["scopes::"],

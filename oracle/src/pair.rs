@@ -347,8 +347,8 @@ impl<'f> Pair<'f> {
                 assert_eq!(removed, self.model.remove_scope(*number).ok());
             }
             (Change::Waive, Some((scope, number))) => {
-                fifo.waive_initial(scope);
-                self.model.waive_initial(*number);
+                fifo.waive_scope(scope);
+                self.model.waive_scope(*number);
             }
             (Change::Remove | Change::Waive, None) => {}
         }

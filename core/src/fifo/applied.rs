@@ -153,12 +153,9 @@ impl<T, M> DeltaFifo<T, M> {
         version: &str,
         origin: Origin,
     ) -> Result<Option<Point>, VersionError> {
-        if let Some(reached) = scopes.reached(scope) {
-            let point = self.core.applied.expect_part(reached.as_ref(), parse(version)?, origin)?;
-            if origin == Origin::List || reached.as_ref() < Some(&point) {
-                *reached = Some(point);
-            }
-        }
+        scopes.reached(scope, origin, |reached| {
+            self.core.applied.expect_part(reached, parse(version)?, origin)
+        })?;
         Ok(self.mark_least(scopes))
     }
 

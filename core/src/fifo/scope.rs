@@ -20,7 +20,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// In a queue that [tracks the applied version](crate::DeltaFifoBuilder::track_applied) a new
     /// scope resets this version to `None`, until the first list of the scope has been handled or
-    /// the scope is [waived](Self::waive_initial): the applied version is the lowest of the scopes'
+    /// the scope is [waived](Self::waive_scope): the applied version is the lowest of the scopes'
     /// versions.
     ///
     /// The first namespace is O(known), and from then on the queue keeps a hash of each key by
@@ -119,7 +119,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Declares that everything in `scope` up to `version` has been offered. The applied version is
     /// the lowest of the scopes' versions: a scope that has had neither a list nor a bookmark holds
-    /// it back, unless it is [waived](Self::waive_initial). See [`bookmark`](Self::bookmark).
+    /// it back, unless it is [waived](Self::waive_scope). See [`bookmark`](Self::bookmark).
     /// O(scopes).
     ///
     /// # Errors
@@ -132,10 +132,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(())
     }
 
-    /// Stops the initial population and the applied version from waiting for the first list of
-    /// `scope`, for example because the server refuses to list it. A list that comes later counts
-    /// as any other. O(scopes).
-    pub fn waive_initial(&self, scope: &ScopeId) {
+    /// Stops the initial population from waiting for the first list of `scope`, and the applied
+    /// version from waiting for any list or bookmark of it, for example because the server refuses
+    /// to list it. The applied version then says nothing about the keys of the scope until its next
+    /// list or bookmark, from which on the scope counts again. O(scopes).
+    pub fn waive_scope(&self, scope: &ScopeId) {
         let mut last = self.relists.last.lock();
         let synced = last.scopes.waive(scope) && self.life.initial.commit();
         let complete = self.mark_least(&last.scopes);

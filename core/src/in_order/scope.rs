@@ -121,8 +121,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(refused)
     }
 
-    /// Stops the initial population from waiting for the first list of `scope`. O(scopes).
-    pub fn waive_initial(&self, scope: &ScopeId) {
+    /// Stops the initial population from waiting for the first list of `scope`. A list that comes
+    /// later counts as any other. O(scopes).
+    pub fn waive_scope(&self, scope: &ScopeId) {
         let synced = self.scopes.lock().waive(scope) && self.life.initial.commit();
         if synced {
             self.life.initial.announce();

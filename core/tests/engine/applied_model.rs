@@ -117,9 +117,8 @@ type Point = (u64, u64, u64);
 
 #[derive(Default)]
 struct Scope {
-    /// Whether the first list of the scope is not awaited.
+    /// Whether the scope was waived, with no list or bookmark since.
     is_waived: bool,
-    has_listed: bool,
     /// The history and the version that the scope has reached.
     reached: Option<(u64, u64)>,
 }
@@ -163,7 +162,7 @@ impl Account {
         }
         self.delete_unlisted(scope, listed);
         let Some(entry) = &mut self.scopes[scope] else { return };
-        (entry.has_listed, entry.is_waived) = (true, false);
+        entry.is_waived = false;
         let reached = entry.reached;
         // Each scope's own lists decide whether they begin another history.
         let begins =
@@ -185,13 +184,14 @@ impl Account {
             // It is of the history of the scope's last list.
             let history = entry.reached.map_or(self.marked.0, |(history, _)| history);
             entry.reached = entry.reached.max(Some((history, version)));
+            entry.is_waived = false;
         }
         self.mark_least();
     }
 
     fn waive(&mut self, scope: usize) {
         if let Some(entry) = &mut self.scopes[scope] {
-            entry.is_waived |= !entry.has_listed;
+            entry.is_waived = true;
         }
         self.mark_least();
     }
@@ -305,7 +305,7 @@ impl<'r> Run<'r> {
             Op::Waive(scope) => {
                 let Some(id) = &self.scopes[*scope] else { return };
                 account.waive(*scope);
-                fifo.waive_initial(id);
+                fifo.waive_scope(id);
             }
             Op::Remove(scope) => {
                 let Some(id) = self.scopes[*scope].take() else { return };

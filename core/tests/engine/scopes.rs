@@ -175,7 +175,7 @@ fn initial_population_ignores_a_waived_or_removed_scope() {
         list(&fifo, &blue, &[object("blue", "a", 1)], "1");
         drain(&fifo);
         if waive {
-            fifo.waive_initial(&green);
+            fifo.waive_scope(&green);
         } else {
             fifo.remove_scope(&green).unwrap();
         }
@@ -188,9 +188,9 @@ fn initial_population_ignores_a_waived_or_removed_scope() {
     }
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);
-    fifo.waive_initial(&blue);
+    fifo.waive_scope(&blue);
     assert!(!fifo.has_synced());
-    fifo.waive_initial(&green);
+    fifo.waive_scope(&green);
     assert!(fifo.has_synced());
     list(&fifo, &green, &[object("green", "a", 1)], "7");
     drain(&fifo);
@@ -223,12 +223,37 @@ fn new_scope_holds_the_applied_version_back_until_its_first_list_is_handled() {
         let late = fifo.add_scope(KeyScope::namespace(format!("late {waive}"))).unwrap();
         assert_eq!(fifo.applied_version(), None);
         if waive {
-            fifo.waive_initial(&late);
+            fifo.waive_scope(&late);
         } else {
             fifo.remove_scope(&late).unwrap();
         }
         assert_eq!(fifo.applied_version().as_deref(), Some("5"));
     }
+}
+
+#[test]
+fn waived_scope_does_not_hold_the_applied_version_back_until_its_next_list_or_bookmark() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    for scope in [&blue, &green] {
+        list(&fifo, scope, &[], "1");
+    }
+    let applied_after = |version| {
+        fifo.bookmark_in(&blue, version).unwrap();
+        fifo.applied_version().unwrap()
+    };
+    assert_eq!(applied_after("2"), "1");
+    fifo.waive_scope(&green);
+    assert_eq!(fifo.applied_version().as_deref(), Some("2"));
+    assert_eq!(applied_after("3"), "3");
+    fifo.bookmark_in(&green, "4").unwrap();
+    assert_eq!(applied_after("5"), "4");
+    fifo.waive_scope(&green);
+    assert_eq!(applied_after("6"), "6");
+    fifo.bookmark_in(&green, "no number").unwrap_err();
+    assert_eq!(applied_after("7"), "7");
+    list(&fifo, &green, &[], "8");
+    assert_eq!(applied_after("9"), "8");
 }
 
 #[test]

@@ -19,8 +19,10 @@ const MOST: usize = if cfg!(miri) { 15 } else { 60 };
 /// The number of a key.
 type Key = u8;
 
+/// Returns the key with this number, which lies in the namespace of its scope.
 fn name(key: Key) -> String {
-    format!("k{key}")
+    let namespace = if SCOPES[0].contains(&key) { "a" } else { "b" };
+    format!("{namespace}/{key}")
 }
 
 #[derive(Clone, Debug)]
@@ -42,9 +44,10 @@ enum Op {
     ReplaceKeepingIn(usize, Vec<(Key, Listed)>),
     /// A list of a scope that deletes nothing.
     ReplaceKeepingUnlistedIn(usize, Vec<Key>),
-    AddScope(usize),
+    /// Adds a scope: a namespace, or else a predicate.
+    AddScope(usize, bool),
     RemoveScope(usize),
-    WaiveInitial(usize),
+    WaiveScope(usize),
     Refused,
     Resync,
     /// Pops a batch of at most this many events and handles some of them. Dropping the batch gives
@@ -91,9 +94,9 @@ fn scoped_op() -> impl Strategy<Value = Op> {
         3 => (scope(), vec((0..5_u8, listed()), 0..6))
             .prop_map(|(scope, keys)| Op::ReplaceKeepingIn(scope, keys)),
         1 => inside.prop_map(|(scope, keys)| Op::ReplaceKeepingUnlistedIn(scope, keys)),
-        2 => scope().prop_map(Op::AddScope),
+        2 => (scope(), any::<bool>()).prop_map(|(scope, by_name)| Op::AddScope(scope, by_name)),
         1 => scope().prop_map(Op::RemoveScope),
-        1 => scope().prop_map(Op::WaiveInitial),
+        1 => scope().prop_map(Op::WaiveScope),
     ]
 }
 
@@ -168,11 +171,11 @@ impl Noted {
 
     fn show(&self) -> String {
         match self {
-            Noted::Delta(kind, key, n) => format!("k{key}:{kind}{n}"),
-            Noted::Tombstone(key) => format!("k{key}:D(0)"),
+            Noted::Delta(kind, key, n) => format!("{}:{kind}{n}", name(*key)),
+            Noted::Tombstone(key) => format!("{}:D(0)", name(*key)),
             Noted::All(all) => {
-                let listed = all.list.iter().map(|(key, n)| format!(" k{key}{n}"));
-                let kept = all.kept.iter().map(|key| format!(" +k{key}"));
+                let listed = all.list.iter().map(|(key, n)| format!(" {}{n}", name(*key)));
+                let kept = all.kept.iter().map(|key| format!(" +{}", name(*key)));
                 let version = if all.removes { "" } else { "7" };
                 format!("all@{version}{}", listed.chain(kept).collect::<String>())
             }
@@ -258,14 +261,12 @@ impl Model {
         match event {
             Noted::Delta('D', key, n) => {
                 let unknown = if self.store.remove(&key).is_none() { "?" } else { "" };
-                vec![format!("-k{key}{n}{unknown}")]
+                vec![format!("-{}{n}{unknown}", name(key))]
             }
             Noted::Delta(kind, key, n) => vec![self.put(kind, key, n)],
             Noted::Tombstone(key) => {
-                vec![format!(
-                    "-k{key}(){}",
-                    if self.store.remove(&key).is_none() { "?" } else { "" }
-                )]
+                let unknown = if self.store.remove(&key).is_none() { "?" } else { "" };
+                vec![format!("-{}(){unknown}", name(key))]
             }
             Noted::All(all) => {
                 let gone = self.store.iter().filter(|(key, _)| all.deletes(**key));
@@ -274,21 +275,28 @@ impl Model {
                 for (key, n) in gone {
                     self.store.remove(&key);
                     let mark = if all.removes { "!" } else { "" };
-                    notified.push(format!("-k{key}{mark}({n})"));
+                    notified.push(format!("-{}{mark}({n})", name(key)));
                 }
                 notified.extend(all.list.into_iter().map(|(key, n)| self.put('R', key, n)));
                 notified
             }
-            Noted::Sync => self.store.iter().map(|(key, n)| format!("S k{key}{n}>{n}")).collect(),
+            Noted::Sync => self.store.iter().map(resynced).collect(),
         }
     }
 
     fn put(&mut self, kind: char, key: Key, n: u64) -> String {
-        match self.store.insert(key, n) {
-            None => format!("{kind}+k{key}{n}"),
-            Some(old) => format!("{kind} k{key}{old}>{n}"),
+        let old = self.store.insert(key, n);
+        let key = name(key);
+        match old {
+            None => format!("{kind}+{key}{n}"),
+            Some(old) => format!("{kind} {key}{old}>{n}"),
         }
     }
+}
+
+/// Returns the notification of a resync for a stored object.
+fn resynced((key, n): (&Key, &u64)) -> String {
+    format!("S {}{n}>{n}", name(*key))
 }
 
 /// Handles an event as a handler that ends in the given way. Records its notifications.
@@ -328,9 +336,9 @@ fn expected(model: &mut Model, end: End) -> (Vec<String>, Option<String>) {
                 return (notified, None);
             }
             notified.truncate(place + 1);
-            // The key has two letters, at any position.
-            let from = notified[place].find('k').unwrap();
-            let key = notified[place][from..from + 2].to_owned();
+            // The key is the slash with a letter on each side.
+            let slash = notified[place].find('/').unwrap();
+            let key = notified[place][slash - 1..=slash + 1].to_owned();
             (notified, Some(key))
         }
     }
@@ -350,7 +358,7 @@ fn compare_notified(
     prop_assert_eq!(notified.len(), expected.len());
     let each: BTreeSet<_> = notified.iter().cloned().collect();
     prop_assert_eq!(each.len(), notified.len(), "notified twice");
-    let all: BTreeSet<_> = model.store.iter().map(|(key, n)| format!("S k{key}{n}>{n}")).collect();
+    let all: BTreeSet<_> = model.store.iter().map(resynced).collect();
     prop_assert!(each.is_subset(&all), "{:?} of {:?}", notified, all);
     Ok(())
 }
@@ -358,7 +366,7 @@ fn compare_notified(
 fn compare(fifo: &Fifo, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(fifo.has_synced(), model.has_synced());
     prop_assert_eq!(fifo.pending(), model.log.iter().map(Noted::weight).sum::<usize>());
-    let all: Vec<_> = model.store.iter().map(|(key, n)| format!("k{key}{n}")).collect();
+    let all: Vec<_> = model.store.iter().map(|(key, n)| format!("{}{n}", name(*key))).collect();
     prop_assert_eq!(stored(fifo), all);
     Ok(())
 }
@@ -402,7 +410,7 @@ fn process(fifo: &Fifo, model: &mut Model, end: End) -> Result<(), TestCaseError
     compare_notified(&notified, &expected, model)?;
     // The key at which a resync panics depends on its order.
     let failed = key.map(|key| match notified.last() {
-        Some(last) if is_sync => last[2..4].to_owned(),
+        Some(last) if is_sync => last[2..5].to_owned(),
         _ => key,
     });
     prop_assert_eq!(failure, failed);
@@ -460,11 +468,15 @@ fn numbered(n: u64, keys: Vec<Key>) -> (Vec<Arc<Obj>>, All) {
     (objects, All { list, ..All::default() })
 }
 
-fn add_scope(fifo: &Fifo, model: &mut Model, scope: usize) -> ScopeId {
+fn add_scope(fifo: &Fifo, model: &mut Model, scope: usize, is_namespace: bool) -> ScopeId {
     let keys: Vec<_> = SCOPES[scope].clone().map(name).collect();
-    let contains = move |key: &str| keys.iter().any(|own| own == key);
     model.scopes[scope] = Some(!model.populated);
-    fifo.add_scope(KeyScope::keys(format!("scope {scope}"), contains)).unwrap()
+    let scope = if is_namespace {
+        KeyScope::namespace(&keys[0][..1])
+    } else {
+        KeyScope::keys(format!("scope {scope}"), move |key| keys.iter().any(|own| own == key))
+    };
+    fifo.add_scope(scope).unwrap()
 }
 
 #[allow(clippy::too_many_lines)] // An arm for each operation.
@@ -472,7 +484,7 @@ fn check(ops: Vec<Op>, scopes: usize) -> Result<(), TestCaseError> {
     let (fifo, mut model) = (picky(), Model::default());
     let mut ids = [const { None }; SCOPES.len()];
     for (scope, id) in ids.iter_mut().enumerate().take(scopes) {
-        *id = Some(add_scope(&fifo, &mut model, scope));
+        *id = Some(add_scope(&fifo, &mut model, scope, scope == 0));
     }
     for (n, op) in (1..).zip(ops) {
         match op {
@@ -539,9 +551,9 @@ fn check(ops: Vec<Op>, scopes: usize) -> Result<(), TestCaseError> {
                     model.replace_in(scope, All { keeps_unlisted: true, ..all });
                 }
             }
-            Op::AddScope(scope) => {
+            Op::AddScope(scope, is_namespace) => {
                 if model.scopes[scope].is_none() {
-                    ids[scope] = Some(add_scope(&fifo, &mut model, scope));
+                    ids[scope] = Some(add_scope(&fifo, &mut model, scope, is_namespace));
                 }
             }
             Op::RemoveScope(scope) => {
@@ -558,9 +570,9 @@ fn check(ops: Vec<Op>, scopes: usize) -> Result<(), TestCaseError> {
                     }));
                 }
             }
-            Op::WaiveInitial(scope) => {
+            Op::WaiveScope(scope) => {
                 let Some(id) = &ids[scope] else { continue };
-                fifo.waive_initial(id);
+                fifo.waive_scope(id);
                 if model.scopes[scope].is_some() {
                     model.set_scope(scope, Some(false));
                 }

@@ -58,7 +58,7 @@ fn initial_population_ignores_waived_and_removed_scopes() {
         fifo.replace_in(&low, list(&[("a", 1)]), "1").unwrap();
         notified(&fifo);
         if waive {
-            fifo.waive_initial(&high);
+            fifo.waive_scope(&high);
         } else {
             fifo.remove_scope(&high).unwrap();
         }

@@ -663,6 +663,76 @@ async fn wait_for_a_version_waits_for_a_namespace_that_was_just_added() {
     assert_eq!(stored(&informer), ["blue/a=2", "red/x=1"]);
 }
 
+/// Writes the map `blue/a`, and returns the version of the write.
+fn write_blue(server: &ApiServer, n: u64) -> String {
+    apply(server, "blue", "a", n);
+    server.version().to_string()
+}
+
+async fn is_applied(informer: &Informer, version: &str) -> bool {
+    let store = informer.store();
+    let waiting = store.wait_for_resource_version_async(version);
+    timeout(Duration::from_secs(60), waiting).await.is_ok_and(|waited| waited.is_ok())
+}
+
+#[tokio::test(start_paused = true)]
+async fn optional_namespace_that_is_forbidden_later_does_not_hold_back_the_applied_version() {
+    for is_optional in [true, false] {
+        let server = server();
+        apply(&server, "blue", "a", 1);
+        apply(&server, "green", "b", 1);
+        let namespaces = of(["blue", "green"]);
+        let namespaces = if is_optional { namespaces.optional() } else { namespaces };
+        let informer = builder(&server, &namespaces).on_error(|_| ()).build().unwrap();
+        run(&informer);
+        informer.wait_for_sync().await.unwrap();
+        while !informer.watch_status().is_open {
+            idle().await;
+        }
+        let forbidden = Fault::status(status::forbidden(&Resource::config_maps()));
+        server.fault(forbidden.when(in_green).times(usize::MAX));
+        server.end_watches();
+        let version = write_blue(&server, 2);
+        assert_eq!(is_applied(&informer, &version).await, is_optional);
+        let green = &informer.namespace_status()[1];
+        assert_eq!((green.has_listed, green.is_waived), (true, is_optional));
+        assert_eq!(informer.watch_status().is_open, is_optional);
+
+        server.clear_faults();
+        apply(&server, "green", "b", 2);
+        wait_for_stored(&informer, &["blue/a=2", "green/b=2"]).await;
+        idle().await;
+        assert!(!informer.namespace_status()[1].is_waived);
+        informer.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_that_has_left_holds_the_applied_version_back_only_once_it_is_back() {
+    let green = Unwatched::start(|builder| builder).await;
+    green.server.clear_faults();
+    green.server.fault(Fault::silence().when(in_green).times(usize::MAX));
+    namespace(&green.server, "blue", "shop");
+    let version = write_blue(&green.server, 1);
+    assert!(!is_applied(&green.maps, &version).await, "green is in the set");
+    green.remove_label();
+    assert!(is_applied(&green.maps, &version).await, "green has left the set");
+
+    namespace(&green.server, "green", "shop");
+    // Its watch is silent.
+    while green.maps.watch_status().is_open {
+        idle().await;
+    }
+    let version = write_blue(&green.server, 2);
+    assert!(!is_applied(&green.maps, &version).await, "green is in the set again");
+    green.server.clear_faults();
+    let store = green.maps.store();
+    let waiting = store.wait_for_resource_version_async(&version);
+    timeout(LONG, waiting).await.expect("green is listed or watched").unwrap();
+    drop(green.changes);
+    green.factory.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn deletion_in_a_present_namespace_keeps_its_cause() {
     let server = server();

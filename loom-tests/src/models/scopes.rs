@@ -110,6 +110,13 @@ pub const MODELS: &[Model] = &[
         body: waived_beside_its_own_list,
     },
     Model {
+        name: "scopes::waived_beside_a_handler",
+        bound: Some(3),
+        at_least: 90,
+        outcomes: &["applied 2"],
+        body: waived_beside_a_handler,
+    },
+    Model {
         name: "scopes::commit_of_a_namespace_beside_a_retired_key",
         bound: Some(3),
         at_least: 2190,
@@ -377,7 +384,7 @@ fn waived_beside_a_list() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let [a, b] = scopes(&fifo);
     let waiver = beside(&fifo, move |fifo| {
-        fifo.waive_initial(&b);
+        fifo.waive_scope(&b);
         fifo.has_synced()
     });
     list(&fifo, &a, vec![Object::new("a", 1)], "1");
@@ -395,13 +402,26 @@ fn waived_beside_its_own_list() -> String {
     list(&fifo, &a, vec![], "1");
     let waiver = beside(&fifo, {
         let b = b.clone();
-        move |fifo| fifo.waive_initial(&b)
+        move |fifo| fifo.waive_scope(&b)
     });
     list(&fifo, &b, vec![Object::new("b", 1)], "1");
     waiver.join().unwrap();
     drain(&fifo, &log, true);
     assert!(fifo.has_synced());
     format!("{}, synced", log.text())
+}
+
+/// Checks that a scope that is waived after its first list no longer holds the applied version
+/// back, whether the marker of another scope is handled before or after that.
+fn waived_beside_a_handler() -> String {
+    let fifo = Arc::new(fused_with(&[]).track_applied(true).build());
+    let [a, b] = scopes_at(&fifo, "1");
+    fifo.add(Object::new("a", 2)).unwrap();
+    fifo.bookmark_in(&a, "2").unwrap();
+    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    fifo.waive_scope(&b);
+    consumer.join().unwrap();
+    format!("applied {}", fifo.applied_version().unwrap_or_default())
 }
 
 /// Checks that the commit of a namespace ends while a consumer retires the slot of one of its keys,

@@ -45,6 +45,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["stored: b1", "stored: a2 b1"],
         body: a_deletion_beside_a_list,
     },
+    Model {
+        name: "scopes_in_order::an_add_and_a_list_beside_a_consumer",
+        bound: Some(3),
+        at_least: 10630,
+        outcomes: &["stored: a1 c2", "stored: c2"],
+        body: an_add_and_a_list_beside_a_consumer,
+    },
 ];
 
 fn scopes(fifo: &Queue) -> [ScopeId; 2] {
@@ -123,5 +130,20 @@ fn a_deletion_beside_a_list() -> String {
     let producer = beside(&fifo, |fifo| fifo.delete(Object::new("a", 1)).unwrap());
     fifo.replace_in(&a, vec![Object::new("a", 2)], "2").unwrap();
     producer.join().unwrap();
+    stored(&fifo)
+}
+
+/// Checks that a list of a scope deletes an object that was queued before the list, and not one
+/// that is queued after it, while a consumer applies events.
+fn an_add_and_a_list_beside_a_consumer() -> String {
+    let fifo = over(&[]);
+    let [a, b] = scopes(&fifo);
+    fifo.replace_in(&a, vec![], "1").unwrap();
+    fifo.replace_in(&b, vec![], "1").unwrap();
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
+    let consumer = beside(&fifo, |fifo| apply(&mut fifo.pop().unwrap()));
+    fifo.replace_in(&a, vec![Object::new("c", 2)], "2").unwrap();
+    producer.join().unwrap();
+    consumer.join().unwrap();
     stored(&fifo)
 }

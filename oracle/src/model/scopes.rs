@@ -14,8 +14,7 @@ pub(super) struct Scope {
     part: Part,
     /// Whether the initial population waits for the scope's first list.
     is_awaited: bool,
-    /// Whether the initial population no longer waits for the scope's first list, which is still
-    /// missing.
+    /// Whether the scope was waived, and no list of it was committed since.
     is_waived: bool,
     /// The version of the scope's last list.
     version: Option<String>,
@@ -73,10 +72,11 @@ impl<T> Model<T> {
         number
     }
 
-    /// Ends the wait for the first list of a scope.
-    pub fn waive_initial(&mut self, scope: u32) {
+    /// Ends the wait for the first list of a scope, which does not count in the version of the
+    /// queue until its next list.
+    pub fn waive_scope(&mut self, scope: u32) {
         let Some(entry) = self.scopes.iter_mut().find(|entry| entry.id == scope) else { return };
-        entry.is_waived |= entry.version.is_none();
+        entry.is_waived = true;
         let was_awaited = std::mem::take(&mut entry.is_awaited);
         self.populate_if(was_awaited);
     }

@@ -115,6 +115,7 @@ mutants! {
     ListedAfterTheRemoval: "an in-order list of a scope is queued after the scopes were unlocked",
     WholeListBesideScopes: "an in-order list of the whole queue is queued after the scopes were unlocked",
     WaivedScopeSyncs: "a waived scope completes the initial population, although another one is not listed",
+    ListedScopeIsNotWaived: "a scope that is waived after its first list holds the applied version back",
     RemovalEndsTheWait: "the removal of a scope ends the wait for the list of a scope that was added since",
     NewKeyHasNoNamespace: "a new key is not kept by its namespace",
     FirstScopeSyncs: "the initial population is complete when one scope is listed",

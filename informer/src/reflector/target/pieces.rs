@@ -70,8 +70,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for DeltaFifo<K, M> {
         let _ = self.bookmark_in(scope, version);
     }
 
-    fn waive_initial(&self, scope: &ScopeId) {
-        self.waive_initial(scope);
+    fn waive_scope(&self, scope: &ScopeId) {
+        self.waive_scope(scope);
     }
 
     fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError> {

@@ -23,8 +23,9 @@ pub(crate) trait Scoped<K>: Target<K> {
     /// Declares that everything in the scope up to `version` has been offered.
     fn bookmark_in(&self, scope: &ScopeId, version: &str);
 
-    /// Ends the wait of the initial population for the scope's first list.
-    fn waive_initial(&self, scope: &ScopeId);
+    /// Ends the wait for the scope's first list. The applied version does not count the scope until
+    /// its next list or bookmark.
+    fn waive_scope(&self, scope: &ScopeId);
 
     /// Removes the scope, and deletes its objects. May block for a long time.
     fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError>;
@@ -40,15 +41,15 @@ pub(crate) struct InScope<K> {
     pub(crate) scope: ScopeId,
     /// Set before the first object is offered.
     pub(crate) has_objects: Arc<AtomicBool>,
-    /// Called after each complete list.
-    pub(crate) on_listed: Arc<dyn Fn() + Send + Sync>,
+    /// Called after each complete list and each bookmark.
+    pub(crate) on_reached: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// A relist of a scope, which reports its first objects and its commit.
 struct Reported<K> {
     relist: Box<dyn Pieces<K>>,
     has_objects: Arc<AtomicBool>,
-    on_listed: Arc<dyn Fn() + Send + Sync>,
+    on_reached: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl<K: Send + Sync + 'static> Pieces<K> for Reported<K> {
@@ -84,7 +85,7 @@ impl<K: Send + Sync + 'static> Pieces<K> for Reported<K> {
 
     fn commit(self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
         let refused = self.relist.commit(version)?;
-        (self.on_listed)();
+        (self.on_reached)();
         Ok(refused)
     }
 }
@@ -122,8 +123,8 @@ fn outside(key: String, scope: &ScopeId) -> StoreError {
 impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
         let relist = Arc::clone(&self.queue).begin_in(&self.scope);
-        let (has_objects, on_listed) = (self.has_objects.clone(), self.on_listed.clone());
-        Box::new(Reported { relist, has_objects, on_listed })
+        let (has_objects, on_reached) = (self.has_objects.clone(), self.on_reached.clone());
+        Box::new(Reported { relist, has_objects, on_reached })
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -150,6 +151,7 @@ impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
 
     fn bookmark(&self, version: &str) {
         self.queue.bookmark_in(&self.scope, version);
+        (self.on_reached)();
     }
 
     fn resync(&self) -> Result<(), StoreError> {

@@ -163,8 +163,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for InOrderFifo<K, M> {
 
     fn bookmark_in(&self, _scope: &ScopeId, _version: &str) {}
 
-    fn waive_initial(&self, scope: &ScopeId) {
-        self.waive_initial(scope);
+    fn waive_scope(&self, scope: &ScopeId) {
+        self.waive_scope(scope);
     }
 
     fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError> {

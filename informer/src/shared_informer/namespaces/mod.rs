@@ -35,9 +35,10 @@ const MOST_CHANGES: usize = 1_024;
 /// A namespace that fails (403, 404, 500, silence) does not delay the lists and watches of the
 /// others: its error is reported with its name, its known objects stay, and it is retried with a
 /// backoff of its own. It does hold back the applied version, which is the lowest of all
-/// namespaces; see [`optional`](Self::optional) for one that has not been listed. If a
-/// namespace is removed from the set, its objects are removed from the store, and handlers are
-/// notified with [`Cause::NamespaceRemoved`](super::Cause::NamespaceRemoved).
+/// namespaces, unless the set is [optional](Self::optional) and the server has refused the
+/// namespace (403, 404), or its first list has failed. If a namespace is removed from the set, its
+/// objects are removed from the store, and handlers are notified with
+/// [`Cause::NamespaceRemoved`](super::Cause::NamespaceRemoved).
 ///
 /// Not in client-go (kubernetes/client-go#580, kubernetes/kubernetes#74415).
 ///
@@ -194,9 +195,10 @@ impl Namespaces {
         Ok((namespaces, following))
     }
 
-    /// Makes informers of the set sync without the namespaces whose first list fails. By default an
-    /// informer syncs after the first list of every namespace that is in the set, including those
-    /// that are added before it has synced.
+    /// Makes informers of the set sync without the namespaces whose first list fails. The applied
+    /// version then ignores these namespaces, and those that the server refuses later (403, 404).
+    /// By default an informer syncs after the first list of every namespace that is in the set,
+    /// including those that are added before it has synced.
     #[must_use]
     pub fn optional(self) -> Self {
         self.set.send_modify(|set| set.is_optional = true);

@@ -146,8 +146,7 @@ impl RefusedNames {
 /// A namespace and its reflector.
 struct Part<K> {
     scope: ScopeId,
-    /// Whether the first list has failed, and the informer does not wait for it.
-    is_waived: Arc<AtomicBool>,
+    progress: Arc<Progress>,
     /// Whether an object was offered, also by a list that is not complete.
     has_objects: Arc<AtomicBool>,
     /// Whether the namespace has left the set, and is listed for the last time.
@@ -159,6 +158,52 @@ struct Part<K> {
     reflector: OnceLock<Reflector<K>>,
 }
 
+/// Whether a namespace was listed, and whether the informer waits for it.
+#[derive(Default)]
+struct Progress {
+    /// Whether a list was complete.
+    has_listed: AtomicBool,
+    /// Whether the namespace failed, and the informer does not wait for it.
+    is_waived: AtomicBool,
+}
+
+impl Progress {
+    fn has_listed(&self) -> bool {
+        // Relaxed: a state for users, as all others here; nothing is published through it.
+        self.has_listed.load(Ordering::Relaxed)
+    }
+
+    fn is_waived(&self) -> bool {
+        self.is_waived.load(Ordering::Relaxed)
+    }
+
+    fn waive(&self) {
+        self.is_waived.store(true, Ordering::Relaxed);
+    }
+
+    /// Records a complete list or a bookmark. Returns whether it is the first one.
+    fn reached(&self) -> bool {
+        self.is_waived.store(false, Ordering::Relaxed);
+        !self.has_listed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns whether the informer of an optional set stops waiting for the namespace at `error`.
+    /// After the first list only a server that does not allow the namespace to be listed or watched
+    /// ends the wait, because other failures usually pass soon.
+    fn ends_wait(&self, error: &ReflectorError) -> bool {
+        if self.has_listed() {
+            return error.is_unavailable();
+        }
+        match error {
+            // This may be the error of a streamed list. The reflector then requests a plain list at
+            // once, so the informer still waits for the namespace. It does not if the server was
+            // silent, because the plain list may take as long.
+            ReflectorError::Watch(error) => matches!(error, RequestError::Silent { .. }),
+            error => !error.is_of_an_object(),
+        }
+    }
+}
+
 /// The state of one namespace of an informer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -167,8 +212,9 @@ pub struct NamespaceStatus {
     pub namespace: String,
     /// Whether its first list is complete.
     pub has_listed: bool,
-    /// Whether the informer does not wait for its first list, which has failed, because the set is
-    /// [optional](Namespaces::optional).
+    /// Whether the informer does not wait for it: the set is [optional](Namespaces::optional), and
+    /// its first list has failed, or the server has refused it later (403, 404). The informer waits
+    /// for it again from its next list, event or bookmark on.
     pub is_waived: bool,
     /// The state of its watch, with the last error.
     pub watch: WatchStatus,
@@ -238,7 +284,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let scope = self.queue.add_scope(KeyScope::namespace(&**name))?;
         let part = Arc::new(Part {
             scope,
-            is_waived: Arc::default(),
+            progress: Arc::default(),
             has_objects: Arc::default(),
             has_left: AtomicBool::new(false),
             is_leaving: AtomicBool::new(false),
@@ -304,14 +350,20 @@ impl<K: Send + Sync + 'static> Parts<K> {
             }
             // Relaxed: a state for users; nothing is published through it.
             part.has_left.store(true, Ordering::Relaxed);
-            // The last list may take long, and the others must not wait for it.
-            self.queue.waive_initial(&part.scope);
+            // The last list may take long, and nothing must wait for it.
+            self.queue.waive_scope(&part.scope);
             tokio::select! {
                 () = self.list_again(&name, &part) => break,
                 // Its objects are those of the same scope, so the reflector continues.
                 _added = with_catching_waker(set.wait_for(|set| set.names.contains(&name))) => {}
             }
             part.has_left.store(false, Ordering::Relaxed);
+            // The scope counts again. An earlier failure may still exclude it.
+            if !part.progress.is_waived()
+                && let Some(version) = part.last_version()
+            {
+                self.queue.bookmark_in(&part.scope, &version);
+            }
         }
         // Relaxed: only this task accesses it.
         part.is_leaving.store(true, Ordering::Relaxed);
@@ -371,14 +423,14 @@ impl<K: Send + Sync + 'static> Parts<K> {
     fn reflector(&self, name: &Arc<str>, part: &Part<K>) -> Reflector<K> {
         let (queue, scope) = (self.queue.clone(), part.scope.clone());
         let (name_listed, refused) = (name.clone(), self.refused.clone());
-        let is_waived = part.is_waived.clone();
-        let on_listed = Arc::new(move || {
-            // Relaxed: a state for users; nothing is published through it.
-            is_waived.store(false, Ordering::Relaxed);
-            refused.remove(&name_listed);
+        let progress = part.progress.clone();
+        let on_reached = Arc::new(move || {
+            if progress.reached() {
+                refused.remove(&name_listed);
+            }
         });
         let has_objects = part.has_objects.clone();
-        let target = Arc::new(InScope { queue, scope, has_objects, on_listed });
+        let target = Arc::new(InScope { queue, scope, has_objects, on_reached });
         let source = (self.source)(name);
         let decode = self.decode.clone();
         ReflectorBuilder::new(source, target, Box::new(|_, _| decode))
@@ -395,23 +447,14 @@ impl<K: Send + Sync + 'static> Parts<K> {
     ) -> impl Fn(&ReflectorError) + Send + Sync + use<K> {
         let (name, scope, queue) = (name.clone(), part.scope.clone(), self.queue.clone());
         let (namespaces, refused) = (self.namespaces.clone(), self.refused.clone());
-        let (on_error, is_waived) = (self.on_error.clone(), part.is_waived.clone());
+        let (on_error, progress) = (self.on_error.clone(), part.progress.clone());
         move |error| {
             if namespaces.set.borrow().is_optional {
-                // An error of a watch may be that of a streamed list. The reflector then requests a
-                // plain list at once, so the informer still waits for the namespace. It does not if
-                // the server was silent, because the plain list may take as long, and it does not
-                // after any other error of a request.
-                let is_followed = match error {
-                    ReflectorError::Watch(error) => !matches!(error, RequestError::Silent { .. }),
-                    _ => false,
-                };
-                if !is_followed && !error.is_of_an_object() {
-                    // Relaxed: as in `reflector`.
-                    is_waived.store(true, Ordering::Relaxed);
-                    queue.waive_initial(&scope);
+                if progress.ends_wait(error) {
+                    progress.waive();
+                    queue.waive_scope(&scope);
                 }
-            } else if error.is_unavailable() {
+            } else if error.is_unavailable() && !progress.has_listed() {
                 refused.insert(&name);
             }
             on_error.report(&InformerError::Namespace { namespace: &name, error });
@@ -435,8 +478,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
     fn status_of(&self, counts: impl Fn(&Part<K>) -> bool) -> Vec<NamespaceStatus> {
         let status = |(name, part): (&Arc<str>, &Arc<Part<K>>)| NamespaceStatus {
             namespace: name.to_string(),
-            has_listed: part.last_version().is_some(),
-            is_waived: part.is_waived(),
+            has_listed: part.progress.has_listed(),
+            is_waived: part.progress.is_waived(),
             watch: part.reflector.get().map(Reflector::watch_status).unwrap_or_default(),
         };
         self.by_name.lock().iter().filter(|(_, part)| counts(part)).map(status).collect()
@@ -460,7 +503,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
     /// that the informer does not wait for, and those that have left the set, do not count.
     pub(in crate::shared_informer) fn last_version(&self) -> Option<String> {
         let parts = self.by_name.lock();
-        let counting = parts.values().filter(|part| !part.is_waived() && !part.has_left());
+        let counting = parts.values().filter(|part| !part.progress.is_waived() && !part.has_left());
         let versions = counting.map(|part| ResourceVersion::parse(&part.last_version()?));
         versions.min().flatten().map(|version| version.to_string())
     }
@@ -520,11 +563,5 @@ impl<K: Send + Sync + 'static> Part<K> {
     fn has_left(&self) -> bool {
         // Relaxed: as in `Parts::feed`.
         self.has_left.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether the informer does not wait for the first list, which has failed.
-    fn is_waived(&self) -> bool {
-        // Relaxed: as in `Parts::reflector`.
-        self.is_waived.load(Ordering::Relaxed) && self.last_version().is_none()
     }
 }

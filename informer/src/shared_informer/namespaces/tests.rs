@@ -101,8 +101,8 @@ impl Scoped<ConfigMap> for Refusing {
         Scoped::bookmark_in(&*self.queue, scope, version);
     }
 
-    fn waive_initial(&self, scope: &ScopeId) {
-        Scoped::waive_initial(&*self.queue, scope);
+    fn waive_scope(&self, scope: &ScopeId) {
+        Scoped::waive_scope(&*self.queue, scope);
     }
 
     fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError> {

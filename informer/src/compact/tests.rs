@@ -284,7 +284,7 @@ fn several_threads_pack_members_of_one_group() {
 fn text_that_cannot_be_stored_is_refused() {
     let compactor = Compactor::<Pod>::builder().without(&["status"]).validate(true).build();
     let refused = |json: &[u8]| compactor.pack(json).unwrap_err();
-    for json in [&b""[..], b"null", b"[1]", b"{", br#"{"a":1}}"#, br#"{"status":tru}"#] {
+    for json in [&b""[..], b"null", b"[1]", b"{", b"{}\x0c", br#"{"a":1}}"#, br#"{"status":tru}"#] {
         assert!(matches!(refused(json), PackError::Json(_)), "{json:?}");
     }
     assert!(matches!(refused(b"{\"metadata\":{\"name\":\"\xff\"}}"), PackError::Utf8(_)));

@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use super::budget::Share;
 use super::large::{CompleteText, Large};
 use super::outline::Outline;
+use super::space::trim_end;
 use super::{LARGE, WireError};
 
 /// The bytes that a line may have in addition to its object. This is enough for every line that an
@@ -52,7 +53,7 @@ impl Lines {
         while let Some(end) = memchr::memchr(b'\n', self.bytes.get(seen..).unwrap_or_default()) {
             let line = self.bytes.split_to(seen + end + 1).freeze();
             seen = 0;
-            let line = line.slice(..line.trim_ascii_end().len());
+            let line = line.slice(..trim_end(&line).len());
             if !line.is_empty() {
                 lines.push(CompleteText::Read(line, None));
             }
@@ -87,7 +88,7 @@ impl Lines {
     /// # Errors
     /// [`WireError::CutShort`]: it ended within a line.
     pub(crate) fn finish(self) -> Result<(), WireError> {
-        if self.large.is_none() && self.bytes.trim_ascii().is_empty() {
+        if self.large.is_none() && trim_end(&self.bytes).is_empty() {
             Ok(())
         } else {
             Err(WireError::CutShort { of: "a watch event" })
@@ -130,10 +131,20 @@ mod tests {
 
     #[test]
     fn incomplete_last_line_is_reported_as_incomplete() {
+        for last in [&b"{\"typ"[..], b"\x0c"] {
+            let (mut lines, mut found) = (Lines::new(usize::MAX), Vec::new());
+            lines.push(b"one\n", &mut found).unwrap();
+            lines.push(last, &mut found).unwrap();
+            assert_eq!(lines.finish(), Err(WireError::CutShort { of: "a watch event" }));
+            assert_eq!(found.len(), 1);
+        }
+    }
+
+    #[test]
+    fn form_feed_is_not_blank_space() {
         let (mut lines, mut found) = (Lines::new(usize::MAX), Vec::new());
-        lines.push(b"one\n{\"typ", &mut found).unwrap();
-        assert_eq!(lines.finish(), Err(WireError::CutShort { of: "a watch event" }));
-        assert_eq!(found.len(), 1);
+        lines.push(b"one\x0c\n\x0c\n", &mut found).unwrap();
+        assert_eq!(read(found), ["one\x0c", "\x0c"]);
     }
 
     #[test]

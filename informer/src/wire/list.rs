@@ -10,6 +10,7 @@ use super::budget::Share;
 use super::large::{CompleteText, Large};
 use super::outline::Outline;
 use super::scan::Scan;
+use super::space::is_space;
 use super::{LARGE, WireError};
 use crate::lister_watcher::PageMeta;
 
@@ -174,7 +175,7 @@ impl ListSplitter {
         match &self.at {
             ListPosition::Value(name) if self.seen == 0 => match self.bytes.first() {
                 None => return Ok(false),
-                Some(byte) if byte.is_ascii_whitespace() => self.skip(1),
+                Some(byte) if is_space(*byte) => self.skip(1),
                 Some(b'[') if name == "items" => {
                     self.skip(1);
                     (self.at, self.has_items) = (ListPosition::Items, true);
@@ -203,7 +204,7 @@ impl ListSplitter {
             | ListPosition::ItemEnd
             | ListPosition::End => {
                 let Some(&byte) = self.bytes.first() else { return Ok(false) };
-                if byte.is_ascii_whitespace() {
+                if is_space(byte) {
                     self.skip(1);
                 } else {
                     self.between(byte)?;
@@ -387,7 +388,9 @@ mod tests {
     #[test]
     fn body_that_is_not_a_list_is_an_error() {
         let status = br#"{"kind":"Status","metadata":{},"code":500}"#;
-        let lists: [&[u8]; 4] = [
+        let lists: [&[u8]; 6] = [
+            b"\x0c{\"kind\":\"PodList\",\"metadata\":{},\"items\":[]}",
+            b"{\"kind\":\"PodList\",\"metadata\":{},\"items\":\x0c[]}",
             br#"{"items":[1]}"#,
             br#"{"items":[{} {}]}"#,
             br#"{"items":[,{}]}"#,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::scan::Scan;
+use super::space::trim_start;
 use super::{WireError, check};
 
 /// An iterator over the members of an object. Only brackets and strings are parsed: whether a
@@ -30,7 +31,7 @@ enum MemberPosition {
 impl<'a> Members<'a> {
     /// Creates an iterator over the members of the object at the beginning of `object`.
     pub(crate) fn of(object: &'a [u8]) -> Self {
-        Self { object, rest: object.trim_ascii_start(), at: MemberPosition::Start }
+        Self { object, rest: trim_start(object), at: MemberPosition::Start }
     }
 
     /// Returns the name of the next member, or `None` after the last. Skips the value of the
@@ -40,9 +41,9 @@ impl<'a> Members<'a> {
             self.value()?;
         }
         match (self.at, self.rest) {
-            (MemberPosition::Start, [b'{', rest @ ..]) => self.rest = rest.trim_ascii_start(),
+            (MemberPosition::Start, [b'{', rest @ ..]) => self.rest = trim_start(rest),
             (MemberPosition::ValueEnd, [b',', rest @ ..]) => {
-                self.rest = rest.trim_ascii_start();
+                self.rest = trim_start(rest);
                 return self.named().map(Some);
             }
             (MemberPosition::ValueEnd, [b'}', ..]) => {}
@@ -81,7 +82,7 @@ impl<'a> Members<'a> {
     /// Skips the rest of the object, and checks that only white space follows it.
     pub(crate) fn end(mut self) -> Result<(), WireError> {
         while self.name()?.is_some() {}
-        if self.rest.trim_ascii_start().is_empty() { Ok(()) } else { Err(self.broken()) }
+        if trim_start(self.rest).is_empty() { Ok(()) } else { Err(self.broken()) }
     }
 
     fn named(&mut self) -> Result<Cow<'a, str>, WireError> {
@@ -90,7 +91,7 @@ impl<'a> Members<'a> {
             _ => return Err(self.broken()),
         };
         let [b':', rest @ ..] = self.rest else { return Err(self.broken()) };
-        (self.rest, self.at) = (rest.trim_ascii_start(), MemberPosition::Value);
+        (self.rest, self.at) = (trim_start(rest), MemberPosition::Value);
         Ok(name)
     }
 
@@ -98,7 +99,7 @@ impl<'a> Members<'a> {
         let end = Scan::default().end(self.rest).ok_or_else(|| self.broken())?;
         let (value, rest) =
             self.rest.split_at_checked(end).filter(|_| end > 0).ok_or_else(|| self.broken())?;
-        self.rest = rest.trim_ascii_start();
+        self.rest = trim_start(rest);
         Ok(value)
     }
 
@@ -165,6 +166,7 @@ mod tests {
 
     #[test]
     fn text_behind_the_end_is_an_error() {
+        assert!(Members::of(b"{\"a\":1}\x0c").end().is_err());
         assert!(Members::of(b"{\"a\":1} \n").end().is_ok());
         assert!(Members::of(b"{\"a\":1} \"b\"").end().is_err());
     }
@@ -184,6 +186,9 @@ mod tests {
             r#"{"a":1,}"#,
             r#"{"a":,"b":2}"#,
             r#"{"a":}"#,
+            "\x0c{}",
+            "{\x0c\"a\":1}",
+            "{\"a\":{}\x0c}",
         ] {
             assert!(all(broken).is_err(), "{broken}");
         }

@@ -15,6 +15,7 @@ mod object;
 mod outline;
 mod prune;
 mod scan;
+mod space;
 
 use serde::de::IgnoredAny;
 
@@ -31,6 +32,8 @@ pub(crate) use outline::Outline;
 #[cfg(feature = "compact")]
 pub(crate) use prune::Member;
 pub use prune::{Prune, Types};
+#[cfg(feature = "compact")]
+pub(crate) use space::{trim_end, trim_start};
 
 /// An API server's response that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

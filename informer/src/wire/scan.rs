@@ -1,6 +1,8 @@
 //! Finds the end of a JSON value while its bytes arrive. Only brackets and strings are parsed:
 //! whether the value is valid JSON is found by the code that decodes it.
 
+use super::space::is_space;
+
 /// A scan of one value, which may arrive in pieces.
 #[derive(Default)]
 pub(super) struct Scan {
@@ -40,9 +42,8 @@ impl Scan {
                     next += memchr::memchr2(b'"', b'\\', bytes.get(next..)?)?;
                     ScanPosition::String
                 }
-                (ScanPosition::Bare, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') => {
-                    return Some(next - 1);
-                }
+                (ScanPosition::Bare, b',' | b'}' | b']') => return Some(next - 1),
+                (ScanPosition::Bare, byte) if is_space(byte) => return Some(next - 1),
                 // No value starts with these bytes.
                 (ScanPosition::Start, b',' | b':' | b'}' | b']') => return Some(0),
                 (ScanPosition::Escaped, _) | (ScanPosition::Start | ScanPosition::Inside, b'"') => {

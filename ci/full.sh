@@ -13,7 +13,7 @@ run() { # part
     stress) STRESS_SECS=600 cargo test --release -p deltafifo --test stress ;;
     sanitizers) ci/sanitizers.sh 120 ;;
     miri-races | miri-engine | miri-stress) ci/miri.sh "${1#miri-}" ;;
-    fuzz-operations | fuzz-handlers | fuzz-indexer | fuzz-keys | fuzz-files | fuzz-caches | fuzz-selectors | fuzz-wire | fuzz-workqueue)
+    fuzz-operations | fuzz-handlers | fuzz-indexer | fuzz-keys | fuzz-files | fuzz-caches | fuzz-selectors | fuzz-wire | fuzz-workqueue | fuzz-compact)
       ci/fuzz.sh 3600 "${1#fuzz-}"
       ;;
     mutants) ci/mutants.sh ;;
@@ -26,7 +26,7 @@ run() { # part
 parts=("$@")
 if ((!$#)); then
   parts=(models shuttle stress sanitizers miri-races miri-engine miri-stress fuzz-operations fuzz-handlers fuzz-indexer fuzz-keys fuzz-files
-    fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue mutants e2e package verify msrv docs deny semver)
+    fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact mutants e2e package verify msrv docs deny semver)
 fi
 # Records uncommitted changes, except those of the result file.
 commit=$(git rev-parse --short HEAD)

@@ -34,7 +34,7 @@ for target in "${targets[@]}"; do
   # The largest input in bytes: larger ones only take time. A file needs more than a list of
   # operations, and operations of four bytes each need more than others.
   case $target in
-    files) longest=8192 ;;
+    files | compact) longest=8192 ;;
     caches | wire | workqueue) longest=512 ;;
     *) longest=256 ;;
   esac

@@ -82,6 +82,42 @@ const BODIES: [&str; 9] = [
     "<html>\n</html>\n",
 ];
 
+/// Returns lists of objects, each with the choices of the target `compact` and the damage to do:
+/// siblings, objects that have nothing in common, and unusual texts.
+fn objects() -> [([u8; 4], String); 4] {
+    let pod = |number: usize| {
+        json!({"metadata": {
+            "namespace": "shop", "name": format!("till-{number}x7"), "generateName": "till-",
+            "uid": format!("{number:08x}-0000-4000-8000-0123456789ab"), "resourceVersion": format!("10{number}"),
+            "creationTimestamp": "2026-07-01T12:00:00Z", "labels": {"app": "till"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "till", "uid": "5", "controller": true}],
+            "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}]},
+            "spec": {"containers": [{"name": "main", "image": "registry/till:1"}]},
+            "status": {"podIP": format!("10.0.0.{number}"), "startTime": format!("2026-07-01T12:00:0{number}Z")}})
+    };
+    let map = |number: usize| {
+        json!({"metadata": {"name": format!("settings-{number}"), "resourceVersion": number.to_string()},
+            "data": {"key": "text that all maps have in common, although their names differ"}})
+    };
+    let lines =
+        |objects: Vec<Value>| objects.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    let unusual = [
+        "{}",
+        r#"{"metadata":null,"a":1e400}"#,
+        r#" { "metadata" : { "name" : "\u0061" , "labels" : { } } } "#,
+        r#"{"metadata":{"name":"a","name":"b"}}"#,
+        r#"{"metadata":{"name":7}}"#,
+        "[]",
+        r#"{"status":[1,"\"}"],"metadata":{"managedFields":null}}"#,
+    ];
+    [
+        ([1, 5, 1, 200], lines((0..4).map(pod).collect())),
+        ([7, 40, 128, 90], lines((0..4).map(pod).collect())),
+        ([5, 20, 7, 60], lines((0..14).map(map).collect())),
+        ([2, 0, 255, 1], unusual.join("\n")),
+    ]
+}
+
 /// Write the seed corpora of the fuzz targets.
 #[derive(Parser)]
 struct Arguments {
@@ -116,6 +152,10 @@ fn main() -> Result<(), BoxError> {
     for (number, (body, frame)) in BODIES.iter().zip((1..).step_by(5)).enumerate() {
         // The first byte is the length of the frames.
         save(&seeds, "wire", number, &[&[frame], body.as_bytes()].concat())?;
+    }
+
+    for (number, (choices, objects)) in objects().iter().enumerate() {
+        save(&seeds, "compact", number, &[choices, objects.as_bytes()].concat())?;
     }
 
     let mut text = String::new();

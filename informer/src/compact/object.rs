@@ -203,6 +203,20 @@ impl<K> Compact<K> {
     }
 }
 
+#[cfg(fuzzing)]
+impl<K> Compact<K> {
+    /// Damages the stored bytes for the fuzz target `compact`: cuts them to `length`, changes the
+    /// byte at `at` by `xor`, and replaces the base or dictionary with that of `other`.
+    pub fn damage(&self, other: &Self, at: usize, xor: u8, length: usize) {
+        let mut bytes = self.stored().bytes.into_vec();
+        bytes.truncate(length);
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte ^= xor;
+        }
+        self.replace(Stored { bytes: bytes.into(), with: other.stored().with });
+    }
+}
+
 fn decode<K: DeserializeOwned>(text: &[u8], types: Option<&Types>) -> Result<K, DecodeFailure> {
     match deltafifo::panics::caught(|| Prune::default().decode(text, types)) {
         Ok(decoded) => Ok(decoded?),

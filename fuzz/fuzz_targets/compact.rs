@@ -1,0 +1,121 @@
+//! Packs any texts with one compactor. Each must be refused, or come back as it was received, also
+//! after dictionaries were trained and it was packed again. If its bytes, base or dictionary are
+//! damaged, it is an error that names the key, or a text of the same length.
+#![no_main]
+
+use std::sync::Arc;
+
+use deltafifo_informer::compact::{Compact, Compactor, PackError};
+use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+
+type Objects<'i> = Vec<(&'i [u8], Arc<Compact<Value>>)>;
+
+/// What is done to the objects of an input.
+#[derive(Clone, Copy)]
+struct Choices {
+    trains: bool,
+    prunes: bool,
+    caches_bases: bool,
+}
+
+fuzz_target!(|input: &[u8]| {
+    let [choices, at, xor, kept, texts @ ..] = input else { return };
+    let choices = Choices {
+        trains: choices & 1 != 0,
+        prunes: choices & 2 != 0,
+        caches_bases: choices & 4 != 0,
+    };
+    let compactor = compactor(choices);
+    let mut objects: Objects = Vec::new();
+    for text in texts.split(|byte| *byte == b'\n') {
+        match compactor.pack(text) {
+            Ok(object) => objects.push((text, object)),
+            Err(error) => check_refused(text, &error),
+        }
+    }
+    compare(&objects, choices);
+    compactor.end_list();
+    compare(&objects, choices);
+    objects.iter().for_each(|(_, object)| compactor.repack(object));
+    compare(&objects, choices);
+
+    let count = objects.len();
+    for place in 0..count {
+        let (object, other) = (&objects[place].1, &objects[usize::from(*kept) % count].1);
+        object.damage(other, usize::from(*at), *xor, usize::from(*kept));
+        match object.raw_json() {
+            Ok(text) => assert_eq!(text.len(), object.raw_size()),
+            Err(error) => assert_eq!(error.key(), key(object)),
+        }
+        let _ = object.decode();
+        compactor.repack(object);
+    }
+    drop(objects);
+    let stats = compactor.stats();
+    assert_eq!((stats.objects, stats.bytes, stats.raw_bytes, stats.bases), (0, 0, 0, 0));
+    assert_eq!((stats.base_bytes, stats.unpacked_base_bytes), (0, 0));
+});
+
+fn compactor(choices: Choices) -> Compactor<Value> {
+    let mut builder = Compactor::builder().train(choices.trains);
+    if choices.prunes {
+        builder = builder.without(&["metadata", "managedFields"]).without(&["status"]);
+    }
+    if !choices.caches_bases {
+        builder = builder.base_cache(0);
+    }
+    builder.build()
+}
+
+/// Checks that a text that was refused is no JSON object, or has metadata that may be refused.
+fn check_refused(text: &[u8], error: &PackError) {
+    if let Ok(Value::Object(members)) = serde_json::from_slice(text) {
+        assert!(members.contains_key("metadata"), "{error:?}");
+    }
+}
+
+fn compare(objects: &Objects, choices: Choices) {
+    for (text, object) in objects {
+        let found = object.raw_json().expect("it is not damaged");
+        assert_eq!(found.len(), object.raw_size());
+        // A value that a parser refuses, such as a number that is too large, is kept as it is.
+        let received = serde_json::from_slice::<Value>(text).map(|value| pruned(value, choices));
+        let decoded = object.decode();
+        assert_eq!(decoded.ok(), serde_json::from_str(&found).ok());
+        if !choices.prunes {
+            assert_eq!(found.as_bytes(), text.trim_ascii());
+        } else if let Ok(received) = received {
+            assert_eq!(serde_json::from_str::<Value>(&found).expect("it is JSON"), received);
+        }
+        let value: Value = serde_json::from_str(&found).unwrap_or_default();
+        let field = |name: &str| value["metadata"][name].as_str();
+        if value != Value::Null {
+            assert_eq!(object.name(), field("name"));
+            assert_eq!(object.namespace(), field("namespace"));
+            assert_eq!(object.uid().as_deref(), field("uid"));
+            assert_eq!(object.resource_version(), field("resourceVersion"));
+        }
+    }
+}
+
+/// Removes the members from `value` that the compactor cuts out.
+fn pruned(mut value: Value, choices: Choices) -> Value {
+    if choices.prunes {
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        if let Some(members) = value.as_object_mut() {
+            members.remove("status");
+        }
+    }
+    value
+}
+
+fn key(object: &Compact<Value>) -> String {
+    let name = object.name().unwrap_or_default();
+    match object.namespace().filter(|namespace| !namespace.is_empty()) {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
+    }
+}

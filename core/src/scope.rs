@@ -5,7 +5,7 @@ use std::fmt;
 use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, AtomicU32, Ordering, assert_none_held, mutant};
 use crate::error::{ScopeError, VersionError};
-use crate::store::applied::{Origin, Point};
+use crate::store::applied::{Applied, Origin, Point, parse};
 use crate::version::ResourceVersion;
 use crate::{KeyFunc, Meta};
 
@@ -276,17 +276,18 @@ impl Scopes {
         !self.0.iter().any(|entry| entry.is_awaited)
     }
 
-    /// Records that every change in the scope up to a point was offered. `point` returns it, given
-    /// the point of the scope's last list or bookmark. A bookmark at a lower point than that one is
-    /// ignored. Does nothing if the scope belongs to another queue or was removed.
+    /// Records that every change in the scope up to `version` was offered. A bookmark at a lower
+    /// version than the scope's last list or bookmark is ignored. Does nothing if the scope belongs
+    /// to another queue or was removed.
     pub(crate) fn reached(
         &mut self,
         id: &ScopeId,
+        version: &str,
         origin: Origin,
-        point: impl FnOnce(Option<&Point>) -> Result<Point, VersionError>,
+        applied: &Applied,
     ) -> Result<(), VersionError> {
         let Some(entry) = self.find(id) else { return Ok(()) };
-        let point = point(entry.reached.as_ref())?;
+        let point = applied.expect_part(entry.reached.as_ref(), parse(version)?, origin)?;
         if origin == Origin::List || entry.reached.as_ref() < Some(&point) {
             entry.reached = Some(point);
         }

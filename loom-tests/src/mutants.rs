@@ -142,8 +142,8 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::PassWakesNoConsumer
         | Mutant::RevivedTwice => &["lane"],
         Mutant::NoticeLeavesNothing
-        | Mutant::BuiltOutOfTurn
-        | Mutant::WrittenOutOfTurn
+        | Mutant::BuiltUnlocked
+        | Mutant::WrittenUnlocked
         | Mutant::BuiltFromOldObject => &["build"],
         Mutant::HandlersHoldNothing
         | Mutant::QueuedAgainIsNotParked

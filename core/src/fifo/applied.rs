@@ -74,7 +74,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// whose handle outlives the queue.
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn wait_for_resource_version(&self, version: &str) -> Result<(), WaitError> {
         self.core.applied.wait(version)
     }
@@ -91,7 +91,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Pops like [`try_pop`](Self::try_pop), in a queue that tracks the applied version.
-    #[cold] // Others do not pay for the code of it.
+    #[cold] // So that other queues do not pay for its code.
     pub(super) fn try_pop_held(&self) -> Option<Popped<'_, T, M>> {
         loop {
             let (ticket, epoch) = self.queue.try_pop_tracked()?;
@@ -153,9 +153,7 @@ impl<T, M> DeltaFifo<T, M> {
         version: &str,
         origin: Origin,
     ) -> Result<Option<Point>, VersionError> {
-        scopes.reached(scope, origin, |reached| {
-            self.core.applied.expect_part(reached, parse(version)?, origin)
-        })?;
+        scopes.reached(scope, version, origin, &self.core.applied)?;
         Ok(self.mark_least(scopes))
     }
 
@@ -181,7 +179,7 @@ impl<T, M> DeltaFifo<T, M> {
     }
 
     /// Takes a hold for deltas that are about to be pushed.
-    #[inline(never)] // Other queues do not pay for the code of it.
+    #[inline(never)] // So that other queues do not pay for its code.
     pub(super) fn hold(&self) -> Option<Hold<'_, T, M>> {
         self.held(self.queue.hold())
     }
@@ -243,7 +241,7 @@ impl<'f, T, M> Stretches<'f, T, M> {
         Self(stretches.into_iter().map(held).collect())
     }
 
-    /// Returns whether there are none: at the end of the batch, or in a queue that does not track.
+    /// Returns whether no hold is left. Always true in a queue that does not track.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

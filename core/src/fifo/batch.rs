@@ -70,7 +70,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
     slots: VecDeque<Ticket<T>>,
-    /// Holds the applied version back, in a queue that tracks it.
+    /// The holds on the applied version, in a queue that tracks it.
     held: Stretches<'f, T, M>,
     /// Shared by the items of a run of the initial population, and released at its end, so that
     /// the population ends with its handlers and not with this guard.
@@ -84,8 +84,8 @@ pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
-    /// Returns how many keys are left, at most: with a live lane another consumer may have got
-    /// one.
+    /// Returns the number of keys that are left. With a live lane it may be too large, because
+    /// another consumer may have got one of them.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -120,8 +120,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         Some(popped)
     }
 
-    /// Does the same in a queue that tracks the applied version.
-    #[cold] // Others do not pay for the code of it.
+    /// Takes the next key like [`next`](Self::next), in a queue that tracks the applied version.
+    #[cold] // So that other queues do not pay for its code.
     fn next_held(&mut self) -> Option<Popped<'f, T, M>> {
         while let (Some(ticket), Some(place)) = (self.slots.pop_front(), self.held.next()) {
             if let Some(slot) = self.fifo.redeem(ticket) {

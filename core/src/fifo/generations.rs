@@ -19,12 +19,12 @@ pub(super) struct Relists {
 }
 
 pub(super) struct Last {
-    /// The last one given out.
+    /// The generation of the relist that began last.
     pub(super) generation: u32,
     /// The version of the last commit of the whole queue.
     pub(super) version: Option<String>,
     pub(super) scopes: Scopes,
-    /// The generation of the open relist of the whole queue, else 0.
+    /// The generation of the open relist of the whole queue, 0 if none is open.
     whole: u32,
     /// The generations of the open relists and removals of scopes.
     of_scopes: Vec<u32>,

@@ -457,14 +457,23 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
             }
         }
     }
-}
 
-impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Drop for Applying<'_, T, M, F> {
-    fn drop(&mut self) {
+    /// Applies the rest after a panic of the handler.
+    #[cold]
+    fn apply_rest(&mut self) {
         while !self.rest.is_empty() {
             // The thread may be unwinding already: another panic of user code would abort the
             // process.
             ignore_panic(|| self.next(false));
+        }
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Drop for Applying<'_, T, M, F> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.rest.is_empty() {
+            self.apply_rest();
         }
     }
 }

@@ -166,8 +166,8 @@ impl<T, M: Meta<T>> Core<T, M> {
         new: Option<Arc<T>>,
     ) -> Swapped<T> {
         mutant!(OldValuesLeftLate => return self.carry_out_late(list, plan, running, new));
-        let _turn = list.is_building().then(|| self.indexes.turn.lock());
-        mutant!(WrittenOutOfTurn => drop(_turn));
+        let _building = list.is_building().then(|| self.indexes.building.lock());
+        mutant!(WrittenUnlocked => drop(_building));
         let (left, joined) = &plan.namespace;
         if let Some(namespace) = left {
             self.namespaces.remove(namespace, running.slot());

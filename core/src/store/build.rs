@@ -9,8 +9,8 @@
 //!    list. So no writer misses the index. A writer that creates a slot after the visit of its
 //!    shard sees the new list, because it takes the same lock.
 //! 3. Index functions run with no lock held. Then the objects that are still known are added to
-//!    the index, under a lock (`turn`) that every writer takes while an index is being built. For
-//!    objects that were replaced, the functions run again with the new objects.
+//!    the index, under a lock (`building`) that every writer takes while an index is being built.
+//!    For objects that were replaced, the functions run again with the new objects.
 //! 4. When all slots have been visited, readers find the index.
 
 use std::ops::Range;
@@ -98,8 +98,8 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
         let mut seen = OneByOne(Vec::with_capacity(found.objects.len()));
         {
             let shard = self.core.table.shards()[number].read();
-            let _turn = self.core.indexes.turn.lock();
-            mutant!(BuiltOutOfTurn => drop(_turn));
+            let _building = self.core.indexes.building.lock();
+            mutant!(BuiltUnlocked => drop(_building));
             for ((key, hash, object), values) in found.objects.iter().zip(values) {
                 let key = &found.keys[key.clone()];
                 let Some(slot) = shard.find(*hash, key.as_bytes()) else { continue };
@@ -126,9 +126,9 @@ impl<T, M: Meta<T>> Drop for Build<'_, T, M> {
         if self.finished {
             return;
         }
-        let turn = self.core.indexes.turn.lock();
+        let building = self.core.indexes.building.lock();
         self.new.iter().for_each(|index| index.give_up());
-        drop(turn);
+        drop(building);
         // After the lock is released, so that writers proceed: clearing a large index takes long.
         self.new.iter().for_each(|index| index.values.clear());
         self.core.indexes.withdraw(&self.new);

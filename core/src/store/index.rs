@@ -35,7 +35,7 @@ impl<T> Index<T> {
     }
 
     /// Ends the index, whose build has failed: [`join`](Self::join) adds nothing more. The caller
-    /// holds the lock `Indexes::turn`, as every thread does that adds a slot to an index under
+    /// holds the lock `Indexes::building`, as every thread does that adds a slot to an index under
     /// construction.
     pub(super) fn give_up(&self) {
         // Relaxed: a thread that may read `true` holds the same lock.
@@ -53,8 +53,8 @@ impl<T> Index<T> {
     }
 
     /// Adds the slot under those of `values` under which no writer has added it already. Called by
-    /// the thread that builds the index, with the lock `Indexes::turn` held, so that no writer adds
-    /// the slot at the same time.
+    /// the thread that builds the index, with the lock `Indexes::building` held, so that no writer
+    /// adds the slot at the same time.
     pub(super) fn join_once(&self, values: &[String], slot: &Slot<T>) {
         for value in values {
             if !self.values.has(value, slot) {

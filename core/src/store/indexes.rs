@@ -52,7 +52,7 @@ pub(super) struct Indexes<T> {
     changing: Mutex<()>,
     /// The lock that serialises changes to an index under construction. Acquire it *before* reading
     /// the slot's known object.
-    pub(super) turn: Mutex<()>,
+    pub(super) building: Mutex<()>,
 }
 
 /// All indexes at one time.
@@ -101,7 +101,7 @@ impl<T> Indexes<T> {
             any: AtomicBool::new(false),
             list: ArcSwap::from(Arc::new(List { entries: Vec::new() })),
             changing: Mutex::new(()),
-            turn: Mutex::new(()),
+            building: Mutex::new(()),
         }
     }
 

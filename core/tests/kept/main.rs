@@ -102,6 +102,19 @@ fn deleted_keys_leave_little_memory_behind() {
             apply_all(&fifo);
             fifo
         });
+        keeps_little(&format!("{kind}, a batch given back to a queue that is never empty"), || {
+            let fifo = built();
+            add_all(&fifo);
+            apply_all(&fifo);
+            (0..KEYS).for_each(|number| fifo.delete(Arc::new(number)).unwrap());
+            drop(fifo.try_pop_batch(KEYS as usize));
+            (0..2).for_each(|number| fifo.add(Arc::new(KEYS + number)).unwrap());
+            for _ in 0..=KEYS {
+                fifo.try_pop().unwrap().apply(|_| ()).unwrap();
+            }
+            assert_eq!(fifo.list().len(), 1);
+            fifo
+        });
     }
     keeps_little("in order, a batch given back", || {
         let fifo = InOrderFifo::over(store()).build();

@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use crossbeam::utils::CachePadded;
 
 use crate::engine::ledger::Ledger;
-use crate::engine::room::less_room;
+use crate::engine::room::LEAST_ROOM;
 use crate::engine::slot::{Pending, Pushed, QueuedSlot, Slot, Ticket};
 use crate::engine::sync::{AtomicBool, Event, IntoNotification, Mutex, Ordering, SegQueue, mutant};
 use crate::engine::wait::{wait, wait_async};
@@ -257,11 +257,9 @@ impl<T> ReadyQueue<T> {
         let run = &mut head.run;
         while batch.len() < max {
             if run.is_empty() {
+                free_drained(run);
                 match self.tail.pop() {
-                    None => {
-                        free_drained(run);
-                        break;
-                    }
+                    None => break,
                     Some(QueueEntry::One(slot)) => batch.push_back(slot),
                     Some(QueueEntry::Run(next)) => {
                         debug_assert!(!next.is_empty(), "{NO_MARKER}");
@@ -356,11 +354,9 @@ fn pop_next<T>(tail: &SegQueue<QueueEntry<T>>, run: &mut VecDeque<Ticket<T>>) ->
         if let Some(slot) = run.pop_front() {
             return Some(slot);
         }
+        free_drained(run);
         match tail.pop() {
-            None => {
-                free_drained(run);
-                return None;
-            }
+            None => return None,
             Some(QueueEntry::One(slot)) => return Some(slot),
             Some(QueueEntry::Run(next)) => {
                 debug_assert!(!next.is_empty(), "{NO_MARKER}");
@@ -370,14 +366,19 @@ fn pop_next<T>(tail: &SegQueue<QueueEntry<T>>, run: &mut VecDeque<Ticket<T>>) ->
     }
 }
 
-/// Frees the memory of a drained run, if it is large, because many slots may have been given back.
-/// Called when a lane is empty, so that a pop that finds a slot does not pay for the check.
+/// Frees the memory of a run without slots, if it is large: many slots may have been given back.
+#[inline]
+fn free_drained<T>(run: &mut VecDeque<Ticket<T>>) {
+    debug_assert!(run.is_empty(), "the run has slots");
+    if run.capacity() > LEAST_ROOM {
+        free(run);
+    }
+}
+
 #[cold]
 #[inline(never)]
-fn free_drained<T>(run: &mut VecDeque<Ticket<T>>) {
-    if let Some(room) = less_room(run.len(), run.capacity()) {
-        run.shrink_to(room);
-    }
+fn free<T>(run: &mut VecDeque<Ticket<T>>) {
+    *run = VecDeque::new();
 }
 
 /// The panic message for a broken invariant of the head (see the module docs).

@@ -249,8 +249,9 @@ fn advance<T>(
     mut pass: impl FnMut(),
 ) {
     while run.is_empty() {
+        free_drained(run);
         match tail.pop() {
-            None => return free_drained(run),
+            None => return,
             Some(QueueEntry::One(slot)) => run.push_back(slot),
             Some(QueueEntry::Run(next)) if next.is_empty() => pass(),
             Some(QueueEntry::Run(next)) => *run = next.into(),

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 type Objects<'i> = Vec<(&'i [u8], Arc<Compact<Value>>)>;
 
-/// What is done to the objects of an input.
+/// The settings of the compactor of an input.
 #[derive(Clone, Copy)]
 struct Choices {
     trains: bool,

@@ -17,13 +17,17 @@ use deltafifo_informer::shared_informer::{
 use deltafifo_informer::{KubeListerWatcher, ReflectorError, error_chain};
 use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb, status};
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::DeleteParams;
 use kube::core::PartialObjectMeta;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
+use tracing::field::{Field, Visit};
+use tracing::subscriber::set_default;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use super::rig::{Builder, Informer, QUEUES, idle, run, value};
 
@@ -750,6 +754,37 @@ async fn deletion_in_a_present_namespace_keeps_its_cause() {
     server.delete(&Resource::config_maps(), "blue", "b").unwrap();
     server.compact();
     assert_eq!(next(&mut changes).await, "Relist -b");
+}
+
+/// A record of the messages that are logged.
+#[derive(Clone, Default)]
+struct Messages(Arc<Mutex<Vec<String>>>);
+
+impl<S: Subscriber> Layer<S> for Messages {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        struct Message<'m>(&'m mut Vec<String>);
+        impl Visit for Message<'_> {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" {
+                    self.0.push(format!("{value:?}"));
+                }
+            }
+        }
+        event.record(&mut Message(&mut self.0.lock()));
+    }
+}
+
+#[tokio::test]
+async fn end_of_a_stream_without_names_is_logged() {
+    for (items, expected) in [(vec![], 1), (vec![vec![]], 0)] {
+        let messages = Messages::default();
+        let _guard = set_default(tracing_subscriber::registry().with(messages.clone()));
+        let (_namespaces, following) = Namespaces::follow(stream::iter(items));
+        following.await;
+        let logged = messages.0.lock();
+        assert_eq!(logged.len(), expected, "{:?}", *logged);
+        assert!(logged.iter().all(|message| message.contains("received no names")));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -102,8 +102,8 @@ impl Namespaces {
 
     /// Creates a set that follows a stream: each item of `names` replaces all names of the set. An
     /// informer of the set syncs only after the first item, and never if the stream ends without
-    /// one. The returned future must be polled; it ends when the stream ends. A name that no
-    /// namespace can have is logged and ignored.
+    /// one, which is logged. The returned future must be polled; it ends when the stream ends. A
+    /// name that no namespace can have is logged and ignored.
     ///
     /// ```
     /// # use deltafifo_informer::shared_informer::Namespaces;
@@ -124,6 +124,7 @@ impl Namespaces {
             while let Some(names) = with_catching_waker(names.next()).await {
                 set.set(&names);
             }
+            set.log_end();
         };
         (namespaces, following)
     }
@@ -183,7 +184,7 @@ impl Namespaces {
                         synced.ok().map(|()| Vec::new())
                     }
                 };
-                let Some(changes) = next else { return };
+                let Some(changes) = next else { return set.log_end() };
                 for change in &changes {
                     follow(&mut names, change, store.keys());
                 }
@@ -240,6 +241,17 @@ impl Namespaces {
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.set.borrow().names.iter().map(ToString::to_string).collect()
+    }
+
+    /// Logs the end of a stream or an informer that the set follows, if the set has never received
+    /// names from it.
+    fn log_end(&self) {
+        if self.set.borrow().is_awaited {
+            tracing::warn!(
+                "a set of namespaces received no names before its stream or informer ended; \
+                 informers of the set never sync; give them another set"
+            );
+        }
     }
 
     /// Replaces all names. Logs and ignores names that no namespace can have.

@@ -71,7 +71,7 @@ impl Drop for NotifyOnDrop<'_> {
 }
 
 impl NotifyOnDrop<'_> {
-    /// Sets which waiters to notify after an entry was removed.
+    /// Chooses the waiters to notify after an entry was removed.
     fn after_removal<T>(&mut self, state: &KeyedState<T>) {
         self.synced = state.has_synced();
         if state.is_exhausted() {

@@ -123,16 +123,16 @@ impl<T> ReplacedAll<T> {
         self.kept.iter().map(|key| &**key)
     }
 
-    /// Returns whether all known objects stay, because an object is listed whose key could not be
-    /// had. Then [`covers`](Self::covers) is false for every key.
+    /// Returns whether all known objects stay, because the list contains an object without a key.
+    /// Then [`covers`](Self::covers) is false for every key.
     pub(super) fn keeps_unlisted(&self) -> bool {
         self.keeps_unlisted
     }
 
     /// Returns whether this relist deletes `key` if it is known and not listed. False for every
-    /// key of a [`replace_keeping_unlisted`](crate::InOrderFifo::replace_keeping_unlisted), and
-    /// for every key outside of the scope, if this is the relist of one (see
-    /// [`add_scope`](crate::InOrderFifo::add_scope)). May run the predicate of a scope.
+    /// key of a [`replace_keeping_unlisted`](crate::InOrderFifo::replace_keeping_unlisted). In a
+    /// relist of a [scope](crate::InOrderFifo::add_scope) also false for every key outside of the
+    /// scope. May run the predicate of a scope.
     #[must_use]
     pub fn covers(&self, key: &str) -> bool {
         !self.keeps_unlisted && self.within.as_ref().is_none_or(|within| within.contains(key))
@@ -146,8 +146,8 @@ impl<T> ReplacedAll<T> {
         self.removes_scope
     }
 
-    /// Returns the namespace whose objects alone this relist deletes, if its scope is one and has
-    /// no key in common with a predicate.
+    /// Returns the namespace that this relist is limited to. `None` if its scope is not a
+    /// namespace, or if an older scope has a predicate.
     pub(super) fn namespace(&self) -> Option<&str> {
         let within = self.within.as_ref().filter(|within| within.is_plain());
         within.map(|within| within.scope.name())
@@ -214,7 +214,7 @@ pub(super) struct LogEntry<T> {
     /// The hash of a delta's key, with which a batch checks that its keys differ. `None` for an
     /// event that is taken alone.
     pub(super) hash: Option<u64>,
-    /// Marks of the initial population that end with it.
+    /// The number of marks of the initial population that end with the event.
     pub(super) marks: usize,
 }
 

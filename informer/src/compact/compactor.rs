@@ -33,7 +33,8 @@ const GROWTH: usize = 8;
 const FEWEST_SAMPLES: usize = 8;
 /// The most bytes of samples. Training takes about 100 ms for each MiB.
 const SAMPLE_BYTES: usize = 1 << 20;
-/// A base is used up if fewer than one in `USED_UP` of the objects stored with it hold it still.
+/// A base is given up if fewer than one in `USED_UP` of the objects that were stored with it still
+/// hold it.
 const USED_UP: usize = 20;
 
 /// A packer of the objects of one informer, which finds for each the object that it is most like.
@@ -149,8 +150,8 @@ impl<K> CompactorBuilder<K> {
         self
     }
 
-    /// Sets how many bytes of bases are kept unpacked, 4 MiB by default. A base that is not must be
-    /// unpacked for each object that is packed or decoded with it.
+    /// Sets how many bytes of bases are kept unpacked, 4 MiB by default. Any other base is unpacked
+    /// again for each object that is packed or decoded with it.
     pub fn base_cache(mut self, bytes: usize) -> Self {
         self.base_cache = bytes;
         self
@@ -207,8 +208,8 @@ impl<K> Compactor<K> {
     ///
     /// # Errors
     /// [`PackError`] if `json` is not a JSON object with metadata that can be read, or if it does
-    /// not decode into `K` and that is [validated](CompactorBuilder::validate). Never for want of
-    /// memory in the codec: the object is then stored as it is.
+    /// not decode into `K` and that is [validated](CompactorBuilder::validate). If the codec gets
+    /// no memory, that is not an error: the object is then stored uncompressed.
     pub fn pack(&self, json: &[u8]) -> Result<Arc<Compact<K>>, PackError>
     where
         K: DeserializeOwned,
@@ -287,7 +288,7 @@ impl<K> Compactor<K> {
             || is_worth_it(bytes, Stored::pack(document, &dictionary).bytes.len())
     }
 
-    /// Returns `document` as the difference from the base of its group. If that base has grown old,
+    /// Returns `document` as the difference from the base of its group. If that base is outdated,
     /// the text becomes the new base.
     fn against_base(
         &self,
@@ -400,8 +401,8 @@ impl<K> Compactor<K> {
         }
     }
 
-    /// Packs an object again, if its base has grown old or is held by few others, or its dictionary
-    /// was replaced. Call it now and then for all stored objects.
+    /// Packs an object again, if its base is outdated or held by few others, or its dictionary was
+    /// replaced. Call it now and then for all stored objects.
     pub fn repack(&self, object: &Arc<Compact<K>>) {
         let with = object.stored().with;
         let is_stale = match with.base() {

@@ -51,7 +51,7 @@ impl Drop for CoresInUse<'_> {
     }
 }
 
-/// A type that an informer can hold its objects as: every type that serde decodes, and
+/// A type in which an informer can hold its objects: every type that serde decodes, and
 /// [`Compact`](https://docs.rs/deltafifo-informer/latest/deltafifo_informer/compact/struct.Compact.html)
 /// (feature `compact`). There is no need to implement it.
 pub trait Decodable: Sized + Send + Sync + 'static {
@@ -72,7 +72,7 @@ pub trait Decode<K>: Send + Sync + 'static {
     /// Decodes an object.
     fn decode(&self, json: &[u8]) -> Result<Arc<K>, BoxError>;
 
-    /// Notes that a list is complete. Does not block.
+    /// Records that a list is complete. Does not block.
     fn end_list(&self) {}
 
     /// Returns the periodic work on the decoded objects, such as packing them with newer material.

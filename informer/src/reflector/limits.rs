@@ -58,8 +58,9 @@ impl Limits {
     /// Waits for a piece. If the future is dropped, the next call continues the wait.
     ///
     /// # Errors
-    /// [`RequestError::Silent`] if nothing arrived for too long. [`RequestError::Endless`] if
-    /// pieces arrived, but none that counts, or if the time of the whole response is over.
+    /// Fails with [`RequestError::Silent`] if nothing arrived for too long, and with
+    /// [`RequestError::Endless`] if pieces arrived, but none that counts, or if the time of the
+    /// whole response is over.
     pub(super) async fn wait<R>(
         &mut self,
         piece: impl Future<Output = R>,

@@ -21,7 +21,7 @@ pub(crate) struct Resync {
 }
 
 impl Resync {
-    /// Returns `None` if `every` is 0.
+    /// Creates a resync with the period `every`. Returns `None` if that is 0.
     pub(super) fn new(
         every: Duration,
         should_resync: impl Fn() -> bool + Send + Sync + 'static,

@@ -20,6 +20,8 @@ use serde_json::{Value, json};
 const CASES: usize = 40;
 /// The number of these cases that also become seeds of the target `files`.
 const FILES: usize = 6;
+/// The number of the first seed with scopes.
+const SCOPED: usize = 50;
 /// The number of steps of a case that become part of a file. A fuzzer needs small inputs.
 const STEPS: usize = 12;
 
@@ -137,6 +139,10 @@ fn main() -> Result<(), BoxError> {
         let (setup, ops) = to_oracle(case);
         save(&seeds, "operations", number, &write(&setup, &ops))?;
         save(&seeds, "handlers", number, &write(&setup, &overlapping(&ops)))?;
+        if number % 4 == 0 {
+            let scoped = write(&setup, &scoped(&overlapping(&ops)));
+            save(&seeds, "handlers", SCOPED + number, &scoped)?;
+        }
         save(&seeds, "indexer", number, &indexer(number, setup, &ops))?;
         save(&seeds, "keys", number, &keys(case))?;
         save(&seeds, "caches", number, &caches(number, &overlapping(&ops)))?;
@@ -205,6 +211,34 @@ fn overlapping(ops: &[oracle::Op]) -> Vec<oracle::Op> {
         });
     }
     spread
+}
+
+/// Returns the operations on a queue with three scopes. Each relist of the whole queue becomes a
+/// relist of each scope. In the middle one scope is waived, and another one is removed and added
+/// again.
+fn scoped(ops: &[oracle::Op]) -> Vec<oracle::Op> {
+    let parts = 0..3_u8;
+    let change = |part, change| oracle::Op::Scope(part, change);
+    let mut scoped: Vec<_> = parts.clone().map(|part| change(part, oracle::Change::Add)).collect();
+    for (number, op) in ops.iter().enumerate() {
+        if number == ops.len() / 2 {
+            scoped.push(change(0, oracle::Change::Waive));
+            scoped.extend([oracle::Change::Remove, oracle::Change::Add].map(|to| change(1, to)));
+        }
+        let oracle::Op::Replace(places) = op else {
+            scoped.push(op.clone());
+            continue;
+        };
+        for part in parts.clone() {
+            let contains = |place: &Place| {
+                place.key().is_some_and(|key| oracle::PARTS[usize::from(part)].contains(key))
+            };
+            let page = places.iter().copied().filter(contains).collect();
+            let steps = [oracle::Step::Begin, oracle::Step::Page(page), oracle::Step::Commit];
+            scoped.extend(steps.map(|step| oracle::Op::RelistIn(part, step)));
+        }
+    }
+    scoped
 }
 
 /// Returns the writes and deletions among the operations, in the encoding of the indexer's target.

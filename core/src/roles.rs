@@ -110,7 +110,7 @@ pub trait Store<T>: ReflectorStore<T> {
         kept: &[&str],
         version: &str,
     ) -> Result<Vec<StoreError>, StoreError> {
-        let mut refused = Vec::new();
+        let mut refused = OneByOne(Vec::new());
         // The kept objects come first: if a key is also listed with an object, the later object
         // wins.
         let mut all = OneByOne(Vec::new());
@@ -123,7 +123,7 @@ pub trait Store<T>: ReflectorStore<T> {
             }
         }
         self.replace(all.take(), version)?;
-        Ok(refused)
+        Ok(refused.take())
     }
 }
 

@@ -101,7 +101,7 @@ struct Piece<T> {
     entries: Vec<OneByOne<Vec<PageEntry<T>>>>,
     /// The refused objects, by their index in the stride. If the page stops at a refused object,
     /// no later one was processed.
-    refused: Vec<(usize, OfferError)>,
+    refused: OneByOne<Vec<(usize, OfferError)>>,
 }
 
 /// The entries that one thread takes through the second step: its part of every piece.
@@ -146,7 +146,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut in_order = Vec::new();
         let mut rest = Rest(page.into_iter());
         let mut done = 0;
-        let mut left_out = Vec::new();
+        let mut left_out = OneByOne(Vec::new());
         while rest.0.len() > 0 {
             let stride = rest.0.len().min(longest_stride);
             let each = stride.div_ceil(threads);
@@ -160,8 +160,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 self.key_piece(join, piece);
             });
 
-            let refused: Vec<_> =
-                pieces.iter_mut().flat_map(|piece| std::mem::take(&mut piece.refused)).collect();
+            let refused = pieces.iter_mut().flat_map(|piece| piece.refused.take()).collect();
+            let mut refused: OneByOne<Vec<_>> = OneByOne(refused);
             let end = refused
                 .first()
                 .filter(|_| join.stops_at_refused)
@@ -180,7 +180,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.publish_in_order(join.lane(), since, stride, &mut in_order, &mut shares);
             drop(held.take());
 
-            for (index, source) in refused {
+            let mut refused = Rest(refused.take().into_iter());
+            for (index, source) in refused.0.by_ref() {
                 let index = done + index;
                 if join.stops_at_refused {
                     return Err(RelistError::Refused { index, source });
@@ -197,7 +198,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
             done += stride;
         }
-        Ok(left_out)
+        Ok(left_out.take())
     }
 
     /// Returns on how many threads a page is joined, and how many objects at a time.
@@ -611,7 +612,7 @@ impl<T> Piece<T> {
             first: 0,
             arena,
             entries,
-            refused: Vec::new(),
+            refused: OneByOne(Vec::new()),
         }
     }
 }

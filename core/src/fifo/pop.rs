@@ -96,8 +96,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 return Err(error);
             }
         };
+        // The destructor of the error is user code, and so may be those of the item's objects.
+        let mut result = OneByOne(Some(result));
         popped.end();
-        result
+        result.take().unwrap_or_else(|| unreachable!("it was set before"))
     }
 
     /// Takes the pending deltas of `slot`. The second value is their weight in the depth gauge.
@@ -356,7 +358,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         let running = self.slot.as_mut().unwrap_or_else(|| unreachable!("only end takes the slot"));
         let (rest, deferred) = (&mut self.deltas, &mut self.deferred);
         let mut applying =
-            Applying { fifo: self.fifo, running, rest, deferred, handler, error: None };
+            Applying { fifo: self.fifo, running, rest, deferred, handler, error: OneByOne(None) };
         while !applying.rest.is_empty() {
             applying.next(true);
         }
@@ -417,7 +419,8 @@ struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
     rest: &'a mut Deltas<T>,
     deferred: &'a mut DeferredDrops<T>,
     handler: F,
-    error: Option<StoreError>,
+    /// The last error. Its destructor is user code, which may run while a panic unwinds.
+    error: OneByOne<Option<StoreError>>,
 }
 
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> {
@@ -429,8 +432,10 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
         match object {
             DeltaObject::Object(new) if kind != DeltaType::Deleted => {
                 let (old, error) = self.fifo.core.apply(self.running, Some(new));
-                self.error = error.or(self.error.take());
                 let old = self.deferred.replaced(old);
+                if error.is_some() {
+                    self.error = OneByOne(error);
+                }
                 if notify && let Some(new) = self.running.known_ref() {
                     (self.handler)(match old {
                         None => Change::Added { new: &new, kind },
@@ -446,8 +451,10 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
                 // A panic of the accessor or of the handler drops it, too.
                 let mut last = OneByOne(Some(last));
                 let (old, error) = self.fifo.core.apply(self.running, None);
-                self.error = error.or(self.error.take());
                 let old = self.deferred.replaced(old);
+                if error.is_some() {
+                    self.error = OneByOne(error);
+                }
                 if notify && let Some(last) = &*last {
                     (self.handler)(Change::Deleted { last, old });
                 }

@@ -159,8 +159,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             KnownPlace::Elsewhere { objects, .. } => objects,
         };
         // Destructors settle slots too: there a panic of the store would abort the process.
-        let found = ignore_panic(|| objects.get_by_key(running.key()));
-        let Some(Ok(found)) = found else {
+        // The destructor of its error is user code as well.
+        let found = ignore_panic(|| objects.get_by_key(running.key()).ok());
+        let Some(found) = found.flatten() else {
             ignore_panic(|| {
                 tracing::error!(
                     key = running.key(),

@@ -18,6 +18,8 @@ use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Met
 /// The key for which user code panicked.
 type PanickedKey = Option<Box<str>>;
 
+type LastError = OneByOne<Option<StoreError>>;
+
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Applies `event`, and then calls `handler` with every change.
     pub(super) fn apply(
@@ -64,13 +66,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             _ => None,
         };
         let old = OneByOne(writer.write(key, new.cloned()));
-        let written = writer.end(panicked);
+        let mut written = writer.end(panicked);
         let change = match (new, &*old) {
             (Some(new), old) => put(old.as_ref(), new, kind),
             (None, old) => Change::Deleted { last, old: old.as_ref() },
         };
         notify(key, change, panicked);
-        written
+        written.take().map_or(Ok(()), Err)
     }
 
     fn apply_all(
@@ -97,7 +99,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let deletions: OneByOne<Vec<_>> = OneByOne(deletions.collect());
         let olds: OneByOne<Vec<_>> =
             OneByOne(list.iter().map(|(key, new)| writer.write(key, Some(new.clone()))).collect());
-        let written = writer.end(panicked);
+        let mut written = writer.end(panicked);
         for (tombstone, old) in &*deletions {
             let change = Change::Deleted { last: &tombstone.clone().into(), old: old.as_ref() };
             notify(&tombstone.key, change, panicked);
@@ -105,7 +107,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         for ((key, new), old) in list.iter().zip(&*olds) {
             notify(key, put(old.as_ref(), new, DeltaType::Replaced), panicked);
         }
-        written
+        written.take().map_or(Ok(()), Err)
     }
 }
 
@@ -139,7 +141,8 @@ fn put<'a, T>(old: Option<&'a Arc<T>>, new: &'a Arc<T>, kind: DeltaType) -> Chan
 /// the other keys, so that the store does not fall behind.
 struct KeyWriter<'c, T, M: Meta<T>> {
     core: &'c Core<T, M>,
-    error: Option<StoreError>,
+    /// The last error. Its destructor is user code, which may run while a panic unwinds.
+    error: LastError,
     /// The first panic of an accessor or a predicate.
     panic: FirstPanic,
     /// The key of the first panic.
@@ -148,14 +151,17 @@ struct KeyWriter<'c, T, M: Meta<T>> {
 
 impl<'c, T, M: Meta<T>> KeyWriter<'c, T, M> {
     fn new(core: &'c Core<T, M>) -> Self {
-        Self { core, error: None, panic: FirstPanic::default(), panicked: None }
+        Self { core, error: OneByOne(None), panic: FirstPanic::default(), panicked: None }
     }
 
     /// Stores `new` under `key`, and returns the former object.
     fn write(&mut self, key: &str, new: Option<Arc<T>>) -> Option<Arc<T>> {
         let core = self.core;
         let (old, error) = self.contain(key, || core.write(key, new))?;
-        self.error = error.or(self.error.take());
+        if error.is_some() {
+            let former = std::mem::replace(&mut self.error, OneByOne(error));
+            self.contain(key, || drop(former));
+        }
         old
     }
 
@@ -170,11 +176,11 @@ impl<'c, T, M: Meta<T>> KeyWriter<'c, T, M> {
     }
 
     /// Returns the last error, or resumes the panic if there was one.
-    fn end(self, panicked: &mut PanickedKey) -> Result<(), StoreError> {
+    fn end(self, panicked: &mut PanickedKey) -> LastError {
         if self.panicked.is_some() {
             *panicked = self.panicked;
         }
         self.panic.resume();
-        self.error.map_or(Ok(()), Err)
+        self.error
     }
 }

@@ -151,7 +151,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         version: &str,
     ) -> (ReplacedAll<T>, Vec<Refused>) {
         let (mut keys, mut objects, mut refused) =
-            (ReplacedKeys::with_capacity(list.len()), OneByOne(Vec::new()), Vec::new());
+            (ReplacedKeys::with_capacity(list.len()), OneByOne(Vec::new()), OneByOne(Vec::new()));
         let mut list = Rest(list.into_iter().enumerate());
         for (index, object) in list.0.by_ref() {
             let keyed = keys.add(|text| self.core.keys.write(&object, text));
@@ -177,7 +177,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             };
             refused.push(Refused { index, source });
         }
-        (ReplacedAll::new(version, keys, objects, kept), refused)
+        (ReplacedAll::new(version, keys, objects, kept), refused.take())
     }
 
     /// Queues a resync as one event (client-go `Resync`): in its turn the handler is called for

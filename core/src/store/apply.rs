@@ -24,8 +24,9 @@ pub(super) struct IndexValues<'a> {
     leaves: Vec<Option<Vec<String>>>,
     /// The values of the new object, per index.
     joins: Vec<Vec<String>>,
-    /// The last index whose function failed for the new object.
-    pub(super) failed: Option<Failed>,
+    /// The last index whose function failed for the new object. The destructor of the error is user
+    /// code, which may run while a panic unwinds.
+    pub(super) failed: OneByOne<Option<Failed>>,
 }
 
 /// The planned changes of the indexes for one key.
@@ -76,12 +77,13 @@ impl<T, M: Meta<T>> Core<T, M> {
             .iter()
             .map(|index| old.map_or_else(|| Some(Vec::new()), |old| index.values_of(old).ok()))
             .collect();
-        let mut failed = None;
+        let mut failed = OneByOne(None);
         let joins = list.iter().map(|index| {
             match new.map_or_else(|| Ok(Vec::new()), |new| index.values_of(new)) {
                 Ok(values) => values,
                 Err(source) => {
-                    failed = Some(Failed { index: index.name.clone(), source });
+                    let former = failed.replace(Failed { index: index.name.clone(), source });
+                    ignore_panic(|| drop(former));
                     Vec::new()
                 }
             }
@@ -241,10 +243,10 @@ impl<T, M: Meta<T>> Core<T, M> {
         loop {
             running.heed();
             let list = self.indexes.load();
-            let old = running.known();
+            let old = OneByOne(running.known());
             let mut values =
                 self.index_values(&list, running.key(), old.as_deref(), new.as_deref());
-            let failed = values.failed.take();
+            let mut failed = std::mem::take(&mut values.failed);
             let plan = self.plan(&list, running.key(), values, running.slot());
             drop(old);
             match self.carry_out(&list, &plan, running, new.take()) {
@@ -255,7 +257,7 @@ impl<T, M: Meta<T>> Core<T, M> {
                         key: key(),
                         source,
                     };
-                    return (old, failed.map(not_indexed));
+                    return (old, failed.take().map(not_indexed));
                 }
                 Err(again) => *new = again,
             }

@@ -501,13 +501,15 @@ fn object_that_cannot_be_stored_is_dropped_although_its_accessor_and_destructor_
 type Numbered = (u32, Arc<Bomb>);
 
 /// Deletes every object while a new scope is added, in the predicate of an older scope. The walk
-/// over the store then has the last references to the objects of a shard.
+/// over the store then has the last references to the objects of a shard. A shard with a single
+/// object would not do, so there are many for each.
 #[test]
 fn last_references_of_a_walk_over_the_store_are_dropped_one_by_one() {
+    const OBJECTS: u32 = if cfg!(miri) { 200 } else { 5_000 };
     let arsenal = Arsenal(Arc::default());
     let keys = KeyFunc::custom(NoMeta, |(number, _): &Numbered| Ok(number.to_string()));
     let fifo = Arc::new(InOrderFifo::over(Indexer::builder(keys).build().unwrap()).build());
-    for number in 0..1_000 {
+    for number in 0..OBJECTS {
         fifo.add(Arc::new((number, arsenal.bomb("a")))).unwrap();
         fifo.try_pop().unwrap().apply(|_, _| ()).unwrap();
     }
@@ -515,8 +517,8 @@ fn last_references_of_a_walk_over_the_store_are_dropped_one_by_one() {
     of.set(Arc::downgrade(&fifo)).unwrap_or_else(|_| unreachable!("set once"));
     let clears = move |_: &str| {
         let fifo = of.get().and_then(Weak::upgrade).unwrap();
-        let count = fifo.store().len();
-        for number in (0..1_000).filter(|_| count == 1_000) {
+        let is_first = fifo.store().len() == OBJECTS as usize;
+        for number in (0..OBJECTS).filter(|_| is_first) {
             fifo.delete(DeletedFinalStateUnknown::new(number.to_string(), None)).unwrap();
             drop(catch_unwind(AssertUnwindSafe(|| fifo.try_pop().unwrap().apply(|_, _| ()))));
         }
@@ -525,5 +527,64 @@ fn last_references_of_a_walk_over_the_store_are_dropped_one_by_one() {
     fifo.add_scope(KeyScope::keys("a", clears)).unwrap();
     let added = catch_unwind(AssertUnwindSafe(|| fifo.add_scope(KeyScope::keys("b", |_| false))));
     assert!(added.is_err(), "the first panic of a destructor propagates");
-    assert_eq!(arsenal.0.load(Ordering::Relaxed), 1_000);
+    assert_eq!(arsenal.0.load(Ordering::Relaxed), OBJECTS as usize);
+}
+
+/// An error that counts its drop and panics in it.
+#[derive(Debug)]
+struct BombError(Arc<AtomicUsize>);
+
+impl std::fmt::Display for BombError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("meant")
+    }
+}
+
+impl std::error::Error for BombError {}
+
+impl Drop for BombError {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        resume_unwind(Box::new("dropped"));
+    }
+}
+
+/// Returns a store with two indexes whose functions fail for every object.
+fn failing_store(arsenal: &Arsenal) -> Indexer<Bomb, NoMeta> {
+    let [one, other] = [0, 1].map(|_| {
+        let dropped = arsenal.0.clone();
+        move |_: &Bomb| Err(BombError(dropped.clone()).into())
+    });
+    Indexer::builder(keys()).index("one", one).index("other", other).build().unwrap()
+}
+
+/// Asserts that `work` passes on one panic.
+#[track_caller]
+fn one_panic(work: impl FnOnce(&Arsenal)) {
+    let arsenal = Arsenal(Arc::default());
+    let panic = catch_unwind(AssertUnwindSafe(|| work(&arsenal))).expect_err("a panic propagates");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"dropped"));
+}
+
+#[test]
+fn errors_whose_destructors_panic_do_not_end_the_process() {
+    // The handler panics as well.
+    one_panic(|arsenal| {
+        let fifo = DeltaFifo::over(failing_store(arsenal)).build();
+        for _ in 0..3 {
+            fifo.update(arsenal.bomb("a")).unwrap();
+        }
+        let _ = fifo.try_pop().unwrap().apply(|_| resume_unwind(Box::new("dropped")));
+    });
+    one_panic(|arsenal| {
+        let fifo = InOrderFifo::over(failing_store(arsenal)).build();
+        fifo.replace(arsenal.bombs(), "1").unwrap();
+        let _ = fifo.try_pop().unwrap().apply(|_, _| resume_unwind(Box::new("dropped")));
+    });
+    // The destructors of the objects panic as well.
+    one_panic(|arsenal| {
+        let fifo = DeltaFifo::over(store()).build();
+        fifo.update(arsenal.bomb("a")).unwrap();
+        let _ = fifo.process(|_| Err::<(), _>(BombError(arsenal.0.clone())));
+    });
 }

@@ -346,7 +346,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     ) -> Result<Vec<Refused>, RelistError> {
         let mut rest = Rest(page.into_iter().enumerate());
         let (mut inside, mut places) = (OneByOne(Vec::new()), Vec::new());
-        let mut refused = Vec::new();
+        let mut refused = OneByOne(Vec::new());
         for (index, object) in rest.0.by_ref() {
             let mut key = KeyBuf::new();
             // The join refuses objects without a key.
@@ -362,7 +362,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             refused.push(Refused { index: places[joined.index], ..joined });
         }
         refused.sort_unstable_by_key(|refused| refused.index);
-        Ok(refused)
+        Ok(refused.take())
     }
 
     /// Returns for each (key, version) whether its object is needed, and counts every key as

@@ -213,7 +213,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     ) -> Vec<StoreError> {
         let mut rest = Rest(objects.into_iter());
         let mut listed: HashSet<String> = kept.into_iter().map(str::to_owned).collect();
-        let mut refused = Vec::new();
+        let mut refused = OneByOne(Vec::new());
         for object in rest.0.by_ref() {
             let key = match self.core.keys.key(&object) {
                 Ok(key) => key,
@@ -230,7 +230,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         for key in self.list_keys().iter().filter(|key| !listed.contains(key.as_str())) {
             refused.extend(self.put(key, None).err());
         }
-        refused
+        refused.take()
     }
 
     /// Makes many changes in order (client-go `Transaction`). A change that fails is skipped, and
@@ -256,7 +256,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         &self,
         changes: impl IntoIterator<Item = Transaction<T>>,
     ) -> Result<(), TransactionError> {
-        let (mut total, mut failed) = (0, Vec::new());
+        let (mut total, mut failed) = (0, OneByOne(Vec::new()));
         let mut rest = Rest(changes.into_iter().enumerate());
         for (number, change) in rest.0.by_ref() {
             let made = match change {
@@ -267,7 +267,11 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             failed.extend(made.err().map(|error| (number, error)));
             total += 1;
         }
-        if failed.is_empty() { Ok(()) } else { Err(TransactionError { total, failed }) }
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(TransactionError { total, failed: failed.take() })
+        }
     }
 
     fn transformed(&self, key: &str, object: Arc<T>) -> Result<Arc<T>, StoreError> {

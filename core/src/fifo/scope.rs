@@ -135,7 +135,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Stops the initial population from waiting for the first list of `scope`, and the applied
     /// version from waiting for any list or bookmark of it, for example because the server refuses
     /// to list it. The applied version then says nothing about the keys of the scope until its next
-    /// list or bookmark, from which on the scope counts again. O(scopes).
+    /// list or bookmark, from which on the scope counts again. An applied version that is higher
+    /// than that of the list or bookmark stays. O(scopes).
     pub fn waive_scope(&self, scope: &ScopeId) {
         let mut last = self.relists.last.lock();
         let synced = last.scopes.waive(scope) && self.life.initial.commit();

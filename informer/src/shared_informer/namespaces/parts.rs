@@ -169,7 +169,8 @@ struct Progress {
 
 impl Progress {
     fn has_listed(&self) -> bool {
-        // Relaxed: a state for users, as all others here; nothing is published through it.
+        // Relaxed, as all accesses here: the lists, events and errors of a namespace come one after
+        // another, and users read the state as a hint.
         self.has_listed.load(Ordering::Relaxed)
     }
 

@@ -207,7 +207,7 @@ pub enum Change {
     Add,
     /// Removes the scope.
     Remove,
-    /// Ends the wait for the scope's first list.
+    /// Waives the scope until its next list.
     Waive,
 }
 

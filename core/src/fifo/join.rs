@@ -160,9 +160,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 self.key_piece(join, piece);
             });
 
-            let refused = pieces.iter_mut().flat_map(|piece| piece.refused.take()).collect();
-            let mut refused: OneByOne<Vec<_>> = OneByOne(refused);
+            let refused: Vec<_> =
+                pieces.iter_mut().flat_map(|piece| piece.refused.take()).collect();
+            let mut refused = Rest(refused.into_iter());
             let end = refused
+                .0
+                .as_slice()
                 .first()
                 .filter(|_| join.stops_at_refused)
                 .map_or(stride, |(index, _)| *index);
@@ -180,7 +183,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.publish_in_order(join.lane(), since, stride, &mut in_order, &mut shares);
             drop(held.take());
 
-            let mut refused = Rest(refused.take().into_iter());
             for (index, source) in refused.0.by_ref() {
                 let index = done + index;
                 if join.stops_at_refused {

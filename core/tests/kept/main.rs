@@ -53,6 +53,14 @@ fn delete_all(fifo: &Fifo) {
     assert!(fifo.store().is_empty());
 }
 
+/// Queues the deletions of all keys, and gives a batch of them back.
+fn give_deletions_back(fifo: &Fifo) {
+    add_all(fifo);
+    apply_all(fifo);
+    (0..KEYS).for_each(|number| fifo.delete(Arc::new(number)).unwrap());
+    drop(fifo.try_pop_batch(KEYS as usize));
+}
+
 /// Measures all kinds of queues. It is the only test of this program, so that no other thread
 /// allocates.
 #[test]
@@ -95,19 +103,13 @@ fn deleted_keys_leave_little_memory_behind() {
         });
         keeps_little(&format!("{kind}, a batch of deletions given back"), || {
             let fifo = built();
-            add_all(&fifo);
-            apply_all(&fifo);
-            (0..KEYS).for_each(|number| fifo.delete(Arc::new(number)).unwrap());
-            drop(fifo.try_pop_batch(KEYS as usize));
+            give_deletions_back(&fifo);
             apply_all(&fifo);
             fifo
         });
         keeps_little(&format!("{kind}, a batch given back to a queue that is never empty"), || {
             let fifo = built();
-            add_all(&fifo);
-            apply_all(&fifo);
-            (0..KEYS).for_each(|number| fifo.delete(Arc::new(number)).unwrap());
-            drop(fifo.try_pop_batch(KEYS as usize));
+            give_deletions_back(&fifo);
             (0..2).for_each(|number| fifo.add(Arc::new(KEYS + number)).unwrap());
             for _ in 0..=KEYS {
                 fifo.try_pop().unwrap().apply(|_| ()).unwrap();

@@ -23,7 +23,7 @@ use super::shapes::Shapes;
 use super::sketch;
 use super::stored::{self, Material, Reference, Stored};
 use super::values::Document;
-use crate::wire::{Prune, Types, trim_end, trim_start};
+use crate::wire::{Prune, Types, trim};
 
 /// The first dictionary is trained at this number of groups, and each later one at [`GROWTH`] times
 /// the number of the last.
@@ -215,7 +215,7 @@ impl<K> Compactor<K> {
         K: DeserializeOwned,
     {
         let mut out = Vec::new();
-        let text = std::str::from_utf8(cut(&self.prune, trim_start(trim_end(json)), &mut out)?)?;
+        let text = std::str::from_utf8(cut(&self.prune, trim(json), &mut out)?)?;
         let fields = fields::read(text).map_err(PackError::Metadata)?;
         if self.validate {
             let types = self.common.types.as_ref();

@@ -2,7 +2,7 @@
 //!
 //! [`Prune::decode`] leaves the same members out while it decodes; the tests compare both.
 
-use crate::wire::{Member, Members, Prune, WireError, check, trim_end, trim_start};
+use crate::wire::{Member, Members, Prune, WireError, check, trim};
 
 /// Returns the JSON object `json` without the members that `prune` leaves out. The result is
 /// `json` itself if there are none, or else written into `out`. Members that stay are copied as
@@ -42,7 +42,7 @@ fn copy(prune: &Prune, object: &[u8], out: &mut Vec<u8>) -> Result<(), WireError
         if !std::mem::take(&mut is_first) {
             out.push(b',');
         }
-        let member = trim_start(trim_end(&before[1..before.len() - members.rest().len()]));
+        let member = trim(&before[1..before.len() - members.rest().len()]);
         match rule {
             Some(Member::Pruned(prune)) if value.starts_with(b"{") => {
                 out.extend_from_slice(&member[..member.len() - value.len()]);

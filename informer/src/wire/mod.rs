@@ -33,7 +33,7 @@ pub(crate) use outline::Outline;
 pub(crate) use prune::Member;
 pub use prune::{Prune, Types};
 #[cfg(feature = "compact")]
-pub(crate) use space::{trim_end, trim_start};
+pub(crate) use space::trim;
 
 /// An API server's response that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -19,6 +19,12 @@ pub(crate) fn trim_end(json: &[u8]) -> &[u8] {
     &json[..end]
 }
 
+/// Returns `json` without white space around it.
+#[cfg(feature = "compact")]
+pub(crate) fn trim(json: &[u8]) -> &[u8] {
+    trim_start(trim_end(json))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{trim_end, trim_start};

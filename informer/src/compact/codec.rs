@@ -62,6 +62,8 @@ pub(super) enum CodecError {
     Length { expected: usize, found: usize },
     #[error("the values that were cut out of it are damaged")]
     Values,
+    #[error("it is not UTF-8")]
+    Utf8,
 }
 
 impl Dictionary {

@@ -214,12 +214,14 @@ impl<K> Compactor<K> {
     where
         K: DeserializeOwned,
     {
+        // Members that are cut out must be UTF-8 too, as in objects that are decoded.
+        let json = trim(std::str::from_utf8(json)?.as_bytes());
         let mut out = Vec::new();
-        let text = std::str::from_utf8(cut(&self.prune, trim(json), &mut out)?)?;
+        let text = std::str::from_utf8(cut(&self.prune, json, &mut out)?)?;
         let fields = fields::read(text).map_err(PackError::Metadata)?;
         if self.validate {
             let types = self.common.types.as_ref();
-            let decode = || Prune::default().decode::<K>(text.as_bytes(), types);
+            let decode = || Prune::default().decode::<K>(text, types);
             // A user's object, whose `Drop` may panic too.
             deltafifo::panics::caught(|| decode().map(drop))
                 .map_err(PackError::Panicked)?
@@ -358,7 +360,7 @@ impl<K> Compactor<K> {
         let objects = self.common.counts.objects.load(Ordering::Relaxed).max(1);
         let step = (groups * (bytes / objects)).div_ceil(SAMPLE_BYTES).max(1);
         let bases = bases.iter().map(|base| Some(base.base()?.text().ok()?.to_vec()));
-        let firsts = firsts.iter().map(|first| first.text().ok());
+        let firsts = firsts.iter().map(|first| Some(first.text().ok()?.into_bytes()));
         let (mut samples, mut lengths) = (Vec::new(), Vec::new());
         for text in bases.chain(firsts).step_by(step).flatten() {
             let text = Document::plain(&text).cut(None).text;
@@ -417,12 +419,12 @@ impl<K> Compactor<K> {
             return;
         }
         let Ok(text) = object.text() else { return };
-        let fields = std::str::from_utf8(&text).ok().and_then(|text| fields::read(text).ok());
+        let fields = fields::read(&text).ok();
         let group = fields.and_then(|fields| fields.group(&self.common.state));
         let relative = group.and_then(|group| self.groups.find(group));
         let stored = match relative {
             Some(Relative::Base(base)) if !Arc::ptr_eq(&base, &with) => {
-                self.difference(&base, &Document::new(&text, object.own()))
+                self.difference(&base, &Document::new(text.as_bytes(), object.own()))
             }
             _ => None,
         };
@@ -434,7 +436,7 @@ impl<K> Compactor<K> {
 
     fn repack_with(object: &Compact<K>, with: &Arc<Reference>) {
         if let Ok(text) = object.text() {
-            object.replace(Stored::pack(&Document::new(&text, object.own()), with));
+            object.replace(Stored::pack(&Document::new(text.as_bytes(), object.own()), with));
         }
     }
 

@@ -130,10 +130,7 @@ impl<K> Compact<K> {
     /// # Errors
     /// [`DecodeError`] if the stored bytes do not unpack.
     pub fn raw_json(&self) -> Result<String, DecodeError> {
-        let text = self.text().map_err(|error| self.error(error))?;
-        // It was text when it was packed.
-        String::from_utf8(text)
-            .map_err(|error| self.error(DecodeFailure::Unpack(error.to_string())))
+        self.text().map_err(|error| self.error(error))
     }
 
     /// Decodes the object.
@@ -148,8 +145,8 @@ impl<K> Compact<K> {
         let from = Instant::now();
         let stored = self.stored();
         let common = &stored.with.common;
-        let decoded = stored
-            .unpack(self.raw_size(), &self.own())
+        let decoded = self
+            .text_of(&stored)
             .map_err(DecodeFailure::from)
             .and_then(|text| decode(&text, common.types.as_ref()));
         common.counts.decodes.fetch_add(1, Ordering::Relaxed);
@@ -179,8 +176,14 @@ impl<K> Compact<K> {
         Own::new(view.name, view.uid.map(Uid::text).unwrap_or_default(), view.version)
     }
 
-    pub(super) fn text(&self) -> Result<Vec<u8>, CodecError> {
-        self.stored().unpack(self.raw_size(), &self.own())
+    pub(super) fn text(&self) -> Result<String, CodecError> {
+        self.text_of(&self.stored())
+    }
+
+    fn text_of(&self, stored: &Stored) -> Result<String, CodecError> {
+        let text = stored.unpack(self.raw_size(), &self.own())?;
+        // Damaged bytes may unpack to something else than the text.
+        String::from_utf8(text).map_err(|_| CodecError::Utf8)
     }
 
     /// Returns the namespace, labels and owners, which similar objects are likely to have too.
@@ -217,7 +220,7 @@ impl<K> Compact<K> {
     }
 }
 
-fn decode<K: DeserializeOwned>(text: &[u8], types: Option<&Types>) -> Result<K, DecodeFailure> {
+fn decode<K: DeserializeOwned>(text: &str, types: Option<&Types>) -> Result<K, DecodeFailure> {
     match deltafifo::panics::caught(|| Prune::default().decode(text, types)) {
         Ok(decoded) => Ok(decoded?),
         Err(message) => Err(DecodeFailure::Panicked(message)),

@@ -147,11 +147,11 @@ mod tests {
     }
 
     /// Compares the text pruner with the one that prunes while it decodes.
-    fn compare(paths: &[Vec<&str>], json: &[u8]) -> Result<(), TestCaseError> {
+    fn compare(paths: &[Vec<&str>], json: &str) -> Result<(), TestCaseError> {
         let prune = without(paths);
         let expected: Option<Map<String, Value>> = prune.decode(json, None).ok();
         let mut out = Vec::new();
-        let cut = cut(&prune, json, &mut out).ok();
+        let cut = cut(&prune, json.as_bytes(), &mut out).ok();
         let found = cut.and_then(|text| serde_json::from_slice(text).ok());
         prop_assert_eq!(found, expected);
         Ok(())
@@ -161,7 +161,7 @@ mod tests {
         #[test]
         fn both_pruners_agree(object in object(), paths in paths(), is_pretty in any::<bool>()) {
             let json = if is_pretty { format!("{object:#}") } else { object.to_string() };
-            compare(&paths, json.as_bytes())?;
+            compare(&paths, &json)?;
         }
 
         #[test]
@@ -169,7 +169,7 @@ mod tests {
             object in object(),
             paths in paths(),
             at in any::<prop::sample::Index>(),
-            byte in prop::sample::select(b"{}[]\",:\\ 1x\xff".to_vec()),
+            byte in prop::sample::select(b"{}[]\",:\\ 1x".to_vec()),
             is_cut in any::<bool>(),
         ) {
             let mut json = object.to_string().into_bytes();
@@ -178,7 +178,7 @@ mod tests {
             if is_cut {
                 json.truncate(at);
             }
-            compare(&paths, &json)?;
+            compare(&paths, std::str::from_utf8(&json).unwrap())?;
         }
     }
 }

@@ -287,7 +287,9 @@ fn text_that_cannot_be_stored_is_refused() {
     for json in [&b""[..], b"null", b"[1]", b"{", b"{}\x0c", br#"{"a":1}}"#, br#"{"status":tru}"#] {
         assert!(matches!(refused(json), PackError::Json(_)), "{json:?}");
     }
-    assert!(matches!(refused(b"{\"metadata\":{\"name\":\"\xff\"}}"), PackError::Utf8(_)));
+    for json in [&b"{\"metadata\":{\"name\":\"\xff\"}}"[..], b"{\"status\":\"\xff\"}"] {
+        assert!(matches!(refused(json), PackError::Utf8(_)), "{json:?}");
+    }
     let twice = br#"{"metadata":{"name":"a","name":"b"}}"#;
     assert!(matches!(refused(twice), PackError::Metadata(_)));
     let no_pod = br#"{"metadata":{"name":"a"},"spec":7}"#;

@@ -95,7 +95,8 @@ struct Typed {
 
 impl<K: DeserializeOwned> Decode<K> for Typed {
     fn decode(&self, json: &[u8]) -> Result<Arc<K>, BoxError> {
-        Ok(Arc::new(self.prune.decode(json, self.types.as_ref())?))
+        let text = std::str::from_utf8(json)?;
+        Ok(Arc::new(self.prune.decode(text, self.types.as_ref())?))
     }
 }
 

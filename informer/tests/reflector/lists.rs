@@ -174,6 +174,16 @@ async fn undecodable_object_of_a_first_list_is_reported_without_a_stored_state()
 }
 
 #[tokio::test(start_paused = true)]
+async fn object_with_invalid_utf8_is_reported_even_if_its_type_skips_the_member() {
+    let json = b"{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"5\"},\"unknown\":\"\xff\"}";
+    let mut rig =
+        Rig::lists(Scripted::new().list(list(7, [Bytes::from_static(json), map("b", 6)])));
+    let error = rig.error().await;
+    assert!(error.contains("invalid utf-8"), "{error}");
+    assert_eq!(rig.changes(1).await, ["Added b@6"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn object_with_an_unreadable_name_fails_no_list_or_watch_and_deletes_nothing() {
     let odd = || Bytes::from(r#"{"metadata":{"name":7,"resourceVersion":"8"}}"#);
     let script = Scripted::new()

@@ -130,6 +130,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::OlderListWins
         | Mutant::BeginForgetsOtherScopes
         | Mutant::EndForgetsOtherScopes
+        | Mutant::ListedByAnotherScope
         | Mutant::SweptCountsAsUnlisted
         | Mutant::RemovalIsNotOpen
         | Mutant::RemovalIgnoresLists => &["scopes::elsewhere"],

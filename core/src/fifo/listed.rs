@@ -60,8 +60,11 @@ impl Listed {
         self.0.lock().iter().any(|keys| keys.of == generation && keys.keys.contains(key))
     }
 
-    pub(super) fn any_contains(&self, key: &str) -> bool {
-        self.0.lock().iter().any(|keys| keys.keys.contains(key))
+    /// Returns the newest of the generations whose relists have listed `key`, or 0.
+    pub(super) fn newest_of(&self, key: &str) -> u32 {
+        let listed = self.0.lock();
+        let generations = listed.iter().filter(|keys| keys.keys.contains(key)).map(|keys| keys.of);
+        generations.max().unwrap_or(0)
     }
 
     /// Drops the set of `generation`, which is over.
@@ -117,9 +120,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Returns whether any open relist has listed `key`. Always false unless the store is external.
-    pub(super) fn is_listed_by_any(&self, key: &[u8]) -> bool {
-        matches!(&self.known, KnownPlace::Elsewhere { listed, .. } if listed.any_contains(as_str(key)))
+    /// Returns the generation of the newest open relist that has listed `key`, or 0. Always 0
+    /// unless the store is external.
+    pub(super) fn last_listed(&self, key: &[u8]) -> u32 {
+        match &self.known {
+            KnownPlace::Elsewhere { listed, .. } => listed.newest_of(as_str(key)),
+            _ => 0,
+        }
     }
 
     /// Returns whether the relist of that generation has listed `key`. Always false unless the
@@ -153,6 +160,8 @@ mod tests {
         listed.insert_in_all("c");
         listed.clear(1);
         assert!(listed.contains(2, "a") && !listed.contains(2, "b") && listed.contains(2, "c"));
-        assert!(!listed.contains(1, "b") && !listed.any_contains("b"));
+        assert!(
+            !listed.contains(1, "b") && listed.newest_of("b") == 0 && listed.newest_of("c") == 2
+        );
     }
 }

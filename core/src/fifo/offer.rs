@@ -260,11 +260,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ) -> bool {
         pending.offered_in(self.queue.now());
         let (weight, lane) = (pending.weight(), self.queue.lane_of(&pending));
-        let open = self.stamp_of_offer(key, rule);
-        self.list_offered(open, key);
+        let generation = self.stamp_of_offer(key, rule);
         let slot = shard.at(place);
-        if open != 0 {
-            slot.stamp(open);
+        if generation != 0 {
+            slot.stamp(generation);
         }
         let pushed = slot.push(pending, rule);
         if let Pushed::Skipped(skipped) = pushed {
@@ -292,15 +291,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         true
     }
 
-    /// Returns the generation that an offer stamps with, or 0 for none. A key that is written
-    /// while a relist is open is not swept by it; any other offer protects its key only if the key
-    /// was listed. Called with the shard's lock held.
+    /// Returns the generation that an offer stamps with, or 0 for none. No open relist sweeps a key
+    /// that is written. Any other offer protects its key only from relists that have listed it.
+    /// Called with the shard's lock held.
     fn stamp_of_offer(&self, key: &[u8], rule: Rule) -> u32 {
         mutant!(OffersDoNotStamp => return 0);
         mutant!(DeltasDoNotStamp => if rule == Rule::IfAbsent { return 0 });
         let open = self.relists.open();
-        let writes = matches!(rule, Rule::Always | Rule::IfAbsent);
-        if writes || open != 0 && self.is_listed_by_any(key) { open } else { 0 }
+        if matches!(rule, Rule::Always | Rule::IfAbsent) {
+            self.list_offered(open, key);
+            return open;
+        }
+        let listed = if open == 0 { 0 } else { self.last_listed(key) };
+        mutant!(ListedByAnotherScope => if listed != 0 { self.list_offered(open, key); return open });
+        listed
     }
 }
 

@@ -335,6 +335,33 @@ fn tombstone_says_whether_its_scope_was_removed() {
 }
 
 #[test]
+fn resync_or_deletion_saves_no_key_that_only_another_scope_has_listed() {
+    for deletes in [false, true] {
+        let known = Arc::new(Elsewhere::default());
+        let objects = Arc::clone(&known);
+        let fifo =
+            DeltaFifo::builder(KeyFunc::meta_namespace(Names)).known_objects(objects).build();
+        let [blue, green] = two_scopes(&fifo);
+        // A key that is written while a relist is open counts as listed by that relist.
+        let _open = fifo.begin_replace_in(&blue);
+        fifo.add(object("green", "a", 1)).unwrap();
+        let item = fifo.try_pop().unwrap();
+        known.apply("green/a", item.deltas());
+        item.done();
+        let relist = fifo.begin_replace_in(&green);
+        if deletes {
+            fifo.delete(object("green", "a", 1)).unwrap();
+        } else {
+            fifo.resync();
+        }
+        assert_eq!(relist.commit("1").unwrap().deleted, 1);
+        let item = fifo.try_pop().unwrap();
+        assert_eq!(item.deltas().newest().unwrap().kind, DeltaType::Deleted);
+        item.done();
+    }
+}
+
+#[test]
 fn deletion_by_a_list_before_or_behind_a_removal_keeps_its_own_cause() {
     let fifo = fused();
     let [blue, _green] = two_scopes(&fifo);

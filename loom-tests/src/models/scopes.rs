@@ -204,6 +204,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["1 deleted, stored: a2"],
         body: elsewhere_two_lists_beside_a_handler,
     },
+    Model {
+        name: "scopes::elsewhere_resync_during_two_lists",
+        bound: Some(2),
+        at_least: 520,
+        outcomes: &["1 deleted, [-b1], stored: ", "1 deleted, [:b1 -b1], stored: "],
+        body: elsewhere_resync_during_two_lists,
+    },
 ];
 
 fn scopes(fifo: &Fifo) -> [ScopeId; 2] {
@@ -557,6 +564,21 @@ fn elsewhere_added_again_beside_the_removal() -> String {
     remover.join().unwrap();
     outside.rest(&fifo);
     format!("{}, {}", if added.is_ok() { "added" } else { "refused" }, outside.stored())
+}
+
+/// Checks that over an external store a resync does not save a key from the commit of its scope if
+/// the key was written while a relist of another scope was open.
+fn elsewhere_resync_during_two_lists() -> String {
+    let (fifo, outside) = known(&[]);
+    let [a, b] = scopes(&fifo);
+    let _open = fifo.begin_replace_in(&a);
+    fifo.add(Object::new("b", 1)).unwrap();
+    outside.handle(&fifo);
+    let relist = fifo.begin_replace_in(&b);
+    let resync = beside(&fifo, |fifo| fifo.resync());
+    let deleted = relist.commit("1").unwrap().deleted;
+    resync.join().unwrap();
+    format!("{deleted} deleted, {}", outside.rest(&fifo))
 }
 
 /// Checks that over an external store a list keeps a key that is handled before the commit,

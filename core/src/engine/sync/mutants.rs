@@ -109,6 +109,7 @@ mutants! {
     SweepPassesHandlers: "a sweep does not delete keys whose handlers run",
     SweptCountsAsUnlisted: "a sweep of an external store deletes keys twice: in the slots and in the store",
     OldEndCounts: "the end of a relist from before the removal of its scope ends the removal",
+    ListedByAnotherScope: "over an external store, a resync or deletion keeps a key that was written during the relist of another scope only",
     EndForgetsOtherScopes: "over an external store, the end of a scope's relist drops the keys that other scopes have listed",
     NewScopeIsAhead: "a new scope does not hold the applied version back before its first list",
     ScopeCheckedOnce: "a scope is added although another one was added after the check",

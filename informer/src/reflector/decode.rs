@@ -51,8 +51,8 @@ impl Drop for CoresInUse<'_> {
     }
 }
 
-/// A type in which an informer can hold its objects: every type that serde decodes, and
-/// [`Compact`](https://docs.rs/deltafifo-informer/latest/deltafifo_informer/compact/struct.Compact.html)
+/// A type in which an informer can hold its objects: every type that serde decodes and that can be
+/// cloned, and [`Compact`](https://docs.rs/deltafifo-informer/latest/deltafifo_informer/compact/struct.Compact.html)
 /// (feature `compact`). There is no need to implement it.
 pub trait Decodable: Sized + Send + Sync + 'static {
     /// Returns the decoder of one informer's objects. It removes members, and adds `apiVersion` and
@@ -61,7 +61,7 @@ pub trait Decodable: Sized + Send + Sync + 'static {
     fn decoder(prune: Arc<Prune>, types: Option<Types>) -> Arc<dyn Decode<Self>>;
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Decodable for K {
+impl<K: Clone + DeserializeOwned + Send + Sync + 'static> Decodable for K {
     fn decoder(prune: Arc<Prune>, types: Option<Types>) -> Arc<dyn Decode<Self>> {
         Arc::new(Typed { prune, types })
     }
@@ -93,10 +93,17 @@ struct Typed {
     types: Option<Types>,
 }
 
-impl<K: DeserializeOwned> Decode<K> for Typed {
+impl<K: Clone + DeserializeOwned> Decode<K> for Typed {
     fn decode(&self, json: &[u8]) -> Result<Arc<K>, BoxError> {
         let text = std::str::from_utf8(json)?;
-        Ok(Arc::new(self.prune.decode(text, self.types.as_ref())?))
+        let decoded: K = self.prune.decode(text, self.types.as_ref())?;
+        // serde does not know the lengths of arrays and leaves unused capacity in vectors, a fifth
+        // of a pod's memory. A clone has none. It also takes less time than it saves: the memory
+        // of `decoded` is soon used again, so less new memory is touched.
+        let exact = Arc::new(decoded.clone());
+        // A destructor that panics does not make the object undecodable.
+        let _ = caught(|| drop(decoded));
+        Ok(exact)
     }
 }
 
@@ -148,12 +155,17 @@ mod tests {
     use bytes::Bytes;
     use serde::{Deserialize, Deserializer};
 
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use serde_json::json;
+
     use super::{Decodable, Decoder, WORTH_A_THREAD};
 
     static NOW: AtomicUsize = AtomicUsize::new(0);
     static MOST: AtomicUsize = AtomicUsize::new(0);
 
     /// Counts the concurrent decodings.
+    #[derive(Clone)]
     struct Counted;
 
     impl<'de> Deserialize<'de> for Counted {
@@ -165,6 +177,15 @@ mod tests {
             NOW.fetch_sub(1, Ordering::SeqCst);
             <&str>::deserialize(deserializer).map(|_| Self)
         }
+    }
+
+    #[test]
+    fn vectors_of_a_decoded_object_have_no_unused_capacity() {
+        let object = json!({ "metadata": { "finalizers": ["example.com/a", "example.com/b"] } });
+        let decoder = Decoder(ConfigMap::decoder(Arc::default(), None));
+        let map = decoder.one(object.to_string().as_bytes()).unwrap();
+        let ObjectMeta { finalizers: Some(finalizers), .. } = &map.metadata else { panic!() };
+        assert_eq!((finalizers.len(), finalizers.capacity()), (2, 2));
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub struct Reflector<K> {
     on_error: Arc<OnError>,
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
+impl<K: Clone + DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Starts a reflector that lists and watches `source`, and writes to `target`.
     pub fn builder(source: impl ListerWatcher, target: Arc<impl Target<K>>) -> ReflectorBuilder<K> {
         ReflectorBuilder::new(Box::new(source), target, Box::new(K::decoder))

@@ -25,7 +25,7 @@ pub fn broken() -> usize {
 }
 
 /// A config map that panics when it is dropped, unless its data is [`CALM`].
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Fragile {
     pub metadata: ObjectMeta,
     data: BTreeMap<String, String>,

@@ -23,14 +23,14 @@ use super::rig::{
 };
 
 /// An object whose decoder panics if the data has a certain value.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Touchy {
     metadata: ObjectMeta,
     #[serde(default, rename = "data")]
     _data: Untouched,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Untouched;
 
 impl<'de> Deserialize<'de> for Untouched {
@@ -57,7 +57,7 @@ impl Meta<Touchy> for Name {
 
 /// Runs a reflector into `target` until `times` requests were made. Returns the requests and the
 /// errors.
-async fn asked<K: for<'de> Deserialize<'de> + Send + Sync + 'static>(
+async fn asked<K: Clone + for<'de> Deserialize<'de> + Send + Sync + 'static>(
     script: Scripted,
     target: Arc<impl Target<K>>,
     times: usize,

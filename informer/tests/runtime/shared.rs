@@ -18,7 +18,7 @@ use super::rig::{idle, map, pod, poll_idle, server};
 
 fn informer<K>(server: &ApiServer) -> SharedInformer<K>
 where
-    K: kube::Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+    K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
 {
     SharedInformer::builder(KubeListerWatcher::new::<K>(server.client(), &(), None))
         .build()

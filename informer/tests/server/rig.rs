@@ -42,7 +42,7 @@ pub fn applied<K: Kube + Send + Sync + 'static>() -> Arc<Queue<K>> {
 }
 
 /// Runs a reflector of `source` into `fifo` until the test's runtime ends. Returns its errors.
-pub fn run<K: Kube + DeserializeOwned + Send + Sync + 'static>(
+pub fn run<K: Kube + Clone + DeserializeOwned + Send + Sync + 'static>(
     source: impl deltafifo_informer::ListerWatcher,
     fifo: &Arc<Queue<K>>,
     choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,

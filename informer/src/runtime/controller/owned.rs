@@ -8,12 +8,12 @@ use serde::Deserialize;
 use super::key::{Key, key};
 
 /// The part of an owned object's metadata that names the object and its owners.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub(super) struct Owned {
     metadata: Metadata,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     namespace: Option<Box<str>>,
@@ -26,7 +26,7 @@ struct Metadata {
 /// An owner reference. Kubernetes requires all fields, but one incomplete reference must not make
 /// the whole object unreadable; `k8s-openapi`, which kube decodes with, does not require them
 /// either.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Owner {
     api_version: Option<Box<str>>,

@@ -127,7 +127,7 @@ where
         mapper: impl Fn(&Other) -> I + Send + 'static,
     ) -> Self
     where
-        Other: Resource + DeserializeOwned + Send + Sync + 'static,
+        Other: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
         I: IntoIterator<Item = ObjectRef<K>>,
     {
         let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype))

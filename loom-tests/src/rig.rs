@@ -251,7 +251,7 @@ pub fn rest(fifo: &Fifo, log: &Log) -> String {
 }
 
 /// Calls `work` with the queue on a new thread.
-pub fn beside<Q: Send + Sync + 'static, R: Send + 'static>(
+pub fn spawn_with<Q: Send + Sync + 'static, R: Send + 'static>(
     fifo: &Arc<Q>,
     work: impl FnOnce(&Q) -> R + Send + 'static,
 ) -> JoinHandle<R> {

@@ -124,19 +124,19 @@ impl World {
 
 pub fn everything() {
     let world = Arc::new(World::new());
-    let beside = |work: Box<dyn FnOnce(&World) + Send>| {
+    let spawn = |work: Box<dyn FnOnce(&World) + Send>| {
         let world = world.clone();
         thread::spawn(move || work(&world))
     };
     let mut workers = Vec::new();
     for owned in OWNED {
-        workers.push(beside(Box::new(move |world| produce(world, owned))));
+        workers.push(spawn(Box::new(move |world| produce(world, owned))));
     }
     for relister in 0..2 {
-        workers.push(beside(Box::new(move |world| relist(world, relister))));
+        workers.push(spawn(Box::new(move |world| relist(world, relister))));
     }
-    workers.push(beside(Box::new(read)));
-    let consumers = [(); 2].map(|()| beside(Box::new(|world| while consume(world) {})));
+    workers.push(spawn(Box::new(read)));
+    let consumers = [(); 2].map(|()| spawn(Box::new(|world| while consume(world) {})));
 
     workers.into_iter().for_each(|worker| worker.join().unwrap());
     let fifo = &world.fifo;

@@ -85,8 +85,8 @@ fn refused_and_removed_predicates_are_dropped_with_no_lock_held() {
     let fifo = DeltaFifo::over(store()).build();
     let in_order = InOrderFifo::over(store()).build();
     let whole = fifo.begin_replace();
-    let beside = fifo.add_scope(scope("c", "c", Captured("the predicate beside an open relist")));
-    assert!(matches!(beside, Err(ScopeError::RelistOpen { .. })));
+    let added = fifo.add_scope(scope("c", "c", Captured("the predicate during a relist")));
+    assert!(matches!(added, Err(ScopeError::RelistOpen { .. })));
     drop(whole);
     let add = |scope: &dyn Fn() -> KeyScope| (fifo.add_scope(scope()), in_order.add_scope(scope()));
     let added = add(&|| scope("a", "a", Captured("the predicate of a removed scope")));

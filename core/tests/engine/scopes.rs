@@ -806,7 +806,7 @@ impl KnownObjects<Object> for Interrupted {
 }
 
 #[test]
-fn removal_deletes_no_key_of_a_scope_that_is_added_again_beside_it() {
+fn removal_deletes_no_key_of_a_scope_that_is_added_again_during_it() {
     let (known, fifo) = Interrupted::over(&[object("blue", "a", 1), object("blue", "b", 1)]);
     let blue = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
     known.when_asked({
@@ -851,7 +851,7 @@ fn relist_of_the_whole_queue_is_not_ended_by_the_removal_of_the_last_scope() {
 }
 
 #[test]
-fn removal_beside_a_new_scope_does_not_end_the_wait_for_its_first_list() {
+fn removal_during_a_new_scope_does_not_end_the_wait_for_its_first_list() {
     let (known, fifo) = Interrupted::over(&[]);
     let green = fifo.add_scope(KeyScope::namespace("green")).unwrap();
     let red = known.result_when_asked({
@@ -868,7 +868,7 @@ fn removal_beside_a_new_scope_does_not_end_the_wait_for_its_first_list() {
 }
 
 #[test]
-fn removal_beside_a_relist_of_the_whole_queue_does_not_sync_it() {
+fn removal_during_a_relist_of_the_whole_queue_does_not_sync_it() {
     let (known, fifo) = Interrupted::over(&[]);
     let green = fifo.add_scope(KeyScope::namespace("green")).unwrap();
     let whole = known.result_when_asked({
@@ -884,7 +884,7 @@ fn removal_beside_a_relist_of_the_whole_queue_does_not_sync_it() {
 
 /// Supersedes an older relist of the whole queue while the removal of a scope sweeps.
 #[test]
-fn key_offered_beside_a_removal_and_a_superseded_relist_stays() {
+fn key_offered_during_a_removal_and_a_superseded_relist_stays() {
     let (known, fifo) = Interrupted::over(&[object("blue", "a", 1)]);
     let blue = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
     known.when_asked({

@@ -5,7 +5,7 @@ use deltafifo::{Indexer, Indexers, KeyFunc};
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Access, Object, PARITY, beside, parity, show_all};
+use crate::rig::{Access, Object, PARITY, parity, show_all, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -108,7 +108,7 @@ fn both(
     one: impl FnOnce(&Store) + Send + 'static,
     other: impl FnOnce(&Store),
 ) -> String {
-    let thread = beside(store, one);
+    let thread = spawn_with(store, one);
     other(store);
     thread.join().unwrap();
     stored(store)
@@ -130,7 +130,7 @@ fn delete_and_add() -> String {
 
 fn get_and_delete() -> String {
     let store = holding(&[Object::new("a", 1)]);
-    let reader = beside(&store, |store| {
+    let reader = spawn_with(&store, |store| {
         store.get_by_key("a").map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
     });
     delete(&store);
@@ -140,7 +140,7 @@ fn get_and_delete() -> String {
 
 fn index_and_write() -> String {
     let store = holding(&[Object::new("a", 1)]);
-    let reader = beside(&store, by_parity);
+    let reader = spawn_with(&store, by_parity);
     add(2)(&store);
     assert_eq!(stored(&store), "a2");
     reader.join().unwrap()
@@ -149,7 +149,7 @@ fn index_and_write() -> String {
 /// Builds an index while `write` runs.
 fn build(store: &Arc<Store>, write: impl FnOnce(&Store) + Send + 'static) -> String {
     const LATER: &str = "later";
-    let writer = beside(store, write);
+    let writer = spawn_with(store, write);
     store.add_indexers(Indexers::new().index(LATER, |object| Ok(parities(object)))).unwrap();
     writer.join().unwrap();
     let known = stored(store);

@@ -11,7 +11,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 
 use super::elsewhere;
 use crate::explore::Model;
-use crate::rig::{Access, Fifo, Log, Object, beside, drain, end, fused_with, pop_one};
+use crate::rig::{Access, Fifo, Log, Object, drain, end, fused_with, pop_one, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -158,7 +158,7 @@ fn two_handlers_and_an_observer() -> String {
     // Relaxed: the queue must make it visible.
     let [one, other] = [0, 1].map(|number: usize| {
         let work = work.clone();
-        beside(&fifo, move |fifo| {
+        spawn_with(&fifo, move |fifo| {
             let item = fifo.try_pop().unwrap();
             work[number].store(1, Ordering::Relaxed);
             item.done();
@@ -180,7 +180,7 @@ fn pushed_over_a_handler() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     fifo.update(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
-    let producer = beside(&fifo, |fifo| {
+    let producer = spawn_with(&fifo, |fifo| {
         fifo.update(Object::new("a", 2)).unwrap();
         fifo.bookmark("7").unwrap();
     });
@@ -194,7 +194,7 @@ fn put_back() -> String {
     let fifo = tracked(&[]);
     fifo.add(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
-    let marking = beside(&fifo, |fifo| fifo.bookmark("7").unwrap());
+    let marking = spawn_with(&fifo, |fifo| fifo.bookmark("7").unwrap());
     item.requeue();
     marking.join().unwrap();
     applied_with_the_rest(&fifo)
@@ -205,7 +205,7 @@ fn given_back() -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.add(Object::new("b", 1)).unwrap();
     let batch = fifo.try_pop_batch(2).unwrap();
-    let marking = beside(&fifo, |fifo| fifo.bookmark("7").unwrap());
+    let marking = spawn_with(&fifo, |fifo| fifo.bookmark("7").unwrap());
     drop(batch);
     marking.join().unwrap();
     applied_with_the_rest(&fifo)
@@ -215,7 +215,7 @@ fn given_back() -> String {
 /// The slot is ahead of the offer's marker.
 fn an_offer_on_a_page() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
-    let page = beside(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 1)]).unwrap());
+    let page = spawn_with(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 1)]).unwrap());
     fifo.update(Object::new("a", 2)).unwrap();
     fifo.bookmark("7").unwrap();
     page.join().unwrap();
@@ -225,7 +225,7 @@ fn an_offer_on_a_page() -> String {
 /// Checks a page that joins a slot on which an offer has pushed but which it has not queued yet.
 fn a_page_on_an_offer() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
-    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 1)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 1)).unwrap());
     fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
     fifo.bookmark("7").unwrap();
     producer.join().unwrap();
@@ -237,7 +237,7 @@ fn a_page_on_an_offer() -> String {
 fn a_page_on_a_claim() -> String {
     let (builder, outside) = elsewhere::over(&[Object::new("a", 1)]);
     let fifo = Arc::new(builder.track_applied(true).build());
-    let deletion = beside(&fifo, |fifo| fifo.delete(Object::new("a", 1)).unwrap());
+    let deletion = spawn_with(&fifo, |fifo| fifo.delete(Object::new("a", 1)).unwrap());
     fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
     fifo.bookmark("7").unwrap();
     deletion.join().unwrap();
@@ -253,7 +253,7 @@ fn past_the_backlog() -> String {
     let fifo = Arc::new(tracking(&[]).live_lane(true).build());
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     fifo.bookmark("7").unwrap();
-    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
     let (first, second) = (fifo.try_pop(), fifo.try_pop());
     producer.join().unwrap();
     let item = first.or(second).or_else(|| fifo.try_pop()).unwrap();
@@ -277,7 +277,7 @@ fn about_to_apply() -> Arc<Fifo> {
 /// Checks that a thread that has waited for a version finds its object in the store.
 fn stored_after(wait: fn(&Fifo)) -> String {
     let fifo = about_to_apply();
-    let waiter = beside(&fifo, move |fifo| {
+    let waiter = spawn_with(&fifo, move |fifo| {
         wait(fifo);
         fifo.store()
             .get_by_key("a")
@@ -298,7 +298,7 @@ fn waiting_async() -> String {
 /// Checks that a wait for a version without a marker ends when the queue is closed.
 fn closed() -> String {
     let fifo = about_to_apply();
-    let waiter = beside(&fifo, |fifo| fifo.wait_for_resource_version("8").is_ok());
+    let waiter = spawn_with(&fifo, |fifo| fifo.wait_for_resource_version("8").is_ok());
     fifo.close();
     if waiter.join().unwrap() { "applied" } else { "closed" }.to_owned()
 }
@@ -317,7 +317,7 @@ fn dropped() -> String {
 /// Checks that of two bookmarks the greater one is applied, whichever marker is queued first.
 fn two_bookmarks() -> String {
     let fifo = tracked(&[]);
-    let other = beside(&fifo, |fifo| fifo.bookmark("10").unwrap());
+    let other = spawn_with(&fifo, |fifo| fifo.bookmark("10").unwrap());
     fifo.bookmark("9").unwrap();
     other.join().unwrap();
     fifo.applied_version().unwrap()
@@ -332,7 +332,7 @@ fn rewound() -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     let mut wait = Box::pin(fifo.wait_for_resource_version_async("9"));
     assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    let restore = beside(&fifo, |fifo| fifo.replace(vec![], "5").unwrap());
+    let restore = spawn_with(&fifo, |fifo| fifo.replace(vec![], "5").unwrap());
     let waited = block_on(wait);
     restore.join().unwrap();
     assert_eq!(fifo.applied_version(), None, "the list is not handled");
@@ -348,7 +348,7 @@ fn rewound() -> String {
 fn two_commits() -> String {
     let fifo = tracked(&[]);
     let relist = fifo.begin_replace();
-    let restore = beside(&fifo, |fifo| fifo.replace(vec![], "5").unwrap());
+    let restore = spawn_with(&fifo, |fifo| fifo.replace(vec![], "5").unwrap());
     let committed = relist.commit("8").is_ok();
     restore.join().unwrap();
     assert_eq!(
@@ -364,7 +364,7 @@ fn two_commits() -> String {
 fn late_bookmark() -> String {
     let fifo = tracked(&[]);
     fifo.bookmark("7").unwrap();
-    let bookmark = beside(&fifo, |fifo| fifo.bookmark("9").unwrap());
+    let bookmark = spawn_with(&fifo, |fifo| fifo.bookmark("9").unwrap());
     fifo.replace(vec![], "5").unwrap();
     bookmark.join().unwrap();
     fifo.applied_version().unwrap()
@@ -375,7 +375,7 @@ fn late_bookmark() -> String {
 fn commit_superseded() -> String {
     let (fifo, log) = (tracked(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| fifo.begin_replace().abandon());
+    let newer = spawn_with(&fifo, |fifo| fifo.begin_replace().abandon());
     let is_committed = relist.commit("7").is_ok();
     newer.join().unwrap();
     drain(&fifo, &log, true);

@@ -3,7 +3,7 @@
 
 use crate::explore::Model;
 use crate::rig::{
-    Fifo, Log, Object, bare, beside, drain, end, fused, fused_with, pop_and_show, rest, show,
+    Fifo, Log, Object, bare, drain, end, fused, fused_with, pop_and_show, rest, show, spawn_with,
     wait_and_show,
 };
 
@@ -95,7 +95,7 @@ fn batch_and_show(fifo: &Fifo, is_fused: bool) -> String {
 fn push_over_it() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     fifo.add_batch(two_keys().into()).unwrap();
-    let producer = beside(&fifo, |fifo| fifo.update(Object::new("b", 2)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("b", 2)).unwrap());
     let taken = batch_and_show(&fifo, true);
     producer.join().unwrap();
     format!("{taken}, {}", rest(&fifo, &log))
@@ -107,7 +107,7 @@ fn given_back() -> String {
     let (fifo, log) = (bare(), Log::default());
     fifo.add_batch(two_keys().into()).unwrap();
     fifo.add(Object::new("c", 1)).unwrap();
-    let other = beside(&fifo, |fifo| pop_and_show(fifo, false));
+    let other = spawn_with(&fifo, |fifo| pop_and_show(fifo, false));
     let mut batch = fifo.try_pop_batch(2).unwrap();
     if let Some(item) = batch.next() {
         log.add(&show(item.deltas(), item.key()));
@@ -133,7 +133,7 @@ fn given_back_wakes() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
     let batch = fifo.try_pop_batch(1);
-    let sleeper = beside(&fifo, wait_and_show);
+    let sleeper = spawn_with(&fifo, wait_and_show);
     drop(batch);
     sleeper.join().unwrap()
 }
@@ -142,8 +142,8 @@ fn given_back_wakes() -> String {
 fn two_of_them() -> String {
     let fifo = bare();
     let keys = vec![Object::new("a", 1), Object::new("b", 1), Object::new("c", 1)];
-    let producer = beside(&fifo, |fifo| fifo.add_batch(keys).unwrap());
-    let other = beside(&fifo, |fifo| batch_and_show(fifo, false));
+    let producer = spawn_with(&fifo, |fifo| fifo.add_batch(keys).unwrap());
+    let other = spawn_with(&fifo, |fifo| batch_and_show(fifo, false));
     let one = batch_and_show(&fifo, false);
     producer.join().unwrap();
     let other = other.join().unwrap();
@@ -155,7 +155,7 @@ fn two_of_them() -> String {
 /// Checks that the queue is synced when the last handler of the batch has ended, and not before.
 fn of_the_initial_list() -> String {
     let fifo = fused(&[]);
-    let relister = beside(&fifo, |fifo| {
+    let relister = spawn_with(&fifo, |fifo| {
         fifo.replace(two_keys().into(), "1").unwrap();
     });
     let mut handled = 0;

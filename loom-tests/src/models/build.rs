@@ -10,7 +10,7 @@ use loom::sync::Arc;
 
 use crate::explore::Model;
 use crate::rig::{
-    Access, Fifo, Log, Object, PARITY, beside, by_parity, fused, indexed, parity, pop_one,
+    Access, Fifo, Log, Object, PARITY, by_parity, fused, indexed, parity, pop_one, spawn_with,
 };
 
 pub const MODELS: &[Model] = &[
@@ -55,8 +55,8 @@ const LATER: &str = "later";
 
 /// Pops and applies the offered key while an index is added. Returns the contents of the index
 /// then, and at the end.
-fn beside_an_index(fifo: &Arc<Fifo>) -> String {
-    let consumer = beside(fifo, |fifo| pop_one(fifo, &Log::default(), true));
+fn during_an_index(fifo: &Arc<Fifo>) -> String {
+    let consumer = spawn_with(fifo, |fifo| pop_one(fifo, &Log::default(), true));
     fifo.store()
         .add_indexers(Indexers::new().index(LATER, |object| Ok(vec![parity(object).to_owned()])))
         .unwrap();
@@ -70,14 +70,14 @@ fn beside_an_index(fifo: &Arc<Fifo>) -> String {
 fn update() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 2)).unwrap();
-    beside_an_index(&fifo)
+    during_an_index(&fifo)
 }
 
 /// Checks that nothing holds the slot at the end: the slot is freed together with its object.
 fn delete() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     fifo.delete(Object::new("a", 1)).unwrap();
-    let seen = beside_an_index(&fifo);
+    let seen = during_an_index(&fifo);
     assert_eq!(deltafifo::mutants::slots(&fifo), 0, "a slot is left");
     seen
 }
@@ -85,7 +85,7 @@ fn delete() -> String {
 fn add() -> String {
     let fifo = fused(&[]);
     fifo.add(Object::new("a", 1)).unwrap();
-    beside_an_index(&fifo)
+    during_an_index(&fifo)
 }
 
 /// Updates an indexed object with a list of indexes that does not contain the new index yet.
@@ -94,7 +94,7 @@ fn update_of_an_indexed() -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     pop_one(&fifo, &Log::default(), true);
     fifo.update(Object::new("a", 2)).unwrap();
-    let seen = beside_an_index(&fifo);
+    let seen = during_an_index(&fifo);
     assert_eq!(by_parity(&fifo, PARITY), "even");
     seen
 }

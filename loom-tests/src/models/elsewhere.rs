@@ -9,7 +9,7 @@ use deltafifo::{BoxError, DeltaFifo, DeltaFifoBuilder, DeltaType, KeyFunc, Known
 use loom::sync::{Arc, Mutex};
 
 use crate::explore::Model;
-use crate::rig::{Access, Fifo, Log, Object, beside, show};
+use crate::rig::{Access, Fifo, Log, Object, show, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -158,13 +158,13 @@ pub(super) fn over(objects: &[Arc<Object>]) -> (DeltaFifoBuilder<Object, Access>
 }
 
 /// Runs `work` while a handler may run. Returns all handled deltas, and the contents of the store.
-pub(super) fn beside_a_handler(
+pub(super) fn during_a_handler(
     fifo: &Arc<Fifo>,
     outside: &Outside,
     work: impl FnOnce(&Fifo),
 ) -> String {
     let store = outside.clone();
-    let consumer = beside(fifo, move |fifo| store.handle(fifo));
+    let consumer = spawn_with(fifo, move |fifo| store.handle(fifo));
     work(fifo);
     let first = consumer.join().unwrap();
     format!("{first}, {}", outside.rest(fifo))
@@ -174,21 +174,21 @@ pub(super) fn beside_a_handler(
 fn delete() -> String {
     let (fifo, outside) = known(&[]);
     fifo.add(Object::new("a", 1)).unwrap();
-    beside_a_handler(&fifo, &outside, |fifo| fifo.delete(Object::new("a", 1)).unwrap())
+    during_a_handler(&fifo, &outside, |fifo| fifo.delete(Object::new("a", 1)).unwrap())
 }
 
 /// Checks that a deletion that follows the one being handled is dropped.
 fn delete_twice() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     fifo.delete(Object::new("a", 1)).unwrap();
-    beside_a_handler(&fifo, &outside, |fifo| fifo.delete(Object::new("a", 1)).unwrap())
+    during_a_handler(&fifo, &outside, |fifo| fifo.delete(Object::new("a", 1)).unwrap())
 }
 
 fn sweep() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 2)).unwrap();
     let mut deleted = 0;
-    let handled = beside_a_handler(&fifo, &outside, |fifo| {
+    let handled = during_a_handler(&fifo, &outside, |fifo| {
         deleted = fifo.begin_replace().commit("1").unwrap().deleted
     });
     format!("{deleted} deleted, {handled}")
@@ -198,7 +198,7 @@ fn sweep() -> String {
 /// its slot is gone.
 fn listed_and_handled() -> String {
     let (fifo, outside) = known(&[]);
-    beside_a_handler(&fifo, &outside, |fifo| {
+    during_a_handler(&fifo, &outside, |fifo| {
         let mut relist = fifo.begin_replace();
         relist.offer(vec![Object::new("a", 1)]).unwrap();
         assert_eq!(relist.commit("1").unwrap().deleted, 0);
@@ -209,7 +209,7 @@ fn listed_and_handled() -> String {
 fn an_update_between() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let relist = fifo.begin_replace();
-    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
     let deleted = relist.commit("1").unwrap().deleted;
     producer.join().unwrap();
     format!("{deleted} deleted, {}", outside.rest(&fifo))
@@ -221,10 +221,10 @@ fn commit_superseded() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let mut relist = fifo.begin_replace();
     relist.keep("a").unwrap();
-    let newer = beside(&fifo, |fifo| fifo.begin_replace().abandon());
+    let newer = spawn_with(&fifo, |fifo| fifo.begin_replace().abandon());
     // A key that is written while the newer relist is open replaces the older relist's list of
     // keys.
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("b", 1)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("b", 1)).unwrap());
     let committed = if relist.commit("1").is_ok() { "committed" } else { "superseded" };
     newer.join().unwrap();
     producer.join().unwrap();
@@ -235,7 +235,7 @@ fn commit_superseded() -> String {
 fn listed_late() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let mut relist = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| {
+    let newer = spawn_with(&fifo, |fifo| {
         let mut relist = fifo.begin_replace();
         relist.keep("a").unwrap();
         relist.commit("2").unwrap().deleted
@@ -251,7 +251,7 @@ fn listed_late() -> String {
 fn resync() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 2)).unwrap();
-    beside_a_handler(&fifo, &outside, DeltaFifo::resync)
+    during_a_handler(&fifo, &outside, DeltaFifo::resync)
 }
 
 /// Checks a key that passed the backlog and is handled while a relist lists it again. The key's
@@ -271,7 +271,7 @@ fn live_and_listed(live: impl FnOnce(&Fifo)) -> String {
     let fifo = Arc::new(builder.live_lane(true).build());
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     live(&fifo);
-    let handled = beside_a_handler(&fifo, &outside, |fifo| {
+    let handled = during_a_handler(&fifo, &outside, |fifo| {
         drop(fifo.replace(vec![Object::new("a", 3)], "2"))
     });
     format!("{handled}, slots: {}", slots(&fifo))

@@ -4,7 +4,7 @@
 use loom::thread;
 
 use crate::explore::Model;
-use crate::rig::{Object, beside, end_and_show, fused, pop_and_show, wait_and_show};
+use crate::rig::{Object, end_and_show, fused, pop_and_show, spawn_with, wait_and_show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -22,25 +22,25 @@ pub const MODELS: &[Model] = &[
         body: queue_dropped_by_the_last,
     },
     Model {
-        name: "handles::dropped_beside_a_relist",
+        name: "handles::dropped_during_a_relist",
         bound: None,
         at_least: 51_000,
         outcomes: &["[=a2]", "nothing"],
-        body: dropped_beside_a_relist,
+        body: dropped_during_a_relist,
     },
     Model {
-        name: "handles::dropped_beside_a_batch",
+        name: "handles::dropped_during_a_batch",
         bound: None,
         at_least: 280,
         outcomes: &["[+a1]"],
-        body: dropped_beside_a_batch,
+        body: dropped_during_a_batch,
     },
     Model {
-        name: "handles::dropped_beside_a_sleeper",
+        name: "handles::dropped_with_a_sleeper",
         bound: Some(4), // 0.8 s
         at_least: 5260,
         outcomes: &["[+a1] closed"],
-        body: dropped_beside_a_sleeper,
+        body: dropped_with_a_sleeper,
     },
 ];
 
@@ -64,7 +64,7 @@ fn queue_dropped_while_read() -> String {
 /// Runs a consumer and a producer; the last of them drops the queue.
 fn queue_dropped_by_the_last() -> String {
     let fifo = fused(&[]);
-    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
     fifo.add(Object::new("a", 1)).unwrap();
     drop(fifo);
     let seen = consumer.join().unwrap();
@@ -73,9 +73,9 @@ fn queue_dropped_by_the_last() -> String {
 
 /// Runs a consumer and a relist that replaces one object and deletes another; the last of them
 /// drops the queue.
-fn dropped_beside_a_relist() -> String {
+fn dropped_during_a_relist() -> String {
     let fifo = fused(&[Object::new("a", 1), Object::new("b", 1)]);
-    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
     fifo.replace(vec![Object::new("a", 2)], "1").unwrap();
     drop(fifo);
     let seen = consumer.join().unwrap();
@@ -84,10 +84,10 @@ fn dropped_beside_a_relist() -> String {
 
 /// Handles one key of a batch and gives the other back, possibly on the last thread that holds the
 /// queue.
-fn dropped_beside_a_batch() -> String {
+fn dropped_during_a_batch() -> String {
     let fifo = fused(&[Object::new("b", 1)]);
     fifo.add_batch(vec![Object::new("a", 1), Object::new("b", 2)]).unwrap();
-    let consumer = beside(&fifo, |fifo| {
+    let consumer = spawn_with(&fifo, |fifo| {
         let mut batch = fifo.try_pop_batch(2).unwrap();
         end_and_show(Ok(batch.next().unwrap()))
     });
@@ -97,9 +97,10 @@ fn dropped_beside_a_batch() -> String {
 }
 
 /// Runs a sleeping consumer, and a thread that wakes it and then drops its handle of the queue.
-fn dropped_beside_a_sleeper() -> String {
+fn dropped_with_a_sleeper() -> String {
     let fifo = fused(&[]);
-    let sleeper = beside(&fifo, |fifo| format!("{} {}", wait_and_show(fifo), wait_and_show(fifo)));
+    let sleeper =
+        spawn_with(&fifo, |fifo| format!("{} {}", wait_and_show(fifo), wait_and_show(fifo)));
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.close();
     drop(fifo);

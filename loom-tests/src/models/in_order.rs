@@ -12,7 +12,7 @@ use loom::future::block_on;
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Access, Exclusive, Object, beside, show_all, sign};
+use crate::rig::{Access, Exclusive, Object, show_all, sign, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -114,11 +114,11 @@ pub const MODELS: &[Model] = &[
         body: two_relists_and_two_consumers,
     },
     Model {
-        name: "in_order::a_reader_beside_a_relist",
+        name: "in_order::a_reader_during_a_relist",
         bound: Some(3), // 4.0 s
         at_least: 23_000,
         outcomes: &["a1 b1", "a1", "a2 b1", "a2"],
-        body: a_reader_beside_a_relist,
+        body: a_reader_during_a_relist,
     },
 ];
 
@@ -179,14 +179,14 @@ pub(super) fn apply(turn: &mut Turn<'_, Object, Access>) {
 
 fn a_sleeper_and_an_add() -> String {
     let fifo = bare();
-    let sleeper = beside(&fifo, wait_and_show);
+    let sleeper = spawn_with(&fifo, wait_and_show);
     fifo.add(Object::new("a", 1)).unwrap();
     sleeper.join().unwrap()
 }
 
 fn an_async_sleeper_and_an_add() -> String {
     let fifo = bare();
-    let sleeper = beside(&fifo, |fifo| end_and_show(block_on(fifo.pop_async())));
+    let sleeper = spawn_with(&fifo, |fifo| end_and_show(block_on(fifo.pop_async())));
     fifo.add(Object::new("a", 1)).unwrap();
     sleeper.join().unwrap()
 }
@@ -195,14 +195,14 @@ fn an_async_sleeper_and_an_add() -> String {
 /// consumer.
 fn cancelled() -> String {
     let fifo = bare();
-    let cancelled = beside(&fifo, |fifo| {
+    let cancelled = spawn_with(&fifo, |fifo| {
         let mut waiting = pin!(fifo.pop_async());
         match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(waited) => end_and_show(waited),
             Poll::Pending => "cancelled".to_owned(),
         }
     });
-    let sleeper = beside(&fifo, wait_and_show);
+    let sleeper = spawn_with(&fifo, wait_and_show);
     fifo.add(Object::new("a", 1)).unwrap();
     let cancelled = cancelled.join().unwrap();
     if cancelled != "cancelled" {
@@ -214,7 +214,7 @@ fn cancelled() -> String {
 /// Checks that one wake-up per event is enough, together with one at the end of a turn.
 fn two_sleepers_and_two_adds() -> String {
     let fifo = bare();
-    let sleepers = [beside(&fifo, wait_and_show), beside(&fifo, wait_and_show)];
+    let sleepers = [spawn_with(&fifo, wait_and_show), spawn_with(&fifo, wait_and_show)];
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.add(Object::new("b", 1)).unwrap();
     sleepers.map(|sleeper| sleeper.join().unwrap()).join(" ")
@@ -226,7 +226,7 @@ fn notified_and_not_polled() -> String {
     let fifo = bare();
     let mut unpolled = pin!(fifo.pop_async());
     assert!(unpolled.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    let sleeper = beside(&fifo, wait_and_show);
+    let sleeper = spawn_with(&fifo, wait_and_show);
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.add(Object::new("b", 1)).unwrap();
     let slept = sleeper.join().unwrap();
@@ -245,7 +245,7 @@ fn notified_before_a_turn_ends() -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     let turn = fifo.try_pop().unwrap();
     fifo.add(Object::new("b", 1)).unwrap();
-    let sleeper = beside(&fifo, wait_and_show);
+    let sleeper = spawn_with(&fifo, wait_and_show);
     turn.done();
     sleeper.join().unwrap()
 }
@@ -264,7 +264,7 @@ fn two_turns() -> String {
         shown
     };
     let other = exclusive.clone();
-    let other = beside(&fifo, move |fifo| handle(fifo, &other));
+    let other = spawn_with(&fifo, move |fifo| handle(fifo, &other));
     let one = handle(&fifo, &exclusive);
     format!("{one} {}", other.join().unwrap())
 }
@@ -274,7 +274,7 @@ fn given_back() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.add(Object::new("b", 1)).unwrap();
-    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
     drop(fifo.pop_batch(2));
     let first = rest(&fifo);
     producer.join().unwrap();
@@ -287,7 +287,7 @@ fn closed_and_given_back() -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     let turn = fifo.pop().unwrap();
     fifo.close();
-    let sleeper = beside(&fifo, wait_and_show);
+    let sleeper = spawn_with(&fifo, wait_and_show);
     drop(turn);
     sleeper.join().unwrap()
 }
@@ -298,14 +298,14 @@ fn closed_and_handled() -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     let turn = fifo.pop().unwrap();
     fifo.close();
-    let sleepers = [beside(&fifo, wait_and_show), beside(&fifo, wait_and_show)];
+    let sleepers = [spawn_with(&fifo, wait_and_show), spawn_with(&fifo, wait_and_show)];
     turn.done();
     sleepers.map(|sleeper| sleeper.join().unwrap()).join(" ")
 }
 
 fn a_producer_and_batches() -> String {
     let fifo = bare();
-    let producer = beside(&fifo, |fifo| {
+    let producer = spawn_with(&fifo, |fifo| {
         fifo.add(Object::new("a", 1)).unwrap();
         fifo.add(Object::new("b", 1)).unwrap();
         fifo.update(Object::new("a", 2)).unwrap();
@@ -321,7 +321,7 @@ fn a_producer_and_batches() -> String {
 /// handler ends before the call that offers the relist.
 fn synced_by_its_turn() -> String {
     let fifo = bare();
-    let relister = beside(&fifo, |fifo| fifo.replace(vec![Object::new("a", 1)], "1").unwrap());
+    let relister = spawn_with(&fifo, |fifo| fifo.replace(vec![Object::new("a", 1)], "1").unwrap());
     let turn = fifo.pop().unwrap();
     assert!(turn.is_in_initial_list() && !fifo.has_synced(), "synced too early");
     let shown = end_and_show(Ok(turn));
@@ -341,7 +341,7 @@ fn behind_the_initial_list() -> String {
         let mark = if turn.is_in_initial_list() { "!" } else { "" };
         format!("{}{mark}", end_and_show(Ok(turn)))
     };
-    let other = beside(&fifo, take);
+    let other = spawn_with(&fifo, take);
     let mut taken = [take(&fifo), other.join().unwrap()];
     taken.sort_unstable();
     taken.join(" ")
@@ -354,17 +354,17 @@ fn two_relists_and_two_consumers() -> String {
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     fifo.replace(vec![Object::new("b", 2)], "2").unwrap();
     let handle = |fifo: &Queue| apply(&mut fifo.pop().unwrap());
-    let other = beside(&fifo, handle);
+    let other = spawn_with(&fifo, handle);
     handle(&fifo);
     other.join().unwrap();
     show_all(&fifo.store().list())
 }
 
 /// Reads the store while a relist is applied. A relist is atomic for handlers, not for readers.
-fn a_reader_beside_a_relist() -> String {
+fn a_reader_during_a_relist() -> String {
     let fifo = over(&[Object::new("a", 1), Object::new("b", 1)]);
     fifo.replace(vec![Object::new("a", 2)], "2").unwrap();
-    let reader = beside(&fifo, |fifo| show_all(&fifo.store().list()));
+    let reader = spawn_with(&fifo, |fifo| show_all(&fifo.store().list()));
     apply(&mut fifo.pop().unwrap());
     assert_eq!(show_all(&fifo.store().list()), "a2");
     reader.join().unwrap()

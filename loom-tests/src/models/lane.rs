@@ -7,7 +7,7 @@ use loom::sync::Arc;
 
 use crate::explore::Model;
 use crate::rig::{
-    Fifo, Log, Object, beside, drain, end, fused_with, pop_one, rest, show, wait_and_show,
+    Fifo, Log, Object, drain, end, fused_with, pop_one, rest, show, spawn_with, wait_and_show,
 };
 
 pub const MODELS: &[Model] = &[
@@ -120,7 +120,7 @@ fn passed() -> Arc<Fifo> {
 
 fn pop_in_the_log(fifo: &Arc<Fifo>, log: &Arc<Log>) -> loom::thread::JoinHandle<bool> {
     let log = log.clone();
-    beside(fifo, move |fifo| pop_one(fifo, &log, true))
+    spawn_with(fifo, move |fifo| pop_one(fifo, &log, true))
 }
 
 /// Handles all pending keys. Returns their deltas, the contents of the store and the number of
@@ -131,7 +131,7 @@ fn rest_with_slots(fifo: &Fifo, log: &Log) -> String {
 
 fn passed_while_popped() -> String {
     let (fifo, log) = (backlog(), Log::default());
-    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
     pop_one(&fifo, &log, true);
     producer.join().unwrap();
     rest_with_slots(&fifo, &log)
@@ -159,7 +159,7 @@ fn deleted_and_stale() -> String {
 
 fn passed_by_two() -> String {
     let (fifo, log) = (backlog(), Arc::new(Log::default()));
-    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
     let consumer = pop_in_the_log(&fifo, &log);
     fifo.update(Object::new("a", 2)).unwrap();
     producer.join().unwrap();
@@ -192,8 +192,8 @@ fn revived_by_settle() -> String {
 /// Wakes a consumer that sleeps while a relist has pushed a key but not queued it yet.
 fn passed_for_a_sleeper() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
-    let sleeper = beside(&fifo, wait_and_show);
-    let relist = beside(&fifo, |fifo| drop(fifo.replace(vec![Object::new("a", 1)], "1")));
+    let sleeper = spawn_with(&fifo, wait_and_show);
+    let relist = spawn_with(&fifo, |fifo| drop(fifo.replace(vec![Object::new("a", 1)], "1")));
     fifo.update(Object::new("a", 2)).unwrap();
     relist.join().unwrap();
     let log = Log::default();
@@ -207,7 +207,7 @@ fn passed_for_a_sleeper() -> String {
 fn relist_and_burst() -> String {
     let (fifo, log) =
         (Arc::new(fused_with(&[Object::new("a", 0)]).live_lane(true).build()), Log::default());
-    let relist = beside(&fifo, |fifo| drop(fifo.replace(vec![Object::new("a", 1)], "1")));
+    let relist = spawn_with(&fifo, |fifo| drop(fifo.replace(vec![Object::new("a", 1)], "1")));
     fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
     relist.join().unwrap();
     rest_with_slots(&fifo, &log)
@@ -221,7 +221,7 @@ fn settled_passed_and_left() -> String {
     log.add(&show(item.deltas(), item.key()));
     fifo.replace(vec![Object::new("a", 3)], "2").unwrap();
     let consumer = pop_in_the_log(&fifo, &log);
-    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 4)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 4)).unwrap());
     end(item, true);
     producer.join().unwrap();
     consumer.join().unwrap();
@@ -257,7 +257,7 @@ fn passed_out_of_a_batch() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
     fifo.replace(vec![Object::new("a", 1), Object::new("b", 1)], "1").unwrap();
     let batch = fifo.try_pop_batch(2).unwrap();
-    let sleeper = beside(&fifo, wait_and_show);
+    let sleeper = spawn_with(&fifo, wait_and_show);
     fifo.update(Object::new("b", 2)).unwrap();
     let shown = sleeper.join().unwrap();
     drop(batch);

@@ -4,7 +4,7 @@
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, bare, beside, drain, fused};
+use crate::rig::{Fifo, Log, Object, bare, drain, fused, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -48,7 +48,7 @@ pub const MODELS: &[Model] = &[
 /// when `second` is offered.
 fn behind(fifo: &Arc<Fifo>, offer: fn(&Fifo, Arc<Object>), second: &'static str) -> String {
     let log = Log::default();
-    let producer = beside(fifo, move |fifo| offer(fifo, Object::new("a", 1)));
+    let producer = spawn_with(fifo, move |fifo| offer(fifo, Object::new("a", 1)));
     offer(fifo, Object::new("a", 2));
     offer(fifo, Object::new(second, 3));
     producer.join().unwrap();
@@ -79,7 +79,7 @@ fn in_a_shard_of_known_keys() -> String {
 
 fn overlapping() -> String {
     let (fifo, log) = (bare(), Log::default());
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
     fifo.add(Object::new("b", 1)).unwrap();
     producer.join().unwrap();
     drain(&fifo, &log, false);
@@ -89,7 +89,7 @@ fn overlapping() -> String {
 /// Checks that an offer to a shard that a resync has finished comes after the Syncs of that shard.
 fn behind_a_resync() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
-    let resync = beside(&fifo, Fifo::resync);
+    let resync = spawn_with(&fifo, Fifo::resync);
     if fifo.get_by_key("a").is_some() {
         fifo.add(Object::new("c", 2)).unwrap();
     }

@@ -2,7 +2,7 @@
 //! pending, and remove nothing.
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, bare, beside, drain, end, fused, pop_one, show};
+use crate::rig::{Fifo, Log, Object, bare, drain, end, fused, pop_one, show, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -51,7 +51,7 @@ fn get_and_take() -> String {
     let (fifo, log) = (bare(), Log::default());
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.update(Object::new("a", 2)).unwrap();
-    let reader = beside(&fifo, |fifo| get(fifo));
+    let reader = spawn_with(&fifo, |fifo| get(fifo));
     pop_one(&fifo, &log, false);
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
 }
@@ -62,7 +62,7 @@ fn get_a_sync_and_take() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     fifo.resync();
     fifo.update(Object::new("a", 2)).unwrap();
-    let reader = beside(&fifo, |fifo| get(fifo));
+    let reader = spawn_with(&fifo, |fifo| get(fifo));
     pop_one(&fifo, &log, true);
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
 }
@@ -73,7 +73,7 @@ fn get_and_settle() -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
     fifo.update(Object::new("a", 2)).unwrap();
-    let reader = beside(&fifo, |fifo| get(fifo));
+    let reader = spawn_with(&fifo, |fifo| get(fifo));
     end(item, true);
     let seen = reader.join().unwrap();
     drain(&fifo, &log, true);
@@ -85,7 +85,7 @@ fn get_and_settle() -> String {
 fn get_and_push() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     fifo.update(Object::new("a", 1)).unwrap();
-    let reader = beside(&fifo, |fifo| get(fifo));
+    let reader = spawn_with(&fifo, |fifo| get(fifo));
     fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
     let seen = reader.join().unwrap();
     drain(&fifo, &log, true);
@@ -96,7 +96,7 @@ fn list_and_take() -> String {
     let (fifo, log) = (bare(), Log::default());
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.add(Object::new("b", 1)).unwrap();
-    let reader = beside(&fifo, |fifo| {
+    let reader = spawn_with(&fifo, |fifo| {
         let mut keys = fifo.list_keys();
         keys.sort_unstable();
         keys.join(" ")

@@ -2,7 +2,7 @@
 //! pop is empty.
 
 use crate::explore::Model;
-use crate::rig::{Log, Object, beside, drain, end, fused, pop_one, show};
+use crate::rig::{Log, Object, drain, end, fused, pop_one, show, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -26,7 +26,7 @@ fn pushes(numbers: &'static [usize]) -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
     log.add(&show(item.deltas(), item.key()));
-    let producer = beside(&fifo, |fifo| {
+    let producer = spawn_with(&fifo, |fifo| {
         numbers.iter().for_each(|number| fifo.update(Object::new("a", *number)).unwrap())
     });
     end(item, true);

@@ -2,7 +2,7 @@
 //! producer keep their order.
 
 use crate::explore::Model;
-use crate::rig::{Log, Object, bare, beside, drain, pop_and_show, pop_one};
+use crate::rig::{Log, Object, bare, drain, pop_and_show, pop_one, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -30,7 +30,7 @@ pub const MODELS: &[Model] = &[
 
 fn one_producer() -> String {
     let (fifo, log) = (bare(), Log::default());
-    let producer = beside(&fifo, |fifo| {
+    let producer = spawn_with(&fifo, |fifo| {
         fifo.add(Object::new("a", 1)).unwrap();
         fifo.update(Object::new("a", 2)).unwrap();
     });
@@ -42,8 +42,8 @@ fn one_producer() -> String {
 
 fn two_producers() -> String {
     let (fifo, log) = (bare(), Log::default());
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
-    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, false));
+    let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
+    let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, false));
     fifo.add(Object::new("a", 2)).unwrap();
     producer.join().unwrap();
     let first = consumer.join().unwrap();

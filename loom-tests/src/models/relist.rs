@@ -6,7 +6,7 @@ use loom::sync::Arc;
 
 use crate::explore::Model;
 use crate::rig::{
-    Fifo, Log, Object, beside, drain, fused, fused_with, pop_and_show, pop_one, rest, show,
+    Fifo, Log, Object, drain, fused, fused_with, pop_and_show, pop_one, rest, show, spawn_with,
     wait_and_show,
 };
 
@@ -87,7 +87,7 @@ pub const MODELS: &[Model] = &[
         body: delete_superseded,
     },
     Model {
-        name: "relist::an_update_beside_a_page_superseded",
+        name: "relist::an_update_during_a_page_superseded",
         bound: Some(2), // 8.3 s; with 3 more than 300,000 schedules
         at_least: 18_600,
         outcomes: &[
@@ -99,7 +99,7 @@ pub const MODELS: &[Model] = &[
             "[~a2 =a1 -a1], stored: ",
             "[~a2], stored: a2",
         ],
-        body: an_update_beside_a_page_superseded,
+        body: an_update_during_a_page_superseded,
     },
     Model {
         name: "relist::older_page_on_top",
@@ -153,7 +153,7 @@ pub const MODELS: &[Model] = &[
 fn new_between(offer: fn(&Fifo)) -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
-    let producer = beside(&fifo, offer);
+    let producer = spawn_with(&fifo, offer);
     relist.commit("1").unwrap();
     producer.join().unwrap();
     rest(&fifo, &log)
@@ -178,7 +178,7 @@ fn deltas_of_a_new_key_between() -> String {
 fn an_update_between() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
-    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
     relist.commit("1").unwrap();
     producer.join().unwrap();
     rest(&fifo, &log)
@@ -186,7 +186,7 @@ fn an_update_between() -> String {
 
 fn pops_between() -> String {
     let fifo = fused(&[Object::new("b", 1)]);
-    let consumer = beside(&fifo, |fifo| {
+    let consumer = spawn_with(&fifo, |fifo| {
         let log = Log::default();
         pop_one(fifo, &log, true);
         pop_one(fifo, &log, true);
@@ -201,7 +201,7 @@ fn pops_between() -> String {
 
 fn abandoned() -> String {
     let fifo = fused(&[Object::new("b", 1)]);
-    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
     let mut relist = fifo.begin_replace();
     relist.offer(vec![Object::new("a", 1)]).unwrap();
     relist.abandon();
@@ -224,7 +224,7 @@ fn begin_and_read_twice(fifo: &Fifo) -> String {
 fn commit_superseded() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| begin_and_read_twice(fifo));
+    let newer = spawn_with(&fifo, |fifo| begin_and_read_twice(fifo));
     let committed = relist
         .commit("1")
         .map_or("superseded".to_owned(), |committed| format!("{} deleted", committed.deleted));
@@ -237,7 +237,7 @@ fn commit_superseded() -> String {
 fn page_superseded() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let mut relist = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| begin_and_read_twice(fifo));
+    let newer = spawn_with(&fifo, |fifo| begin_and_read_twice(fifo));
     let offered =
         if relist.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
     drop(relist);
@@ -249,7 +249,7 @@ fn page_superseded() -> String {
 fn delete_superseded() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let mut relist = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| begin_and_read_twice(fifo));
+    let newer = spawn_with(&fifo, |fifo| begin_and_read_twice(fifo));
     let deleted = if relist.delete(Object::new("a", 1)).is_ok() { "deleted" } else { "superseded" };
     drop(relist);
     let seen = newer.join().unwrap();
@@ -261,7 +261,7 @@ fn delete_superseded() -> String {
 fn late_stamp() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let mut relist = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| {
+    let newer = spawn_with(&fifo, |fifo| {
         let mut relist = fifo.begin_replace();
         relist.offer(vec![Object::new("a", 2)]).unwrap();
         relist.commit("2").unwrap();
@@ -293,7 +293,7 @@ fn noted_while_it_changes() -> String {
 fn listed_while_it_changes(fifo: &Arc<Fifo>) -> String {
     let log = Log::default();
     fifo.update(Object::new("a", 2)).unwrap();
-    let relister = beside(fifo, |fifo| {
+    let relister = spawn_with(fifo, |fifo| {
         fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     });
     pop_one(fifo, &log, true);
@@ -305,8 +305,8 @@ fn listed_while_it_changes(fifo: &Arc<Fifo>) -> String {
 /// so that both consumers sleep already in the first schedule.
 fn two_sleepers_share_a_run() -> String {
     let fifo = fused(&[]);
-    let other = beside(&fifo, wait_and_show);
-    let producer = beside(&fifo, |fifo| {
+    let other = spawn_with(&fifo, wait_and_show);
+    let producer = spawn_with(&fifo, |fifo| {
         fifo.add_batch(vec![Object::new("a", 1), Object::new("b", 1)]).unwrap()
     });
     let one = wait_and_show(&fifo);
@@ -316,11 +316,11 @@ fn two_sleepers_share_a_run() -> String {
 
 /// Checks that a write counts as listed by the newer relist: a late page of the older relist must
 /// not make the newer one delete the written key.
-fn an_update_beside_a_page_superseded() -> String {
+fn an_update_during_a_page_superseded() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     let mut older = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| fifo.begin_replace().commit("2").unwrap().deleted);
-    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let newer = spawn_with(&fifo, |fifo| fifo.begin_replace().commit("2").unwrap().deleted);
+    let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
     let _ = older.offer(vec![Object::new("a", 1)]);
     drop(older);
     newer.join().unwrap();
@@ -333,7 +333,7 @@ fn an_update_beside_a_page_superseded() -> String {
 fn older_page_on_top() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     let mut relist = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| {
+    let newer = spawn_with(&fifo, |fifo| {
         // Not `replace`, because that reserves room and so takes every shard's lock exclusively.
         let mut relist = fifo.begin_replace();
         relist.offer(vec![Object::new("a", 2)]).unwrap();
@@ -349,7 +349,7 @@ fn older_page_on_top() -> String {
 /// Creates the slot of a new key on two threads.
 fn against_an_add_of_a_key() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
     fifo.replace(vec![Object::new("a", 2)], "1").unwrap();
     producer.join().unwrap();
     rest(&fifo, &log)

@@ -4,7 +4,7 @@
 use deltafifo::{Delta, DeltaType, Deltas};
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Item, Log, Object, bare, beside, drain, pop_one, show};
+use crate::rig::{Fifo, Item, Log, Object, bare, drain, pop_one, show, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -50,7 +50,7 @@ fn while_it_ends(verdict: fn(Item<'_>), other: fn(&Fifo)) -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
     log.add(&show(item.deltas(), item.key()));
-    let other = beside(&fifo, other);
+    let other = spawn_with(&fifo, other);
     verdict(item);
     pop_one(&fifo, &log, false);
     other.join().unwrap();

@@ -4,7 +4,7 @@
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Log, Object, bare, beside, drain, pop_one};
+use crate::rig::{Log, Object, bare, drain, pop_one, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -26,7 +26,7 @@ pub const MODELS: &[Model] = &[
 fn against_a_push() -> String {
     let (fifo, log) = (bare(), Log::default());
     fifo.add(Object::new("a", 1)).unwrap();
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 2)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("a", 2)).unwrap());
     pop_one(&fifo, &log, false);
     producer.join().unwrap();
     drain(&fifo, &log, false);
@@ -36,8 +36,8 @@ fn against_a_push() -> String {
 fn two_consumers_and_a_push() -> String {
     let (fifo, log) = (bare(), Arc::new(Log::default()));
     fifo.add(Object::new("a", 1)).unwrap();
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 2)).unwrap());
-    let consumer = beside(&fifo, {
+    let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("a", 2)).unwrap());
+    let consumer = spawn_with(&fifo, {
         let log = log.clone();
         move |fifo| pop_one(fifo, &log, false)
     });

@@ -5,7 +5,7 @@ use deltafifo::DeltaFifo;
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Access, Fifo, Log, Object, beside, end, fused, pop_and_show, rest, show};
+use crate::rig::{Access, Fifo, Log, Object, end, fused, pop_and_show, rest, show, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -72,7 +72,7 @@ pub const MODELS: &[Model] = &[
         body: resync_while_it_deletes,
     },
     Model {
-        name: "running::delete_beside_a_batch_and_a_consumer",
+        name: "running::delete_with_a_batch_and_a_consumer",
         bound: Some(3), // 22 s
         at_least: 66_800,
         outcomes: &[
@@ -83,7 +83,7 @@ pub const MODELS: &[Model] = &[
             "[~a2 -a1], , stored: ",
             "[~a2], [-a1], stored: ",
         ],
-        body: delete_beside_a_batch_and_a_consumer,
+        body: delete_with_a_batch_and_a_consumer,
     },
 ];
 
@@ -98,7 +98,7 @@ fn while_it(adds: bool, others: &[fn(&Fifo)]) -> String {
     }
     let item = fifo.try_pop().unwrap();
     log.add(&show(item.deltas(), item.key()));
-    let others: Vec<_> = others.iter().map(|other| beside(&fifo, *other)).collect();
+    let others: Vec<_> = others.iter().map(|other| spawn_with(&fifo, *other)).collect();
     end(item, true);
     others.into_iter().for_each(|other| other.join().unwrap());
     rest(&fifo, &log)
@@ -127,10 +127,10 @@ fn delete_while_it_adds() -> String {
 /// Deletes a key while a batch pushes it and a consumer handles it. The deletion holds a lock that
 /// excludes other offers, but not the push of a batch. The known object of an idle slot must not
 /// disappear during the deletion's push.
-fn delete_beside_a_batch_and_a_consumer() -> String {
+fn delete_with_a_batch_and_a_consumer() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
-    let batch = beside(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 2)]).unwrap());
-    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    let batch = spawn_with(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 2)]).unwrap());
+    let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
     delete(&fifo);
     batch.join().unwrap();
     let first = consumer.join().unwrap();

@@ -6,9 +6,9 @@
 use deltafifo::{KeyScope, ScopeId};
 use loom::sync::Arc;
 
-use super::elsewhere::{beside_a_handler, known};
+use super::elsewhere::{during_a_handler, known};
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, beside, drain, fused, fused_with, pop_and_show, rest};
+use crate::rig::{Fifo, Log, Object, drain, fused, fused_with, pop_and_show, rest, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -22,11 +22,11 @@ pub const MODELS: &[Model] = &[
         body: two_commits,
     },
     Model {
-        name: "scopes::a_list_beside_a_commit",
+        name: "scopes::a_list_during_a_commit",
         bound: Some(3),
         at_least: 2070,
         outcomes: &["[-a1] [=b2], stored: b2", "[=b2] [-a1], stored: b2"],
-        body: a_list_beside_a_commit,
+        body: a_list_during_a_commit,
     },
     Model {
         name: "scopes::an_add_after_the_end_of_another",
@@ -36,7 +36,7 @@ pub const MODELS: &[Model] = &[
         body: an_add_after_the_end_of_another,
     },
     Model {
-        name: "scopes::superseded_beside_another",
+        name: "scopes::superseded_during_another",
         bound: Some(2),
         at_least: 710,
         outcomes: &[
@@ -44,7 +44,7 @@ pub const MODELS: &[Model] = &[
             "superseded, [=a2] [-b1], stored: a2",
             "offered, [=a1 =a2] [-b1], stored: a2",
         ],
-        body: superseded_beside_another,
+        body: superseded_during_another,
     },
     Model {
         name: "scopes::a_pop_between",
@@ -54,11 +54,11 @@ pub const MODELS: &[Model] = &[
         body: a_pop_between,
     },
     Model {
-        name: "scopes::removed_beside_an_update",
+        name: "scopes::removed_during_an_update",
         bound: Some(3),
         at_least: 240,
         outcomes: &["[-a1 ~a2], stored: a2 b1", "[~a2 -a2], stored: b1", "[~a2], stored: a2 b1"],
-        body: removed_beside_an_update,
+        body: removed_during_an_update,
     },
     Model {
         name: "scopes::least_version",
@@ -68,11 +68,11 @@ pub const MODELS: &[Model] = &[
         body: least_version,
     },
     Model {
-        name: "scopes::added_beside_a_handler",
+        name: "scopes::added_during_a_handler",
         bound: Some(3),
         at_least: 70,
         outcomes: &["none"],
-        body: added_beside_a_handler,
+        body: added_during_a_handler,
     },
     Model {
         name: "scopes::two_overlapping_additions",
@@ -82,73 +82,73 @@ pub const MODELS: &[Model] = &[
         body: two_overlapping_additions,
     },
     Model {
-        name: "scopes::a_deletion_beside_a_commit",
+        name: "scopes::a_deletion_during_a_commit",
         bound: Some(3),
         at_least: 810,
         outcomes: &["[-a1] [-b1], stored: ", "[-b1] [-a1], stored: "],
-        body: a_deletion_beside_a_commit,
+        body: a_deletion_during_a_commit,
     },
     Model {
-        name: "scopes::a_superseded_deletion_beside_another",
+        name: "scopes::a_superseded_deletion_during_another",
         bound: Some(2),
         at_least: 210,
         outcomes: &["deleted, [-a1 =a2], stored: a2", "superseded, [=a2], stored: a2"],
-        body: a_superseded_deletion_beside_another,
+        body: a_superseded_deletion_during_another,
     },
     Model {
-        name: "scopes::waived_beside_a_list",
+        name: "scopes::waived_during_a_list",
         bound: Some(3),
         at_least: 18,
         outcomes: &["[=a1], synced"],
-        body: waived_beside_a_list,
+        body: waived_during_a_list,
     },
     Model {
-        name: "scopes::waived_beside_its_own_list",
+        name: "scopes::waived_during_its_own_list",
         bound: Some(3),
         at_least: 45,
         outcomes: &["[=b1], synced"],
-        body: waived_beside_its_own_list,
+        body: waived_during_its_own_list,
     },
     Model {
-        name: "scopes::waived_beside_a_handler",
+        name: "scopes::waived_during_a_handler",
         bound: Some(3),
         at_least: 90,
         outcomes: &["applied 2"],
-        body: waived_beside_a_handler,
+        body: waived_during_a_handler,
     },
     Model {
-        name: "scopes::commit_of_a_namespace_beside_a_retired_key",
+        name: "scopes::commit_of_a_namespace_and_a_retired_key",
         bound: Some(3),
         at_least: 2190,
         outcomes: &[
             "2 deleted, [-n/a1], [-n/c1], stored: ",
             "1 deleted, [-n/a1], [-n/c1], stored: ",
         ],
-        body: commit_of_a_namespace_beside_a_retired_key,
+        body: commit_of_a_namespace_and_a_retired_key,
     },
     Model {
-        name: "scopes::added_beside_the_last_removal",
+        name: "scopes::added_during_the_last_removal",
         bound: Some(3),
         at_least: 30,
         outcomes: &["awaited, synced", "after the sync, synced"],
-        body: added_beside_the_last_removal,
+        body: added_during_the_last_removal,
     },
     Model {
-        name: "scopes::namespace_beside_a_new_key",
+        name: "scopes::namespace_and_a_new_key",
         bound: Some(3),
         at_least: 270,
         outcomes: &["1 deleted, [+n/a1 -n/a1], stored: "],
-        body: namespace_beside_a_new_key,
+        body: namespace_and_a_new_key,
     },
     Model {
-        name: "scopes::commit_of_a_namespace_beside_a_new_key",
+        name: "scopes::commit_of_a_namespace_and_a_new_key",
         bound: Some(3),
         at_least: 1130,
         outcomes: &[
             "1 deleted, [-n/a1] [+n/c2], stored: n/c2",
             "1 deleted, [+n/c2] [-n/a1], stored: n/c2",
         ],
-        body: commit_of_a_namespace_beside_a_new_key,
+        body: commit_of_a_namespace_and_a_new_key,
     },
     Model {
         name: "scopes::elsewhere_two_lists",
@@ -158,21 +158,21 @@ pub const MODELS: &[Model] = &[
         body: elsewhere_two_lists,
     },
     Model {
-        name: "scopes::elsewhere_a_deletion_beside_a_commit",
+        name: "scopes::elsewhere_a_deletion_during_a_commit",
         bound: Some(2),
         at_least: 180,
         outcomes: &["1 deleted, [-a1] [-b1], stored: ", "1 deleted, [-b1] [-a1], stored: "],
-        body: elsewhere_a_deletion_beside_a_commit,
+        body: elsewhere_a_deletion_during_a_commit,
     },
     Model {
-        name: "scopes::removed_beside_a_pop",
+        name: "scopes::removed_during_a_pop",
         bound: None,
         at_least: 4370,
         outcomes: &["1 deleted, [~a2 -a2], , stored: b1", "1 deleted, [~a2], [-a2], stored: b1"],
-        body: removed_beside_a_pop,
+        body: removed_during_a_pop,
     },
     Model {
-        name: "scopes::an_old_list_beside_the_removal",
+        name: "scopes::an_old_list_during_the_removal",
         bound: Some(2),
         at_least: 1280,
         outcomes: &[
@@ -181,28 +181,28 @@ pub const MODELS: &[Model] = &[
             "ended, superseded, 1 removed, [=a3 -a3 =a2], stored: a2",
             "ended, superseded, 1 removed, [-a1 =a2], stored: a2",
         ],
-        body: an_old_list_beside_the_removal,
+        body: an_old_list_during_the_removal,
     },
     Model {
-        name: "scopes::elsewhere_removed_beside_a_handler",
+        name: "scopes::elsewhere_removed_during_a_handler",
         bound: Some(3),
         at_least: 410,
         outcomes: &["1 deleted, [~a2 -a2], , stored: b1", "1 deleted, [~a2], [-a2], stored: b1"],
-        body: elsewhere_removed_beside_a_handler,
+        body: elsewhere_removed_during_a_handler,
     },
     Model {
-        name: "scopes::elsewhere_added_again_beside_the_removal",
+        name: "scopes::elsewhere_added_again_during_the_removal",
         bound: Some(3),
         at_least: 1360,
         outcomes: &["added, stored: a2 c3", "refused, stored: "],
-        body: elsewhere_added_again_beside_the_removal,
+        body: elsewhere_added_again_during_the_removal,
     },
     Model {
-        name: "scopes::elsewhere_two_lists_beside_a_handler",
+        name: "scopes::elsewhere_two_lists_during_a_handler",
         bound: Some(2),
         at_least: 7320,
         outcomes: &["1 deleted, stored: a2"],
-        body: elsewhere_two_lists_beside_a_handler,
+        body: elsewhere_two_lists_during_a_handler,
     },
     Model {
         name: "scopes::elsewhere_resync_during_two_lists",
@@ -229,17 +229,17 @@ fn list(fifo: &Fifo, scope: &ScopeId, objects: Vec<Arc<Object>>, version: &str) 
 fn two_commits() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
     let [a, b] = scopes(&fifo);
-    let other = beside(&fifo, move |fifo| list(fifo, &b, vec![], "1"));
+    let other = spawn_with(&fifo, move |fifo| list(fifo, &b, vec![], "1"));
     let own = list(&fifo, &a, vec![], "1");
     let other = other.join().unwrap();
     format!("{own} and {other} deleted, {}", rest(&fifo, &log))
 }
 
 /// Checks that the commit of one scope does not delete keys that the other scope lists.
-fn a_list_beside_a_commit() -> String {
+fn a_list_during_a_commit() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let [a, b] = scopes(&fifo);
-    let other = beside(&fifo, move |fifo| list(fifo, &b, vec![Object::new("b", 2)], "1"));
+    let other = spawn_with(&fifo, move |fifo| list(fifo, &b, vec![Object::new("b", 2)], "1"));
     list(&fifo, &a, vec![], "1");
     other.join().unwrap();
     rest(&fifo, &log)
@@ -251,7 +251,7 @@ fn an_add_after_the_end_of_another() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let [a, b] = scopes(&fifo);
     let relist = fifo.begin_replace_in(&a);
-    let other = beside(&fifo, move |fifo| {
+    let other = spawn_with(&fifo, move |fifo| {
         list(fifo, &b, vec![], "1");
         fifo.add(Object::new("c", 2)).unwrap();
     });
@@ -262,12 +262,12 @@ fn an_add_after_the_end_of_another() -> String {
 
 /// Checks that a relist that is superseded in its scope pushes nothing after the newer one, even
 /// while a relist of another scope is open.
-fn superseded_beside_another() -> String {
+fn superseded_during_another() -> String {
     let (fifo, log) = (fused(&[Object::new("b", 1)]), Log::default());
     let [a, b] = scopes(&fifo);
     let of_b = fifo.begin_replace_in(&b);
     let mut older = fifo.begin_replace_in(&a);
-    let newer = beside(&fifo, {
+    let newer = spawn_with(&fifo, {
         let a = a.clone();
         move |fifo| list(fifo, &a, vec![Object::new("a", 2)], "2")
     });
@@ -284,7 +284,7 @@ fn a_pop_between() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let [a, b] = scopes(&fifo);
     list(&fifo, &a, vec![Object::new("a", 1)], "1");
-    let consumer = beside(&fifo, |fifo| {
+    let consumer = spawn_with(&fifo, |fifo| {
         let popped = pop_and_show(fifo, true);
         (popped, fifo.has_synced())
     });
@@ -301,10 +301,10 @@ fn a_pop_between() -> String {
 
 /// Checks an update during the removal of its scope: the object is stored, or deleted with the
 /// scope.
-fn removed_beside_an_update() -> String {
+fn removed_during_an_update() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
     let [a, _] = scopes(&fifo);
-    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
     fifo.remove_scope(&a).unwrap();
     producer.join().unwrap();
     rest(&fifo, &log)
@@ -315,7 +315,7 @@ fn removed_beside_an_update() -> String {
 fn least_version() -> String {
     let fifo = Arc::new(fused_with(&[]).track_applied(true).build());
     let [a, b] = scopes(&fifo);
-    let other = beside(&fifo, move |fifo| list(fifo, &b, vec![], "2"));
+    let other = spawn_with(&fifo, move |fifo| list(fifo, &b, vec![], "2"));
     list(&fifo, &a, vec![], "1");
     other.join().unwrap();
     format!("applied {}", fifo.applied_version().unwrap_or_default())
@@ -323,12 +323,12 @@ fn least_version() -> String {
 
 /// Checks that a marker from before a scope was added is not applied, although it is handled
 /// later.
-fn added_beside_a_handler() -> String {
+fn added_during_a_handler() -> String {
     let fifo = Arc::new(fused_with(&[]).track_applied(true).build());
     let [a, _b] = scopes_at(&fifo, "1");
     fifo.add(Object::new("a", 2)).unwrap();
     fifo.bookmark_in(&a, "2").unwrap();
-    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
     fifo.add_scope(KeyScope::keys("none", |_| false)).unwrap();
     consumer.join().unwrap();
     fifo.applied_version().unwrap_or_else(|| "none".to_owned())
@@ -349,17 +349,17 @@ fn two_overlapping_additions() -> String {
     fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();
     let add =
         |fifo: &Fifo, name: &str| fifo.add_scope(KeyScope::keys(name, |key| key == "c")).is_ok();
-    let other = beside(&fifo, move |fifo| add(fifo, "other"));
+    let other = spawn_with(&fifo, move |fifo| add(fifo, "other"));
     let added = [add(&fifo, "own"), other.join().unwrap()];
     format!("{} added", added.iter().filter(|added| **added).count())
 }
 
 /// Deletes a key of each scope, as a watch does, while a relist of one scope commits. Each key is
 /// deleted.
-fn a_deletion_beside_a_commit() -> String {
+fn a_deletion_during_a_commit() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
     let [a, _b] = scopes(&fifo);
-    let producer = beside(&fifo, |fifo| {
+    let producer = spawn_with(&fifo, |fifo| {
         fifo.delete(Object::new("a", 1)).unwrap();
         fifo.delete(Object::new("b", 1)).unwrap();
     });
@@ -370,12 +370,12 @@ fn a_deletion_beside_a_commit() -> String {
 
 /// Checks that a relist that is superseded in its scope deletes nothing that the newer one has
 /// listed, even while a relist of another scope is open.
-fn a_superseded_deletion_beside_another() -> String {
+fn a_superseded_deletion_during_another() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let [a, b] = scopes(&fifo);
     let of_b = fifo.begin_replace_in(&b);
     let mut older = fifo.begin_replace_in(&a);
-    let newer = beside(&fifo, {
+    let newer = spawn_with(&fifo, {
         let a = a.clone();
         move |fifo| list(fifo, &a, vec![Object::new("a", 2)], "2")
     });
@@ -387,10 +387,10 @@ fn a_superseded_deletion_beside_another() -> String {
 }
 
 /// Checks that the end of the wait for one scope does not end the wait for the list of another.
-fn waived_beside_a_list() -> String {
+fn waived_during_a_list() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let [a, b] = scopes(&fifo);
-    let waiver = beside(&fifo, move |fifo| {
+    let waiver = spawn_with(&fifo, move |fifo| {
         fifo.waive_scope(&b);
         fifo.has_synced()
     });
@@ -403,11 +403,11 @@ fn waived_beside_a_list() -> String {
 
 /// Checks that the queue syncs once although a scope is waived while its first list is committed,
 /// and that the list is handled.
-fn waived_beside_its_own_list() -> String {
+fn waived_during_its_own_list() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let [a, b] = scopes(&fifo);
     list(&fifo, &a, vec![], "1");
-    let waiver = beside(&fifo, {
+    let waiver = spawn_with(&fifo, {
         let b = b.clone();
         move |fifo| fifo.waive_scope(&b)
     });
@@ -420,12 +420,12 @@ fn waived_beside_its_own_list() -> String {
 
 /// Checks that a scope that is waived after its first list no longer holds the applied version
 /// back, whether the marker of another scope is handled before or after that.
-fn waived_beside_a_handler() -> String {
+fn waived_during_a_handler() -> String {
     let fifo = Arc::new(fused_with(&[]).track_applied(true).build());
     let [a, b] = scopes_at(&fifo, "1");
     fifo.add(Object::new("a", 2)).unwrap();
     fifo.bookmark_in(&a, "2").unwrap();
-    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
     fifo.waive_scope(&b);
     consumer.join().unwrap();
     format!("applied {}", fifo.applied_version().unwrap_or_default())
@@ -433,12 +433,12 @@ fn waived_beside_a_handler() -> String {
 
 /// Checks that the commit of a namespace ends while a consumer retires the slot of one of its keys,
 /// and that it deletes the other key.
-fn commit_of_a_namespace_beside_a_retired_key() -> String {
+fn commit_of_a_namespace_and_a_retired_key() -> String {
     let objects = [Object::new("n/a", 1), Object::new("n/c", 1)];
     let (fifo, log) = (fused(&objects), Log::default());
     let namespace = fifo.add_scope(KeyScope::namespace("n")).unwrap();
     fifo.delete(Object::new("n/a", 1)).unwrap();
-    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
     let deleted = list(&fifo, &namespace, vec![], "1");
     let popped = consumer.join().unwrap();
     format!("{deleted} deleted, {popped}, {}", rest(&fifo, &log))
@@ -446,10 +446,10 @@ fn commit_of_a_namespace_beside_a_retired_key() -> String {
 
 /// Checks that the removal of the only scope ends the initial population, unless it waits for a
 /// scope that is added during the removal.
-fn added_beside_the_last_removal() -> String {
+fn added_during_the_last_removal() -> String {
     let fifo = fused(&[]);
     let a = fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();
-    let other = beside(&fifo, |fifo| {
+    let other = spawn_with(&fifo, |fifo| {
         let b = fifo.add_scope(KeyScope::keys("b", |key| key == "b")).unwrap();
         (b, fifo.has_synced())
     });
@@ -462,9 +462,9 @@ fn added_beside_the_last_removal() -> String {
 }
 
 /// Checks that a list of a namespace finds a key that was offered while the namespace was added.
-fn namespace_beside_a_new_key() -> String {
+fn namespace_and_a_new_key() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("n/a", 1)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("n/a", 1)).unwrap());
     let namespace = fifo.add_scope(KeyScope::namespace("n")).unwrap();
     producer.join().unwrap();
     let deleted = list(&fifo, &namespace, vec![], "1");
@@ -473,11 +473,11 @@ fn namespace_beside_a_new_key() -> String {
 
 /// Checks that the commit of a namespace deletes its unlisted key, and not a key that is offered
 /// during the commit.
-fn commit_of_a_namespace_beside_a_new_key() -> String {
+fn commit_of_a_namespace_and_a_new_key() -> String {
     let (fifo, log) = (fused(&[Object::new("n/a", 1)]), Log::default());
     let namespace = fifo.add_scope(KeyScope::namespace("n")).unwrap();
     let relist = fifo.begin_replace_in(&namespace);
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("n/c", 2)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("n/c", 2)).unwrap());
     let deleted = relist.commit("1").unwrap().deleted;
     producer.join().unwrap();
     format!("{deleted} deleted, {}", rest(&fifo, &log))
@@ -488,7 +488,7 @@ fn commit_of_a_namespace_beside_a_new_key() -> String {
 fn elsewhere_two_lists() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, b] = scopes(&fifo);
-    let other = beside(&fifo, move |fifo| list(fifo, &b, vec![], "1"));
+    let other = spawn_with(&fifo, move |fifo| list(fifo, &b, vec![], "1"));
     let mut relist = fifo.begin_replace_in(&a);
     relist.keep("a").unwrap();
     let own = relist.commit("1").unwrap().deleted;
@@ -498,10 +498,10 @@ fn elsewhere_two_lists() -> String {
 
 /// Checks over an external store that a deletion by a watch and the commit of another scope both
 /// take effect.
-fn elsewhere_a_deletion_beside_a_commit() -> String {
+fn elsewhere_a_deletion_during_a_commit() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, _b] = scopes(&fifo);
-    let producer = beside(&fifo, |fifo| fifo.delete(Object::new("b", 1)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.delete(Object::new("b", 1)).unwrap());
     let own = list(&fifo, &a, vec![], "1");
     producer.join().unwrap();
     format!("{own} deleted, {}", outside.rest(&fifo))
@@ -509,11 +509,11 @@ fn elsewhere_a_deletion_beside_a_commit() -> String {
 
 /// Checks that a key of a removed scope is deleted, whether its handler has not begun, runs or has
 /// ended.
-fn removed_beside_a_pop() -> String {
+fn removed_during_a_pop() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
     let [a, _b] = scopes(&fifo);
     fifo.update(Object::new("a", 2)).unwrap();
-    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
     let deleted = fifo.remove_scope(&a).unwrap().deleted;
     let popped = consumer.join().unwrap();
     format!("{deleted} deleted, {popped}, {}", rest(&fifo, &log))
@@ -521,11 +521,11 @@ fn removed_beside_a_pop() -> String {
 
 /// Checks that a list that began before its scope was removed neither ends the removal nor pushes
 /// anything after the list of the scope that is added again.
-fn an_old_list_beside_the_removal() -> String {
+fn an_old_list_during_the_removal() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let [a, _b] = scopes(&fifo);
     let mut older = fifo.begin_replace_in(&a);
-    let remover = beside(&fifo, move |fifo| {
+    let remover = spawn_with(&fifo, move |fifo| {
         let removed = fifo.remove_scope(&a).unwrap().deleted;
         let again = fifo.add_scope(KeyScope::keys("again", |key| key != "b")).unwrap();
         list(fifo, &again, vec![Object::new("a", 2)], "2");
@@ -539,12 +539,12 @@ fn an_old_list_beside_the_removal() -> String {
 
 /// Checks that over an external store the removal of a scope during a handler deletes the key
 /// exactly once.
-fn elsewhere_removed_beside_a_handler() -> String {
+fn elsewhere_removed_during_a_handler() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, _b] = scopes(&fifo);
     fifo.update(Object::new("a", 2)).unwrap();
     let mut deleted = 0;
-    let handled = beside_a_handler(&fifo, &outside, |fifo| {
+    let handled = during_a_handler(&fifo, &outside, |fifo| {
         deleted = fifo.remove_scope(&a).unwrap().deleted;
     });
     format!("{deleted} deleted, {handled}")
@@ -552,10 +552,10 @@ fn elsewhere_removed_beside_a_handler() -> String {
 
 /// Checks a scope that is added again while it is being removed. The removal deletes neither the
 /// keys that the new scope has listed, nor keys that were offered after it was added.
-fn elsewhere_added_again_beside_the_removal() -> String {
+fn elsewhere_added_again_during_the_removal() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let [a, _b] = scopes(&fifo);
-    let remover = beside(&fifo, move |fifo| fifo.remove_scope(&a).unwrap().deleted);
+    let remover = spawn_with(&fifo, move |fifo| fifo.remove_scope(&a).unwrap().deleted);
     let added = fifo.add_scope(KeyScope::keys("again", |key| key != "b"));
     if let Ok(again) = &added {
         list(&fifo, again, vec![Object::new("a", 2)], "2");
@@ -575,7 +575,7 @@ fn elsewhere_resync_during_two_lists() -> String {
     fifo.add(Object::new("b", 1)).unwrap();
     outside.handle(&fifo);
     let relist = fifo.begin_replace_in(&b);
-    let resync = beside(&fifo, |fifo| fifo.resync());
+    let resync = spawn_with(&fifo, |fifo| fifo.resync());
     let deleted = relist.commit("1").unwrap().deleted;
     resync.join().unwrap();
     format!("{deleted} deleted, {}", outside.rest(&fifo))
@@ -583,12 +583,12 @@ fn elsewhere_resync_during_two_lists() -> String {
 
 /// Checks that over an external store a list keeps a key that is handled before the commit,
 /// although the relist of another scope ends.
-fn elsewhere_two_lists_beside_a_handler() -> String {
+fn elsewhere_two_lists_during_a_handler() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1), Object::new("b", 1)]);
     let [a, b] = scopes(&fifo);
-    let other = beside(&fifo, move |fifo| list(fifo, &b, vec![], "1"));
+    let other = spawn_with(&fifo, move |fifo| list(fifo, &b, vec![], "1"));
     let mut deleted = 0;
-    beside_a_handler(&fifo, &outside, |fifo| {
+    during_a_handler(&fifo, &outside, |fifo| {
         deleted = list(fifo, &a, vec![Object::new("a", 2)], "1") + other.join().unwrap();
     });
     format!("{deleted} deleted, {}", outside.stored())

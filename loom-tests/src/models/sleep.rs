@@ -10,7 +10,7 @@ use loom::sync::Arc;
 use loom::thread::JoinHandle;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Object, bare, beside, end_and_show, fused, wait_and_show};
+use crate::rig::{Fifo, Object, bare, end_and_show, fused, spawn_with, wait_and_show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -101,13 +101,13 @@ pub const MODELS: &[Model] = &[
 
 /// Starts a consumer that takes one key, or learns that the queue is closed and empty.
 fn sleeper(fifo: &Arc<Fifo>) -> JoinHandle<String> {
-    beside(fifo, wait_and_show)
+    spawn_with(fifo, wait_and_show)
 }
 
 /// Adds a key, and closes the queue if `then_close`, while a consumer may sleep in `wait`.
 fn an_add_for(wait: fn(&Fifo) -> String, then_close: bool) -> String {
     let fifo = bare();
-    let sleeper = beside(&fifo, wait);
+    let sleeper = spawn_with(&fifo, wait);
     fifo.add(Object::new("a", 1)).unwrap();
     if then_close {
         fifo.close();
@@ -159,7 +159,7 @@ fn an_async_sleeper_and_close() -> String {
 /// consumer.
 fn cancelled() -> String {
     let fifo = bare();
-    let cancelled = beside(&fifo, |fifo| {
+    let cancelled = spawn_with(&fifo, |fifo| {
         let mut waiting = pin!(wait_async(fifo));
         match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(shown) => shown,

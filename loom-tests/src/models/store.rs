@@ -5,7 +5,7 @@ use deltafifo::NAMESPACE_INDEX;
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{self, Fifo, Log, Object, PARITY, beside, by_parity, fused, pop_one};
+use crate::rig::{self, Fifo, Log, Object, PARITY, by_parity, fused, pop_one, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -62,7 +62,7 @@ pub const MODELS: &[Model] = &[
 /// Pops and applies `offer` while `read` runs; `a1` is stored.
 fn read_while(fifo: &Arc<Fifo>, offer: fn(&Fifo), read: fn(&Fifo) -> String) -> String {
     offer(fifo);
-    let reader = beside(&fifo, read);
+    let reader = spawn_with(&fifo, read);
     pop_one(fifo, &Log::default(), true);
     format!("{} then {}", reader.join().unwrap(), read(fifo))
 }
@@ -118,7 +118,7 @@ fn list_and_delete() -> String {
 /// the new object with the reader that finds its slot; only the store's own cell does.
 fn namespace_and_update() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
-    let reader = beside(&fifo, |fifo| by_namespace(fifo));
+    let reader = spawn_with(&fifo, |fifo| by_namespace(fifo));
     update(&fifo);
     pop_one(&fifo, &Log::default(), true);
     format!("{} then {}", reader.join().unwrap(), by_namespace(&fifo))
@@ -145,7 +145,7 @@ fn index_of_two_threads() -> String {
     pop_one(&fifo, &Log::default(), true);
     fifo.update(Object::new("a", 3)).unwrap();
     fifo.update(Object::new("a", 4)).unwrap();
-    let writer = beside(&fifo, |fifo| pop_one(fifo, &Log::default(), true));
+    let writer = spawn_with(&fifo, |fifo| pop_one(fifo, &Log::default(), true));
     let found = fifo.store().by_index(PARITY, "even").unwrap();
     assert!(
         found.iter().all(|object| rig::parity(object) == "even"),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, beside, drain, end, fused, rest, show, stored};
+use crate::rig::{Fifo, Log, Object, drain, end, fused, rest, show, spawn_with, stored};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -38,18 +38,18 @@ pub const MODELS: &[Model] = &[
         body: waiting_for_it,
     },
     Model {
-        name: "synced::abandoned_beside_an_add",
+        name: "synced::abandoned_during_an_add",
         bound: None,
         at_least: 1020,
         outcomes: &["[+a1]"],
-        body: abandoned_beside_an_add,
+        body: abandoned_during_an_add,
     },
     Model {
-        name: "synced::waiting_beside_an_abandoned_one",
+        name: "synced::waiting_during_an_abandoned_one",
         bound: Some(3), // 1.9 s
         at_least: 10_500,
         outcomes: &["[+a1]"],
-        body: waiting_beside_an_abandoned_one,
+        body: waiting_during_an_abandoned_one,
     },
     Model {
         name: "synced::left_out_with_its_handler",
@@ -94,7 +94,7 @@ fn listed(key: &str) -> bool {
 
 fn pages_and_a_consumer() -> String {
     let (fifo, log, ended) = (fused(&[]), Log::default(), Ended::default());
-    let relister = beside(&fifo, |fifo| {
+    let relister = spawn_with(&fifo, |fifo| {
         let mut relist = fifo.begin_replace();
         relist.offer(vec![Object::new("a", 1)]).unwrap();
         relist.offer(vec![Object::new("b", 1)]).unwrap();
@@ -113,7 +113,7 @@ fn two_consumers() -> String {
     let shared = Arc::new((Log::default(), Ended::default()));
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     fifo.add(Object::new("c", 1)).unwrap();
-    let consumer = beside(&fifo, {
+    let consumer = spawn_with(&fifo, {
         let shared = shared.clone();
         move |fifo| handle_one(fifo, &shared.0, &shared.1, 1)
     });
@@ -127,7 +127,7 @@ fn two_consumers() -> String {
 /// otherwise the relist is.
 fn an_add_between() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
-    let relister = beside(&fifo, |fifo| fifo.replace(vec![Object::new("a", 1)], "1").unwrap());
+    let relister = spawn_with(&fifo, |fifo| fifo.replace(vec![Object::new("a", 1)], "1").unwrap());
     fifo.add(Object::new("c", 1)).unwrap();
     relister.join().unwrap();
     log.add(if fifo.has_synced() { "synced," } else { "not yet," });
@@ -143,7 +143,7 @@ fn an_add_between() -> String {
 fn waiting_for_it() -> String {
     let fifo = fused(&[]);
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
-    let waiter = beside(&fifo, |fifo| {
+    let waiter = spawn_with(&fifo, |fifo| {
         fifo.wait_for_sync().unwrap();
         fifo.store()
             .get_by_key("a")
@@ -157,10 +157,10 @@ fn waiting_for_it() -> String {
 
 /// Checks that an add is the initial population, although a relist that was abandoned had begun
 /// first.
-fn abandoned_beside_an_add() -> String {
+fn abandoned_during_an_add() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
     relist.abandon();
     producer.join().unwrap();
     assert!(fifo.has_synced(), "never synced");
@@ -170,11 +170,11 @@ fn abandoned_beside_an_add() -> String {
 
 /// Races an add with an abandoned relist. The one that ends the initial population wakes the
 /// waiters.
-fn waiting_beside_an_abandoned_one() -> String {
+fn waiting_during_an_abandoned_one() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
-    let waiter = beside(&fifo, |fifo| fifo.wait_for_sync().unwrap());
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
+    let waiter = spawn_with(&fifo, |fifo| fifo.wait_for_sync().unwrap());
+    let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
     relist.abandon();
     producer.join().unwrap();
     waiter.join().unwrap();
@@ -190,7 +190,7 @@ fn left_out_with_its_handler() -> String {
     fifo.delete(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
     log.add(&show(item.deltas(), item.key()));
-    let waiter = beside(&fifo, |fifo| fifo.wait_for_sync().unwrap());
+    let waiter = spawn_with(&fifo, |fifo| fifo.wait_for_sync().unwrap());
     relist.commit("1").unwrap();
     end(item, true);
     waiter.join().unwrap();
@@ -201,7 +201,7 @@ fn left_out_with_its_handler() -> String {
 /// key's first handler ended before the deletion.
 fn gone_again_before_the_commit() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
-    let relister = beside(&fifo, |fifo| {
+    let relister = spawn_with(&fifo, |fifo| {
         let mut relist = fifo.begin_replace();
         relist.offer(vec![Object::new("a", 1)]).unwrap();
         relist.delete(Object::new("a", 2)).unwrap();

@@ -4,7 +4,7 @@
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Exclusive, Fifo, Log, Object, bare, beside, fused, show};
+use crate::rig::{Exclusive, Fifo, Log, Object, bare, fused, show, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -38,7 +38,7 @@ fn handle_one(fifo: &Fifo, log: &Log, exclusive: &Exclusive, is_fused: bool) {
 fn consume(fifo: &Arc<Fifo>, is_fused: bool) -> String {
     let shared = Arc::new((Log::default(), Exclusive::default()));
     fifo.add(Object::new("a", 1)).unwrap();
-    let other = beside(fifo, {
+    let other = spawn_with(fifo, {
         let shared = shared.clone();
         move |fifo| handle_one(fifo, &shared.0, &shared.1, is_fused)
     });

@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, beside, fused, fused_with, pop_one};
+use crate::rig::{Fifo, Log, Object, fused, fused_with, pop_one, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -83,7 +83,7 @@ fn result_of(
     trigger: fn(&Fifo),
     of: &str,
 ) -> String {
-    let waiting = beside(fifo, move |fifo| wait(fifo).is_ok());
+    let waiting = spawn_with(fifo, move |fifo| wait(fifo).is_ok());
     trigger(fifo);
     if waiting.join().unwrap() { of } else { "closed" }.to_owned()
 }
@@ -125,7 +125,7 @@ fn two_handlers_and_an_observer() -> String {
     // Relaxed: the queue must make it visible.
     let [one, other] = [0, 1].map(|number: usize| {
         let work = work.clone();
-        beside(&fifo, move |fifo| {
+        spawn_with(&fifo, move |fifo| {
             let item = fifo.try_pop().unwrap();
             work[number].store(1, Ordering::Relaxed);
             item.done();

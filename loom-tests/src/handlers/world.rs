@@ -11,7 +11,7 @@ use shuttle::rand::{Rng, thread_rng};
 
 use super::log::History;
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub struct Object {
     #[serde(skip)]
     key: &'static str,

@@ -66,7 +66,7 @@ pub(crate) enum Spoiler {
     Cut,
     /// The body stays open without data.
     Hang,
-    /// The body has these bytes inserted.
+    /// These bytes are inserted into the body.
     Garbage(Bytes),
 }
 

@@ -1,4 +1,5 @@
-//! The effect of a write: from the stored object and the requested one to the next stored one.
+//! The effects of writes: how the next stored object follows from the current one and the
+//! requested one.
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ pub(crate) fn now() -> String {
 }
 
 impl Shared {
-    /// Calls `act` with the locked store and the current state of `key`. If objects are generated,
-    /// the user's function runs before that, with no lock held.
+    /// Calls `act` with the locked store and the current state of `key`. If the resource has
+    /// generated objects, the user's function that produces them runs first, with no lock held.
     pub(crate) fn with_current<R>(
         &self,
         place: usize,
@@ -51,8 +52,8 @@ impl Shared {
         done
     }
 
-    /// Returns the key of a new object, from its metadata and the namespace of the request, if it
-    /// has one.
+    /// Returns the key of a new object, from its metadata and, if the request has one, the
+    /// namespace of the request.
     pub(crate) fn key_of(
         &self,
         draft: &Draft,
@@ -89,7 +90,7 @@ impl Shared {
     }
 }
 
-/// Returns five letters, which differ from those of other numbers.
+/// Returns five letters for a number. Different numbers below 27^5 have different letters.
 fn suffix(mut number: usize) -> String {
     let letter = |_| {
         let letter = LETTERS[number % LETTERS.len()];

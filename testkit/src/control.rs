@@ -86,13 +86,13 @@ impl ApiServer {
     ///
     /// Each time that an object is sent, `make` produces it from its number, which starts at 0.
     /// `make` must return the same object for the same number each time, and no two objects may
-    /// have the same name. An object that is written becomes an ordinary stored object. Fields
-    /// that `make` leaves out get a default: the name `pods-17` for object 17 of pods, and the
-    /// namespace `default`. A name that `make` supplies must end in the number, because the server
-    /// finds the object by it.
+    /// have the same name. A generated object that a client or the test writes becomes an ordinary
+    /// stored object. Fields that `make` leaves out get a default: the name `pods-17` for object
+    /// 17 of pods, and the namespace `default`. A name that `make` supplies must end in the
+    /// number, because the server finds the object by it.
     ///
     /// In lists the generated objects follow all others, ordered by number, not by name. A list
-    /// with a selector produces every generated object to test it, and a page of a selection
+    /// with a selector produces every generated object to test it, and a page of such a list
     /// produces its objects twice. Watches get no events for generated objects: open watches of
     /// the resource end with a 410, and so does a watch from an older version.
     ///
@@ -143,7 +143,7 @@ impl ApiServer {
     }
 
     /// Returns all requests in order of arrival, since the start or since the last call of
-    /// [`forget_requests`](Self::forget_requests). They are kept without their bodies.
+    /// [`forget_requests`](Self::forget_requests). Their bodies are not kept.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().iter().map(|request| Request::clone(request)).collect()

@@ -82,8 +82,9 @@ impl Fault {
     }
 
     /// Breaks the body of the answer with an error of kind
-    /// [`ConnectionReset`](std::io::ErrorKind). This fault and the following ones leave a body
-    /// unchanged that ends before `after`.
+    /// [`ConnectionReset`](std::io::ErrorKind). Like [`cut`](Self::cut), [`hang`](Self::hang) and
+    /// [`garbage`](Self::garbage), this fault leaves a body unchanged if the body ends before
+    /// `after`.
     pub fn broken(after: After) -> Self {
         Self::spoiled(after, Spoiler::Break)
     }
@@ -126,8 +127,8 @@ impl Fault {
         self
     }
 
-    /// Strikes this many requests. `usize::MAX` means until
-    /// [`clear_faults`](crate::ApiServer::clear_faults).
+    /// Sets the number of requests that the fault strikes. With `usize::MAX` it strikes until
+    /// [`clear_faults`](crate::ApiServer::clear_faults) disarms it.
     pub fn times(mut self, times: usize) -> Self {
         self.times = times;
         self

@@ -13,7 +13,7 @@ use crate::change;
 use crate::object::{Draft, Fields, Key, Object, text};
 use crate::{Error, Resource};
 
-/// The namespace of generated objects that name none.
+/// The namespace of generated objects whose metadata has none.
 const NAMESPACE: &str = "default";
 
 /// The objects of one call of [`generate`](crate::ApiServer::generate).
@@ -80,7 +80,8 @@ impl Generator {
 /// The identity of a generated object: the index of its generator, and its number.
 pub(crate) type GeneratedId = (usize, u64);
 
-/// All generators of a resource. Walks share the value, and a change during a walk copies it.
+/// All generators of a resource. Walks share this value, so a change during a walk copies it
+/// first.
 #[derive(Clone, Default)]
 pub(crate) struct Generators {
     pub(crate) parts: Vec<Arc<Generator>>,
@@ -104,8 +105,8 @@ impl Generators {
         self.hidden.contains_key(&generated)
     }
 
-    /// Returns the number of visible objects at a version, from object `number` of generator `part`
-    /// on.
+    /// Returns the number of generated objects that are not hidden at a version, counted from
+    /// object `number` of generator `part` on.
     pub(crate) fn count(&self, (part, number): GeneratedId, version: u64) -> u64 {
         let made: u64 = self.parts.iter().skip(part).map(|generator| generator.count).sum();
         let passed = self.parts.get(part).map_or(0, |generator| number.min(generator.count));
@@ -122,7 +123,7 @@ impl Generators {
         })
     }
 
-    /// Returns the id of the object after this one.
+    /// Returns the id that follows this one, with which a walk continues.
     pub(crate) fn after(&self, (part, number): GeneratedId) -> GeneratedId {
         match self.parts.get(part) {
             Some(generator) if number.saturating_add(1) < generator.count => (part, number + 1),

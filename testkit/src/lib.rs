@@ -35,9 +35,10 @@
 //!
 //! # Features
 //!
-//! * **Lists**: in pages of one version; of the newest version, any, an exact one, or one that is
-//!   not older; by namespace, label selector, `metadata.name` and `metadata.namespace`. The body
-//!   is produced while it is sent, in frames of a configurable size.
+//! * **Lists**: whole, or in pages of one version; of the newest version, any version, exactly the
+//!   requested one, or one that is not older; by namespace, label selector, `metadata.name` and
+//!   `metadata.namespace`. The body is produced while it is sent, in frames of a configurable
+//!   size.
 //! * **Watches**: from a version, from now, or starting with the existing objects
 //!   (`sendInitialEvents`). Bookmarks and timeouts follow tokio's clock, which a test may pause. If
 //!   an object stops matching the selector, the watch gets a deletion. A watch that is not read

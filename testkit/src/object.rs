@@ -123,7 +123,8 @@ impl Object {
         text(&self.draft.metadata, "uid")
     }
 
-    /// Returns a copy of the object with another version. A deletion shows such a copy.
+    /// Returns a copy of the object with another version. Deletion events contain the last state
+    /// of an object with the version of the deletion.
     pub(crate) fn at(&self, version: u64) -> Self {
         self.draft.clone().seal(self.key.clone(), version)
     }

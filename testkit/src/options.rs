@@ -18,7 +18,7 @@ pub(crate) enum VersionMatch {
 /// The options of a list or watch, as the request has them.
 #[derive(Debug)]
 pub(crate) struct ListOptions {
-    /// The requested version: `None` means the newest one, 0 means any.
+    /// The requested version: `None` means the newest version, 0 any version.
     pub(crate) version: Option<u64>,
     pub(crate) version_match: Option<VersionMatch>,
     pub(crate) limit: Option<usize>,
@@ -132,7 +132,7 @@ impl ListOptions {
     }
 
     /// Returns whether a list must be of exactly this version. As in the real server, a limit
-    /// alone makes it exact.
+    /// makes the requested version exact if the request has no `resourceVersionMatch`.
     pub(crate) fn is_exact(&self) -> bool {
         match self.version_match {
             Some(version_match) => version_match == VersionMatch::Exact,

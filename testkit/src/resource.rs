@@ -86,7 +86,8 @@ impl Resource {
         &self.api.plural
     }
 
-    /// Returns group and version, for example `apps/v1`; for the core group the version alone.
+    /// Returns the group and the version, for example `apps/v1`; for the core group only the
+    /// version.
     #[must_use]
     pub fn api_version(&self) -> &str {
         &self.api.api_version

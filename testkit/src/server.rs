@@ -23,8 +23,8 @@ use crate::{Resource, status};
 
 /// A Kubernetes API server inside this process. Clones are cheap, and share one state.
 ///
-/// It is a [`tower_service::Service`]; [`client`](Self::client) returns a [`kube::Client`] of it.
-/// The [crate](crate) documentation lists its functions.
+/// It is a [`tower_service::Service`]; [`client`](Self::client) returns a [`kube::Client`] that
+/// sends its requests to the server. The [crate](crate) documentation lists the features.
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) shared: Arc<Shared>,

@@ -22,11 +22,11 @@ use crate::walk::{Position, Walk};
 /// A message to an open watch. Dropping its sender ends the watch.
 pub(crate) enum Signal {
     Change(Arc<Change>),
-    /// All changes up to this version were sent.
+    /// A bookmark: all changes up to this version have been sent.
     Bookmark(u64),
     /// An ERROR event, after which the watch ends.
     Error(Arc<Status>),
-    /// The connection breaks.
+    /// An order to break the connection.
     Break,
 }
 
@@ -93,7 +93,7 @@ impl Collection {
     }
 
     /// Returns the current object of `key`. `generated` is the generated object of that key, if
-    /// there is one, even if it was written or deleted since.
+    /// there is one, even if it is hidden because of a write or deletion.
     pub(crate) fn current(
         &self,
         key: &Key,

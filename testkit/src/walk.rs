@@ -77,8 +77,8 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Creates a walk. `stored` are the stored objects of that version behind the position, in
-    /// order.
+    /// Creates a walk. `stored` are the objects that are stored at `version`, behind the position
+    /// `from`, in order.
     pub(crate) fn new(
         version: u64,
         from: &Position,

@@ -89,8 +89,8 @@ pub(crate) struct WatchBody {
     initial_end: Option<u64>,
     /// The changes from before the watch was opened that it must still send.
     missed: vec::IntoIter<Arc<Change>>,
-    /// The version up to which no changes, and before which no bookmarks are sent: a watch from a
-    /// future version waits for that version.
+    /// The version that a watch from a future version waits for: it sends no changes up to this
+    /// version, and no bookmarks before it. 0 if the watch does not wait.
     behind: u64,
     signals: Receiver<Signal>,
     deadline: Option<Pin<Box<Sleep>>>,
@@ -147,8 +147,8 @@ impl WatchBody {
         }
     }
 
-    /// Writes the event of a change. If the object starts or stops to match the filter, the watch
-    /// gets an addition or a deletion.
+    /// Writes the event of a change. If the object starts matching the filter, the watch gets an
+    /// addition; if it stops matching, a deletion.
     fn change(&self, change: &Change, out: &mut BytesMut) {
         if change.version <= self.behind {
             return;

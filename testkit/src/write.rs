@@ -104,7 +104,7 @@ pub(crate) fn delete_collection(call: &Call<'_>, body: &[u8]) -> Refused<Respons
     ))
 }
 
-/// Replaces the object with the result of `make`. A request for the status replaces only that.
+/// Replaces the object with the result of `make`. If `is_status`, replaces only the status.
 fn modify(
     call: &Call<'_>,
     is_status: bool,

@@ -179,7 +179,7 @@ impl Opened {
         })
     }
 
-    /// Asserts that the next events are these, in the short form.
+    /// Asserts that the next events are these, in the short form of [`event`](Self::event).
     pub async fn events<const N: usize>(&mut self, expected: [&str; N]) {
         for expected in expected {
             assert_eq!(self.event().await.as_deref(), Some(expected));

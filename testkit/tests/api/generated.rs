@@ -212,7 +212,7 @@ async fn object_generated_during_its_creation_is_found() {
     let make = {
         let (server, armed) = (server.clone(), Arc::clone(&armed));
         move |_| {
-            // All on one thread.
+            // Relaxed: all of this runs on one thread.
             if armed.swap(false, Ordering::Relaxed) {
                 let late =
                     |number: u64| json!({ "metadata": { "name": format!("late-{number}") } });

@@ -16,7 +16,7 @@ fn watch(server: &ApiServer, config: Config) -> Events {
     Box::pin(watcher(Api::all(server.client()), config))
 }
 
-/// Asserts that the next events are these, in a short form.
+/// Asserts that the next events of the watcher are these, in a short form.
 async fn expect<const N: usize>(events: &mut Events, expected: [&str; N]) {
     for expected in expected {
         let name = |pod: Pod| pod.metadata.name.unwrap();

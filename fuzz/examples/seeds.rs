@@ -84,8 +84,9 @@ const BODIES: [&str; 9] = [
     "<html>\n</html>\n",
 ];
 
-/// Returns lists of objects, each with the choices of the target `compact` and the damage to do:
-/// siblings, objects that have nothing in common, and unusual texts.
+/// Returns inputs of the target `compact`: four bytes with the choices and the damage to do, and a
+/// list of objects. The lists consist of siblings, of objects that have little in common, or of
+/// unusual texts.
 fn objects() -> [([u8; 4], String); 4] {
     let pod = |number: usize| {
         json!({"metadata": {

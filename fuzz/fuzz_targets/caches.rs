@@ -1,4 +1,4 @@
-//! Compares the queues of newest objects, the expiration cache and the mutation cache with simple
+//! Compares the queues `Fifo` and `Heap`, the expiration cache and the mutation cache with simple
 //! models.
 #![no_main]
 

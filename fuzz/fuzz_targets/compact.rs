@@ -1,6 +1,8 @@
-//! Packs any texts with one compactor. Each must be refused, or come back as it was received, also
-//! after dictionaries were trained and it was packed again. If its bytes, base or dictionary are
-//! damaged, it is an error that names the key, or a text of the same length.
+//! Packs arbitrary texts with one compactor. The compactor must refuse a text, or return it when
+//! it is unpacked, unchanged apart from the members that it cuts out, even after dictionaries have
+//! been trained and the text has been packed again. If the packed bytes, their base or their
+//! dictionary are damaged, unpacking must return an error that names the key, or a text of the
+//! same length.
 #![no_main]
 
 use std::sync::Arc;
@@ -68,7 +70,8 @@ fn compactor(choices: Choices) -> Compactor<Value> {
     builder.build()
 }
 
-/// Checks that a text that was refused is no JSON object, or has metadata that may be refused.
+/// Checks that a refused text is not a JSON object, or is one with `metadata`. The compactor may
+/// refuse metadata that it cannot read.
 fn check_refused(text: &[u8], error: &PackError) {
     if let Ok(Value::Object(members)) = serde_json::from_slice(text) {
         assert!(members.contains_key("metadata"), "{error:?}");
@@ -79,7 +82,7 @@ fn compare(objects: &Objects, choices: Choices) {
     for (text, object) in objects {
         let found = object.raw_json().expect("it is not damaged");
         assert_eq!(found.len(), object.raw_size());
-        // A value that a parser refuses, such as a number that is too large, is kept as it is.
+        // A value that a parser refuses, such as a number that is too large, is kept unchanged.
         let received = serde_json::from_slice::<Value>(text).map(|value| pruned(value, choices));
         let decoded = object.decode();
         assert_eq!(decoded.ok(), serde_json::from_str(&found).ok());

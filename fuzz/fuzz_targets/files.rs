@@ -1,5 +1,6 @@
-//! Reads input files of any content. An unusable file must be an error. A usable file is replayed,
-//! and all engines must agree.
+//! Reads files of arbitrary content, as pods for a benchmark and as conformance vectors. An
+//! unusable file must cause an error, and no panic. Usable vectors are replayed, and all engines
+//! must agree.
 #![no_main]
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Uses keys of any text. Each key must find exactly the object that was stored under it, in the
-//! queue and in the store.
+//! Uses arbitrary texts as keys. Each key must find exactly the object that was stored under it,
+//! in the queue and in the store.
 #![no_main]
 
 use deltafifo_oracle::keys;

@@ -1,5 +1,6 @@
-//! Parses any text as a label selector. It must be an error, or match and print as a simple parser
-//! says. Listers must select accordingly.
+//! Parses arbitrary texts as label selectors. The selector must accept exactly the texts that a
+//! simple parser accepts, match the objects that this parser matches, and print an equivalent
+//! text. Listers must select the objects that match.
 #![no_main]
 
 use deltafifo_oracle::selectors;

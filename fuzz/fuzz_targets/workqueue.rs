@@ -1,5 +1,5 @@
-//! Compares the work queue with a simple model, on a stopped clock, with getters that sleep and
-//! that are dropped.
+//! Compares the work queue with a simple model, on a paused clock. Some getters sleep, and some
+//! are dropped.
 #![no_main]
 
 use deltafifo_informer::workqueue::WorkQueue;

@@ -1,4 +1,5 @@
-//! Keeps a cluster's pods compact, and prints the memory that they take and the pods of each node.
+//! Stores a cluster's pods as compressed objects, and prints the memory that they take and the
+//! pods of each node.
 //!
 //!     cargo run -p deltafifo-informer --features compact --example compact
 //!     cargo run -p deltafifo-informer --features compact --example compact -- --kubeconfig FILE
@@ -19,13 +20,13 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
 
-/// Keeps a cluster's pods compact, and prints the memory that they take.
+/// Stores a cluster's pods as compressed objects, and prints the memory that they take.
 #[derive(Parser)]
 struct Args {
     /// The kubeconfig of the cluster. Default: a simulated cluster in this process.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The number of simulated pods. Each twenty pods belong to one workload.
+    /// The number of simulated pods. Every twenty pods belong to one workload.
     #[arg(long, default_value_t = 10_000)]
     pods: u64,
 }

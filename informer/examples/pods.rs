@@ -23,10 +23,10 @@ use serde_json::json;
 /// Prints the deltas of a cluster's pods.
 #[derive(Parser)]
 struct Args {
-    /// The cluster; without it, a simulated one in this process.
+    /// The kubeconfig of the cluster. Default: a simulated cluster in this process.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Only this namespace.
+    /// The only namespace to use. Default: all namespaces.
     #[arg(long)]
     namespace: Option<String>,
 }

@@ -5,23 +5,25 @@
 use crate::op::COUNT;
 use crate::{Change, Known, Op, PARTS, Place, Setup, Step, TransformKind, Verdict};
 
-/// The length of the longest list, because a length is encoded in three bits.
+/// The length of the longest list that can be encoded. A length takes three bits.
 const LONGEST: usize = 7;
-/// The bits that mark the byte of a step of the superseded relist. Lower values, and so most
-/// bytes, are steps of the open relist.
+/// The lowest byte of a step of the superseded relist. The bytes from [`SCOPED`] up to this one
+/// are steps of the relists of scopes, and the bytes below [`SCOPED`] are steps of the open
+/// relist.
 const OLD: u8 = 0xe0;
-/// The bit that marks the byte of a step of a scope's relist. Three more bits hold the position of
-/// the scope.
+/// The lowest byte of a step of a scope's relist. Two of its other bits hold the position of the
+/// scope, and three bits hold the step.
 const SCOPED: u8 = 0x80;
 /// The lowest second byte of an operation on a scope. Lower values after the same first byte are
 /// operations on a batch.
 const SCOPES: u8 = 0x80;
 
-/// A flag in the byte that holds the positions known at the start, which has two free bits.
+/// The flag for `skip_unchanged`. It and [`NOTIFY`] are the two free bits of the byte that holds
+/// the positions known at the start.
 const SKIP: u8 = 0x40;
 const NOTIFY: u8 = 0x80;
 const PLACES: u8 = 0x3f;
-/// A flag in the first byte of the setup, which has one free bit.
+/// The flag for `live_lane`, in the only free bit of the first byte of the setup.
 const LANE: u8 = 0x08;
 
 /// A reader of bytes.
@@ -48,7 +50,7 @@ impl<'a> Bytes<'a> {
         Some(if place == Place::NAMELESS.0 { Place::NAMELESS } else { Place(place % COUNT) })
     }
 
-    /// Reads a position, which always has a key.
+    /// Reads a position in `KEYS`, never that of an object without a name.
     fn keyed(&mut self) -> Option<Place> {
         Some(Place(self.next()? % COUNT))
     }
@@ -112,7 +114,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Returns the position of a scope in `PARTS` that these bits encode.
+/// Returns the position in `PARTS` that the two lowest bits encode.
 fn part(bits: u8) -> u8 {
     bits & 3
 }
@@ -247,7 +249,7 @@ fn write_places(places: &[Place], to: &mut Vec<u8>) {
     to.extend(places.iter().map(|place| place.0));
 }
 
-/// Returns the length that is encoded for a list, at most [`LONGEST`].
+/// Returns the length of a list as it is encoded. The caller has cut the list to [`LONGEST`].
 fn length<T>(list: &[T]) -> u8 {
     u8::try_from(list.len()).unwrap_or(u8::MAX)
 }

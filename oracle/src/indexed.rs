@@ -236,8 +236,8 @@ impl Both {
         self.indexes.iter().all(|index| values(index, object).is_some())
     }
 
-    /// Checks that no error other than an index function's failure was returned, and that this was
-    /// returned if the function failed.
+    /// Checks the result of a write of the objects `new`: it must be the error of an index
+    /// function if one fails for one of the objects, and success otherwise.
     fn check_indexed<'a>(
         &self,
         indexed: &Result<(), StoreError>,

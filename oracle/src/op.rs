@@ -24,7 +24,7 @@ pub(crate) const COUNT: u8 = {
     6
 };
 
-/// A position in [`KEYS`]. Any position beyond is an object without a name.
+/// A position in [`KEYS`]. A position beyond the last key stands for an object without a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(pub u8);
 
@@ -200,7 +200,7 @@ pub enum Step {
     Abandon,
 }
 
-/// A change of one of the queue's scopes, which is given as a position in [`PARTS`].
+/// A change of one of the queue's scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Adds the scope.
@@ -230,9 +230,9 @@ pub enum Op {
     Relist(Step),
     /// A step of the relist that was open before the last begin, and was superseded by it.
     OldRelist(Step),
-    /// A step of a relist of one of the [`PARTS`].
+    /// A step of the relist of the scope at this position in [`PARTS`].
     RelistIn(u8, Step),
-    /// A change of a scope.
+    /// A change of the scope at this position in [`PARTS`].
     Scope(u8, Change),
     /// Queues a Sync of every known object.
     Resync,

@@ -115,7 +115,7 @@ struct Pair<'f> {
     /// The running handlers, and the items that the model took for them.
     held: Vec<(Guard<'f>, TakenItem<Obj>)>,
     batch: Option<(Batch<'f, Obj, ObjMeta>, VecDeque<String>)>,
-    /// Relists in pieces, each with its number in the model.
+    /// The relists in pieces, each with its number in the model.
     relists: [Option<(Relist<'f, Obj, ObjMeta>, u32)>; FIRST_PART + PARTS.len()],
     /// The scopes that were last added, each with its number in the model.
     scopes: [Option<(ScopeId, u32)>; PARTS.len()],

@@ -103,12 +103,13 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Creates a queue with ordered walks and no known objects.
+    /// Creates a queue that has no known objects yet. In every queue of a rig, the deletions of a
+    /// relist and the Syncs of a resync are in key order.
     pub fn new(mode: Mode) -> Self {
         Self::with(mode, |builder| builder)
     }
 
-    /// Creates a queue with ordered walks and further options.
+    /// Creates a queue with the options that `options` sets.
     pub fn with(
         mode: Mode,
         options: impl FnOnce(DeltaFifoBuilder<Obj, ObjMeta>) -> DeltaFifoBuilder<Obj, ObjMeta>,
@@ -116,7 +117,7 @@ impl Rig {
         Self::knowing(mode, &[], options)
     }
 
-    /// Creates a queue with known objects.
+    /// Creates a queue with these known objects, and the options that `options` sets.
     pub fn knowing(
         mode: Mode,
         known: &[Arc<Obj>],

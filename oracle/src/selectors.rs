@@ -1,5 +1,6 @@
-//! Compares label selectors with a plain parser that reads the text of each requirement on its own,
-//! following the table in the documentation of `Selector`; compares listers with a filter.
+//! Compares label selectors with a plain parser that reads the text of each requirement on its
+//! own, following the table in the documentation of `Selector`. Compares what listers select with
+//! a filter over all objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use crate::Bytes;
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const SIGNS: [&str; 5] = ["==", "!=", "=", ">", "<"];
 
-/// The texts of bytes that have no meaning in a selector. Byte zero ends the selector.
+/// The texts that the bytes 1 to 8 stand for. These bytes have no meaning of their own in a
+/// selector. Byte 0 ends the selector.
 const SPELLED: [&str; 9] = [
     "",
     " in (",

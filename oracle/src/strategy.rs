@@ -16,7 +16,7 @@ pub fn config() -> ProptestConfig {
     if cfg!(miri) { ProptestConfig { cases: 5, ..usual } } else { usual }
 }
 
-/// Generates fewer than `most` operations of a type that is decoded from four bytes each.
+/// Generates fewer than `most` operations of a type whose values are decoded from four bytes each.
 pub fn of_bytes<Op: From<[u8; 4]> + Debug>(most: usize) -> impl Strategy<Value = Vec<Op>> {
     vec(any::<[u8; 4]>().prop_map(Op::from), 0..most)
 }

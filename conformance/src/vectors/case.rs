@@ -1,5 +1,5 @@
-//! The format of the vectors: cases, and the values of which answers consist. The module contains
-//! no rule of a queue.
+//! The format of the vectors: cases, and the values that answers consist of. The module does not
+//! implement the behaviour of a queue.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct Config {
     /// The known objects at the start.
     #[serde(default)]
     pub known_objects: Vec<Obj>,
-    /// Whether a relist queues Replaced deltas or Sync deltas.
+    /// Whether a relist queues Replaced deltas; otherwise it queues Sync deltas.
     pub emit_replaced: bool,
     /// The transformer, if there is one.
     pub transform: Option<Transform>,
@@ -94,8 +94,9 @@ pub struct Step {
     pub op: Op,
     /// The recorded answer.
     pub want: Map<String, Value>,
-    /// The members of the answer that differ on purpose (`docs/src/semantics.md`, *Differences from
-    /// client-go*), with the values that they must have here. The others must be as recorded.
+    /// The members of the answer that differ on purpose (`docs/src/semantics.md`, *Differences
+    /// from client-go*), with the values that they must have here. The other members must be as
+    /// recorded.
     #[serde(default)]
     pub ours: Option<Map<String, Value>>,
 }
@@ -172,7 +173,7 @@ pub struct Obj {
     pub name: String,
     /// The resource version.
     pub rv: String,
-    /// The mark that the transformer leaves.
+    /// One `t` for each time that the transformer [`Tag`](Transform::Tag) has changed the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tag: String,
 }
@@ -195,7 +196,7 @@ pub struct Tombstone {
     pub obj: Option<Obj>,
 }
 
-/// An argument that cannot be a tombstone: that of an add or an update, and an item of a replace.
+/// The argument of an add or an update, or an item of a replace. It cannot be a tombstone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Listed {

@@ -1,4 +1,4 @@
-//! The classic design as a queue under test.
+//! The queue of `deltafifo_classic` as a queue under test: client-go's design, with one mutex.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::known::KnownSet;
 use super::subject::{ObjMeta, Subject, delegate_to_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
 
-/// A queue of the classic design, and the set of known objects to which pops are applied, if there
-/// is one.
+/// A queue of `deltafifo_classic`, and the set of known objects to which pops are applied, if
+/// there is one.
 pub(super) struct MutexSubject {
     fifo: MutexFifo<Obj, ObjMeta>,
     applied: Option<Arc<KnownSet>>,

@@ -57,7 +57,7 @@ pub enum ReadError {
 /// Returns the cases of a file, plain or gzip, which are read on demand.
 ///
 /// # Errors
-/// If the file cannot be opened. Each case is an error if it cannot be read.
+/// If the file cannot be opened. A case that cannot be read is an error of the iterator.
 pub fn read(path: &Path) -> Result<Cases<'static>, ReadError> {
     let file =
         File::open(path).map_err(|cause| ReadError::Open { path: path.to_owned(), cause })?;
@@ -67,7 +67,8 @@ pub fn read(path: &Path) -> Result<Cases<'static>, ReadError> {
 /// Returns the cases in the data of `file`, plain or gzip; `path` is its name in errors.
 ///
 /// # Errors
-/// If nothing can be read. Each case is an error if it cannot be read.
+/// If the beginning of the file cannot be read. A case that cannot be read is an error of the
+/// iterator.
 pub fn cases<'f>(path: &Path, file: impl Read + 'f) -> Result<Cases<'f>, ReadError> {
     let mut file = BufReader::new(file);
     let packed = file

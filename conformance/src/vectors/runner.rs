@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Answer, Case, Engine, Obj, Op, Outcome, Step, Subject};
 
-/// Number of mismatches that are kept in full.
+/// The number of mismatches that are kept in full.
 const KEPT_MISMATCHES: usize = 10;
 
 /// An answer that differs both from client-go's answer and from the documented one.
@@ -49,10 +49,10 @@ impl fmt::Display for Mismatch {
 /// The counts of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Number of replayed cases.
+    /// The number of replayed cases.
     pub cases: usize,
-    /// Number of replayed steps. A step that is replayed with two kinds of known objects counts
-    /// once.
+    /// The number of replayed steps. A step that is replayed with two kinds of known objects
+    /// counts once.
     pub steps: usize,
     /// The number of wrong answers, counted for each kind of known objects.
     pub mismatches: usize,

@@ -1,4 +1,5 @@
-//! The queues under test: the operations that the runner needs, and the engines that have them.
+//! The queues under test: the trait of the operations that the runner needs, and the engines that
+//! implement it.
 
 use std::sync::Arc;
 
@@ -52,8 +53,8 @@ pub trait Subject {
     fn pop(&mut self, action: Action) -> Answer;
 }
 
-/// Implements the methods of a [`Subject`] by the queue's methods of the same names: all but
-/// `pop`.
+/// Implements the methods of a [`Subject`], except `pop`, by calls of the queue's methods of the
+/// same names.
 macro_rules! delegate_to_queue {
     ($queue:ident) => {
         fn add(&mut self, object: Arc<Obj>) -> Outcome {
@@ -125,7 +126,7 @@ pub type NamedSubject = (&'static str, Box<dyn Subject>);
 pub enum Engine {
     /// This project's queue.
     Deltafifo,
-    /// The classic design.
+    /// The queue of `deltafifo_classic`: client-go's design, with one mutex.
     Mutex,
     /// The oracle's model, with which tests and the fuzzer compare the other engines.
     Model,

@@ -15,13 +15,13 @@ use tokio::time::sleep;
 /// The arguments of an example: the cluster, the namespace, and the duration.
 #[derive(Args)]
 pub struct Cluster {
-    /// The cluster; without it, a simulated one in this process.
+    /// The kubeconfig of the cluster. Default: a simulated cluster in this process.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Only this namespace.
+    /// The only namespace to use. Default: all namespaces.
     #[arg(long)]
     pub namespace: Option<String>,
-    /// Stops after this many seconds; without it, at Ctrl-C.
+    /// The number of seconds after which the example stops. Default: it stops at Ctrl-C.
     #[arg(long)]
     seconds: Option<u64>,
 }

@@ -5,7 +5,8 @@
 //!     cargo run -p deltafifo-informer --example metrics   # simulated cluster
 //!     curl http://127.0.0.1:9184/metrics
 //!
-//! `dashboard.json` in this directory is a Grafana dashboard of them: Dashboards, New, Import.
+//! `dashboard.json` in this directory is a Grafana dashboard of these metrics. To import it,
+//! choose "Dashboards", "New", "Import" in Grafana.
 
 #[path = "../cluster/mod.rs"]
 mod cluster;

@@ -1,5 +1,5 @@
-//! Tests of keys that are not names. If only the name of an object can be read, a search of the
-//! store finds the object.
+//! Tests of keys that are not names. If only the name of an object can be read, the reflector
+//! searches the store for the object.
 
 use std::sync::Arc;
 use std::thread::{self, ThreadId};

@@ -20,7 +20,8 @@ fn queue(high_water: usize) -> Arc<Queue> {
     Arc::new(DeltaFifo::over(store).high_water(high_water).build())
 }
 
-/// Waits longer than a list may send nothing. The paused clock advances only when no task can run.
+/// Waits longer than the silence after which the reflector abandons a list. The paused clock
+/// advances only when no task can run.
 async fn idle() {
     sleep(Duration::from_secs(100)).await;
 }

@@ -1,4 +1,5 @@
-//! Tests of debounce: a controller reconciles an object only after a time without triggers of it.
+//! Tests of debounce: a controller reconciles an object only once the object has had no trigger
+//! for a certain time.
 
 use std::time::Duration;
 

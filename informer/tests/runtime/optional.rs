@@ -1,4 +1,5 @@
-//! Tests of optional kinds, and of first lists that a controller does not wait for.
+//! Tests of related kinds that are marked as `optional`, and of first lists that a controller does
+//! not wait for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -32,7 +32,8 @@ use super::rig::{Queue, applied, run};
 const MIB: usize = 1 << 20;
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The lock of the budget, which is global to the process. A test that sets the budget runs alone.
+/// A lock for the budget of large objects, which is global to the process. A test that sets the
+/// budget holds the lock for writing, so that it runs alone.
 static BUDGET: RwLock<()> = RwLock::const_new(());
 
 type Frames = BoxStream<'static, Bytes>;

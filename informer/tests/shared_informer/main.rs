@@ -1,5 +1,5 @@
-//! Informers against an API server in this process. Tests that depend on time have a paused clock.
-//! The counterparts of client-go's own tests are:
+//! Tests of informers against an API server in this process. Tests that depend on time have a
+//! paused clock. The counterparts of client-go's own tests are:
 //!
 //! | client-go | here |
 //! | --- | --- |

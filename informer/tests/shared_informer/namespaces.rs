@@ -416,7 +416,8 @@ fn is_later(request: &Request) -> bool {
 }
 
 /// Returns an informer of the maps in the namespaces that a label selects. It lists them in pages
-/// of one. It has no in-order queue, which would receive nothing before the list is complete.
+/// of one map. It does not have an in-order queue, because that would receive nothing before the
+/// list is complete.
 fn followed_in_pages(server: &ApiServer) -> (SharedInformerFactory, Informer) {
     let factory = SharedInformerFactory::new(server.client());
     let ours = Scope::all().labels("team=shop");
@@ -1298,7 +1299,7 @@ impl Followed {
                 let mut marked = self.server.get(&Resource::namespaces(), "", name).unwrap();
                 marked["metadata"]["finalizers"] = json!(["example.com/content"]);
                 self.server.apply(marked).unwrap();
-                // Fails by a fault at most.
+                // This can fail only because of a fault.
                 drop(client.delete(name, &DeleteParams::default()).await);
             }
             65..70 if exists => {

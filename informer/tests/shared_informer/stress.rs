@@ -28,7 +28,7 @@ const EACH: usize = 25;
 struct Seen {
     oracle: Mutex<Oracle>,
     /// The fault that the handler's oracle has found. The panics that the handler raises on
-    /// purpose are no faults.
+    /// purpose do not count.
     wrong: Mutex<Option<String>>,
     is_removed: AtomicBool,
     received: Notify,

@@ -1,5 +1,5 @@
-//! Tests of several workers of one informer, and of the bound of `HoldBack` with them. (client-go
-//! has one worker.)
+//! Tests of several workers of one informer, and of the number of notifications that a `HoldBack`
+//! buffer then has. (client-go has one worker.)
 
 use std::collections::BTreeMap;
 

@@ -200,7 +200,7 @@ async fn panicking_waker_affects_neither_add_nor_timer_task_nor_done() {
     assert_eq!(next(&queue).await, Some("still later"), "the keeper lives");
 }
 
-/// The number of waiters, which is larger than tokio wakes in one batch.
+/// The number of waiters. It is larger than the number of waiters that tokio wakes in one batch.
 const SLEEPERS: usize = 40;
 
 #[tokio::test]
@@ -236,7 +236,7 @@ async fn panicking_waker_does_not_block_other_drains() {
     }
 }
 
-/// Drops a getter that was woken, possibly during a panic. It passes its wake-up on.
+/// Drops a getter that was woken, possibly during a panic. The getter must pass its wake-up on.
 #[tokio::test]
 async fn panicking_waker_does_not_affect_a_dropped_getter() {
     let queue = queue();

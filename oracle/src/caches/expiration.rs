@@ -179,7 +179,7 @@ impl Plain {
     }
 
     /// Returns an object unless it is expired, and removes it if it is. If the policy has replaced
-    /// the object, the new one is judged.
+    /// the object, it is asked about the new one.
     fn get(&mut self, key: &str) -> Read<Option<Arc<Obj>>> {
         let Some((object, since)) = self.stored.get(key).cloned() else { return Ok(None) };
         if !self.has_expired(&object, since)? {

@@ -1,5 +1,5 @@
-//! Comparisons of the queues of newest objects and of the caches with plain ones, which search
-//! their whole contents for each answer.
+//! Compares the queues `Fifo` and `Heap`, and the caches, with plain versions that search their
+//! whole contents for each answer.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -22,7 +22,7 @@ use crate::of_bytes;
 /// are its operations.
 ///
 /// # Panics
-/// Panics if the engine and the plain one differ.
+/// Panics if the queue or cache and its plain version differ.
 pub fn run(bytes: &[u8]) {
     let Some((&shape, bytes)) = bytes.split_first() else { return };
     let setup = shape >> 2;

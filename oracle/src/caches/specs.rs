@@ -10,7 +10,8 @@ use crate::{Obj, tombstone, versioned};
 /// The number of keys. The code of a list has one bit for each.
 const COUNT: u8 = 12;
 
-/// Returns the key of a place. Any place beyond [`COUNT`] is an object without a name.
+/// Returns the key of a place. From [`COUNT`] on, a place stands for an object without a name, and
+/// the key is empty.
 #[must_use]
 pub(super) fn key(place: u8) -> String {
     if place < COUNT { place.to_string() } else { String::new() }
@@ -40,8 +41,8 @@ impl ObjectSpec {
         Self(place(byte), u64::from(n % 9))
     }
 
-    /// Returns up to 14 objects: those whose bits are set, in ascending or descending order,
-    /// possibly with the first one repeated or with one that has no name.
+    /// Returns up to 14 objects: those whose bits are set, in ascending or descending order. The
+    /// first one may be repeated at the end, and an object without a name may follow.
     pub(super) fn list([low, high, n]: [u8; 3]) -> Vec<Self> {
         let set = u16::from_le_bytes([low, high]);
         let mut places: Vec<_> = (0..COUNT).filter(|place| set >> place & 1 == 1).collect();

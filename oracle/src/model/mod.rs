@@ -23,8 +23,8 @@ pub struct Model<T> {
     listed_as: DeltaType,
     /// The known objects; `None` if the queue has no known objects.
     known: Option<BTreeMap<String, Arc<T>>>,
-    /// The pending deltas by key. A key is here exactly if it is once in `queue`, or in a batch
-    /// that was taken.
+    /// The pending deltas by key. Each of these keys is either in `queue`, once, or in a batch
+    /// that was taken; `queue` has no other keys.
     items: BTreeMap<String, Vec<Delta<T>>>,
     queue: VecDeque<String>,
     running: BTreeMap<String, Running<T>>,
@@ -49,7 +49,7 @@ enum Initial {
     Unpopulated,
     /// A first relist is open, or the first list of a scope is awaited.
     Claimed,
-    /// A first relist is open, and another object was offered.
+    /// As `Claimed`, and an object was offered outside of a relist.
     Touched,
     /// The first list is complete, and not all of its items are handled.
     Draining,
@@ -174,7 +174,8 @@ impl<T> Model<T> {
         Ok(())
     }
 
-    /// Returns whether the key exists for a deletion, now or when the key's handler ends.
+    /// Returns whether a deletion of the key is recorded: the key is known or pending, or its
+    /// handler runs. In the last case, the end of the handler decides.
     fn exists(&self, key: &str) -> bool {
         self.running.contains_key(key) || self.items.contains_key(key) || self.is_known(key)
     }
@@ -292,8 +293,8 @@ impl<T> Model<T> {
         }
     }
 
-    /// Ends a handler. Deltas that it puts back precede the operations during the handler, which
-    /// are applied now.
+    /// Ends a handler. Deltas that it puts back precede the operations that were recorded while it
+    /// ran. These are applied now.
     pub fn end(&mut self, taken: TakenItem<T>, put_back: bool) {
         let Some(running) = self.running.remove(&taken.key) else { return };
         let key = taken.key.as_str();
@@ -363,7 +364,7 @@ impl<T> Model<T> {
         self.pending(key).map(|deltas| deltas.iter().cloned().collect())
     }
 
-    /// Returns the pending deltas of a key in place.
+    /// Returns a reference to the pending deltas of a key.
     #[must_use]
     pub fn pending(&self, key: &str) -> Option<&[Delta<T>]> {
         self.items.get(key).map(Vec::as_slice)
@@ -405,8 +406,9 @@ impl<T> Model<T> {
         self.mark(key, first);
     }
 
-    /// Appends a delta as client-go's `queueActionInternalLocked` does: of two deletions at the
-    /// end the older one stays, unless it is a tombstone.
+    /// Appends a delta as client-go's `queueActionInternalLocked` does: of two consecutive
+    /// deletions only the older one stays. If the older one is a tombstone, the newer one replaces
+    /// it, unless the newer one comes from the removal of a scope.
     fn append(&mut self, key: &str, delta: Delta<T>) {
         if !self.items.contains_key(key) {
             self.queue.push_back(key.to_owned());
@@ -445,8 +447,8 @@ impl<T> Model<T> {
         self.known.as_ref()?.get(key).cloned()
     }
 
-    /// Records an offer outside of a relist. If it is the first, it populates the queue, which is
-    /// then synced.
+    /// Records an offer outside of a relist. If no relist or scope has claimed the initial
+    /// population, there will be none, and the queue is synced.
     fn touch(&mut self) {
         match self.initial {
             Initial::Unpopulated => self.initial = Initial::Synced,

@@ -19,7 +19,8 @@ pub struct Unchanged<T> {
     pub version: fn(&T) -> &str,
     /// Whether a relist skips unchanged objects.
     pub skip: bool,
-    /// Whether unchanged objects are delivered as well. A probe then needs every object.
+    /// Whether unchanged objects are delivered as well. If so, a probe answers that every object
+    /// is needed.
     pub notify: bool,
 }
 
@@ -146,7 +147,7 @@ impl<T> Model<T> {
     /// keys as listed.
     ///
     /// # Errors
-    /// The relist was superseded.
+    /// The relist was superseded, or a key is outside of its scope.
     pub fn probe(
         &mut self,
         relist: u32,
@@ -166,7 +167,7 @@ impl<T> Model<T> {
     /// Counts a key as listed.
     ///
     /// # Errors
-    /// The relist was superseded.
+    /// The relist was superseded, or the key is outside of its scope.
     pub fn keep(&mut self, relist: u32, key: &str) -> Result<(), RelistError> {
         let open = self.current(relist)?;
         open.check_scope(key)?;
@@ -174,10 +175,11 @@ impl<T> Model<T> {
         Ok(())
     }
 
-    /// Deletes a key within a relist, even if the transformer refuses its object.
+    /// Deletes a key as a part of a relist, even if the transformer refuses its object.
     ///
     /// # Errors
-    /// The relist was superseded; no key; the transformer failed.
+    /// The relist was superseded, the object has no key, the key is outside of the relist's scope,
+    /// or the transformer failed.
     pub fn delete_in(
         &mut self,
         relist: u32,
@@ -268,7 +270,8 @@ impl<T> Model<T> {
         Ok(())
     }
 
-    /// Returns the known object of a key that is idle and of this version.
+    /// Returns the known object of the key if it has this version and the key is idle, that is,
+    /// neither pending nor in a handler.
     fn unchanged_object(&self, key: &str, version: &str) -> Option<Arc<T>> {
         let unchanged = self.unchanged.as_ref()?;
         let is_idle = !self.items.contains_key(key) && !self.running.contains_key(key);

@@ -14,7 +14,7 @@ pub(super) struct Scope {
     part: Part,
     /// Whether the initial population waits for the scope's first list.
     is_awaited: bool,
-    /// Whether the scope was waived, and no list of it was committed since.
+    /// Whether the scope was waived, and no list of it has been committed since then.
     is_waived: bool,
     /// The version of the scope's last list.
     version: Option<String>,
@@ -72,8 +72,8 @@ impl<T> Model<T> {
         number
     }
 
-    /// Ends the wait for the first list of a scope, which does not count in the version of the
-    /// queue until its next list.
+    /// Ends the wait for the first list of a scope. Until its next list, the scope does not count
+    /// in the version of the queue.
     pub fn waive_scope(&mut self, scope: u32) {
         let Some(entry) = self.scopes.iter_mut().find(|entry| entry.id == scope) else { return };
         entry.is_waived = true;
@@ -96,8 +96,8 @@ impl<T> Model<T> {
         Ok(Committed { deleted })
     }
 
-    /// Returns the version of the last relist. In a queue with scopes this is the lowest version of
-    /// the scopes' last relists, once each scope has one.
+    /// Returns the version of the last relist. In a queue with scopes this is the lowest version
+    /// of the scopes' last relists, once each scope has one. Waived scopes do not count.
     #[must_use]
     pub fn resource_version(&self) -> Option<String> {
         if self.scopes.is_empty() {

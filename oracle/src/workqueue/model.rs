@@ -16,11 +16,13 @@ struct State {
     dirty: bool,
     processing: bool,
     failures: u32,
-    /// Whether the key failed since it was last taken or forgotten.
+    /// Whether the key has failed since it was last taken or forgotten.
     limited: bool,
-    /// The time at which the key's delay ends, and the number of the delay, if the key has one.
+    /// The time at which the key's delay ends, if the key has a delay, and a number that orders
+    /// delays that end together.
     waits: Option<(Duration, u32)>,
-    /// The arrival numbers of the key and of its current priority, if the key is queued.
+    /// If the key is queued: the number of the event that queued it, and the number of the event
+    /// that gave it its current priority.
     in_line: Option<(u32, u32)>,
 }
 
@@ -36,7 +38,7 @@ enum Phase {
 pub struct Model {
     keys: BTreeMap<u8, State>,
     now: Duration,
-    /// The number of the last event whose order matters.
+    /// The number of the last numbered event. These numbers order the keys.
     number: u32,
     passed_over: u32,
     phase: Phase,

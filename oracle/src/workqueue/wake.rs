@@ -23,14 +23,14 @@ impl Wake for Woken {
     }
 }
 
-/// A future that sleeps, with a flag whether it was woken since its last poll.
+/// A future that sleeps, with a flag that says whether it has been woken since its last poll.
 pub struct Sleeper<F> {
     woken: Arc<Woken>,
     future: Pin<Box<F>>,
 }
 
 impl<F: Future> Sleeper<F> {
-    /// Polls a future, which must sleep.
+    /// Polls a future once. The future must sleep, that is, not be ready.
     ///
     /// # Panics
     /// Panics if it does not sleep.
@@ -56,7 +56,7 @@ impl<F: Future> Sleeper<F> {
         poll(&mut self.future, &Waker::from(Arc::clone(&self.woken)))
     }
 
-    /// Returns whether the future was woken since its last poll.
+    /// Returns whether the future has been woken since its last poll.
     #[must_use]
     pub fn is_woken(&self) -> bool {
         self.woken.0.load(Ordering::SeqCst)

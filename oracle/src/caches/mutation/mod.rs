@@ -1,4 +1,5 @@
-//! Compares `MutationCache` over an indexer with a map and a list of own writes.
+//! Compares `MutationCache` over an indexer with a map of the store's objects and a list of the
+//! writes that the cache was notified of.
 
 mod plain;
 

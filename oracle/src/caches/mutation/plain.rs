@@ -1,4 +1,5 @@
-//! The plain cache: a map of the store's objects, and a list of the writes known in addition.
+//! The plain cache: a map of the store's objects, and a list of the writes and deletions of which
+//! the cache was notified.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub(super) enum Refusal {
     Version,
 }
 
-/// An entry of the cache in addition to the store's object of that name: a newer write, or the
+/// An entry for a name: a write of `object` that may be newer than the stored object, or the
 /// deletion of `object`.
 #[derive(Clone)]
 struct KnownWrite {

@@ -124,8 +124,8 @@ impl Queue {
         }
     }
 
-    /// Calls the function for the kind of the queue. The errors of a `Fifo` are a subset of those
-    /// of a `Heap`.
+    /// Calls `fifo` or `heap`, whichever is for this kind of queue. The result has the error type
+    /// of a `Heap`, because the errors of a `Fifo` are a subset of it.
     fn either<E>(
         &self,
         fifo: impl FnOnce(&Fifo<Obj, ObjMeta>) -> Result<(), E>,

@@ -17,9 +17,9 @@ proptest! {
     }
 }
 
-/// Applies a tombstone whose type is not Deleted, which only a caller of `add_if_not_present` can
-/// create. One engine used to store it, another ignored it, and the third treated it as a
-/// deletion.
+/// Applies a delta with a tombstone and a type other than Deleted, which only a caller of
+/// `add_if_not_present` can create. One engine used to store it, another ignored it, and the third
+/// treated it as a deletion.
 #[test]
 fn tombstone_of_any_delta_type_deletes_on_every_engine() -> Result<(), BoxError> {
     let object = r#"{"ns":"a","name":"x","rv":"1"}"#;

@@ -134,7 +134,7 @@ fn transformer() -> impl Fn(Arc<ConfigMap>) -> Result<Arc<ConfigMap>, deltafifo:
     }
 }
 
-/// Runs a reflector whose target has that transformer, and checks the requests and errors.
+/// Runs a reflector into a target with the [`transformer`], and checks the requests and errors.
 async fn over(target: Arc<impl Target<ConfigMap>>) {
     let script = Scripted::new()
         .watch([

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::rig::{Queue, bookmark, event, expired, list, map, shown};
 
-/// The version from which on the functions below refuse objects.
+/// The lowest version of the objects that the functions below refuse.
 const REFUSED: &str = "5";
 
 fn refuses(map: &ConfigMap) -> bool {
@@ -72,7 +72,7 @@ async fn apply(fifo: &Queue) -> Infallible {
     }
 }
 
-/// Returns the objects stored at the end, and the errors.
+/// Runs a reflector into `fifo`. Returns the objects that are stored at the end, and the errors.
 async fn stored(
     fifo: Arc<Queue>,
     script: Scripted,

@@ -267,7 +267,8 @@ impl Drop for Forgets {
     }
 }
 
-/// Drops such keys on a separate thread, so that a deadlock does not hang the test.
+/// Drops keys that call their queue. Runs on a separate thread, so that a deadlock does not hang
+/// the test.
 #[tokio::test]
 async fn key_may_use_its_queue_when_an_add_drops_it() {
     let queue = FORGETS.get_or_init(|| WorkQueue::builder().build().unwrap());

@@ -205,7 +205,8 @@ impl Drop for Asks {
     }
 }
 
-/// Drops such keys on a separate thread, so that a deadlock does not hang the test.
+/// Drops keys that call their limiter. Runs on a separate thread, so that a deadlock does not hang
+/// the test.
 #[test]
 fn forgotten_key_may_use_the_limiter_in_its_drop() {
     let (done, is_done) = mpsc::channel();

@@ -116,9 +116,9 @@ async fn delayed_keys_are_not_counted_until_they_are_due() {
     }
 }
 
-/// Takes a thousand keys in each of five priorities. The oldest key gets one turn in eight,
-/// whatever its priority. So keys of the same priority come in order, and seven of eight turns go
-/// to the highest priority.
+/// Takes a thousand keys in each of five priorities. One get in eight takes the oldest key,
+/// whatever its priority, and the other seven take a key of the highest priority. Keys of the same
+/// priority come in order.
 #[tokio::test(start_paused = true)]
 async fn many_keys_of_several_priorities_keep_the_order_of_their_level() {
     for after in [ms(0), ms(1000)] {

@@ -63,7 +63,8 @@ impl World {
     }
 }
 
-/// Gets keys until the queue is shut down and empty. If `fickle`, drops most gets after one poll.
+/// Gets keys until the queue is shut down and empty. If `fickle`, drops most getters after one
+/// poll.
 async fn consume(world: Arc<World>, seed: u64, fickle: bool) {
     let mut random = fastrand::Rng::with_seed(seed);
     loop {

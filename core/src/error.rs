@@ -5,7 +5,7 @@ use crate::scope::Outside;
 /// An error that a user function returned.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An object has no key (client-go `KeyError`).
+/// The reason why an object has no key (client-go `KeyError`).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -22,7 +22,7 @@ pub enum KeyError {
     Function(#[source] BoxError),
 }
 
-/// An offer was refused. Its object was not queued.
+/// The reason why an offer was refused. Its object was not queued.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OfferError {
@@ -42,7 +42,7 @@ pub enum OfferError {
     /// The relist, or the source of the object, has a scope that the key does not belong to.
     #[error("key {key:?} does not belong to scope {scope:?}{}, so the object was not queued", owner(older.as_deref()))]
     OutOfScope {
-        /// Key of the object.
+        /// The key of the object.
         key: String,
         /// The scope of the relist.
         scope: String,
@@ -58,14 +58,14 @@ pub enum OfferError {
     HasScopes,
 }
 
-/// A scope was not added to a queue.
+/// The reason why a scope was not added to a queue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScopeError {
     /// The queue has a scope of this name.
     #[error("the queue has a scope {scope:?} already: use that one, or remove it first")]
     Overlaps {
-        /// Its namespace or name.
+        /// The namespace or name of the scope.
         scope: String,
     },
     /// A key lies in this scope and in another one; one of the two has a predicate.
@@ -78,7 +78,7 @@ pub enum ScopeError {
         scope: String,
         /// The scope that the queue has.
         other: String,
-        /// The key.
+        /// The key that lies in both scopes.
         key: String,
     },
     /// The keys of the queue do not contain the namespace.
@@ -87,7 +87,7 @@ pub enum ScopeError {
          contain the namespace: use KeyScope::keys"
     )]
     NeedsNames {
-        /// The namespace.
+        /// The namespace that was to be added as a scope.
         scope: String,
     },
     /// A relist of the whole queue is open.
@@ -100,7 +100,7 @@ pub enum ScopeError {
     },
 }
 
-/// A relist or a batch stopped.
+/// The reason why a relist or a batch stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelistError {
@@ -112,7 +112,7 @@ pub enum RelistError {
     Refused {
         /// The object's index in the page, from 0.
         index: usize,
-        /// The reason.
+        /// The reason why the object was refused.
         source: OfferError,
     },
     /// An object was refused in a list that is queued completely or not at all.
@@ -122,7 +122,7 @@ pub enum RelistError {
     RefusedWhole {
         /// The object's index in the list, from 0.
         index: usize,
-        /// The reason.
+        /// The reason why the object was refused.
         source: OfferError,
     },
     /// A newer relist has begun.
@@ -136,7 +136,7 @@ pub enum RelistError {
          relist each scope, or remove them first"
     )]
     HasScopes,
-    /// The scope is not of this queue, or was removed from it.
+    /// The scope does not belong to this queue, or was removed from it.
     #[error(
         "the queue has no scope {scope:?}, so nothing was listed or deleted: it was removed, or belongs \
          to another queue"
@@ -164,12 +164,13 @@ pub enum RelistError {
     Exhausted,
 }
 
-/// The queue is closed and empty (client-go `ErrFIFOClosed`).
+/// The error of a queue that is closed and empty (client-go `ErrFIFOClosed`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("queue is closed and empty")]
 pub struct Closed;
 
-/// A version cannot be compared, or the queue does not use versions.
+/// The reason why a version cannot be used: it cannot be compared, or the queue does not track
+/// versions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VersionError {
@@ -193,7 +194,7 @@ pub enum VersionError {
     },
 }
 
-/// A wait for a version ended before the version was applied.
+/// The reason why a wait for a version ended before the version was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
@@ -223,8 +224,8 @@ pub enum WaitError {
     },
 }
 
-/// A handler called by [`process`](crate::DeltaFifo::process) did not succeed. In an
-/// [`InOrderFifo`](crate::InOrderFifo) the key of a whole relist or resync is `*`.
+/// The error of [`process`](crate::DeltaFifo::process): no handler ran, or the handler failed or
+/// panicked. In an [`InOrderFifo`](crate::InOrderFifo) the key of a whole relist or resync is `*`.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError<E> {
     /// The queue is closed and empty; no handler ran.
@@ -250,8 +251,8 @@ pub enum ProcessError<E> {
     },
 }
 
-/// A write to a store failed, or succeeded only in part. Each variant says whether the object was
-/// stored.
+/// The error of a write to a store that failed, or succeeded only in part. Each variant says
+/// whether the object was stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -378,7 +379,7 @@ pub enum SelectorError {
     },
 }
 
-/// Some changes of a transaction failed. All others were made.
+/// The error of a transaction in which some changes failed. All other changes were made.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{} of {total} changes of the transaction failed, the others were made; the first failure, number {}: {}",

@@ -64,7 +64,7 @@ impl FirstPanic {
         catch_unwind(AssertUnwindSafe(call)).map_err(|panic| self.keep(panic)).ok()
     }
 
-    /// Keeps the panic of a call, or discards it if there was one before.
+    /// Keeps the panic of a call, or discards it if an earlier one is kept.
     pub fn keep(&mut self, panic: Box<dyn Any + Send>) {
         match self.0 {
             None => self.0 = Some(panic),

@@ -25,7 +25,7 @@ type Contains = Box<dyn Fn(&str) -> bool + Send + Sync>;
 /// relist of the newer one on. `add`, `update` and `delete` do not depend on scopes.
 pub struct KeyScope {
     name: Box<str>,
-    /// `None` for a namespace.
+    /// The predicate, or `None` if the scope is a namespace.
     contains: Option<UserCode<Contains>>,
 }
 
@@ -187,7 +187,7 @@ struct ScopeState {
     id: ScopeId,
     /// Whether the initial population waits for the scope's first list.
     is_awaited: bool,
-    /// Whether the caller has waived the scope, for which there was no list and no bookmark since.
+    /// Whether the caller has waived the scope, and no list or bookmark of it has arrived since.
     is_waived: bool,
     /// The point up to which everything in the scope was offered; `None` before the first list or
     /// bookmark.

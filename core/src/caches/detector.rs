@@ -75,7 +75,8 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
         self
     }
 
-    /// Starts to watch `object` in its present state. O(1), and the snapshot.
+    /// Starts to watch `object` in its present state. O(1), plus one call of the snapshot
+    /// function.
     pub fn add_object(&self, object: Arc<T>) {
         assert_none_held();
         let object = OneByOne(Some(object));
@@ -84,11 +85,12 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
         self.watched.lock().newer.push(Arc::new(pair));
     }
 
-    /// Compares all watched objects with their snapshots. O(watched), and as many snapshots.
+    /// Compares all watched objects with their snapshots. O(watched), plus one snapshot per
+    /// object.
     ///
     /// # Errors
-    /// [`Altered`]: some objects were changed. They stay so, and the next comparison reports them
-    /// again.
+    /// [`Altered`]: some objects were changed. The next comparison reports them again, as long as
+    /// they are watched.
     pub fn compare_objects(&self) -> Result<(), Altered> {
         let watched = self.watched();
         let mut changes = watched.iter().filter_map(|watched| {
@@ -120,7 +122,7 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
     }
 }
 
-/// Stored objects were changed in place.
+/// The error that stored objects were changed in place.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cache {cache:?}: {count} stored objects were changed in place: store a changed copy instead; the first was \

@@ -220,8 +220,8 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         live.take()
     }
 
-    /// Returns all keys in no particular order, including those of expired objects that were not
-    /// read since. O(stored).
+    /// Returns all keys in no particular order, including those of expired objects that have not
+    /// been read since they expired. O(stored).
     pub fn list_keys(&self) -> Vec<String> {
         self.stored.lock().entries.keys().cloned().collect()
     }

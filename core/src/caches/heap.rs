@@ -135,7 +135,7 @@ impl<T, M> Deref for Heap<T, M> {
     }
 }
 
-/// A write to a [`Heap`](crate::caches::Heap) failed. The heap is unchanged.
+/// The reason why a write to a [`Heap`](crate::caches::Heap) failed. The heap is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeapError {

@@ -31,7 +31,7 @@ pub(super) type Before<T> = dyn Fn(&HeapEntry<T>, &HeapEntry<T>) -> bool + Send 
 pub(super) struct KeyHeap<T> {
     hasher: RandomState,
     by_key: HashTable<usize>,
-    /// In no particular order.
+    /// The entries, in no particular order.
     entries: OneByOne<Vec<HeapEntry<T>>>,
     /// The heap: indexes of `entries`. No entry comes before its parent, which is at half its
     /// position.

@@ -20,8 +20,8 @@ use crate::{KeyFunc, KeySource, Meta};
 /// The common methods of [`Fifo`](crate::caches::Fifo) and [`Heap`](crate::caches::Heap), which
 /// dereference to this type.
 ///
-/// Any number of producers and consumers. Handlers of the same key never run at the same time;
-/// handlers of different keys run in parallel, with no lock held.
+/// Any number of producers and consumers may use it at once. Handlers of the same key never run at
+/// the same time; handlers of different keys run in parallel, with no lock held.
 pub struct KeyedQueue<T, M> {
     keys: KeyFunc<T, M>,
     before: UserCode<Box<Before<T>>>,
@@ -273,7 +273,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         Some(Ok(taken))
     }
 
-    /// Ends a handler. An object that arrived for its key during it can now be popped.
+    /// Ends a handler. An object that arrived for its key while the handler ran can now be popped.
     fn end(&self, taken: &HeapEntry<T>) {
         let mut notify = self.events.notify();
         let mut state = self.state.lock();

@@ -17,8 +17,8 @@ type PushFn<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 /// Every change that succeeds is followed by one push, with the state at that time or a later one;
 /// the last push has the last state. Pushes come one at a time: a thread that pushes does so for
 /// other threads, too, whose calls return at once. Reads, bookmarks and resyncs push nothing. A
-/// push costs O(stored). If a push panics, the pushes that are due still follow; then the pushing
-/// thread gets the first panic. Its own change is made.
+/// push costs O(stored). If a push panics, the pushes that are due still follow; then the first
+/// panic is resumed in the pushing thread, whose own change has been made.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -57,8 +57,8 @@ impl Turns {
 }
 
 impl<T, S: Store<T>> UndeltaStore<T, S> {
-    /// Creates a store over `store`, which must be changed through this one only from then on.
-    /// `push` gets all objects, in no particular order, and runs with no lock held.
+    /// Creates a store over `store`. From then on, `store` must be changed only through the new
+    /// store. `push` gets all objects, in no particular order, and runs with no lock held.
     pub fn new(store: S, push: impl Fn(Vec<Arc<T>>) + Send + Sync + 'static) -> Self {
         Self {
             store,

@@ -204,9 +204,9 @@ impl<E: BucketEntry> Buckets<E> {
         entry
     }
 
-    /// Halves the map, perhaps several times, if less than an eighth of it is taken. Twice as many
-    /// entries fit into the new map. So it is halved again only after about as many removals as it
-    /// has entries.
+    /// Halves the map, perhaps several times, if less than an eighth of its places are taken. The
+    /// new map has room for twice the current entries, so it is not halved again before about a
+    /// third of them have been removed.
     #[inline]
     fn shrink(&mut self, rehash: impl Fn(&E) -> u64) {
         if self.len * 8 < self.buckets.len() * WIDTH && self.buckets.len() > LEAST_BUCKETS {
@@ -214,8 +214,8 @@ impl<E: BucketEntry> Buckets<E> {
         }
     }
 
-    /// Returns a number of buckets, a power of two, of whose places this many entries take at most
-    /// three quarters.
+    /// Returns the smallest power of two of buckets in which `entries` entries take at most three
+    /// quarters of the places.
     fn count_for(entries: usize) -> usize {
         (entries * 4).div_ceil(WIDTH * 3).next_power_of_two()
     }
@@ -309,8 +309,8 @@ impl<E: BucketEntry> Buckets<E> {
         self.buckets.iter().flat_map(|bucket| bucket.entries.iter().flatten())
     }
 
-    /// Iterates over all entries, and prefetches the memory that they point to a few buckets
-    /// ahead.
+    /// Iterates over all entries, and prefetches, a few buckets ahead, the memory that they point
+    /// to.
     pub(crate) fn iter_near(&self) -> impl Iterator<Item = &E> {
         const AHEAD: usize = 3;
         // The iterator that runs ahead goes by buckets: if it went by entries, it would take as

@@ -4,11 +4,11 @@
 pub const LEAST_ROOM: usize = 64;
 
 /// Returns the capacity to which a collection with `entries` entries and the capacity `room`
-/// should shrink, or `None` if it should stay as it is.
+/// should shrink, or `None` if it should not shrink.
 ///
-/// A collection should shrink if its capacity is more than [`LEAST_ROOM`] and more than eight times
-/// its entries. The new capacity is twice its entries. So it shrinks again only after about as many
-/// removals as it has entries.
+/// A collection should shrink if its capacity is more than [`LEAST_ROOM`] and more than eight
+/// times its entries. The new capacity is twice its entries. So it does not shrink again before
+/// more than half of these entries have been removed.
 #[inline]
 #[must_use]
 pub fn less_room(entries: usize, room: usize) -> Option<usize> {

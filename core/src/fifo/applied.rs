@@ -123,17 +123,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 }
 
 impl<T, M> DeltaFifo<T, M> {
-    /// Records a point that is complete, if there is one, and wakes waiters. Called with no lock
-    /// held.
+    /// Records that everything up to `point` is handled, if there is such a point, and wakes
+    /// waiters. Called with no lock held.
     fn reached(&self, point: Option<Point>) {
         if let Some(point) = point {
             self.core.applied.raise(point);
         }
     }
 
-    /// Queues the marker of a relist at `version`, if the queue tracks and the version is a number.
-    /// Returns the point that this completes, if any; the caller passes it to
-    /// [`committed`](Self::committed) once no lock is held.
+    /// Queues the marker of a relist at `version`, if the queue tracks and the version is a
+    /// number. Returns the version that is complete because of the marker, if any; the caller
+    /// passes it to [`committed`](Self::committed) once no lock is held.
     pub(super) fn mark_commit(&self, version: &str) -> Option<Point> {
         if !self.queue.is_tracked() {
             return None;
@@ -142,10 +142,10 @@ impl<T, M> DeltaFifo<T, M> {
         self.queue.mark(point)
     }
 
-    /// Records that everything in `scope` up to `version` was offered, and queues the marker of the
-    /// lowest version of all scopes, up to which everything was offered. Returns the point that
-    /// this completes, if any; the caller passes it to [`committed`](Self::committed) once no lock
-    /// is held.
+    /// Records that everything in `scope` up to `version` was offered, and queues the marker of
+    /// the lowest version of all scopes, up to which everything was offered. Returns the version
+    /// that is complete because of the marker, if any; the caller passes it to
+    /// [`committed`](Self::committed) once no lock is held.
     pub(super) fn mark_scope(
         &self,
         scopes: &mut Scopes,
@@ -157,7 +157,8 @@ impl<T, M> DeltaFifo<T, M> {
         Ok(self.mark_least(scopes))
     }
 
-    /// Queues the marker of the least version of all scopes.
+    /// Queues the marker of the lowest version of all scopes. Returns the version that is complete
+    /// because of it, if any.
     pub(super) fn mark_least(&self, scopes: &Scopes) -> Option<Point> {
         if !self.queue.is_tracked() {
             return None;
@@ -167,7 +168,9 @@ impl<T, M> DeltaFifo<T, M> {
         self.queue.mark(self.core.applied.expect_least(least?))
     }
 
-    /// Wakes callers that wait for a version, after [`mark_commit`](Self::mark_commit).
+    /// Records the version that was complete because of a commit's marker, if any, and wakes
+    /// callers that wait for a version. Called after [`mark_commit`](Self::mark_commit), with no
+    /// lock held.
     pub(super) fn committed(&self, complete: Option<Point>) {
         self.reached(complete);
         if self.queue.is_tracked() {

@@ -53,7 +53,8 @@ impl Last {
         self.whole != 0
     }
 
-    /// Returns whether the initial population waits for no list, of a scope or of the whole queue.
+    /// Returns whether the initial population waits neither for the first list of a scope nor for
+    /// an open relist of the whole queue.
     pub(super) fn awaits_no_list(&self) -> bool {
         self.scopes.none_awaited() && !self.is_whole_open()
     }
@@ -105,13 +106,14 @@ impl Relists {
         self.open.store(generation, Ordering::Release);
     }
 
-    /// Begins a relist of the whole queue; `claim` belongs to that step. Returns its generation,
-    /// and the result of `claim`.
+    /// Begins a relist of the whole queue, and calls `claim` under the same lock. Returns the
+    /// generation of the relist, and the result of `claim`.
     ///
-    /// `wait` waits until the threads that hold shards have pushed. No relist is current until
-    /// then, so that an older relist cannot push after an offer that counts as listed by this one.
-    /// `ready` gets the generation of that relist, or 0, and this one's, just before this one is
-    /// current.
+    /// If an older relist is open, it ends, and `wait` waits until the threads that hold shards
+    /// have pushed. No relist is current until then, so that the older relist cannot push after an
+    /// offer that counts as listed by the new one. Just before the new relist becomes current,
+    /// `ready` is called with the generation of the older relist, or 0 if none was open, and that
+    /// of the new one.
     pub(super) fn begin<R>(
         &self,
         claim: impl FnOnce() -> R,
@@ -193,7 +195,8 @@ impl Relists {
         Ok((generation, within, completes))
     }
 
-    /// Ends a relist if it is still current; `step` belongs to that.
+    /// Ends a relist if it is still current, and then calls `step` under the same lock. Returns
+    /// the result of `step`, or `None` if the relist was not current.
     pub(super) fn end<R>(
         &self,
         generation: u32,

@@ -37,9 +37,9 @@ use crate::{DeltaType, Meta};
 /// its cache when they are joined. (Under Miri the number is so small that small tests have several
 /// pieces and threads.)
 const PIECE: usize = if cfg!(miri) { 32 } else { 16_384 };
-/// Bytes that are reserved for each key.
+/// The number of bytes that are reserved for each key.
 const USUAL_KEY: usize = 40;
-/// The least objects of a page that more than one thread joins.
+/// The smallest number of objects for which a page is joined by more than one thread.
 const WORTH_THREADS: usize = PIECE / 2;
 /// The number of objects by which the join prefetches an object, its strings, its bucket and its
 /// slot ahead of their use.
@@ -77,9 +77,9 @@ pub struct Refused {
 /// One object on its way to its slot.
 struct PageEntry<T> {
     hash: u64,
-    /// `None` only after the push.
+    /// The object. `None` only after the push.
     object: Option<Arc<T>>,
-    /// Its index in the stride.
+    /// The index of the object in the stride.
     index: u32,
     /// The position of the key in the arena of the piece. The version follows it if unchanged
     /// objects are skipped.
@@ -91,13 +91,13 @@ struct PageEntry<T> {
 /// The part of a stride that one thread takes through the first step. The buffers are kept from
 /// stride to stride, because fresh memory costs more than the work in it.
 struct Piece<T> {
-    /// In list order; empty after the first step.
+    /// The objects, in list order. Empty after the first step.
     objects: OneByOne<Vec<Arc<T>>>,
     /// The index of the first object in the stride.
     first: usize,
     /// The keys, one after another.
     arena: String,
-    /// Per joining thread, in list order.
+    /// The entries for each joining thread, in list order.
     entries: Vec<OneByOne<Vec<PageEntry<T>>>>,
     /// The refused objects, by their index in the stride. If the page stops at a refused object,
     /// no later one was processed.
@@ -106,7 +106,7 @@ struct Piece<T> {
 
 /// The entries that one thread takes through the second step: its part of every piece.
 struct Share<'f, T: Send + Sync, M: Meta<T>> {
-    /// Per piece, in list order.
+    /// The entries of each piece, in list order.
     entries: Vec<OneByOne<Vec<PageEntry<T>>>>,
     /// Indices of `entries`, shard by shard.
     order: Vec<u32>,
@@ -118,8 +118,8 @@ struct Share<'f, T: Send + Sync, M: Meta<T>> {
 struct Unpublished<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
     lane: Lane,
-    /// The epoch on which there is a hold while there are any, in a queue that tracks the applied
-    /// version.
+    /// The epoch on which there is a hold while `slots` is not empty, in a queue that tracks the
+    /// applied version.
     since: Option<Epoch>,
     slots: Vec<(u32, Ticket<T>)>,
 }
@@ -407,10 +407,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.life.announce(self.uncounted(objects_left(entries, group), join.marks));
     }
 
-    /// Stamps the slots of a group, and returns the entries that are not known, idle and of an
-    /// equal version. The versions are compared with no lock held. An unchanged object stays in
-    /// its entry until the next stride, so it is freed in list order, in which it was allocated:
-    /// freeing shard by shard costs twice as much.
+    /// Stamps the slots of a group, and returns the entries that must be pushed: all except those
+    /// whose key is idle and has a known object of the listed version. The versions are compared
+    /// with no lock held. An unchanged object stays in its entry until the next stride, so it is
+    /// freed in list order, in which it was allocated: freeing shard by shard costs twice as much.
     fn skip_unchanged(
         &self,
         join: &Join<'_>,

@@ -151,18 +151,18 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.life.initial.has_synced()
     }
 
-    /// Blocks until [`has_synced`](Self::has_synced).
+    /// Blocks until [`has_synced`](Self::has_synced) is true.
     ///
     /// # Errors
-    /// [`Closed`] if the queue is closed before.
+    /// [`Closed`] if the queue is closed first.
     pub fn wait_for_sync(&self) -> Result<(), Closed> {
         self.life.initial.wait(|| self.is_closed())
     }
 
-    /// Waits until [`has_synced`](Self::has_synced), without blocking the thread.
+    /// Waits until [`has_synced`](Self::has_synced) is true, without blocking the thread.
     ///
     /// # Errors
-    /// [`Closed`] if the queue is closed before.
+    /// [`Closed`] if the queue is closed first.
     pub async fn wait_for_sync_async(&self) -> Result<(), Closed> {
         self.life.initial.wait_async(|| self.is_closed()).await
     }
@@ -179,7 +179,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// wait: a producer that wants to bound memory calls this before each offer.
     ///
     /// # Errors
-    /// [`Closed`] if the queue is closed before.
+    /// [`Closed`] if the queue is closed first.
     pub fn ready(&self) -> Result<(), Closed> {
         self.life.depth.wait(|| self.is_closed())
     }
@@ -187,7 +187,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Waits as [`ready`](Self::ready) does, without blocking the thread.
     ///
     /// # Errors
-    /// [`Closed`] if the queue is closed before.
+    /// [`Closed`] if the queue is closed first.
     pub async fn ready_async(&self) -> Result<(), Closed> {
         self.life.depth.wait_async(|| self.is_closed()).await
     }
@@ -200,7 +200,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.transform.alters_versions()
     }
 
-    /// Returns whether items apply themselves to a store.
+    /// Returns whether the queue is fused with a store, to which items apply themselves.
     pub(crate) fn is_fused(&self) -> bool {
         matches!(self.known, KnownPlace::Fused)
     }

@@ -44,9 +44,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`]
-    /// when its last state was not seen. Ignored if the key is neither pending nor known and no
-    /// handler of it runs. A deletion during a handler has the effect of a deletion just after it.
-    /// O(1).
+    /// when its last state was not seen. The deletion is ignored if the key is neither pending nor
+    /// known and no handler of it runs. A deletion during a handler has the effect of a deletion
+    /// just after it. O(1).
     ///
     /// # Errors
     /// [`OfferError`]: no key, or the transformer failed; nothing was queued, as in client-go. The
@@ -315,8 +315,8 @@ pub(super) enum Missing {
     Insert,
     /// Ignores the offer.
     Ignore,
-    /// Asks the external store. A slot is created for that and held as a handler holds one, so
-    /// that no handler changes the answer before it counts. Settle asks and decides, as after a
-    /// handler.
+    /// Asks the external store. A slot is created for that, and held as a handler holds one, so
+    /// that no handler can change the answer before the delta is decided. Settle asks and decides,
+    /// as after a handler.
     Ask,
 }

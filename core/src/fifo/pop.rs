@@ -134,7 +134,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// The end of a handler.
+/// The outcome of a handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// The handler has not ended. An item that is dropped in this state was cancelled.
@@ -415,7 +415,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
 struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
     fifo: &'a DeltaFifo<T, M>,
     running: &'a mut RunningSlot<T>,
-    /// Newest first.
+    /// The deltas that are not applied yet, newest first.
     rest: &'a mut Deltas<T>,
     deferred: &'a mut DeferredDrops<T>,
     handler: F,

@@ -111,8 +111,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Relist::borrowed(self, self.begin_relist_in(scope))
     }
 
-    /// Begins a relist of a scope that keeps the queue alive, so that it can go from thread to
-    /// thread.
+    /// Begins a relist of a scope. The relist keeps the queue alive, so that it can go from thread
+    /// to thread.
     pub fn begin_replace_in_owned(this: &Arc<Self>, scope: &ScopeId) -> Relist<'static, T, M> {
         Relist::shared(Arc::clone(this), this.begin_relist_in(scope))
     }

@@ -3,8 +3,9 @@
 //! Some deltas that are pushed while the handler runs depend on the state that it leaves: a
 //! deletion, a Sync, `add_if_not_present`. They are decided here, as if they had been pushed just
 //! after the handler. If the next take decided them, a pop could find nothing. A slot that ends
-//! with nothing known is retired by its owner while it is still RUNNING: from EMPTY another
-//! consumer could push, take and free it in between.
+//! with nothing known is retired by its owner while it is still RUNNING. If it became EMPTY first,
+//! a producer could push to it, and another consumer could take and free it, before the owner
+//! retires it.
 
 use super::wakeups::Wakeups;
 use super::{DeltaFifo, KnownPlace};
@@ -16,7 +17,7 @@ use crate::panics::ignore_panic;
 use crate::{DeltaObject, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Settles `running`, and `marks` of the initial population with it.
+    /// Settles `running`, and with it this number of marks of the initial population.
     pub(super) fn settle(&self, running: RunningSlot<T>, marks: usize) -> Settled<T> {
         self.settle_behind(Vec::new(), running, marks)
     }
@@ -85,8 +86,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Queues `running` with `kept`, and returns how many consumers to wake. Returns both
-    /// arguments if more was pushed over it.
+    /// Queues `running` with `kept`, and returns how many consumers to wake. If deltas were pushed
+    /// since the last take, queues nothing and returns both arguments as the error.
     #[inline(never)] // Most handlers end with nothing pushed over them, and do not pay for the code of it.
     fn queue_again(
         &self,
@@ -196,13 +197,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 pub(super) struct Settled<T> {
     /// Whether the slot is queued again.
     pub(super) is_queued: bool,
-    /// Boxed, because most settles have none, and room for it would cost each of them some forty
-    /// instructions.
+    /// The deltas that were rejected, if there are any. Boxed, because most settles have none, and
+    /// room for them would cost each settle some forty instructions.
     pub(super) left_out: Option<Box<LeftOut<T>>>,
 }
 
-/// The counts that the decisions released, and the objects that are not needed any more. Their
-/// destructors may panic, so they run when the key is settled already.
+/// The deltas that [`decide`](DeltaFifo::decide) rejected: their weight and marks, to be
+/// subtracted, and the objects that are no longer needed. The objects' destructors may panic, so
+/// they run only after the key is settled.
 pub(super) struct LeftOut<T> {
     weight: usize,
     marks: usize,

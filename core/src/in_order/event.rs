@@ -173,7 +173,7 @@ impl<T: fmt::Debug> fmt::Debug for ReplacedAll<T> {
 /// work.
 pub(super) struct ReplacedKeys {
     text: String,
-    /// The end of each key.
+    /// The position in the string at which each key ends.
     ends: Vec<usize>,
 }
 

@@ -152,18 +152,18 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.life.initial.has_synced()
     }
 
-    /// Blocks until [`has_synced`](Self::has_synced).
+    /// Blocks until [`has_synced`](Self::has_synced) is true.
     ///
     /// # Errors
-    /// [`Closed`] if the queue is closed before.
+    /// [`Closed`] if the queue is closed first.
     pub fn wait_for_sync(&self) -> Result<(), Closed> {
         self.life.initial.wait(|| self.is_closed())
     }
 
-    /// Waits until [`has_synced`](Self::has_synced), without blocking the thread.
+    /// Waits until [`has_synced`](Self::has_synced) is true, without blocking the thread.
     ///
     /// # Errors
-    /// [`Closed`] if the queue is closed before.
+    /// [`Closed`] if the queue is closed first.
     pub async fn wait_for_sync_async(&self) -> Result<(), Closed> {
         self.life.initial.wait_async(|| self.is_closed()).await
     }
@@ -181,7 +181,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// call may never return.
     ///
     /// # Errors
-    /// [`Closed`] if the queue is closed before.
+    /// [`Closed`] if the queue is closed first.
     pub fn ready(&self) -> Result<(), Closed> {
         self.life.depth.wait(|| self.is_closed())
     }
@@ -189,7 +189,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Waits as [`ready`](Self::ready) does, without blocking the thread.
     ///
     /// # Errors
-    /// [`Closed`] if the queue is closed before.
+    /// [`Closed`] if the queue is closed first.
     pub async fn ready_async(&self) -> Result<(), Closed> {
         self.life.depth.wait_async(|| self.is_closed()).await
     }

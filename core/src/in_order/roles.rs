@@ -1,4 +1,5 @@
-//! The traits that a reflector uses, for the in-order queue.
+//! Implements [`ReflectorStore`], the trait through which a reflector writes, for the in-order
+//! queue.
 
 use super::InOrderFifo;
 use crate::engine::sync::Arc;

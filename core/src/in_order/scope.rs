@@ -63,7 +63,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(candidate.scope)
     }
 
-    /// Queues a relist of a scope as one event: these are all objects of the scope, as of
+    /// Queues a relist of a scope as one event: `list` has all objects of the scope, as of
     /// `version`. See [`replace`](Self::replace).
     ///
     /// # Errors

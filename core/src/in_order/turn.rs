@@ -130,8 +130,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     ///
     /// Old objects are released after the last call, with no lock held; a relist keeps them until
     /// then, with 8 bytes per listed object. If `handler` panics, it is not called for the rest of
-    /// the event. O(1) for a delta, O(listed + known) for a relist, O(known) for a resync; and the
-    /// index functions.
+    /// the event. O(1) for a delta, O(listed + known) for a relist, O(known) for a resync, plus
+    /// the index functions.
     ///
     /// # Errors
     /// [`StoreError::NoStore`]: nothing was applied, the event is still current.
@@ -154,7 +154,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     }
 
     /// Applies the current event if there is a store; the event stays current. No handler is
-    /// called, because it receives the event itself.
+    /// called for the changes, because the caller's handler receives the event itself.
     #[cfg(feature = "caches")]
     pub(crate) fn store(&mut self) -> Result<(), StoreError> {
         match &self.first {

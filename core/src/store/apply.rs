@@ -272,7 +272,8 @@ mod tests {
     use crate::error::BoxError;
     use crate::{Indexers, KeyFunc, NoMeta};
 
-    /// A search would cost O(values of the index) for every update.
+    /// Checks that the index is not searched for the object's entries, which would cost O(values
+    /// of the index) for every update.
     #[test]
     fn index_whose_function_fails_for_an_object_is_not_searched_for_it() {
         let by_name = |name: &String| {
@@ -301,7 +302,8 @@ mod tests {
         assert!(matches!(&plan("")[..], [Leave::Everything, Leave::Values(_)]));
     }
 
-    /// After a refusal the writer plans again, perhaps with other index values, or gives up.
+    /// Checks that a refused write changes no index: the writer then plans again, perhaps with
+    /// other index values, or gives up.
     #[test]
     fn refused_write_leaves_every_index_as_it_was() {
         let by_length =

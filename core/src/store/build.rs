@@ -141,8 +141,8 @@ mod tests {
     use crate::engine::sync::Arc;
     use crate::{Indexers, KeyFunc, NoMeta};
 
-    /// An entry of the writer that stayed in the failed index would keep the slot alive, and the
-    /// next plan of a writer would not match the slot's entries.
+    /// Checks that a writer leaves no entry in an index whose build failed. Such an entry would
+    /// keep the slot alive, and the next plan of a writer would not match the slot's entries.
     #[test]
     fn writer_adds_nothing_to_an_index_whose_build_failed() {
         let core =

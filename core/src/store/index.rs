@@ -213,8 +213,8 @@ impl<T> Values<T> {
         self.shards.iter().for_each(|shard| *shard.write() = HashTable::new());
     }
 
-    /// Visits every slot of `value`, with the shards of the value locked: after that, slots may be
-    /// freed.
+    /// Visits every slot of `value`, with all shards of the value locked. The slots may be freed
+    /// once the shards are unlocked.
     pub(super) fn for_each(&self, value: &str, mut visit: impl FnMut(&IndexedSlot<T>)) {
         let of_value = self.hasher.hash_one(value);
         mutant!(IndexReadByShards => {

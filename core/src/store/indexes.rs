@@ -55,7 +55,7 @@ pub(super) struct Indexes<T> {
     pub(super) building: Mutex<()>,
 }
 
-/// All indexes at one time.
+/// The indexes that exist at one time.
 pub(super) struct List<T> {
     entries: Vec<IndexState<T>>,
 }

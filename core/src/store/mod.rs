@@ -35,8 +35,8 @@ pub use lister::{Lister, NamespaceLister, Selector};
 pub use reader::IndexReader;
 pub use walk::{WalkPosition, WalkStep};
 
-/// Name of the built-in index by namespace (client-go `NamespaceIndex`); cluster-scoped objects
-/// have the value `""`.
+/// The name of the built-in index by namespace (client-go `NamespaceIndex`); cluster-scoped
+/// objects have the value `""`.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// A function that changes an object before it is queued or stored.

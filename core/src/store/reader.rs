@@ -53,7 +53,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     ///
     /// # Errors
     /// [`IndexError::Conflict`]: a name is given twice, or an index has it. [`IndexError::Build`]:
-    /// a function failed for a stored object. No index is added then, and the store is as it was.
+    /// a function failed for a stored object. No index is added then, and the store is unchanged.
     pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), IndexError> {
         self.core.add_indexers(indexers)
     }

@@ -9,7 +9,7 @@ use crate::{KeyFunc, Meta};
 /// A transformer of objects before they are queued.
 pub(crate) struct Transform<T> {
     transformer: Option<Transformer<T>>,
-    /// Set once the transformer has changed an object's version. Stored versions can then not be
+    /// Whether the transformer has changed an object's version. Stored versions can then not be
     /// compared with received ones.
     alters_versions: AtomicBool,
 }

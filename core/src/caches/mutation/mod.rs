@@ -18,11 +18,11 @@ use crate::version::ResourceVersion;
 use crate::{DeltaObject, IndexReader, KeySource, Meta, error_chain};
 use recent::Recent;
 
-/// The defaults of client-go.
+/// The default time for which a write is kept, as in client-go.
 const TTL: Duration = Duration::from_secs(5 * 60);
 const CAPACITY: usize = 100;
 
-/// A [`MutationCache`] cannot answer a query, or did not keep a write.
+/// The reason why a [`MutationCache`] cannot answer a query, or did not keep a write.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MutationError {
@@ -162,12 +162,12 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         }
     }
 
-    /// Returns the object under `key`: the newer one of the store's and an own write. O(log
-    /// writes).
+    /// Returns the object under `key`: the newer one of the stored object and the client's own
+    /// write. O(log writes).
     ///
     /// # Errors
-    /// [`MutationError::Version`] if the versions of the store's object and of an own write do not
-    /// compare.
+    /// [`MutationError::Version`] if the versions of the stored object and of the own write cannot
+    /// be compared.
     pub fn get_by_key(&self, key: &str) -> Result<Option<Arc<T>>, MutationError> {
         let own = self.known(key);
         let stored = self.store.get_by_key(key);
@@ -227,8 +227,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         }
     }
 
-    /// Returns the newer one of the store's object and the entry, which is dropped if it is not
-    /// newer.
+    /// Returns the newer one of the stored object and the entry. Drops the entry if the stored
+    /// object is at least as new.
     fn newer(
         &self,
         key: &str,
@@ -245,11 +245,11 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         Ok(Some(own.written.clone().unwrap_or(stored)))
     }
 
-    /// Takes the server's answer to a write (client-go `Mutation`). Does nothing if a newer entry
-    /// has the key, or if the same object was deleted since. O(log writes).
+    /// Takes the server's answer to a write (client-go `Mutation`). Does nothing if the key has a
+    /// newer entry, or if the same object has been deleted since the write. O(log writes).
     ///
     /// # Errors
-    /// [`MutationError::Key`], [`MutationError::Version`]: it is not kept.
+    /// [`MutationError::Key`], [`MutationError::Version`]: the answer is not kept.
     pub fn mutation(&self, object: Arc<T>) -> Result<(), MutationError> {
         let key = self.store.core.keys.key(&object)?;
         let own = self.own_of(&key, &object)?;
@@ -301,7 +301,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         self.own.lock().get(key, now, &mut released).cloned()
     }
 
-    /// Replaces the entry of `key` by `own`, if there is none or `counts` accepts the two.
+    /// Stores `own` as the entry of `key`, if there is no entry or if `counts` accepts `own` and
+    /// the present entry.
     fn note(&self, key: &str, own: Own<T>, counts: impl Fn(&Own<T>, &Own<T>) -> bool) {
         let (now, own) = ((self.clock)(), Arc::new(own));
         let mut released = OneByOne(Vec::new());
@@ -311,7 +312,7 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         }
     }
 
-    /// Drops the entry of `key`, if it is still this one.
+    /// Drops the entry of `key`, if it is still `known`.
     fn forget(&self, key: &str, known: &Arc<Own<T>>) {
         let now = (self.clock)();
         let mut released = OneByOne(Vec::new());

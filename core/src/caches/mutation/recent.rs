@@ -16,7 +16,7 @@ pub(super) struct Recent<V> {
 
 struct RecentValue<V> {
     value: V,
-    /// `None` for no limit.
+    /// The time until which the value is kept, or `None` if there is no limit.
     until: Option<Instant>,
     last_use: u64,
 }
@@ -32,8 +32,8 @@ impl<V> Recent<V> {
         Self { capacity, entries: OneByOne::default(), by_use: BTreeMap::new(), uses: 0 }
     }
 
-    /// Returns the value of `key`, and counts as its use. A value whose time is over goes to
-    /// `released`. O(log n).
+    /// Returns the value of `key`, and records the call as a use of it. A value whose time is over
+    /// goes to `released`. O(log n).
     pub(super) fn get(&mut self, key: &str, now: Instant, released: &mut Vec<V>) -> Option<&V> {
         if self.entries.get(key)?.is_over(now) {
             released.extend(self.remove(key));
@@ -46,7 +46,8 @@ impl<V> Recent<V> {
         Some(&entry.value)
     }
 
-    /// Adds a value until a time. The values that it displaces go to `released`. O(log n).
+    /// Adds a value, which is kept until the time `until`. The values that it displaces go to
+    /// `released`. O(log n).
     pub(super) fn put(
         &mut self,
         key: &str,
@@ -72,7 +73,8 @@ impl<V> Recent<V> {
         Some(entry.value)
     }
 
-    /// Returns all values, the most recently used one last, without using them. O(n).
+    /// Returns all values whose time is not over, the most recently used one last. This does not
+    /// count as a use. O(n).
     pub(super) fn iter(&self, now: Instant) -> impl Iterator<Item = (&str, &V)> {
         let entries = self.by_use.values().filter_map(|key| self.entries.get_key_value(key));
         entries

@@ -121,9 +121,9 @@ impl<T> ReadyQueue<T> {
         if self.backlog.is_none() || pending.is_live() { Lane::Live } else { Lane::Backlog }
     }
 
-    /// Returns the slot's new place in the queue after a push, which the caller appends to the same
-    /// lane; or `None` if the slot gets no new place. The caller has held the shard's lock since
-    /// before the push.
+    /// Returns the slot's new place in the queue after a push, or `None` if the slot gets no new
+    /// place. The caller appends the place to the lane `lane`. The caller has held the shard's
+    /// lock since before the push.
     #[inline]
     pub(crate) fn ticket(
         &self,

@@ -37,7 +37,7 @@ pub(crate) enum Content<T> {
     Sealed(Box<Deltas<T>>),
 }
 
-/// The reason of a sweep.
+/// The reason for a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sweep {
     /// A relist did not list the key.
@@ -65,11 +65,13 @@ pub(crate) struct Pending<T> {
     pub(crate) initial: bool,
     /// The rule that settle still has to apply. Set if a handler was running at the push.
     pub(crate) undecided: Option<Rule>,
-    /// The epoch of the offer, or `None` if it is unknown. It is needed if the delta has to wait
-    /// for a handler, because the slot's place in the queue does not give the epoch of such a
-    /// delta. If it is unknown, the delta counts as the oldest. It is unknown if versions are not
-    /// tracked, and for a delta that was stored in the word, which has no room for an epoch; no
-    /// handler was running when such a delta was pushed.
+    /// The epoch of the offer. It is needed only if a handler is running at the push: the delta
+    /// then waits for the handler, and the slot's later place in the queue does not give the
+    /// delta's epoch.
+    ///
+    /// `None` if versions are not tracked, or if the delta was stored in the slot's word, which
+    /// has no room for an epoch. Deltas are stored there only while no handler is running. A delta
+    /// without an epoch counts as the oldest.
     pub(crate) since: Option<Since>,
 }
 

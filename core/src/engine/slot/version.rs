@@ -5,7 +5,7 @@
 /// other version is compared byte by byte. Two different texts never have the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version<'a> {
-    /// Never 0.
+    /// A version in the form that Kubernetes writes. The number is never 0.
     Number(u64),
     Text(&'a [u8]),
 }

@@ -169,7 +169,7 @@ impl<T> RwLock<T> {
 
 #[cfg(not(debug_assertions))]
 mod count {
-    /// Nothing: release builds do not count.
+    /// A lock that the current thread holds. Empty, because release builds do not count locks.
     pub(super) struct Held;
 
     impl Held {

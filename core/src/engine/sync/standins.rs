@@ -361,8 +361,8 @@ impl Hasher for LastByte {
         }
     }
 
-    /// Addresses differ between processes, so hashing them would make a schedule impossible to
-    /// replay.
+    /// Ignores the address: addresses differ between processes, so hashing them would make a
+    /// schedule impossible to replay.
     fn write_usize(&mut self, _address: usize) {}
 
     fn finish(&self) -> u64 {

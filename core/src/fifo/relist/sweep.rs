@@ -165,7 +165,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// Returns the keys of a scope that hold an older stamp.
+/// Returns the keys of a scope whose slots have an older stamp than `generation`.
 #[cold] // Relists of the whole queue do not pay for the code of it.
 #[inline(never)]
 fn unlisted_within<T>(shard: &RwLock<Shard<T>>, generation: u32, within: &Within) -> Vec<String> {

@@ -115,7 +115,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     ///
     /// # Errors
     /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: the transformer or
-    /// an index function failed. The store is as it was.
+    /// an index function failed. The store is unchanged.
     pub fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
         let mut key = KeyBuf::new();
         self.core.keys.write(&object, &mut key)?;

@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn removed_entry_is_no_longer_counted_as_passing() {
-        // Too few for the map to shrink, which would count again.
+        // Too few entries for the map to shrink. A rebuild would count them anew.
         let mut crowd = crowd(40);
         assert!(crowd.map.buckets[0].passed > 0);
         (0..40).for_each(|number| crowd.remove(number));

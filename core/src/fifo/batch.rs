@@ -72,8 +72,9 @@ pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     slots: VecDeque<Ticket<T>>,
     /// The holds on the applied version, in a queue that tracks it.
     held: Stretches<'f, T, M>,
-    /// Shared by the items of a run of the initial population, and released at its end, so that
-    /// the population ends with its handlers and not with this guard.
+    /// The marks of the current run of items that belong to the initial population. The items
+    /// share them. The batch gives up its reference at the end of the run, so that the population
+    /// ends with the handlers of these items, even if the batch still exists.
     marks: Option<Arc<Marks<'f>>>,
     weight: usize,
     started: Option<Started>,

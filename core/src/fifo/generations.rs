@@ -136,7 +136,7 @@ impl Relists {
         ready(superseded, generation);
         last.whole = generation;
         self.set_open(generation);
-        // After that: an offer that finds the population claimed must count as listed.
+        // Claimed last: an offer that finds the population claimed must count as listed.
         Ok((generation, claim()))
     }
 

@@ -74,7 +74,7 @@ impl Listed {
         let place = listed.iter().position(|keys| keys.of == generation);
         let over = place.map(|place| listed.swap_remove(place));
         drop(listed);
-        // Perhaps a million keys.
+        // Dropped after the lock is released, because the set may have a million keys.
         drop(over);
     }
 }

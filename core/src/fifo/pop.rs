@@ -103,7 +103,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Takes the pending deltas of `slot`. The second value is their weight in the depth gauge.
-    #[allow(clippy::inline_always)] // Else the copy for queues that track what is applied keeps it out of line.
+    #[allow(clippy::inline_always)] // Otherwise its second caller would keep it out of line.
     #[inline(always)]
     pub(super) fn take(&self, slot: QueuedSlot<T>) -> (Popped<'_, T, M>, usize) {
         let (running, taken) = slot.take();
@@ -280,7 +280,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
 
     /// Settles the slot. Deltas that do not go back are dropped with the fields, last, so that a
     /// panicking destructor finds the key settled.
-    #[allow(clippy::inline_always)] // Two copies: handlers that do not panic do not pay for the code of the other.
+    #[allow(clippy::inline_always)] // Handlers that do not panic do not pay for the panic case.
     #[inline(always)]
     fn settle(&mut self, running: RunningSlot<T>, panicked: bool) {
         if let Some(elapsed) = self.started.map(Started::elapsed)

@@ -82,12 +82,11 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         panicked: &mut PanickedKey,
     ) -> Result<(), StoreError> {
         let unlisted = self.unlisted(list);
-        // A relist of a scope says nothing about other keys. They are released here, with no lock
-        // held.
         self.core.table.reserve(list.len());
         let mut writer = KeyWriter::new(&self.core);
         let deletions = unlisted.into_iter().filter_map(|(key, object)| {
-            // A key whose predicate panics stays.
+            // A key outside of the relist's scope stays, and so does a key whose predicate panics.
+            // Its object is released here, with no lock held.
             if !writer.contain(&key, || list.covers(&key))? {
                 return None;
             }

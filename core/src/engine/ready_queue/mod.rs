@@ -122,8 +122,8 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Returns the slot's new place in the queue after a push, or `None` if the slot gets no new
-    /// place. The caller appends the place to the lane `lane`. The caller has held the shard's
-    /// lock since before the push.
+    /// place. The caller appends the place to this lane. The caller has held the shard's lock
+    /// since before the push.
     #[inline]
     pub(crate) fn ticket(
         &self,

@@ -492,8 +492,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
                 return completes && fifo.life.initial.commit();
             }
             last.version = Some(version.to_owned());
-            // Within the step, so that markers come in the order of the commits: of two, the later
-            // one's version is the truth, also when it is the lower.
+            // Within the step, so that markers are queued in the order of the commits: the version
+            // of the later one of two commits is the valid one, even if it is lower.
             mutant!(CommitMarksLate => return fifo.life.initial.commit());
             complete = fifo.mark_commit(version);
             fifo.life.initial.commit()

@@ -1,6 +1,6 @@
 //! Explores models: every schedule of a model's threads, and every value that a load may return.
 //!
-//! A model that explores nothing would pass. Each model therefore states the least number of
+//! A model that explored nothing would pass. Each model therefore states the minimum number of
 //! iterations, and the exact set of outcomes. loom's own limits on permutations and time are off,
 //! because loom reports a truncated exploration as a success.
 
@@ -30,7 +30,7 @@ pub struct Model {
     /// minutes. The comment next to a limit is the time that the model took on a busy machine with
     /// two cores.
     pub bound: Option<usize>,
-    /// The least number of iterations: the last measured number, rounded down. A lower number
+    /// The minimum number of iterations: the last measured number, rounded down. A lower number
     /// means that the model explores less than before. A change or a defect that removes steps
     /// from a path lowers the number.
     pub at_least: usize,

@@ -2,9 +2,9 @@
 //! fail.
 //!
 //! `ci/models.sh` builds and runs them. `explore` explains what a model is, and `mutants` how the
-//! defects are tried. Built for shuttle (`ci/shuttle.sh`), the program is another one, `runs`:
-//! random schedules of more threads, over a queue (`schedules`) and over the handlers of an
-//! informer (`handlers`).
+//! defects are tried. If the crate is built for shuttle (`ci/shuttle.sh`), its program is `runs`
+//! instead: random schedules of more threads, over a queue (`schedules`) and over the handlers of
+//! an informer (`handlers`).
 
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod cores;

@@ -1,5 +1,5 @@
 //! Random schedules of a queue under eight threads with hundreds of operations. The loom models
-//! check a few steps exhaustively; this checks many operations together.
+//! check a few steps exhaustively; these schedules check many operations together.
 //!
 //! The oracle: each producer owns its keys. The handlers of a key must therefore have seen the
 //! offers of its producer in order, merged only as client-go merges them, and the store must end

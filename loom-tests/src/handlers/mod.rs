@@ -114,7 +114,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Lets other threads run for a random number of steps, less than `most`.
+/// Lets other threads run for a random number of steps, fewer than `most`.
 fn yield_randomly(most: usize) {
     for _ in 0..thread_rng().gen_range(0..most) {
         thread::yield_now();

@@ -314,7 +314,7 @@ fn dropped() -> String {
     if waiter.join().unwrap() { "applied" } else { "closed" }.to_owned()
 }
 
-/// Checks that of two bookmarks the greater one is applied, whichever marker is queued first.
+/// Checks that the greater one of two bookmarks is applied, whichever marker is queued first.
 fn two_bookmarks() -> String {
     let fifo = tracked(&[]);
     let other = spawn_with(&fifo, |fifo| fifo.bookmark("10").unwrap());
@@ -344,7 +344,7 @@ fn rewound() -> String {
     }
 }
 
-/// Checks that of two commits the later one's version is applied, although it is lower.
+/// Checks that the version of the later one of two commits is applied, although it is lower.
 fn two_commits() -> String {
     let fifo = tracked(&[]);
     let relist = fifo.begin_replace();

@@ -1,6 +1,6 @@
-//! Models of an index that is added while a consumer applies. A consumer that planned its change
-//! with the previous list of indexes detects the new list. Readers find no object under a value
-//! that the object does not have.
+//! Models of an index that is added while a consumer applies a change. A consumer that planned its
+//! change with the previous list of indexes detects the new list. Readers find no object under a
+//! value that the object does not have.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc as StdArc, OnceLock, Weak};
@@ -54,7 +54,7 @@ pub const MODELS: &[Model] = &[
 const LATER: &str = "later";
 
 /// Pops and applies the offered key while an index is added. Returns the contents of the index
-/// then, and at the end.
+/// when it has just been added, and those at the end.
 fn during_an_index(fifo: &Arc<Fifo>) -> String {
     let consumer = spawn_with(fifo, |fifo| pop_one(fifo, &Log::default(), true));
     fifo.store()
@@ -88,7 +88,8 @@ fn add() -> String {
     during_an_index(&fifo)
 }
 
-/// Updates an indexed object with a list of indexes that does not contain the new index yet.
+/// Updates an object of a store that has an index already. The writer may plan the update with the
+/// list of indexes from before the new one was added.
 fn update_of_an_indexed() -> String {
     let fifo = indexed();
     fifo.add(Object::new("a", 1)).unwrap();

@@ -59,7 +59,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "relist::commit_superseded",
-        bound: Some(6), // 25 s; without one more than 360,000 schedules
+        bound: Some(6), // 25 s; without a bound, more than 360,000 schedules
         at_least: 41_200,
         outcomes: &[
             "1 deleted, seen: [-a1], [-a1 =a2]",
@@ -88,7 +88,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "relist::an_update_during_a_page_superseded",
-        bound: Some(2), // 8.3 s; with 3 more than 300,000 schedules
+        bound: Some(2), // 8.3 s; with 3, more than 300,000 schedules
         at_least: 18_600,
         outcomes: &[
             "[-a0 ~a2], stored: a2",
@@ -121,7 +121,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "relist::noted_while_it_changes",
-        bound: Some(4), // 1 s; with one more, KnownReadBeforeTheWord has no end
+        bound: Some(4), // 1 s; with one more, the mutant KnownReadBeforeTheWord does not end
         at_least: 4900,
         outcomes: &["[~a2 =a1], stored: a1", "[~a2] [=a1], stored: a1"],
         body: noted_while_it_changes,

@@ -343,7 +343,7 @@ fn scopes_at(fifo: &Fifo, version: &str) -> [ScopeId; 2] {
     scopes
 }
 
-/// Checks that of two scopes that have a known key in common only one is added.
+/// Checks that only one of two scopes is added if they have a known key in common.
 fn two_overlapping_additions() -> String {
     let fifo = fused(&[Object::new("c", 1)]);
     fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();

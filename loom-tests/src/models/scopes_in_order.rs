@@ -111,7 +111,7 @@ fn a_whole_list_during_an_addition() -> String {
     format!("{}, {}", if listed { "listed" } else { "refused" }, stored(&fifo))
 }
 
-/// Checks that of two scopes that have a stored key in common only one is added.
+/// Checks that only one of two scopes is added if they have a stored key in common.
 fn two_overlapping_additions() -> String {
     let fifo = over(&[Object::new("c", 1)]);
     fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();

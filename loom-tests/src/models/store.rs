@@ -38,7 +38,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "store::index_and_update",
-        bound: Some(6), // 6.2 s; without one more than 360,000 schedules
+        bound: Some(6), // 6.2 s; without a bound, more than 360,000 schedules
         at_least: 47_000,
         outcomes: &[" then even", "even then even", "odd then even"],
         body: index_and_update,

@@ -182,7 +182,7 @@ fn waiting_during_an_abandoned_one() -> String {
     log.text()
 }
 
-/// Deletes a key by relist while a handler is deleting it. The relist's deletion is dropped, and
+/// Deletes a key by a relist while a handler is deleting it. The relist's deletion is dropped, and
 /// counts as handled.
 fn left_out_with_its_handler() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());

@@ -25,7 +25,7 @@ pub(super) struct State<T> {
     queue: VecDeque<Arc<str>>,
     /// Whether something was offered, or the first relist has ended.
     pub(super) populated: bool,
-    /// Number of items of the first relist that are not popped yet.
+    /// The number of items of the first relist that are not popped yet.
     pub(super) initial: usize,
     /// Whether the queue was closed, so that no pop blocks.
     pub(super) closed: bool,

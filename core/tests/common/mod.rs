@@ -1,6 +1,6 @@
 //! Helpers that all tests share: the queues and objects of the oracle, running a future, and
 //! detecting hangs.
-#![allow(dead_code, unused_imports)] // Each of the two programs uses a part of it.
+#![allow(dead_code, unused_imports)] // Each test program uses a part of it.
 
 use std::future::Future;
 use std::pin::pin;

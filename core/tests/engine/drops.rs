@@ -502,7 +502,7 @@ type Numbered = (u32, Arc<Bomb>);
 
 /// Deletes every object while a new scope is added, in the predicate of an older scope. The walk
 /// over the store then has the last references to the objects of a shard. A shard with a single
-/// object would not do, so there are many for each.
+/// object would not show whether they are dropped one by one, so each shard has many.
 #[test]
 fn last_references_of_a_walk_over_the_store_are_dropped_one_by_one() {
     const OBJECTS: u32 = if cfg!(miri) { 200 } else { 5_000 };

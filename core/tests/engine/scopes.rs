@@ -91,7 +91,7 @@ fn commit_deletes_keys_of_its_own_scope_only() {
 #[test]
 fn namespace_that_is_added_to_a_filled_queue_has_the_keys_from_before() {
     let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build().unwrap();
-    // So many that a shard has several of them.
+    // So many names that a shard has several of them.
     let letters = if cfg!(miri) { "abcd" } else { "abcdefghijklmnopqrstuvwxyz0123456789" };
     let ends = |from: usize| (from + 1..=letters.len()).map(move |to| &letters[from..to]);
     let names: Vec<_> = (0..letters.len()).flat_map(ends).collect();
@@ -110,7 +110,8 @@ fn namespace_that_is_added_to_a_filled_queue_has_the_keys_from_before() {
     assert_eq!(fifo.remove_scope(&blue).unwrap().deleted, 2);
     drain(&fifo);
     assert_eq!(fifo.store().len(), names.len());
-    // A name with a slash is no namespace of Kubernetes, but of the keys that begin with it.
+    // A name with a slash is not a namespace in Kubernetes. The scope has the keys that begin with
+    // the name.
     fifo.add(object("a/b", "c", 4)).unwrap();
     let nested = fifo.add_scope(KeyScope::namespace("a/b")).unwrap();
     assert_eq!(list(&fifo, &nested, &[], "4"), 1);
@@ -658,7 +659,8 @@ fn fragile_green(panics: &Arc<AtomicBool>) -> KeyScope {
 
 #[test]
 fn sweep_with_a_panicking_predicate_deletes_nothing_and_leaves_no_key_stuck() {
-    // Names enough for many shards: without care some are swept before the panic.
+    // Enough names for many shards. The predicate panics for one key, and no other key may have
+    // been swept before the panic.
     let names: Vec<_> = concat!(
         "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 ",
         "30 31 32 33 34 35 36 37 38 39",
@@ -955,7 +957,7 @@ struct Model {
     /// The keys that are stored now.
     handled: HashSet<String>,
     /// The keys with pending deltas, each with the cause of its deletion, or with `None` if its
-    /// newest delta is no deletion.
+    /// newest delta is not a deletion.
     pending: HashMap<String, Option<Cause>>,
     /// The open relists by scope, each with the keys that it has listed or that were written since
     /// it began.
@@ -1006,7 +1008,7 @@ impl Model {
     }
 
     /// Handles all pending deltas. Returns the handled keys, each with the cause of its deletion,
-    /// or with `None` if its newest delta is no deletion.
+    /// or with `None` if its newest delta is not a deletion.
     fn handle(&mut self) -> HashMap<String, Option<Cause>> {
         self.handled = self.stored.keys().cloned().collect();
         std::mem::take(&mut self.pending)
@@ -1014,7 +1016,7 @@ impl Model {
 }
 
 /// Handles all pending deltas. Returns the handled keys, each with the cause of its deletion, or
-/// with `None` if its newest delta is no deletion.
+/// with `None` if its newest delta is not a deletion.
 fn drain_causes(fifo: &Fifo) -> HashMap<String, Option<Cause>> {
     let mut popped = HashMap::new();
     while let Some(mut item) = fifo.try_pop() {

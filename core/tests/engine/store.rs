@@ -33,7 +33,7 @@ fn indexed() -> Indexer<Obj, ObjMeta> {
     Indexer::builder(keys()).index("primes", primes).index("digits", digits).build().unwrap()
 }
 
-#[allow(clippy::needless_pass_by_value)] // Called on answers.
+#[allow(clippy::needless_pass_by_value)] // It is called on returned lists.
 fn numbers(objects: Vec<Arc<Obj>>) -> Vec<u64> {
     let mut numbers: Vec<_> = objects.iter().map(|object| object.n).collect();
     numbers.sort_unstable();

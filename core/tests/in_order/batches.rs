@@ -1,5 +1,5 @@
-//! Tests of batches, that is, of their order and of giving events back, and of `process`, that is,
-//! of how handlers end.
+//! Tests of batches (their order, and the return of unhandled events to the queue) and of
+//! `process` (handlers that fail or panic).
 
 use std::panic::resume_unwind;
 

@@ -37,10 +37,10 @@ enum Op {
     /// A list that keeps refused objects. Each key has an object, an object that the transformer
     /// refuses, or none, and one more object has no key.
     ReplaceKeeping(Vec<(Key, Listed)>),
-    /// A list of a scope, all of which is refused if a key is outside of the scope.
+    /// A list of a scope. The whole list is refused if a key is outside of the scope.
     ReplaceIn(usize, Vec<Key>),
-    /// A list of a scope like `ReplaceKeeping`, of which only keys outside of the scope are
-    /// refused.
+    /// A list of a scope that keeps refused objects, like `ReplaceKeeping`. Objects outside of the
+    /// scope are refused, and the rest of the list is queued.
     ReplaceKeepingIn(usize, Vec<(Key, Listed)>),
     /// A list of a scope that deletes nothing.
     ReplaceKeepingUnlistedIn(usize, Vec<Key>),
@@ -65,7 +65,7 @@ enum Listed {
     Kept,
 }
 
-/// The end of a handler.
+/// The way in which a handler ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Applies,
@@ -557,7 +557,7 @@ fn check(ops: Vec<Op>, scopes: usize) -> Result<(), TestCaseError> {
                 }
             }
             Op::RemoveScope(scope) => {
-                // Removed twice, it is an error.
+                // A second removal of the same scope is an error.
                 let Some(id) = &ids[scope] else { continue };
                 prop_assert_eq!(fifo.remove_scope(id).is_ok(), model.scopes[scope].is_some());
                 if model.scopes[scope].is_some() {

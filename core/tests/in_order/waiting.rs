@@ -362,7 +362,7 @@ fn wait_for_an_untracked_version_fails_at_once() {
         let reader = store.reader();
         store.bookmark("5").unwrap();
         thread::scope(|scope| {
-            // Also a waiter that started before there was a queue.
+            // A waiter that started before there was a queue fails, too.
             let waiter = scope.spawn(|| reader.wait_for_resource_version("7"));
             let fifo = InOrderFifo::over(store).build();
             assert_eq!(waiter.join().unwrap(), refused("7"));

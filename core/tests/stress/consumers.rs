@@ -23,7 +23,7 @@ struct Consumer<'w> {
     newest: u64,
 }
 
-/// The end of a handler.
+/// The way in which a handler ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Done,

@@ -110,7 +110,7 @@ fn everything_at_once() {
         let enough = if cfg!(miri) { 1 } else { PLANS };
         if seed - first >= enough && (cfg!(miri) || began.elapsed() >= time) {
             println!("{} rounds, {tally:?}", seed - first);
-            // In fewer rounds that depends on chance.
+            // In fewer rounds, it depends on chance whether every situation occurs.
             if seed - first >= 2 * PLANS && !cfg!(miri) {
                 tally.assert_that_everything_happened();
             }

@@ -1,10 +1,10 @@
 //! Counts the allocated bytes, in the allocator of this test program.
 //!
-//! Resident memory is no measure: the allocator keeps freed memory, which hides a leak of one slot
-//! per round. The count of allocated and not freed bytes is exact. Allocations that happen once
-//! per process are forced before the first round, so bytes that a later round leaves allocated are
-//! a leak.
-#![allow(unsafe_code)] // An allocator cannot be written without; it only counts, and passes everything on.
+//! Resident memory cannot be used as the measure: the allocator keeps freed memory, which hides a
+//! leak of one slot per round. The count of allocated and not freed bytes is exact. Allocations
+//! that happen once per process are forced before the first round, so bytes that a later round
+//! leaves allocated are a leak.
+#![allow(unsafe_code)] // An allocator needs it. This one counts and forwards.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};

@@ -1,5 +1,5 @@
 //! A deliberate data race, which a sanitizer must report.
-#![allow(unsafe_code)] // There is none without.
+#![allow(unsafe_code)] // Safe code has no data races.
 
 use std::cell::UnsafeCell;
 use std::sync::Barrier;

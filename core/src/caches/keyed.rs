@@ -45,9 +45,10 @@ struct KeyedState<T> {
 }
 
 struct Events {
-    /// Notified when an entry can be popped, or when the queue is closed.
+    /// The event that is notified when an entry can be popped, or when the queue is closed.
     ready: Event,
-    /// Notified when the initial population is handled, or when the queue is closed.
+    /// The event that is notified when the initial population is handled, or when the queue is
+    /// closed.
     synced: Event,
 }
 

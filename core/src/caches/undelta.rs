@@ -41,7 +41,7 @@ pub struct UndeltaStore<T, S> {
 }
 
 struct Turns {
-    /// Pushes still to come.
+    /// The number of pushes still to come.
     due: usize,
     /// Whether a thread is pushing.
     pushing: bool,

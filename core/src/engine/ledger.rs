@@ -1,4 +1,4 @@
-//! Finds up to which marker every earlier offer has been handled, although handlers end in any
+//! Finds the last marker up to which every offer has been handled, although handlers end in any
 //! order.
 //!
 //! A *marker* is an entry of the queue that belongs to a resource version. Markers divide a queue

@@ -85,8 +85,8 @@ pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
-    /// Returns the number of keys that are left. With a live lane it may be too large, because
-    /// another consumer may have got one of them.
+    /// Returns the number of keys that are left. With a live lane the number may be too large,
+    /// because another consumer may have got one of them.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()

@@ -203,7 +203,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(left_out.take())
     }
 
-    /// Returns on how many threads a page is joined, and how many objects at a time.
+    /// Returns the number of threads on which a page is joined, and the number of objects in a
+    /// stride.
     fn scale_of(&self, page: usize) -> (usize, usize) {
         let threads = if page < WORTH_THREADS { 1 } else { self.relist_threads };
         (threads, PIECE * threads)

@@ -53,11 +53,11 @@ pub use relist::{Committed, Relist};
 
 /// The place of the known objects.
 enum KnownPlace<T> {
-    /// In the slots, because the store is fused with the queue.
+    /// The known objects are in the slots, because the store is fused with the queue.
     Fused,
-    /// Nowhere: a key exists only while it is pending.
+    /// There are no known objects: a key exists only while it is pending.
     Nowhere,
-    /// In a store that the queue consults.
+    /// The known objects are in a store that the queue consults.
     Elsewhere {
         objects: UserCode<Arc<dyn KnownObjects<T>>>,
         /// The keys that open relists have listed. Slots cannot keep stamps here, because they
@@ -277,8 +277,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     }
 
     /// Sets a function that changes objects before they are queued; it does not see tombstones or
-    /// Syncs. An error or a panic of it refuses that offer. It runs with no lock held, and
-    /// replaces the transformer of the fused store.
+    /// Syncs. If the function fails or panics, the offer is refused. The function runs with no
+    /// lock held, and replaces the transformer of the fused store.
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
@@ -318,8 +318,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// Sets on how many threads a large relist joins its pages with the table. 1 by default, at
-    /// most one per shard (256).
+    /// Sets the number of threads on which a large relist joins its pages with the table: 1 by
+    /// default, at most one per shard (256).
     pub fn relist_threads(mut self, threads: usize) -> Self {
         self.fifo.relist_threads = threads.clamp(1, SHARDS);
         self

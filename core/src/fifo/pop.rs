@@ -158,7 +158,7 @@ enum Verdict {
 #[must_use = "a dropped item goes back to the queue: end it with done, apply or requeue"]
 pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
-    /// `None` only after the slot is settled.
+    /// The running slot. `None` only after it is settled.
     slot: Option<RunningSlot<T>>,
     deltas: Deltas<T>,
     is_initial: bool,
@@ -167,7 +167,7 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     /// The unfinished changes of all items of the batch. An item of a batch has them instead of
     /// `marks`.
     batch: Option<Arc<Marks<'f>>>,
-    /// Holds the applied version back, in a queue that tracks it.
+    /// The hold on the applied version, in a queue that tracks it.
     pub(super) held: Option<ItemHold<'f, T, M>>,
     verdict: Verdict,
     was_panicking: bool,

@@ -136,8 +136,8 @@ fn put<'a, T>(old: Option<&'a Arc<T>>, new: &'a Arc<T>, kind: DeltaType) -> Chan
     }
 }
 
-/// Writes the keys of an event one after another. If user code panics for a key, it still writes
-/// the other keys, so that the store does not fall behind.
+/// A writer of the keys of an event, one after another. If user code panics for a key, the writer
+/// still writes the other keys, so that the store does not fall behind.
 struct KeyWriter<'c, T, M: Meta<T>> {
     core: &'c Core<T, M>,
     /// The last error. Its destructor is user code, which may run while a panic unwinds.

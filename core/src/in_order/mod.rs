@@ -237,9 +237,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
         }
     }
 
-    /// Sets a function that changes objects before they are queued; it does not see tombstones. An
-    /// error or a panic of it refuses that offer. It runs with no lock held, and replaces the
-    /// transformer of the fused store.
+    /// Sets a function that changes objects before they are queued; it does not see tombstones. If
+    /// the function fails or panics, the offer is refused. The function runs with no lock held,
+    /// and replaces the transformer of the fused store.
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,

@@ -62,15 +62,16 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     ///
     /// # Errors
     /// [`RelistError::RefusedWhole`]: an object has no key, or the transformer failed for it.
-    /// Nothing was queued, and an unpopulated queue stays so. [`RelistError::HasScopes`]:
-    /// likewise.
+    /// [`RelistError::HasScopes`]: the queue is relisted scope by scope. In both cases nothing was
+    /// queued, and an unpopulated queue stays unpopulated.
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), RelistError> {
         let mut list = OneByOne(list);
         self.check_no_scopes()?;
         self.push_all(self.all_or_none(list.take(), None, version)?)
     }
 
-    /// Keys and transforms a list, which is refused whole if one of its objects is.
+    /// Computes the keys of a list, and transforms its objects. Refuses the whole list if one
+    /// object is refused.
     pub(super) fn all_or_none(
         &self,
         list: Vec<Arc<T>>,
@@ -141,8 +142,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.push_all(all.keeping_unlisted()).map_or_else(|_| all_refused(listed), |()| refused)
     }
 
-    /// Keys and transforms a list without its refused objects, whose keys are kept if they have
-    /// any.
+    /// Computes the keys of a list, and transforms its objects. Leaves out the refused objects. If
+    /// it was the transformer that refused an object, the object's key is kept.
     pub(super) fn all_but_refused(
         &self,
         list: Vec<Arc<T>>,

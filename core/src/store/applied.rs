@@ -23,7 +23,8 @@ use crate::version::ResourceVersion;
 
 pub(crate) struct Applied {
     state: Mutex<AppliedState>,
-    /// Notified when the version rises, when it can no longer rise, and when a history begins.
+    /// The event that is notified when the version rises, when it can no longer rise, and when a
+    /// history begins.
     changed: Event,
 }
 
@@ -91,9 +92,9 @@ impl AppliedState {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum WriterState {
     Open,
-    /// Closed. Versions that have a marker may still be reached.
+    /// The writer is closed. Versions that have a marker may still be reached.
     Closed,
-    /// Dropped. Nothing more is applied.
+    /// The writer is dropped. Nothing more is applied.
     Gone,
     /// The queue does not track applied versions.
     Untracked,

@@ -9,7 +9,7 @@ use crate::engine::release::OneByOne;
 pub(super) struct Recent<V> {
     capacity: usize,
     entries: OneByOne<HashMap<String, RecentValue<V>>>,
-    /// Keys by their last use.
+    /// The keys, by the number of their last use.
     by_use: BTreeMap<u64, String>,
     uses: u64,
 }

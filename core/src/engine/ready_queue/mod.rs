@@ -53,7 +53,8 @@ impl Lane {
     }
 }
 
-/// The number of pops of which at least one takes from the backlog, however many live events wait.
+/// The number of successive pops that include at least one from the backlog, if it is not empty,
+/// however many live events wait.
 const TURNS: usize = 8;
 
 enum QueueEntry<T> {

@@ -215,7 +215,7 @@ pub(super) struct Course {
     marks: bool,
     /// The keys of its scope; `None` for the whole queue.
     within: Option<Within>,
-    /// The reason of its deletions.
+    /// The reason for its deletions.
     sweep: Sweep,
 }
 

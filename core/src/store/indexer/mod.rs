@@ -46,7 +46,7 @@ pub struct Indexer<T, M> {
     reader: IndexReader<T, M>,
     source: Source,
     transformer: Option<Transformer<T>>,
-    /// Notified when a write, and its claim of a slot, has ended.
+    /// The event that is notified when a write, and its claim of a slot, has ended.
     ended: Event,
 }
 

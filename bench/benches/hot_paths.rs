@@ -56,7 +56,8 @@ fn timed<S, R>(
     total
 }
 
-/// Returns the updates of a round. Each round has other keys, which are spread over the table.
+/// Returns the updates of a round. Successive rounds update different keys, which are spread over
+/// the table.
 fn updates(objects: &[Arc<Object>], round: u64) -> Vec<Arc<Object>> {
     let first = usize::try_from(round).unwrap_or(0) * ROUND;
     (first..first + ROUND).map(|at| objects[at * 7919 % KNOWN].clone()).collect()
@@ -97,8 +98,8 @@ fn pop<E: QueueEngine<Object>>(bencher: &mut Bencher<'_>, engine: &E) {
     });
 }
 
-/// Relists on as many threads as the engine wants. Both lists outlive the measured time, so that no
-/// engine pays for freeing objects.
+/// Measures relists on as many threads as the engine wants. The replaced list and the new one
+/// outlive the measured time, so that no engine pays for freeing objects.
 fn relist<E: ListEngine<Object, List = Vec<Arc<Object>>>>(bencher: &mut Bencher<'_>, engine: &E) {
     let mut known = objects();
     engine.replace(known.clone(), "1");

@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     "--pace",
                     &args.pace.to_string(),
                 ])
-                // Free memory is given back at once, so that what is resident is in use.
+                // mimalloc returns free pages at once, so that resident memory is memory in use.
                 .env("MIMALLOC_PURGE_DELAY", "0")
                 .status()?;
             if !ended.success() {

@@ -1,12 +1,13 @@
-//! Measures the cost of committing scoped relists. Each namespace is a scope, and is listed
-//! without changes after the objects of all namespaces are known.
+//! Measures the cost of committing scoped relists. Each namespace is a scope. Every namespace is
+//! listed once, and then again without changes.
 //!
 //! ```text
 //! cargo run --release -p deltafifo-bench --example scoped_commits [NAMESPACES OBJECTS]
 //! ```
 //!
 //! `OBJECTS` is the number of objects in one namespace. In the first row each list is drained
-//! before the next one is offered. The second row lists each namespace while deltas are pending.
+//! before the next one is offered. In the second row the deltas of the first lists stay pending
+//! until all namespaces have been listed once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +66,7 @@ fn object(namespace: &str, number: usize) -> Object {
     }
 }
 
-/// Lists every namespace. Returns the time of all pages, and the time of all commits.
+/// Lists every namespace. Returns the total time of the pages, and the total time of the commits.
 fn list(
     fifo: &Fifo,
     scopes: &[(ScopeId, Vec<Arc<Object>>)],

@@ -13,7 +13,8 @@ use crate::report::distinct;
 #[cfg(feature = "peers")]
 use crate::server::ClientName;
 
-/// An empty stand-in for the clients of a server: without the feature, `--client` is rejected.
+/// A stand-in for the type of the clients if the feature `peers` is off: the option `--client` is
+/// then rejected.
 #[cfg(not(feature = "peers"))]
 type ClientName = String;
 

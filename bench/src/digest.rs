@@ -5,7 +5,7 @@ use deltafifo::Meta;
 
 use crate::data::{Fnv, with_key};
 
-/// A sum of hashes of objects' keys and versions. It does not depend on their order.
+/// A sum of hashes of objects' keys and versions. It does not depend on the order of the objects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     sum: u64,
@@ -37,7 +37,7 @@ impl Digest {
         self.len
     }
 
-    /// Returns the sum as text, because not every JSON reader keeps all of 64 bits.
+    /// Returns the sum as text, because not every JSON reader keeps all 64 bits of a number.
     #[must_use]
     pub fn hex(&self) -> String {
         format!("{:016x}", self.sum)

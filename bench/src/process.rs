@@ -18,8 +18,8 @@ pub fn anonymous() -> u64 {
     status_bytes("self", "RssAnon:")
 }
 
-/// Returns the peak of the resident memory in bytes, since the start of the process or since the
-/// last reset by a memory mark.
+/// Returns the peak of the resident memory in bytes, since the start of the process or since
+/// `MemoryMark::set` last reset the peak.
 pub(crate) fn peak() -> u64 {
     status_bytes("self", "VmHWM:")
 }
@@ -35,7 +35,7 @@ pub(crate) fn peak_of(process: u32) -> u64 {
 ///
 /// # Errors
 ///
-/// The system has no such clock.
+/// If the system has no such clock.
 #[cfg(feature = "peers")]
 pub fn cpu() -> nix::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())

@@ -4,8 +4,8 @@
 //! On the machine of the measurements this took 2.3 ms per megabyte, against 0.1 ms for memory
 //! that the virtual machine still had. With a million objects in a fresh process, a benchmark
 //! would mostly measure this. So before each measurement the process touches as much memory as its
-//! engine will use, and frees it. Before the tool starts a child process, it touches the memory of
-//! that process.
+//! engine will use, and frees it. Before the tool starts a child process, it touches and frees as
+//! much memory as that process will use.
 
 use memmap2::{Advice, MmapMut};
 
@@ -100,8 +100,8 @@ impl ReservedMemory {
         }
     }
 
-    /// Releases memory until more than `used` bytes and one piece have been released, or none is
-    /// left.
+    /// Releases pieces until the released memory exceeds `used` bytes by at least one piece, or
+    /// until no piece is left.
     pub fn release(&mut self, used: u64) {
         while self.released < used + Self::PIECE as u64 && self.pieces.pop().is_some() {
             self.released += Self::PIECE as u64;

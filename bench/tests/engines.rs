@@ -43,7 +43,7 @@ fn check_lists<E: ListEngine<Object>>(engine: &E) {
             Counts { adds: 0, updates: if skips { 0 } else { 1000 }, deletes: 0 },
         ),
         (churn.clone(), Counts { adds: 10, updates: if skips { 100 } else { 990 }, deletes: 10 }),
-        // A short list leaves only its objects.
+        // A short list leaves only the objects of that list in the store.
         (churn[..3].to_vec(), Counts { adds: 0, updates: if skips { 0 } else { 3 }, deletes: 997 }),
         (same.clone(), Counts { adds: 997, updates: if skips { 0 } else { 3 }, deletes: 0 }),
         (Vec::new(), Counts { adds: 0, updates: 0, deletes: 1000 }),

@@ -1,4 +1,5 @@
-//! Compares deltafifo with its peers on the same data, in one run. See BENCHMARKS.md.
+//! Runs the tool `relist`, which compares deltafifo with other engines on the same data. See
+//! BENCHMARKS.md.
 
 use std::process::ExitCode;
 

@@ -6,7 +6,7 @@
 pub struct Fnv(u64);
 
 impl Fnv {
-    /// Returns the hash of no text.
+    /// Returns the hash of the empty text.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "nothing asks for a default")]
     pub fn new() -> Self {

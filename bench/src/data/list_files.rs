@@ -12,15 +12,16 @@ use tempfile::TempDir;
 
 use super::Cluster;
 
-/// The number of objects of which one has changed in the second list.
+/// The number of objects per changed object: one object in a hundred has changed in the second
+/// list.
 const CHANGES: usize = 100;
 
 /// The way in which the pods of a list are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Multiplied {
-    /// Into workloads with this many replicas each.
+    /// The pods are replicas of generated workloads, with this many replicas in each workload.
     Replicas(NonZero<usize>),
-    /// Into copies that differ from their model only in their names and ids.
+    /// The pods are copies, which differ from their model only in their names, ids and versions.
     AsIs,
 }
 
@@ -45,8 +46,9 @@ pub enum ListFilesError {
 }
 
 impl ListFiles {
-    /// Multiplies the pods of `input` to `objects` pods, and writes both lists. They are in the
-    /// order of their keys, as an API server's are.
+    /// Multiplies the pods of `input` to `objects` pods, or to slightly fewer if random names
+    /// collide, and writes both lists. Both list the pods in the order of their keys, as an API
+    /// server does.
     pub fn write(
         input: &Path,
         objects: usize,

@@ -1,5 +1,5 @@
-//! The engine of this project: a queue fused with its store, which joins and drains relists on
-//! every core.
+//! The engine of this project: a queue fused with its store. It joins the objects of a relist with
+//! its table, and drains the relist, on every core.
 
 use std::sync::Arc;
 
@@ -33,7 +33,8 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
         Self::with(store(meta), cores(), false)
     }
 
-    /// Creates an empty engine that joins and drains relists on one thread.
+    /// Creates an empty engine that joins the objects of a relist with its table, and drains the
+    /// relist, on one thread.
     pub fn one_thread(meta: M) -> Self {
         Self::with(store(meta), 1, false)
     }

@@ -120,8 +120,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Makes the table large enough for twice this many keys. Most keys of a list are known
-    /// already, so the length of a list is a good value.
+    /// Makes the table large enough for twice this many keys. For a list, `keys` is its length,
+    /// because most of its keys are known already.
     fn reserve(&mut self, keys: usize) {
         let wanted = keys.max(1 << PARTITION_BITS).next_power_of_two() * 2;
         if wanted <= self.slots.len() {
@@ -140,8 +140,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Returns where the probe for a hash starts. It is determined by the high bits, so that a
-    /// partition of hashes is a range of slots.
+    /// Returns the slot at which the probe for a hash starts. The high bits of the hash determine
+    /// it, so that a partition of hashes is a range of slots.
     #[expect(clippy::cast_possible_truncation, reason = "no more bits than the table has")]
     fn place(&self, hash: u64) -> usize {
         (hash >> (64 - self.slots.len().trailing_zeros())) as usize
@@ -194,7 +194,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Does all steps after the hash.
+    /// Takes one object through the steps that follow the hashing of its key.
     #[expect(clippy::cast_possible_truncation, reason = "a tag is the low half")]
     fn set(&mut self, meta: &impl Meta<T>, hash: u64, key: &[u8], object: Arc<T>) {
         let mut at = self.find(hash, key);

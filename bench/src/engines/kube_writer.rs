@@ -21,7 +21,7 @@ pub trait ObjectHolder: Clone + Send + Sync + 'static {
     /// The type of the object.
     type Object: Send + Sync;
 
-    /// Creates the holder of an object from a list.
+    /// Creates a holder of an object that is in a list.
     fn of(object: &Arc<Self::Object>) -> Self;
 
     /// Returns the object.

@@ -20,7 +20,8 @@ super::named! {
         Mutex = "mutex",
         /// `DashMap` with a lock-free queue.
         DashMap = "dashmap",
-        /// The steps of a relist on plain data: the limit.
+        /// The floor: only the necessary steps of a relist, on plain data. Their time is a lower
+        /// limit.
         Floor = "floor",
         /// kube-rs' store, with objects by value, as is usual.
         KubeWriter = "kube-writer",

@@ -20,7 +20,7 @@ pub struct Settings {
     pub input: Option<PathBuf>,
     /// The list response of a relist, for the workload cache.
     pub second_list: Option<PathBuf>,
-    /// The time for which a stall run offers, and for which readers read.
+    /// The time for which a stall run offers updates, and for which readers read.
     pub length: Duration,
     /// Whether a relist is also measured with lists that only the engine holds.
     pub owned: bool,

@@ -19,7 +19,7 @@ pub struct GoPeer {
     memory_limit: u64,
 }
 
-/// The peer in Go cannot be used.
+/// The reason why the peer in Go cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum GoUnusable {
     #[error("`go` is not installed")]
@@ -40,7 +40,8 @@ impl GoPeer {
         Self::build_package(".", "client-go-peer")
     }
 
-    /// Builds the client of an API server into the directory of this binary.
+    /// Builds the program with client-go's clients of an API server into the directory of this
+    /// binary.
     #[cfg(feature = "peers")]
     pub fn build_client() -> Result<Self, GoUnusable> {
         Self::build_package("./server", "client-go-client")

@@ -1,5 +1,5 @@
-//! The check that no engine is faster by doing less: all engines must end with the same store and
-//! the same counts, and return the same look-ups and keys.
+//! The check that no engine is faster because it does less: all engines must end with the same
+//! store and the same counts, and must return the same results of look-ups and the same keys.
 
 use serde_json::{Map, Value};
 
@@ -10,9 +10,10 @@ use crate::protocol::Measured;
 /// The fields of a row with the content of the store at the end.
 const STORE: &[&str] = &["store_len", "store_digest"];
 const COUNTS: &[&str] = &["adds", "updates", "deletes"];
-/// The fields with a digest of the look-ups of all values of an index.
+/// The fields with the number and the digest of the objects that the look-ups of all values of an
+/// index returned.
 const ANSWERS: &[&str] = &["answers", "answers_digest"];
-/// The fields with a digest of the keys that a work queue returned.
+/// The fields with the number and the digest of the keys that a work queue returned.
 const TAKEN: &[&str] = &["taken", "taken_digest"];
 
 /// A row of a run or of a report, as the check reads it.
@@ -26,14 +27,14 @@ pub(super) struct Checked<'a> {
 }
 
 impl<'a> Checked<'a> {
-    /// Returns the row of a run. Returns `None` for a client of a server: its turn has already
-    /// checked that it had all objects.
+    /// Returns the row of a run. Returns `None` for a client of a server: if the client has a
+    /// store, its turn has already checked that the store had all objects.
     pub fn measured(Measured { engine, objects, row }: &'a Measured) -> Option<Self> {
         Self::new(engine, &row.workload, &row.variant, *objects, &row.extra)
     }
 
-    /// Returns the row of a report. Returns `None` if this version of the tool does not have its
-    /// engine or its workload.
+    /// Returns the row of a report. Returns `None` if this version of the tool does not have the
+    /// row's engine or workload.
     pub fn summary(row: &'a Summary) -> Option<Self> {
         Self::new(&row.engine, &row.workload, &row.variant, row.objects, &row.extra)
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-/// The error of an output of the tool that cannot be written.
+/// The reason why an output of the tool cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Unwritable {
     #[error("cannot write {}", path.display())]

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use crate::protocol::Row;
 
-/// The least number of samples beyond a percentile. With fewer, the percentile depends on one or
-/// two samples.
+/// The smallest number of samples that must lie beyond a percentile. With fewer, the percentile
+/// depends on one or two samples.
 const BEYOND: f64 = 10.0;
 
 /// Returns whether this many samples suffice for a quantile.
@@ -16,8 +16,8 @@ fn has(samples: u64, quantile: f64) -> bool {
     samples as f64 * (1.0 - quantile) >= BEYOND - 1e-6
 }
 
-/// Returns the quantile in the name of a variant: 0.999 for `add-p99.9`. `None` for `add-max`, for
-/// which one sample suffices.
+/// Returns the quantile in the name of a variant: 0.999 for `add-p99.9`. Returns `None` for
+/// `add-max`, for which one sample suffices.
 fn quantile(variant: &str) -> Option<f64> {
     let (_, percent) = variant.rsplit_once('-')?;
     Some(percent.strip_prefix('p')?.parse::<f64>().ok()? / 100.0)

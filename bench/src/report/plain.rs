@@ -3,8 +3,8 @@
 use std::path::Path;
 
 /// Returns a text in which every absolute path is shortened to its last component, because the
-/// paths of the measuring machine do not belong in a report. A word ends at a space, quote,
-/// bracket, comma, semicolon or equals sign.
+/// paths of the measuring machine do not belong in a report. A path begins and ends at a space,
+/// quote, bracket, comma, semicolon or equals sign.
 pub(super) fn plain(text: &str) -> String {
     let is_edge = |c: char| c.is_whitespace() || "\"'`()[]=,;".contains(c);
     text.split_inclusive(is_edge)

@@ -27,7 +27,7 @@ pub struct Run {
     /// The turns that failed, with the reason.
     #[serde(default)]
     pub failed: Vec<Missed>,
-    /// The turns that did not start or end because the run was interrupted.
+    /// The turns that did not start, or did not end, because the run was interrupted.
     #[serde(default, rename = "not_run")]
     pub unfinished: Vec<Missed>,
     /// Engines that were left out, with the reason.
@@ -44,8 +44,8 @@ pub struct Missed {
     pub engine: String,
     pub objects: usize,
     pub workloads: Vec<String>,
-    /// The turn, and why it failed. Only the turn if the run was interrupted before
-    /// the turn ended.
+    /// A text that names the turn and the reason why it failed. It names only the turn if the run
+    /// was interrupted before the turn ended.
     #[serde(rename = "said")]
     pub message: String,
 }
@@ -61,10 +61,10 @@ impl Missed {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The check was not made, as before the end of the run.
+    /// The check has not been made. It is made at the end of the run.
     #[default]
     Unknown,
-    /// All engines had the same stores, counts, look-ups and keys.
+    /// All engines had the same stores, counts, results of look-ups, and keys.
     Agree,
     /// Two engines differ. The text describes the first difference.
     Disagree(String),
@@ -111,7 +111,7 @@ impl Run {
     }
 }
 
-/// Returns an argument in quotes for a shell, if it needs them.
+/// Returns an argument as a shell reads it: in quotes if the shell would split or change it.
 fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./,=:+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {

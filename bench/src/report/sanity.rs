@@ -5,12 +5,12 @@ use super::Summary;
 use super::figure::{count, figure, times};
 use crate::names::{EngineName, Workload};
 
-/// The least ratio of client-go-deltafifo's time to mutex's. If mutex became slower, the ratios of
-/// other engines to mutex would look better than they are.
+/// The smallest allowed ratio of client-go-deltafifo's time to mutex's. If mutex became slower, the
+/// ratios of other engines to mutex would look better than they are.
 const LEAST_BASE_RATIO: f64 = 2.3;
 /// The numbers of objects between which the growth is checked.
 const GROWTH: [usize; 2] = [100_000, 4_000_000];
-/// The limit for the growth of the time per object between these numbers.
+/// The limit for the growth of the time per object between the two numbers of [`GROWTH`].
 const MOST_GROWTH: f64 = 1.5;
 /// The limit for the 99.9th percentile of a get during relists, in seconds. Above it, relists
 /// delay readers.
@@ -24,8 +24,8 @@ pub(super) fn sanity(rows: &[Summary]) -> Vec<String> {
     base_ratios(rows).into_iter().chain(grown).chain(longest_get(rows)).collect()
 }
 
-/// Compares mutex with client-go for every number of objects that both have: the ratio may depend
-/// on it.
+/// Compares mutex with client-go for every number of objects with which both were measured, because
+/// the ratio may depend on that number.
 fn base_ratios(rows: &[Summary]) -> Vec<String> {
     let relists = |engine| lists(rows, engine, Workload::Relist);
     let mut ratios: Vec<(usize, f64)> = relists(EngineName::ClientGoDeltaFifo)

@@ -40,7 +40,7 @@ const ADVICE: &str = "--from takes a file that --json wrote, or a report's rows.
 pub enum Unreadable {
     #[error("cannot be read: {ADVICE}")]
     File(#[from] io::Error),
-    /// A full disk leaves empty files.
+    /// The file is empty, for example because the disk was full when it was written.
     #[error("is empty: measure again with --json, or name another file")]
     Empty,
     #[error("is not JSON: {ADVICE}")]
@@ -50,10 +50,10 @@ pub enum Unreadable {
          measure again, or use the version that wrote it"
     )]
     Version {
-        /// The version of the format in the file, or a text if there is none.
+        /// The version of the format in the file, or the note that the file has none.
         found: String,
     },
-    /// The JSON is not a report, or was changed.
+    /// The JSON is not a report of the tool, or was edited.
     #[error("is not a report of relist, or was edited: {ADVICE}")]
     Changed(#[source] serde_json::Error),
 }

@@ -150,7 +150,9 @@ fn run_turn(
     })
 }
 
-/// Touches the memory of a turn's process.
+/// Touches and frees as much memory as the turn's process will use, before that process starts.
+/// Otherwise the process would wait for the host to return memory to the virtual machine (see
+/// [`warm`]).
 fn touch_memory(turn: &Turn, interrupt: &Interrupt) {
     warm::before_process(turn.engine, turn.objects, Machine::available_bytes(), || {
         !interrupt.is_requested()
@@ -171,7 +173,7 @@ fn own_child(memory: bool, settings: &Settings) -> Result<Command, ChildFailed> 
         command.env("MIMALLOC_PURGE_DELAY", "0");
     }
     if settings.workloads.contains(&Workload::Cache) {
-        // Of a huge page 2 MiB are resident if one object is in it.
+        // A huge page is resident as a whole, with its 2 MiB, even if only one object is in it.
         command.env("MIMALLOC_ALLOW_THP", "0");
     }
     Ok(command)

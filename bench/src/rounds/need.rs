@@ -4,9 +4,12 @@
 //! The functions below count, for each key, the objects that a workload keeps alive at the same
 //! time. The sizes are rounded up from the peak of the resident memory of every engine and
 //! workload, each in a process of its own, with 50,000 generated objects and with 1,000 pods.
-//! Measured with generated objects, in bytes a key: in deltafifo, kube-writer and
-//! client-go-informer, relist takes 4,600, 6,500 and 3,400, and churn 5,600, 8,400 and 4,200; in
-//! Rust and in Go, events takes 4,000 and 5,700, and stall 4,200 and 6,100.
+//! The peaks with generated objects, in bytes a key, are:
+//!
+//! - relist: 4,600 in deltafifo, 6,500 in kube-writer, 3,400 in client-go-informer;
+//! - churn: 5,600 in deltafifo, 8,400 in kube-writer, 4,200 in client-go-informer;
+//! - events: 4,000 in Rust, 5,700 in Go;
+//! - stall: 4,200 in Rust, 6,100 in Go.
 
 use super::plan::Plan;
 use super::turn::Turn;
@@ -21,7 +24,7 @@ const POD: u64 = 51_000;
 /// Bytes for a decoded pod in Go, where repeated pods share their strings.
 const POD_IN_GO: u64 = 22_000;
 /// The number of offers that the workload stall creates in advance for each second, including
-/// those of the control.
+/// those of its control measurement.
 const OFFERS_A_SECOND: f64 = 20_000.0;
 
 /// The error of a run that needs more memory than is free.
@@ -39,7 +42,7 @@ pub struct TooLarge {
 }
 
 impl Plan {
-    /// Compares the memory that the plan needs with the `free` bytes.
+    /// Returns an error if the plan needs more memory than the `free` bytes.
     pub fn check_memory(&self, free: u64) -> Result<(), TooLarge> {
         let needs = Turn::all(self).into_iter().map(|turn| (turn, Need::of(self, &turn)));
         let Some((turn, need)) = needs.max_by_key(|(turn, need)| need.bytes(turn.objects)) else {

@@ -11,7 +11,7 @@ use super::process::{Process, Usage};
 
 /// The query of the first list of this project's reflector.
 const LIST: &str = "limit=500&resourceVersion=0";
-/// The query of its first watch, which begins with all objects.
+/// The query of the first watch of this project's reflector, which begins with all objects.
 const WATCH: &str = "watch=true&allowWatchBookmarks=true&timeoutSeconds=600&sendInitialEvents=true&\
                      resourceVersionMatch=NotOlderThan";
 /// A text that only the last of the initial events contains.
@@ -28,7 +28,7 @@ pub(super) struct Curl {
     pub version: String,
 }
 
-/// The error of a curl that cannot be used.
+/// The reason why curl cannot be used, in general or with this kubeconfig.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CurlUnusable {
     #[error("cannot run `curl --version`")]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The error of a client for the server: of its configuration, or of a request.
+/// An error of the configuration of a client, or of a request to the server.
 type ClientError = Box<dyn Error + Send + Sync>;
 
 /// The error that prevents all measurements of a run.

@@ -14,7 +14,7 @@ use super::error::ServerError;
 
 /// Number of concurrent writes.
 const AT_ONCE: usize = 16;
-/// The number of objects of which one is changed.
+/// The number of objects per changed object: one object in a hundred is changed.
 const CHANGES: usize = 100;
 /// Number of created objects after which the progress is printed.
 const PROGRESS_INTERVAL: usize = 10_000;

@@ -66,8 +66,8 @@ impl Process {
         Ok(Self { child, input, output, last_error, began, id, clock })
     }
 
-    /// Returns the CPU time and the peak of the memory so far. Valid also after the end of the
-    /// process, until its status is read.
+    /// Returns the elapsed time, the CPU time and the peak of the memory so far. The CPU time is
+    /// valid also after the end of the process, until its status is read.
     pub fn usage(&self) -> Result<Usage, TurnFailed> {
         let wall = self.began.elapsed();
         Ok(Usage { wall, cpu: clock_gettime(self.clock)?.into(), peak: peak_of(self.id) })

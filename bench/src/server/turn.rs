@@ -32,8 +32,9 @@ pub(super) struct ClientTurn {
     figures: Figures,
 }
 
-/// The kind of figures that a turn measures. Go is faster with more memory. The times are
-/// therefore measured with the faster memory setting, and the peaks with Go's defaults.
+/// The kind of figures that a turn measures. A client in Go is faster with more memory. It
+/// therefore has two turns in a round: one measures times with the faster memory setting, and the
+/// other measures peaks with Go's defaults.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figures {
     All,
@@ -139,8 +140,8 @@ impl fmt::Display for ClientTurn {
     }
 }
 
-/// Waits until the client has notified its handler of everything. Returns the CPU time and memory
-/// at that moment, and the counts, which the client collects afterwards.
+/// Waits until the client has notified its handler of everything. Returns the elapsed time, the CPU
+/// time and the memory at that moment, and the counts, which the client collects afterwards.
 async fn completed(
     process: &mut Process,
     step: &'static str,

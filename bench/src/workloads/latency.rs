@@ -16,7 +16,7 @@ const DIGITS: u8 = 3;
 const CURVE: [f64; 13] =
     [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
-/// A quantile, and its name in variants.
+/// The name of a quantile in variants, and the quantile.
 pub type Quantile = (&'static str, f64);
 
 pub const P50: Quantile = ("p50", 0.5);

@@ -24,14 +24,14 @@ use crate::protocol::{ChildArgs, output};
 
 /// Numbers of reading threads.
 const READERS: [usize; 2] = [1, 4];
-/// The factor by which the idle store is read for a shorter time than the `--seconds` of a run.
+/// The number by which `--seconds` is divided to get the time for which an idle store is read.
 const IDLE_DIVISOR: u32 = 4;
-/// The relists continue for up to this many times `--seconds` while no get has counted yet: on a
-/// busy machine a reader may not be scheduled earlier.
+/// The limit for the time of the relists, as a multiple of `--seconds`, if no get has been counted
+/// yet: on a busy machine a reader may not be scheduled earlier.
 const MAX_EXTENSION: u32 = 100;
-/// The readers stop after this many times `--seconds`, even during a relist. If readers pass a
-/// waiting writer, a relist may never end, as in a `DashMap` that four threads read without a
-/// pause.
+/// The time after which the readers stop, even during a relist, as a multiple of `--seconds`. If
+/// readers pass a waiting writer, a relist may never end, as in a `DashMap` that four threads read
+/// without a pause.
 const MAX_READING: u32 = 8;
 
 /// Runs all variants on one engine.
@@ -154,7 +154,7 @@ impl Gets {
     }
 }
 
-/// Gets all keys in a loop that starts with number `first`.
+/// Gets the keys one after another, over and over, beginning with key number `first`.
 fn read<T, E: StoreEngine<T>>(
     engine: &E,
     keys: &[E::Key],

@@ -94,7 +94,7 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
 }
 
 /// Spins for the given time. If the thread loses its core for a moment, it spins less; this
-/// affects few handlers.
+/// affects few calls of the handler.
 fn be_busy(work: Duration) {
     if work.is_zero() {
         return;

@@ -1,5 +1,5 @@
-//! The workload workqueue: the rate of keys through a work queue. Each key is added once, taken,
-//! and done. The variants differ in which threads do this:
+//! The workload workqueue: the rate of keys through a work queue. Each key is added once and taken
+//! once, and its processing is ended. The variants differ in which threads do this:
 //!
 //! * `turns`: each thread adds a key, takes one, and ends it, in turn. The queue is nearly empty,
 //!   and no thread waits.
@@ -73,7 +73,7 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
     for key in &keys {
         all.record(key);
     }
-    // For the task of a queue that has timers. The measured work runs on other threads.
+    // Runs the task of a queue that has timers. The measured work runs on other threads.
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build()?;
     let _entered = runtime.enter();
     for shape in Shape::ALL {

@@ -96,8 +96,8 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         }
     }
 
-    /// Deletes the keys that the relist of this generation did not list, from the store and from
-    /// the keys that were pending before it.
+    /// Offers a deletion of each key that the relist of this generation did not list, if the key is
+    /// in the store or was pending before the relist.
     fn delete_unlisted(&self, generation: u64, pending_before: &[Key]) {
         // Collected before an entry of `pending` is locked: a consumer locks an entry of `pending`
         // and then one of the store, so the opposite order could deadlock.

@@ -118,9 +118,10 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
     Ok(all.into_iter().filter(|section| !section.plots.is_empty()).collect())
 }
 
-/// Returns the wanted rows for one number of objects. It is the number that most engines have, and
-/// of several such numbers the largest. After an interrupt, or in a joined growth run, the largest
-/// number of all may have only a few engines.
+/// Returns the wanted rows for one number of objects: the number that was measured with the most
+/// engines, or the largest such number if there are several. The largest number of all may have
+/// been measured with only a few engines, if the run was interrupted or a growth run was joined to
+/// it.
 fn largest(rows: &[Summary], wanted: impl Fn(&Summary) -> bool) -> Vec<&Summary> {
     let rows: Vec<_> = rows.iter().filter(|row| wanted(row)).collect();
     let engines = |objects| {

@@ -32,7 +32,7 @@ pub(super) struct Cut(watch::Sender<CutState>);
 #[derive(Clone, Copy, Default)]
 struct CutState {
     phase: Phase,
-    /// Whether a watch is or was open.
+    /// Whether a watch has been opened.
     is_watching: bool,
 }
 
@@ -41,10 +41,10 @@ enum Phase {
     #[default]
     Open,
     Held,
-    /// The watches end now. The first of these watches reports the error: the one that is held,
-    /// one that is being opened, or the next one.
+    /// The held watches end now, with the error. If no watch is held, the next one ends so. The
+    /// first watch that ends changes the phase to `Reported`.
     Expired,
-    /// A watch has reported the error. Later watches are not cut.
+    /// A watch has ended with the error. Watches that are opened later are not cut.
     Reported,
 }
 
@@ -62,7 +62,8 @@ impl Cut {
         self.0.send_modify(|state| state.phase = Phase::Held);
     }
 
-    /// Ends the held watch with the error. If that watch has already ended, the next one ends so.
+    /// Ends the held watch with the error. If that watch has already ended, the client's next
+    /// watch ends with the error.
     pub fn expire(&self) {
         self.0.send_modify(|state| state.phase = Phase::Expired);
     }

@@ -1,4 +1,5 @@
-//! A client in a process of its own. It follows the lines of its standard input, and answers each:
+//! A client in a process of its own. It carries out the lines of its standard input, and answers
+//! each:
 //!
 //! | line | action | answer |
 //! | --- | --- | --- |
@@ -46,7 +47,7 @@ pub(super) struct ClientCounts {
     pub changed: usize,
     /// Number of objects in the store.
     pub stored: usize,
-    /// The parts of the client with their versions.
+    /// The name and version of the client's library. A client in Go adds its settings.
     pub version: String,
 }
 
@@ -81,7 +82,7 @@ async fn follow_kube(client: &KubeRs, cut: &Cut) -> Result<(), BoxError> {
     follow(client, cut, &format!("kube-runtime {}", locked("kube-runtime"))).await
 }
 
-/// Reads the lines of the standard input, and carries each of them out.
+/// Reads the lines of the standard input, and carries out the action of each line.
 async fn follow(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), BoxError> {
     let mut input = lines();
     step(&mut input, client.first_list()).await?;
@@ -106,7 +107,7 @@ async fn follow(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), 
     Ok(())
 }
 
-/// Returns the lines of the standard input.
+/// Starts a thread that reads the standard input. Returns the channel that receives its lines.
 fn lines() -> mpsc::UnboundedReceiver<String> {
     let (sender, lines) = mpsc::unbounded_channel();
     thread::spawn(move || {
@@ -126,7 +127,7 @@ async fn step(
     }
 }
 
-/// Reports that a step is complete, and its counts.
+/// Prints that a step is complete, and then its counts.
 fn report(client: &impl Watching, version: &str) -> Result<(), BoxError> {
     print_line(THERE)?;
     let (HandlerCounts { calls, changed, .. }, stored) = client.counts();

@@ -7,8 +7,8 @@
 //!   Both are for each object.
 //! - `first-list-cpu`, `relist-cpu`: CPU time of the process, with the kernel's, until the engine
 //!   has nothing left to do.
-//! - `get`: the median of gets of random keys, each until a decoded object can be read whole.
-//! - `get-header`: the median until the name, uid, version and a label of an object are read.
+//! - `get`: the median time of a get of a random key, until a decoded object can be read whole.
+//! - `get-header`: the median time of a get until the name, uid, version and a label are read.
 //! - `decode`: the median time in which serde decodes these objects from their JSON. Only the
 //!   engine deltafifo has this figure.
 //!
@@ -45,7 +45,7 @@ use server::ListServer;
 const GETS: usize = 20_000;
 /// The time for which idle threads are kept.
 const KEEP_ALIVE: Duration = Duration::from_millis(50);
-/// A time after which mimalloc has returned its free pages to the system.
+/// The time after which mimalloc has returned its free pages to the system.
 const PURGED: Duration = Duration::from_millis(1500);
 
 /// A store that follows a [`ListServer`].
@@ -107,7 +107,7 @@ async fn measure(args: &ChildArgs, lists: [PathBuf; 2]) -> Result<(), ChildError
     }
 }
 
-/// The start of a measurement.
+/// The memory and the CPU time at the start of a measurement.
 struct Mark {
     memory: MemoryMark,
     anonymous: u64,
@@ -180,7 +180,7 @@ fn per_object(bytes: u64, objects: usize) -> f64 {
 async fn end_threads() {
     for _ in 0..2 {
         sleep(PURGED).await;
-        // The end of a thread makes mimalloc return what is free.
+        // The end of a thread makes mimalloc return its free pages.
         let _ended = std::thread::spawn(|| black_box(Vec::<u8>::with_capacity(64))).join();
     }
 }

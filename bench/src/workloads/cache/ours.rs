@@ -15,10 +15,10 @@ use super::server::ListServer;
 use super::{CacheEngine, ChildError};
 use crate::digest::Digest;
 
-/// The time between two polls for the end of a list, of which there is no notification.
+/// The time between two polls for the end of a list, which no notification announces.
 const POLL: Duration = Duration::from_millis(10);
 
-/// The engine: an informer that runs.
+/// The engine: a running informer.
 pub(super) struct Ours<K: Send + Sync + 'static>
 where
     KubeMeta: Meta<K>,
@@ -44,7 +44,8 @@ where
     /// Reads a whole object. Returns whether it decodes.
     read: fn(&K) -> bool,
     read_header: fn(&K),
-    /// Returns the number of background passes so far; `None` if the informer makes none.
+    /// Returns the number of background passes over all objects so far; `None` if the informer
+    /// makes none.
     passes: fn(&SharedInformer<K>) -> Option<u64>,
     extra: fn(&SharedInformer<K>) -> Map<String, Value>,
 }
@@ -96,7 +97,7 @@ impl Informer<Compact<Pod>> {
     }
 }
 
-/// Returns the memory that the informer itself counts, in bytes.
+/// Returns the memory that the informer itself counts, in bytes, and the number of its bases.
 fn stats(informer: &SharedInformer<Compact<Pod>>) -> Map<String, Value> {
     let stats = informer.compact_stats();
     let figures = [

@@ -1,6 +1,6 @@
 //! An API server that answers list requests from files. The first list comes from one file. The
-//! watch that follows is ended with an expired version, and the next list comes from the other
-//! file.
+//! watch that follows ends with the error of an expired version, and the next list comes from the
+//! other file.
 
 use std::convert::Infallible;
 use std::fs::{self, File};

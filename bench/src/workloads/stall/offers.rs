@@ -79,7 +79,7 @@ impl<T: Send + Sync> Offers<T> {
     }
 
     /// Offers each update at its time, or as soon after it as possible. Updates that have not been
-    /// offered by the end are left out. No relist runs at that time, so they would not count.
+    /// offered by the end of `length` are left out. No relist runs then, so they would not count.
     pub fn offer(&self, target: &impl QueueEngine<T>, length: Duration) {
         let (start, length) = (self.clock(), nanoseconds(length));
         for (sequence, (object, offer)) in self.objects.iter().zip(&self.records).enumerate() {

@@ -1,6 +1,6 @@
-//! A gate in front of the API server. It ends a reflector's open answers and holds its requests,
-//! so that a scenario can write to the server and restart it unobserved. It records the requests
-//! and the errors.
+//! A gate in front of the API server. It cuts off the answers that a reflector is reading, and
+//! holds the reflector's requests, so that a scenario can write to the server and restart it
+//! unobserved. It records the requests and the errors.
 
 use std::sync::Arc;
 
@@ -63,8 +63,8 @@ impl Gate {
         }
     }
 
-    /// Ends open answers and holds every request. Waits until a request is held; no other request
-    /// is in progress then.
+    /// Cuts off the answers that are being read, and holds every request. Waits until a request is
+    /// held; no other request is in progress then.
     pub async fn close(&self) {
         self.mode.send_replace(Mode::Nothing);
         self.held().await;
@@ -97,7 +97,7 @@ impl Gate {
         self.seen.borrow().clone()
     }
 
-    /// Waits until the request may go through.
+    /// Records the request, and waits until it may go through.
     async fn pass(&self, request: Asked, is_next_page: bool) {
         self.seen.send_modify(|seen| seen.requests.push(request.clone()));
         let passes = |mode: &Mode| match mode {

@@ -1,5 +1,6 @@
-//! A proxy to the API server, for clients without a gate. Its connections can be cut. While it is
-//! cut, it refuses connections.
+//! A proxy to the API server, through which informers can connect, also client-go's, whose requests
+//! no [`gate`](crate::gate) can hold. A scenario can cut the proxy: its connections are then
+//! closed, and new ones are refused until it is opened again.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -9,7 +10,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// The length of the queue of connections to accept.
+/// The largest number of connections that wait to be accepted.
 const BACKLOG: u32 = 128;
 
 /// A proxy. Dropping it cuts its connections.

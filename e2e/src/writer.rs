@@ -129,7 +129,8 @@ pub fn name(number: usize) -> String {
     format!("o-{number:07}")
 }
 
-/// Returns a value that differs from all earlier ones, so that every write creates a version.
+/// Returns a random value, which differs from the earlier ones, so that every write creates a new
+/// version.
 fn value() -> String {
     fastrand::u64(..).to_string()
 }

@@ -1,5 +1,5 @@
-//! The objects of the controllers' scenario: maps, and pods that the maps own or that use the
-//! maps. Finds the maps that a controller has not reconciled.
+//! The objects of the controllers' scenario: config maps, and pods that the config maps own or that
+//! use the config maps. Finds the config maps that a controller has not reconciled.
 
 use deltafifo::BoxError;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, Secret};
@@ -9,7 +9,7 @@ use kube::{Client, Resource, ResourceExt};
 use super::ours::mirror::mirrored;
 use crate::servers::NAMESPACE;
 
-/// The cluster of one set of controllers: the maps, pods and secrets of one API server.
+/// The cluster of one set of controllers: the config maps, pods and secrets of one API server.
 pub struct Cluster {
     maps: Api<ConfigMap>,
     pods: Api<Pod>,
@@ -25,8 +25,7 @@ impl Cluster {
         }
     }
 
-    /// Creates a map with the label `mirror`, a pod that the map owns, and a pod that uses the
-    /// map.
+    /// Creates a config map with the label `mirror`, a pod that it owns, and a pod that uses it.
     pub async fn add(&self, name: &str) -> Result<(), kube::Error> {
         let metadata = ObjectMeta {
             name: Some(name.to_owned()),
@@ -59,7 +58,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes the pods and the secret of a map, but not the map.
+    /// Deletes the pods and the secret of a config map, but not the config map.
     pub async fn strip(&self, name: &str) -> Result<(), kube::Error> {
         for pod in ["owned", "uses"] {
             self.pods
@@ -70,8 +69,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns the maps that each controller still has to reconcile: maps with a wrong number of
-    /// pods, maps with a wrong number of users, and maps without their mirror.
+    /// Returns the names of the config maps that each controller still has to reconcile. These are,
+    /// for the three controllers in order: the config maps whose annotation has a wrong number of
+    /// pods, those whose annotation has a wrong number of users, and those whose secret is missing
+    /// or wrong.
     pub async fn wrong(&self) -> Result<[Vec<String>; 3], BoxError> {
         let all = ListParams::default();
         let (pods, secrets) = (self.pods.list(&all).await?, self.secrets.list(&all).await?);

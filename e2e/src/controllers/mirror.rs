@@ -1,6 +1,6 @@
-//! A controller as a user would write it. Each map with the label `mirror` has a secret with the
-//! map's name and data, which is created again if it is deleted. The file is compiled twice, with
-//! a different `runtime` each time.
+//! A controller as a user would write it. For each config map with the label `mirror` it keeps a
+//! secret with the config map's name and data. It creates the secret again if the secret is
+//! deleted. The file is compiled twice, with a different `runtime` each time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn error_policy(_: Arc<ConfigMap>, _: &Error, _: Arc<Client>) -> Action {
     Action::requeue(Duration::from_secs(1))
 }
 
-/// Returns the data of a map in the form of a secret's data.
+/// Returns the data of a config map in the form of a secret's data.
 pub fn mirrored(data: &BTreeMap<String, String>) -> BTreeMap<String, ByteString> {
     data.iter().map(|(name, text)| (name.clone(), ByteString(text.clone().into_bytes()))).collect()
 }

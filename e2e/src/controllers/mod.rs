@@ -3,9 +3,9 @@
 //!
 //! | | relation | result |
 //! | --- | --- | --- |
-//! | `counter` | owns pods, finalizer | a map's annotation `pods`: the number of pods that it owns |
-//! | `users` | watches pods, by an annotation | a map's annotation `users`: the number of pods that use it |
-//! | `mirror` | owns secrets | for each map with the label `mirror`, a secret with its data |
+//! | `counter` | owns pods, finalizer | a config map's annotation `pods`: the number of pods that it owns |
+//! | `users` | watches pods, by an annotation | a config map's annotation `users`: the number of pods that use it |
+//! | `mirror` | owns secrets | for each config map with the label `mirror`, a secret with its data |
 
 mod cluster;
 mod kubes;
@@ -42,7 +42,8 @@ impl Controllers {
     }
 }
 
-/// Polls a controller. Its error policy handles errors, so the items are dropped.
+/// Polls a controller in a task. The controller's error policy handles errors, so the items of the
+/// stream are dropped.
 fn spawn(controller: impl Stream + Send + 'static) -> JoinHandle<()> {
     tokio::spawn(controller.for_each(|_| ready(())))
 }

@@ -1,6 +1,6 @@
-//! A controller as a user would write it: it writes the number of pods that use a map into an
-//! annotation of the map. A pod names the map that it uses in an annotation. The file is compiled
-//! twice, with a different `runtime` each time.
+//! A controller as a user would write it: it writes the number of pods that use a config map into
+//! an annotation of the config map. A pod names the config map that it uses in an annotation. The
+//! file is compiled twice, with a different `runtime` each time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub fn run(
         .run(reconcile, error_policy, Arc::new(client))
 }
 
-/// Returns the map that a pod uses.
+/// Returns the config map that a pod uses.
 #[allow(clippy::needless_pass_by_value, reason = "kube passes the pod by value")]
 pub fn used(pod: Pod) -> Option<ObjectRef<ConfigMap>> {
     let name = pod.annotations().get("uses")?;

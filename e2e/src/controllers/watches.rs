@@ -1,5 +1,6 @@
-//! A client whose watches of pods and secrets can be cut, and are then answered with "expired".
-//! Watches of maps continue, so only the notification of a deletion can trigger a reconcile.
+//! A client whose watches of pods and secrets can be cut. Requests for new ones are then held, and
+//! later answered with "expired". Watches of config maps continue, so only the notification of a
+//! deletion can trigger a reconcile.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -1,6 +1,6 @@
-//! The informers that run in a scenario at the same time as its reflectors: this project's, by key
-//! and in order, and client-go's. Each has a handler that sleeps and one that panics. One oracle
-//! judges the notifications of all of them.
+//! The informers that run in a scenario at the same time as its reflectors: two of this project,
+//! one with the queue of deltas by key and one with the in-order queue, and client-go's. Each has a
+//! handler that sleeps and one that panics. One oracle judges the notifications of all of them.
 
 mod client_go;
 mod ours;
@@ -40,7 +40,7 @@ pub struct Informers {
 /// The state of one informer.
 pub struct Client {
     pub name: &'static str,
-    /// The notifications of the plain handler.
+    /// The numbers of notifications of the handler [`PLAIN`].
     counts: Counts,
     /// The number of requests for all objects.
     pub full_requests: usize,
@@ -80,8 +80,8 @@ impl Informers {
         })
     }
 
-    /// Waits until every handler and every store has the server's state, and judges all
-    /// notifications on the way.
+    /// Waits until every handler and every store has the server's state, and then judges all
+    /// notifications so far.
     pub async fn settled(&mut self, writer: &Writer) -> Result<(), BoxError> {
         self.agreed(writer).await.map(drop)
     }
@@ -116,8 +116,8 @@ impl Informers {
         })
     }
 
-    /// Checks that the notifications of each informer since `before` are the expected ones.
-    /// client-go may also notify of unchanged objects.
+    /// Checks that the numbers of notifications of each informer since `before` are the expected
+    /// ones. client-go may also notify of unchanged objects.
     pub fn check_received_since(
         &self,
         before: [Client; 3],
@@ -151,9 +151,9 @@ impl Informers {
         self.ours.iter().try_for_each(OurInformer::check_buffers)
     }
 
-    /// Waits until everything is delivered, and then stops the informers, which must end their
-    /// handlers. Returns a readable summary, or an error if one of this project's informers
-    /// reported an unexpected error.
+    /// Waits until everything is delivered, and then stops the informers and their handlers.
+    /// Returns a readable summary, or an error if a notification broke a rule, or if one of this
+    /// project's informers reported an unexpected error.
     pub async fn end(
         mut self,
         writer: &Writer,

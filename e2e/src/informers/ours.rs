@@ -105,8 +105,9 @@ impl OurInformer {
         self.blocked = None;
     }
 
-    /// Checks that handlers that slept while objects changed several times were notified as their
-    /// buffers promise: of fewer changes than there were, or after a handler resync.
+    /// Checks that the handlers that slept while objects changed several times were notified as the
+    /// policies of their buffers promise: one of fewer changes than there were, and the other with
+    /// a handler resync.
     pub fn check_buffers(&self) -> Result<(), BoxError> {
         let count_of = |handler| self.handlers[handler].lock().counts().all();
         let (plain, slept, resyncs) =
@@ -121,7 +122,8 @@ impl OurInformer {
         Ok(())
     }
 
-    /// Stops the informer, and judges the reported errors.
+    /// Stops the informer. Returns an error if the informer reported an error that `expected` does
+    /// not accept, if no handler panicked, or if not every panic was reported.
     pub async fn stop(self, expected: impl Fn(Fault) -> bool) -> Result<(), BoxError> {
         self.informer.stop().await;
         self.running.await??;

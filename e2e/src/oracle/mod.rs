@@ -44,9 +44,10 @@ pub struct HandlerLog {
     /// The states that were known before the current handler resync and have not been added again;
     /// `None` outside of a handler resync.
     dropped: Option<States>,
-    /// All states that were notified, with their keys.
+    /// All states of which the handler was notified, with their keys.
     states: Vec<(String, State)>,
-    /// The uids of objects that were added. `ended` has those whose deletion was notified.
+    /// The uids of the objects that were added. `ended` has the uids of those objects that were
+    /// deleted or replaced later.
     added: HashSet<String>,
     ended: HashSet<String>,
     counts: Counts,
@@ -191,7 +192,7 @@ impl HandlerLog {
         }
     }
 
-    /// Records a violation that was found elsewhere.
+    /// Records the violation of a rule. `fault` describes it.
     pub fn fault(&mut self, fault: String) {
         self.faults.push(fault);
     }

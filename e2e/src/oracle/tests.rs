@@ -61,8 +61,8 @@ impl Story {
         self.0.faults.len()
     }
 
-    /// Returns whether the notifications break no rule. `stored` is the server's state, and all
-    /// notified states count as written.
+    /// Returns whether the notifications break no rule. `stored` is the server's state. All states
+    /// of which the handler was notified count as written.
     fn holds(&self, stored: &States) -> bool {
         let written = Written::default();
         self.0.states.iter().for_each(|(key, state)| written.record(key.clone(), state.clone()));

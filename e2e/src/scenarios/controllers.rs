@@ -1,7 +1,7 @@
 //! The scenario of three controllers, compiled with kube's runtime and with this project's. Each
 //! set has a server of its own. Both sets reconcile all objects. Then pods and secrets are deleted
 //! while their watches are cut and have expired: this project's controllers reconcile the owners,
-//! and kube's do not.
+//! which are `ConfigMap`s, and kube's do not.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::controllers::{Cluster, Controllers, Watches};
 use crate::servers::{Options, Servers};
 use crate::wait::POLL;
 
-/// The number of maps whose pods and secret are deleted unobserved.
+/// The number of `ConfigMap`s whose pods and secret are deleted while the watches are cut.
 const MISSED: usize = 20;
 /// The number of watches: two of pods, one of secrets.
 const WATCHES: usize = 3;
@@ -24,8 +24,8 @@ const RECONCILING: Duration = Duration::from_secs(60);
 pub async fn run(setting: &Setting) -> Ended {
     missed(setting, "ours", Controllers::ours, |wrong| wrong.iter().all(Vec::is_empty)).await?;
     let kubes = missed(setting, "kubes", Controllers::of_kube, |_| true).await?;
-    // If kube's controllers reconcile these maps some day, the guide must no longer claim that they
-    // do not.
+    // If kube's controllers reconcile these config maps some day, the guide must no longer claim
+    // that they do not.
     if kubes.iter().any(|wrong| wrong.len() != MISSED) {
         return Err(format!("kube's controllers missed {kubes:?} instead of {MISSED} each").into());
     }
@@ -34,11 +34,11 @@ pub async fn run(setting: &Setting) -> Ended {
     )))
 }
 
-/// The maps that are not reconciled, by controller.
+/// The names of the config maps that are not reconciled, by controller.
 type Wrong = [Vec<String>; 3];
 
-/// Runs the scenario with one set of controllers. Returns the maps that are not reconciled once
-/// the controllers have received every notification and `is_right` holds.
+/// Runs the scenario with one set of controllers. Waits until the controllers have received every
+/// notification and `is_right` holds. Returns the config maps that are not reconciled then.
 async fn missed(
     setting: &Setting,
     name: &str,
@@ -66,7 +66,7 @@ async fn missed(
         cluster.strip(name).await?;
     }
     watches.expire(WATCHES).await;
-    // Everything that those lists showed has been delivered once this map is reconciled.
+    // Everything that those lists showed has been delivered once this config map is reconciled.
     cluster.add("last").await?;
     let is_last_right = |wrong: &Wrong| !wrong.iter().flatten().any(|name| name == "last");
     right(&cluster, is_last_right).await?;
@@ -74,7 +74,7 @@ async fn missed(
     right(&cluster, |wrong| is_last_right(wrong) && is_right(wrong)).await
 }
 
-/// Waits until `is_right` holds. Returns the maps that are not reconciled then.
+/// Waits until `is_right` holds. Returns the config maps that are not reconciled then.
 async fn right(cluster: &Cluster, is_right: impl Fn(&Wrong) -> bool) -> Result<Wrong, BoxError> {
     let deadline = Instant::now() + RECONCILING;
     loop {

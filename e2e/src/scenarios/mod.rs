@@ -31,7 +31,7 @@ pub struct Setting {
     pub smoke: bool,
     /// The number of objects, if it is not the default.
     pub objects: Option<usize>,
-    /// An etcd that lacks a feature which streamed lists need.
+    /// The program of an etcd that lacks a feature which streamed lists need.
     pub etcd34: Option<PathBuf>,
 }
 

@@ -133,7 +133,7 @@ impl Running {
 
     /// Returns `namespace/name=data` of each stored object, in order.
     fn stored(&self) -> Vec<String> {
-        // Skips the map with certificates that the API server creates in every namespace.
+        // Skips the config map with certificates that the API server creates in every namespace.
         let ours = |map: &Arc<ConfigMap>| map.data.as_ref().is_some_and(|data| data.len() == 1);
         let shown = |map: &Arc<ConfigMap>| {
             let data = map.data.as_ref().and_then(|data| data.get("data"));

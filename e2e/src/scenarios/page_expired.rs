@@ -1,6 +1,7 @@
-//! The scenario in which the second page of a list is requested after the compaction. The token
-//! has expired (410, as a status), so everything is listed at once, at least as new as the first
-//! page. An object that was deleted in between is delivered as a tombstone.
+//! The scenario in which the API server compacts etcd before the second page of a list is
+//! requested. The page token has then expired (410, as a status), so the reflector requests all
+//! objects in one list that is at least as new as the first page. An object that was deleted in
+//! between is delivered as a tombstone.
 //!
 //! The API server pages a first list only if it has no cache for the resource, so its cache is off
 //! in this scenario.
@@ -22,7 +23,8 @@ use crate::writer::Write;
 
 /// The longest time until the first object arrives.
 const FIRST: Duration = Duration::from_secs(30);
-/// The longest time that a page may be held. It is longer than a reflector waits by default.
+/// The silence after which the reflector gives up a list. It is longer than the default, so that
+/// the gate can hold a page.
 const HELD: Duration = Duration::from_secs(200);
 
 pub async fn run(setting: &Setting) -> Ended {

@@ -1,9 +1,9 @@
 //! The scenario in which the reflector asks for all objects at a version that the API server has
-//! not reached. This happens with a server that lags behind others of a load balancer. The answer
-//! is a 504 after some seconds, and the reflector then asks for the newest version.
+//! not reached. This happens with a server that lags behind the other servers of a load balancer.
+//! The answer is a 504 after some seconds, and the reflector then asks for the newest version.
 //!
-//! The gate increases the requested version, because a server whose cache lags would need a second
-//! one.
+//! The gate increases the requested version, because a server whose cache really lags would require
+//! a second server.
 
 use deltafifo_informer::lister_watcher::Asked;
 

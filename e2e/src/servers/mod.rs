@@ -1,9 +1,9 @@
 //! An etcd and a kube-apiserver on loopback, with all their files in one directory.
 //!
-//! No files have to be prepared. The API server creates its own certificate. Its key is also given
-//! as the key for the tokens of service accounts, although there are none. The API server knows
-//! two users by their tokens: one with all permissions, and one without permissions under RBAC,
-//! until a scenario grants it some.
+//! No files have to be prepared. The API server creates its own certificate. The certificate's key
+//! is also given as the key for the tokens of service accounts, although there are no service
+//! accounts. The API server knows two users by their tokens: one with all permissions, and
+//! [`LIMITED`], which has no permissions under RBAC until a scenario grants it some.
 
 mod process;
 
@@ -123,7 +123,7 @@ impl Servers {
         Ok(Client::try_from(config)?)
     }
 
-    /// Returns a kubeconfig for clients in other programs, with the API server's user.
+    /// Returns a kubeconfig for clients in other programs. Its user has all permissions.
     pub fn kubeconfig(&self) -> Value {
         let server = format!("https://127.0.0.1:{}", self.ports.api);
         json!({
@@ -203,7 +203,7 @@ impl Servers {
         ready(api, &self.without_retries, "/readyz").await
     }
 
-    /// Stops the API server with SIGTERM: it ends its watches, and then itself.
+    /// Stops the API server with SIGTERM: it ends its watches and then exits.
     pub async fn stop_api(&mut self) -> Result<(), BoxError> {
         match self.api.take() {
             Some(api) => api.stop().await,
@@ -239,7 +239,8 @@ pub fn client_at(port: u16) -> Result<Client, BoxError> {
     Ok(Client::try_from(user(port)?)?)
 }
 
-/// Returns the configuration of the API server's user.
+/// Returns the configuration of a client whose user has all permissions. At `port` is the API
+/// server, or a proxy to it.
 pub fn user(port: u16) -> Result<Config, BoxError> {
     let mut config = config(&format!("https://127.0.0.1:{port}"))?;
     config.auth_info.token = Some(TOKEN.into());

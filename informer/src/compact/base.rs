@@ -10,7 +10,7 @@ use super::codec::CodecError;
 use super::common::Common;
 use super::header::SharedHeader;
 use super::stored::{Material, Reference, Stored};
-use super::values::{Document, Own};
+use super::values::{BaseText, Document, Own};
 
 /// The number of a base's first differences. Later differences are compared with their average
 /// size.
@@ -31,7 +31,7 @@ pub(super) struct Base {
     me: Weak<Reference>,
     stored: Mutex<Stored>,
     length: usize,
-    text: Mutex<Option<Arc<[u8]>>>,
+    text: Mutex<Option<Arc<BaseText>>>,
     /// Whether the text was used since the cache checked it.
     is_used: AtomicBool,
     pub(super) shared: Arc<SharedHeader>,
@@ -49,12 +49,12 @@ impl Base {
     /// Creates a base with this text, which is packed with `dictionary`.
     pub(super) fn create(
         common: &Arc<Common>,
-        text: &[u8],
+        text: Arc<BaseText>,
         dictionary: &Arc<Reference>,
         shared: SharedHeader,
     ) -> Arc<Reference> {
         // A base has no header: its values are in its text.
-        let stored = Stored::pack(&Document::plain(text), dictionary);
+        let stored = Stored::pack(&Document::plain(&text), dictionary);
         let reference = Arc::new_cyclic(|me| {
             let base = Self {
                 common: common.clone(),
@@ -74,25 +74,25 @@ impl Base {
             Reference { common: common.clone(), kind: Material::Base(base) }
         });
         if let Material::Base(base) = &reference.kind {
-            base.keep(text.into());
+            base.keep(text);
         }
         reference
     }
 
     /// Returns the text.
-    pub(super) fn text(&self) -> Result<Arc<[u8]>, CodecError> {
+    pub(super) fn text(&self) -> Result<Arc<BaseText>, CodecError> {
         if let Some(text) = &*self.text.lock() {
             // Relaxed: a hint for the cache.
             self.is_used.store(true, Ordering::Relaxed);
             return Ok(text.clone());
         }
         let stored = self.stored.lock().clone();
-        let text: Arc<[u8]> = stored.unpack(self.length, &Own::default())?.into();
+        let text = Arc::new(BaseText::new(stored.unpack(self.length, &Own::default())?));
         self.keep(text.clone());
         Ok(text)
     }
 
-    fn keep(&self, text: Arc<[u8]>) {
+    fn keep(&self, text: Arc<BaseText>) {
         if self.text.lock().replace(text).is_none() {
             self.common.cache.bytes.fetch_add(self.length, Ordering::Relaxed);
             self.common.cache.admit(self.me.clone());

@@ -13,6 +13,8 @@
 use deltafifo::locks::Mutex;
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound, get_error_name};
 
+use super::values::BaseText;
+
 /// The compression level of zstd. Level 6 would make differences a tenth smaller, and would take
 /// three times as long.
 const LEVEL: i32 = 3;
@@ -42,7 +44,7 @@ pub(super) enum With<'a> {
     Nothing,
     Dictionary(&'a Dictionary),
     /// A similar JSON text. It must not share memory with the text: zstd would ignore it.
-    Base(&'a [u8]),
+    Base(&'a BaseText),
 }
 
 /// A trained dictionary, ready to be used.
@@ -138,7 +140,7 @@ pub(super) fn unpack(frame: &[u8], with: With, length: usize) -> Result<Vec<u8>,
 mod tests {
     use proptest::prelude::*;
 
-    use super::{CodecError, Dictionary, With, pack, unpack};
+    use super::{BaseText, CodecError, Dictionary, With, pack, unpack};
 
     fn pod(number: usize) -> Vec<u8> {
         let spec = (0..20).map(|at| format!(r#"{{"name":"V{at}","value":"{}"}}"#, at * at));
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn text_comes_back_from_each_form() {
-        let (dictionary, base, text) = (dictionary(), pod(1000), pod(1001));
+        let (dictionary, base, text) = (dictionary(), BaseText::new(pod(1000)), pod(1001));
         let mut before = usize::MAX;
         for with in [With::Nothing, With::Dictionary(&dictionary), With::Base(&base)] {
             let packed = pack(&text, with).unwrap();
@@ -168,8 +170,7 @@ mod tests {
 
     #[test]
     fn copy_of_the_base_takes_few_bytes() {
-        let base = pod(0);
-        assert!(pack(&base.clone(), With::Base(&base)).unwrap().len() < 30);
+        assert!(pack(&pod(0), With::Base(&BaseText::new(pod(0)))).unwrap().len() < 30);
     }
 
     #[test]
@@ -214,7 +215,8 @@ mod tests {
             text in prop::collection::vec(any::<u8>(), 0..600),
             base in "\\{[ -~]{0,600}",
         ) {
-            for with in [With::Nothing, With::Base(base.as_bytes())] {
+            let base = BaseText::new(base.as_bytes());
+            for with in [With::Nothing, With::Base(&base)] {
                 if let Some(packed) = pack(&text, with) {
                     prop_assert_eq!(&unpack(&packed, with, text.len()).unwrap(), &text);
                 }
@@ -227,7 +229,7 @@ mod tests {
             flip in 1u8..,
             is_cut in any::<bool>(),
         ) {
-            let (base, text) = (pod(1), pod(2));
+            let (base, text) = (BaseText::new(pod(1)), pod(2));
             let mut packed = pack(&text, With::Base(&base)).unwrap().into_vec();
             let at = at.index(packed.len());
             packed[at] ^= flip;

@@ -22,7 +22,7 @@ use super::prune::cut;
 use super::shapes::Shapes;
 use super::sketch;
 use super::stored::{self, Material, Reference, Stored};
-use super::values::Document;
+use super::values::{BaseText, Document};
 use crate::wire::{Prune, Types, trim};
 
 /// The first dictionary is trained at this number of groups, and each later one at [`GROWTH`] times
@@ -303,7 +303,8 @@ impl<K> Compactor<K> {
         let stored = Stored::pack(document, reference);
         if base.note(stored.bytes.len()) {
             let (dictionary, shared) = (self.dictionary(), SharedHeader::new(fields));
-            let new = Base::create(&self.common, document.text, &dictionary, shared);
+            let text = Arc::new(BaseText::new(document.text));
+            let new = Base::create(&self.common, text, &dictionary, shared);
             self.groups.set_base(group, &new);
             base.set_replaced();
             return Some(Stored::pack(document, &new));
@@ -321,6 +322,7 @@ impl<K> Compactor<K> {
     ) -> Option<Stored> {
         let before = first.stored();
         let first_text = before.unpack(first.raw_size(), &first.own()).ok()?;
+        let first_text = Arc::new(BaseText::new(first_text));
         let own = stored::pack(document, With::Base(&first_text))?;
         if before.with.base().is_some() {
             let stored = Stored::pack(document, &before.with);
@@ -335,7 +337,7 @@ impl<K> Compactor<K> {
         if !is_worth_it(own.len(), alone.bytes.len()) {
             return None;
         }
-        let base = Base::create(&self.common, &first_text, &dictionary, first.shared());
+        let base = Base::create(&self.common, first_text.clone(), &dictionary, first.shared());
         self.groups.set_base(group, &base);
         first.replace(Stored::pack(&Document::new(&first_text, first.own()), &base));
         Some(Stored { bytes: own, with: base })

@@ -48,7 +48,10 @@ impl Reference {
         Ok(match &self.kind {
             Material::Nothing => work(With::Nothing),
             Material::Dictionary(dictionary) => work(With::Dictionary(dictionary)),
-            Material::Base(base) => work(With::Base(&base.text()?)),
+            Material::Base(base) => {
+                let text = base.text()?;
+                work(With::Base(&text))
+            }
         })
     }
 }

@@ -9,11 +9,13 @@
 //! dictionary is likely to have.
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::sync::OnceLock;
 
 use super::bytes::Reader;
 use super::codec::CodecError;
 use super::fields::{Fields, Text};
+use super::sketch::hash;
 use super::uid::{from_bits, to_bits};
 
 /// The mark of a time: 4 bytes.
@@ -26,8 +28,8 @@ const OTHER: u8 = 3;
 const UUID: u8 = 3;
 const EARLIER: u8 = 4;
 
-/// The largest number of values that are looked up in the base and among the earlier values. Both
-/// searches take time for each value; later values stay in the text.
+/// The largest number of values that are cut out of a text. Each is compared with all earlier ones,
+/// so later values stay in the text.
 const MOST_VALUES: usize = 256;
 
 const TIME_LENGTH: usize = 20;
@@ -43,6 +45,14 @@ pub(super) struct Document<'a> {
 /// Name, uid and version of an object; empty if it has none.
 #[derive(Default)]
 pub(super) struct Own<'a>([Cow<'a, str>; 3]);
+
+/// The text of a base. Other texts are cut and packed against it.
+pub(super) struct BaseText {
+    text: Box<[u8]>,
+    /// Hashes of the values that occur in the text, in ascending order. They are needed only to
+    /// pack, not to unpack.
+    values: OnceLock<Box<[u64]>>,
+}
 
 /// A text without its values, and the values in binary.
 pub(super) struct Cut {
@@ -87,21 +97,14 @@ impl<'a> Document<'a> {
     }
 
     /// Cuts out the values that `base` does not have.
-    pub(super) fn cut(&self, base: Option<&[u8]>) -> Cut {
+    pub(super) fn cut(&self, base: Option<&BaseText>) -> Cut {
         let text = self.text;
-        let mut cut = Cut { text: Vec::with_capacity(text.len()), values: Vec::new() };
-        let is_in_base =
-            |value: &[u8]| base.is_some_and(|base| memchr::memmem::find(base, value).is_some());
-        let mut taken: Vec<Range<usize>> = Vec::new();
-        let (mut kept, mut open) = (0, 0);
-        // Each value is a whole string, or the end of one.
-        let values = memchr::memchr_iter(b'"', text).filter_map(|quote| {
-            let from = std::mem::replace(&mut open, quote + 1);
-            let (value, length) = self.value(&text[from..quote])?;
-            Some((value, quote - length..quote))
-        });
-        for (value, range) in values.take(MOST_VALUES) {
-            if !matches!(value, Value::Own(_)) && is_in_base(&text[range.clone()]) {
+        let mut cut = Cut { text: Vec::with_capacity(text.len()), values: Vec::with_capacity(256) };
+        let mut taken: Vec<Range<usize>> = Vec::with_capacity(16);
+        let mut kept = 0;
+        for (value, range) in self.values().take(MOST_VALUES) {
+            let is_in_base = || base.is_some_and(|base| base.has(&text[range.clone()]));
+            if !matches!(value, Value::Own(_)) && is_in_base() {
                 continue;
             }
             cut.text.extend_from_slice(&text[kept..range.start]);
@@ -123,6 +126,17 @@ impl<'a> Document<'a> {
         cut
     }
 
+    /// Returns the values of the text with their places, in order.
+    fn values(&self) -> impl Iterator<Item = (Value, Range<usize>)> {
+        let mut open = 0;
+        // Each value is a whole string, or the end of one.
+        memchr::memchr_iter(b'"', self.text).filter_map(move |quote| {
+            let from = std::mem::replace(&mut open, quote + 1);
+            let (value, length) = self.value(&self.text[from..quote])?;
+            Some((value, quote - length..quote))
+        })
+    }
+
     /// Returns the value at the end of `string`, and its length in the text.
     fn value(&self, string: &[u8]) -> Option<(Value, usize)> {
         if let Some(number) = self.own.number(string) {
@@ -142,6 +156,33 @@ impl<'a> Document<'a> {
         let (before, digits) = string.split_at_checked(string.len().checked_sub(ID_LENGTH)?)?;
         (before.last() != Some(&b':')).then_some(())?;
         Some((Value::Id(id(digits)?), ID_LENGTH))
+    }
+}
+
+impl BaseText {
+    pub(super) fn new(text: impl Into<Box<[u8]>>) -> Self {
+        Self { text: text.into(), values: OnceLock::new() }
+    }
+
+    /// Returns whether the text has `value`. The answer may be wrong if hashes collide; the value
+    /// then stays in the text that is cut, and is packed less well.
+    fn has(&self, value: &[u8]) -> bool {
+        let values = self.values.get_or_init(|| {
+            let document = Document::plain(self);
+            let values = document.values().take(MOST_VALUES);
+            let mut hashes: Vec<_> = values.map(|(_, range)| hash(&self[range])).collect();
+            hashes.sort_unstable();
+            hashes.into()
+        });
+        values.binary_search(&hash(value)).is_ok()
+    }
+}
+
+impl Deref for BaseText {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.text
     }
 }
 
@@ -268,7 +309,7 @@ fn put_time(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Document, MOST_VALUES, Own, join};
+    use super::{BaseText, Document, MOST_VALUES, Own, join};
 
     fn own() -> Own<'static> {
         Own::new(Some("web-0"), "085e74f4-004f-1586-2120-06060001000e".into(), Some("7654321"))
@@ -276,7 +317,8 @@ mod tests {
 
     /// Returns how many bytes the values take, and how many the text without them.
     fn sizes(text: &str, base: Option<&str>) -> (usize, usize) {
-        let cut = Document::new(text.as_bytes(), own()).cut(base.map(str::as_bytes));
+        let base = base.map(|base| BaseText::new(base.as_bytes()));
+        let cut = Document::new(text.as_bytes(), own()).cut(base.as_ref());
         let joined = join(&cut.text, &cut.values, &own(), text.len()).unwrap();
         assert_eq!(String::from_utf8(joined).unwrap(), text);
         (cut.values.len(), cut.text.len())

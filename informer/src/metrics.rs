@@ -95,7 +95,7 @@ use metrics::{
 };
 use tokio::time::Instant;
 
-/// The period in which gauges are set, as in client-go's work queue.
+/// The interval at which gauges are set, as in client-go's work queue.
 pub(crate) const SAMPLE: Duration = Duration::from_millis(500);
 
 /// The kind of a metric.
@@ -338,7 +338,7 @@ impl Labels {
 pub(crate) struct Named<M>(pub(crate) Option<M>);
 
 impl<M> Named<M> {
-    /// Records metrics. The recorder is user code.
+    /// Records metrics. A panic of the recorder, which is user code, is ignored.
     pub(crate) fn record(&self, of: impl FnOnce(&M)) {
         if let Some(metrics) = &self.0 {
             ignore_panic(|| of(metrics));
@@ -350,7 +350,7 @@ impl<M> Named<M> {
         self.0.is_some().then(Instant::now)
     }
 
-    /// Records gauges in the period [`SAMPLE`]. Never returns.
+    /// Records gauges at the interval [`SAMPLE`]. Never returns.
     pub(crate) async fn sample(&self, of: impl Fn(&M)) -> std::convert::Infallible {
         if self.0.is_none() {
             return std::future::pending().await;

@@ -118,7 +118,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     }
 
     /// Sets the resync period of handlers that do not set their own (client-go
-    /// `defaultEventHandlerResyncPeriod`). No resyncs by default, or with 0.
+    /// `defaultEventHandlerResyncPeriod`). By default, or with 0, there are no resyncs.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self

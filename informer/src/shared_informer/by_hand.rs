@@ -13,7 +13,7 @@ use super::{
     AddHandlerError, HandlerOptions, Notification, Registration, SharedInformer, delivery,
 };
 
-/// The queue of an informer, which the test feeds instead of a reflector.
+/// The queue of an informer. A test feeds it in the place of a reflector.
 #[allow(missing_docs)]
 pub enum Fed<K, M> {
     Delta(Arc<DeltaFifo<K, M>>),
@@ -21,7 +21,7 @@ pub enum Fed<K, M> {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Returns the queue to feed.
+    /// Returns the queue that the test feeds.
     #[must_use]
     pub fn fed(&self) -> Fed<K, M> {
         match self.inner.queue.clone() {

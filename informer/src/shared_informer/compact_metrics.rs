@@ -42,7 +42,7 @@ impl CompactMetrics {
         self.decode_seconds.set(stats.decode_time);
     }
 
-    /// Resets the gauges at the end.
+    /// Resets the gauges of memory when the informer ends.
     fn ended(&self) {
         for gauge in [&self.bytes, &self.raw_bytes, &self.base_bytes, &self.dictionary_bytes] {
             gauge.set(0.0);

@@ -10,23 +10,25 @@ use deltafifo::{IndexError, StoreError};
 use crate::lister_watcher::QueryError;
 use crate::{ReflectorError, error_chain};
 
-/// An error of an informer, which continues after it. Its message contains its sources.
+/// An error that an informer reports before it continues. Its message contains those of its
+/// sources.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InformerError<'e> {
     /// An error of lists and watches.
     #[error("{}", error_chain(.0))]
     Reflector(&'e ReflectorError),
-    /// An error of lists and watches of one of several [`Namespaces`](super::Namespaces). Its known
-    /// objects stay, and other namespaces are not affected.
+    /// An error of lists and watches of one of several [`Namespaces`](super::Namespaces). The
+    /// known objects of this namespace stay in the store, and other namespaces are not affected.
     #[error("namespace {namespace:?}: {}", error_chain(error))]
     Namespace {
         /// The name of the namespace.
         namespace: &'e str,
-        /// The error of its reflector.
+        /// The error of the namespace's reflector.
         error: &'e ReflectorError,
     },
-    /// An index function failed: the object is stored and delivered, and missing from that index.
+    /// An index function failed: the object is stored and delivered, but is missing from that
+    /// index.
     #[error("{}", error_chain(.0))]
     Store(&'e StoreError),
     /// A handler, its filter or an accessor of the metadata panicked. The notification is not
@@ -75,7 +77,7 @@ impl OnError {
     }
 }
 
-/// An informer was not built.
+/// The reason why an informer was not built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -101,7 +103,7 @@ pub struct InvalidNamespace {
     pub name: String,
 }
 
-/// A handler was not added.
+/// The reason why a handler was not added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddHandlerError {
@@ -121,7 +123,7 @@ pub enum AddHandlerError {
 #[error("the handler was removed, or its informer stopped, before it had all notifications")]
 pub struct Removed;
 
-/// The informer has stopped.
+/// The error of a wait for an informer that stopped before it had synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer has stopped")]
 pub struct Stopped;
@@ -138,7 +140,7 @@ pub enum RunError {
     Stopped,
 }
 
-/// A factory did not return an informer.
+/// The reason why a factory did not return an informer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FactoryError {
@@ -154,10 +156,11 @@ pub enum FactoryError {
     Build(#[from] BuildError),
 }
 
-/// Some informers have not synced.
+/// The error of a wait at whose end some informers of a factory had not synced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("these informers have not received their first list: {}", informers.join(", "))]
 pub struct NotSynced {
-    /// Kind and scope of each, as `pods.v1 in shop?labelSelector=app%3Dweb`.
+    /// The kind and scope of each of these informers, for example
+    /// `pods.v1 in shop?labelSelector=app%3Dweb`.
     pub informers: Vec<String>,
 }

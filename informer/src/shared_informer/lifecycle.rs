@@ -20,8 +20,8 @@ use crate::util::sleep::with_catching_waker;
 pub(super) enum Phase {
     New,
     Running,
-    /// The informer is over. Work that has begun, and the last calls of handlers, may still run to
-    /// their end.
+    /// The informer was stopped, or its run was dropped. Work that has begun, and the last calls
+    /// of handlers, may still run to their end.
     Over,
 }
 
@@ -114,13 +114,13 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     }
 
     /// Stops the informer for good, and waits until no handler is called any more. Notifications
-    /// in the handlers' buffers are dropped. It also waits for a thread that is applying or
+    /// in the handlers' buffers are dropped. The call also waits for a thread that is applying or
     /// decoding a list. When it returns, no transform, index function or accessor is called any
-    /// more, and the store no longer changes. Do not await it within any of these, or within a
-    /// handler.
+    /// more, and the store no longer changes. Do not await it within one of these functions, or
+    /// within a handler.
     ///
-    /// It waits for a poll of [`run`](Self::run) that is in progress, but not for `run` to return,
-    /// so one task may poll both.
+    /// The call waits for a poll of [`run`](Self::run) that is in progress, but not for `run` to
+    /// return, so one task may poll both.
     pub async fn stop(&self) {
         self.inner.end().await;
     }
@@ -192,7 +192,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         }
     }
 
-    /// Does nothing: only compact objects need upkeep.
+    /// Waits for ever: only compact objects need upkeep, and they need the feature `compact`.
     #[cfg(not(feature = "compact"))]
     async fn upkeep(&self) -> std::convert::Infallible {
         pending().await

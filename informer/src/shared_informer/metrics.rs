@@ -73,7 +73,7 @@ impl Metrics {
         self.processing.record(elapsed(began));
     }
 
-    /// Resets the gauges at the end.
+    /// Resets the gauges when the informer ends.
     pub(super) fn ended(&self) {
         self.queued.set(0.0);
         self.store_version.set(0.0);

@@ -20,10 +20,10 @@
 //! * **Order.** A worker delivers a change to all handlers while it owns the key in the queue, so
 //!   the changes of a key reach each handler's buffer in order. Across keys there is an order only
 //!   with an in-order queue and [`Buffer::HoldBack`].
-//! * **Each handler has its own feed.** The worker pushes a change into the handler's buffer, under
-//!   a lock of its own; the thread, task or stream of the handler takes it from there. So a handler
-//!   that is slow, fails or panics does not affect others. The [policy](Buffer) of a buffer defines
-//!   what happens when the handler is too slow, and bounds the memory.
+//! * **Each handler has its own feed.** The worker pushes a change into the handler's buffer,
+//!   under the lock of that buffer; the thread, task or stream of the handler takes it from there.
+//!   So a handler that is slow, fails or panics does not affect others. The [policy](Buffer) of a
+//!   buffer defines what happens when the handler is too slow, and bounds the memory.
 //! * **A late handler gets the stored objects from a walk** over the store in strides of 64
 //!   objects. The next stride is read when the handler's buffer is nearly empty, so a million known
 //!   objects are never copied at once, and the walk is as fast as the handler. Changes of a key
@@ -154,7 +154,8 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     phase: watch::Sender<Phase>,
     /// The worker tasks of a run.
     working: Mutex<Vec<AbortHandle>>,
-    /// Counts polls of a run, and its workers. The feeder counts its own work.
+    /// Counts the polls of a run, and the workers, as work in flight. The feeder counts its own
+    /// work.
     work: InFlight,
     #[cfg(feature = "runtime")]
     availability: watch::Sender<Availability>,
@@ -164,8 +165,8 @@ impl<K: Decodable> SharedInformer<K>
 where
     KubeMeta: Meta<K>,
 {
-    /// Returns a builder of an informer of the objects that `source` lists and watches. For types
-    /// with Kubernetes metadata. Keys are `namespace/name` or `name`.
+    /// Returns a builder of an informer of the objects that `source` lists and watches. The
+    /// objects must have Kubernetes metadata. Keys are `namespace/name` or `name`.
     pub fn builder(source: impl ListerWatcher) -> SharedInformerBuilder<K, KubeMeta> {
         Self::with_keys(source, KeyFunc::meta_namespace(KubeMeta))
     }
@@ -184,8 +185,8 @@ impl<K: Decodable, M: Meta<K>> SharedInformer<K, M> {
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Adds a handler with default options (client-go `AddEventHandler`). Handlers can be added at
-    /// any time; a late handler is first notified of every known object. It gets a thread of its
-    /// own.
+    /// any time; a late handler is first notified of every known object. Each handler gets a
+    /// thread of its own.
     ///
     /// # Errors
     /// [`AddHandlerError`] if the informer has stopped, or if no thread could be started.
@@ -214,9 +215,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.add_batch_handler(options, 1, one_by_one)
     }
 
-    /// Adds a handler that receives batches of all notifications that are available, about `most`
-    /// at most, on a thread of its own (not in client-go). A batch is not delayed by changes that
-    /// a filter rejects. If the handler panics, its batch is not redelivered.
+    /// Adds a handler that receives notifications in batches, on a thread of its own (not in
+    /// client-go). A batch has all notifications that are available, up to `most`, and one more if
+    /// the last object was replaced by another. A batch is not delayed by changes that a filter
+    /// rejects. If the handler panics, its batch is not redelivered.
     ///
     /// # Errors
     /// As for [`add_event_handler`](Self::add_event_handler).

@@ -50,7 +50,7 @@ impl<K: Send + Sync + 'static> Source<K> {
         }
     }
 
-    /// Returns resource and namespace, in the form of [`ListerWatcher::scope`].
+    /// Returns the resource and the namespace, in the form of [`ListerWatcher::scope`].
     pub(super) fn scope(&self) -> (String, String) {
         let (resource, namespace) = match self {
             Self::Lists(source, ..) => source.scope(),
@@ -174,7 +174,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         }
     }
 
-    /// Returns the state of each namespace. Empty if the informer is not of several.
+    /// Returns the state of each namespace. Empty unless the informer has a set of namespaces.
     pub(super) fn namespace_status(&self) -> Vec<NamespaceStatus> {
         if let Self::Parts(parts) = self { parts.status() } else { Vec::new() }
     }

@@ -16,12 +16,13 @@ use crate::util::sleep::with_catching_waker;
 
 /// The time between two passes, if no list ends.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Objects in a step of a pass. If all of them have to be packed again, it takes some 20 ms.
+/// The number of objects in a step of a pass. If all of them have to be packed again, the step
+/// takes some 20 ms.
 const STEP: usize = 512;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
-    /// Trains dictionaries after each list. Then, and after each [`PERIOD`] in which objects have
-    /// changed, packs the stored objects again whose base or dictionary was replaced. Never
+    /// Trains dictionaries after each list. After that, and after each [`PERIOD`] in which objects
+    /// have changed, packs again those stored objects whose base or dictionary was replaced. Never
     /// returns.
     pub(super) async fn upkeep(&self) -> Infallible {
         let Some(upkeep) = self.feeder.upkeep() else { return pending().await };

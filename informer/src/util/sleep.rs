@@ -39,7 +39,7 @@ pub(crate) async fn with_catching_waker<S: Future>(sleep: S) -> S::Output {
     .await
 }
 
-/// A waiter's own waker, whose panics are caught. The waker is user code. If it panicked,
+/// A wrapper of a waiter's waker that catches its panics. The waker is user code. If it panicked,
 /// `notify_waiters` would skip the waiters after it. The drop of an earlier waiter, in which
 /// `Notify` may wake this one, would panic as well.
 struct CatchingWaker(Waker);

@@ -34,8 +34,8 @@ impl<K: Key> Builder<K> {
         Self { name: None, limiter: None }
     }
 
-    /// Gives the queue a name, and with it metrics (as in client-go, a queue without a name has
-    /// none):
+    /// Names the queue, which gives it metrics (as in client-go, a queue without a name has none):
+    /// `workqueue_depth`, `workqueue_adds_total`, `workqueue_queue_duration_seconds`,
     /// `workqueue_work_duration_seconds`, `workqueue_unfinished_work_seconds`,
     /// `workqueue_longest_running_processor_seconds` and `workqueue_retries_total`, with the label
     /// `name`, through the facade of the crate `metrics`.

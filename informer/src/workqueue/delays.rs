@@ -1,4 +1,5 @@
-//! The times that keys wait for, earliest first. It holds places of entries, not keys.
+//! The times that keys wait for, earliest first. The keys are represented by the places of their
+//! entries.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +7,8 @@ use tokio::time::Instant;
 
 use super::shard::EntryPlace;
 
-/// A wait: its time, and a unique number, so that a keeper that is late cannot mistake another
-/// wait for it.
+/// A wait of a key: the time at which it ends, and a unique number, so that a late keeper does not
+/// end another wait of the same entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Delay {
     pub(super) at: Instant,
@@ -22,7 +23,7 @@ pub(super) struct Delays {
 }
 
 impl Delays {
-    /// Starts a wait until `at`. Also returns whether it is the earliest.
+    /// Starts a wait until `at`. Returns the wait, and whether it is the earliest.
     pub(super) fn insert(&mut self, at: Instant, place: EntryPlace) -> (Delay, bool) {
         self.number += 1;
         let delay = Delay { at, number: self.number };

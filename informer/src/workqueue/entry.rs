@@ -1,4 +1,5 @@
-//! The entry of a key, with all changes of its state: the table in the module's docs, in code.
+//! The entry of a key, and all changes of its state. It implements the table in the docs of the
+//! module.
 
 use deltafifo::locks::Mutex;
 use tokio::time::Instant;
@@ -23,7 +24,7 @@ enum EntryState {
     /// Queued in the line, under this number.
     Queued(u32),
     Processing,
-    /// Added while processing: queued when the processing ends.
+    /// The key was added while it was processed. It is queued when the processing ends.
     Again,
 }
 
@@ -36,10 +37,10 @@ pub(super) struct Entry<K> {
     priority: i32,
     /// The time at which the key became dirty, for metrics.
     since: Option<Instant>,
-    /// The wait of the key, which is then not dirty.
+    /// The delay that the key waits for. A key that waits is not dirty.
     waits: Option<Delay>,
-    /// Whether the rate limiter was asked about the key since it was last taken or forgotten. Then
-    /// the key is dirty or waits.
+    /// Whether the rate limiter has been asked about the key since the key was last taken or
+    /// forgotten. If so, the key is dirty or waits.
     limited: bool,
 }
 
@@ -59,7 +60,7 @@ pub(super) enum Added {
     Quietly,
 }
 
-/// The outcome of the end of a processing.
+/// The outcome of [`Entry::end`].
 #[must_use]
 pub(super) struct Ended {
     /// Whether the key is queued again.
@@ -71,7 +72,8 @@ pub(super) struct Ended {
 }
 
 impl<K> Entry<K> {
-    /// Creates an entry that is idle and does not wait. It must be added to at once.
+    /// Creates an entry that is idle and does not wait. The caller must call [`add`](Self::add)
+    /// before it releases the shard's lock.
     pub(super) fn new(key: K, hash: u64) -> Self {
         Self {
             key,
@@ -111,7 +113,7 @@ impl<K> Entry<K> {
         }
     }
 
-    /// Requests a processing of the key, not before `at`.
+    /// Requests that the key be processed, not before `at`.
     pub(super) fn add(
         &mut self,
         place: EntryPlace,
@@ -133,7 +135,7 @@ impl<K> Entry<K> {
         }
     }
 
-    /// Ends a wait, unless the key has another wait by now.
+    /// Ends a wait, which makes the key dirty. Does nothing if the key no longer has this wait.
     pub(super) fn due(
         &mut self,
         place: EntryPlace,
@@ -177,14 +179,14 @@ impl<K> Entry<K> {
         }
     }
 
-    /// Starts a processing. Returns the priority, and when the key became dirty.
+    /// Marks the key as processing. Returns its priority, and when it became dirty.
     pub(super) fn take(&mut self) -> (i32, Option<Instant>) {
         self.state = EntryState::Processing;
         self.limited = false;
         (self.priority, self.since)
     }
 
-    /// Ends a processing.
+    /// Ends the processing of the key.
     pub(super) fn end(&mut self, place: EntryPlace, schedule: &Schedule) -> Ended {
         let mut line = schedule.line.lock();
         line.processed();

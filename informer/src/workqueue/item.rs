@@ -1,4 +1,4 @@
-//! The guard of a key in processing.
+//! The guard of a key that is being processed.
 
 use std::fmt;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Key;
 use super::shared::SharedQueue;
 
-/// The period in which unfinished work is recorded, as in client-go.
+/// The interval at which unfinished work is recorded, as in client-go.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// A handle of the task. Its drop ends the task.

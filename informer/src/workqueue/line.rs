@@ -1,5 +1,5 @@
 //! The order of queued keys: by priority, with a guarantee for the key that has been queued
-//! longest. It holds places of entries, not keys.
+//! longest. The keys are represented by the places of their entries.
 //!
 //! Each queued key is in two lists: one of its priority, and one of all keys by age. The head of
 //! the highest priority is next, except when it would be the eighth in a row to pass over an older
@@ -48,7 +48,8 @@ pub(super) enum QueuePhase {
 pub(super) enum NextKey {
     Key(EntryPlace),
     Empty,
-    /// Empty, and only keys that are being processed can be queued again.
+    /// The queue is empty and was shut down. Only keys that are being processed can still be
+    /// queued again.
     ShutDown,
 }
 
@@ -58,10 +59,10 @@ pub(super) struct KeyOrder {
     /// The keys of each priority. No list is empty.
     levels: BTreeMap<i32, List>,
     by_age: List,
-    /// The number of keys in a row that were taken before the oldest key.
+    /// The number of keys that were taken in a row ahead of an older key.
     passed_over: u32,
-    /// The number of keys being processed. It is counted under the same lock, so that there is no
-    /// moment at which a key is neither queued nor counted.
+    /// The number of keys being processed. It changes under the same lock as the lists, so that
+    /// there is no moment at which a key is neither queued nor counted.
     processing: usize,
     phase: QueuePhase,
 }
@@ -112,7 +113,8 @@ impl KeyOrder {
         NextKey::Key(self.nodes.remove(node).place)
     }
 
-    /// Ends a processing. The caller may push the key again under the same lock.
+    /// Records the end of the processing of a key. The caller may push the key again under the
+    /// same lock.
     pub(super) fn processed(&mut self) {
         self.processing -= 1;
     }
@@ -149,7 +151,7 @@ impl KeyOrder {
 
 #[cfg(test)]
 impl KeyOrder {
-    /// Returns for how many queued keys there is memory.
+    /// Returns the number of queued keys for which memory is allocated.
     pub(super) fn capacity(&self) -> usize {
         self.nodes.capacity()
     }

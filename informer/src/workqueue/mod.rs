@@ -41,25 +41,25 @@
 //!
 //! In addition, an idle or processing key may wait for a time: once, for the earliest time that
 //! was requested. At that time it is added. An add during the wait ends the wait. An `add_after`
-//! of a key that is already dirty changes nothing: the request is for one processing, not before
-//! the earliest of the times. This is controller-runtime's behaviour; in client-go the key would
-//! be processed again at the later time.
+//! of a key that is already dirty changes nothing: all requests together ask that the key be
+//! processed once, not before the earliest of the times. This is controller-runtime's behaviour;
+//! in client-go the key would be processed again at the later time.
 //!
 //! # Failures
 //!
 //! A rate-limited add of a key counts as a failure once for each time that the key is taken, and
-//! once before it is taken for the first time. Only then is the rate limiter asked how long the
-//! key backs off. A rate-limited add of a key that is queued, or was rate-limited since it was
-//! last taken, can only raise its priority, or shorten the wait if it has an `after` of its own.
-//! After `forget` the next one counts as a failure again. If two threads add a key rate-limited at
-//! the same moment, both may count.
+//! once before it is taken for the first time. Only if the add counts is the rate limiter asked
+//! how long the key backs off. A rate-limited add of a key that is queued, or was rate-limited
+//! since it was last taken, can only raise its priority, or shorten the wait if it has an `after`
+//! of its own. After `forget` the next rate-limited add counts as a failure again. If two threads
+//! add a key rate-limited at the same moment, both may count.
 //!
 //! # Priorities and fairness
 //!
 //! The key of the highest priority goes first; among equals, the key that was queued first. A
 //! dirty or waiting key that is added again with a higher priority is raised to it, at the tail of
-//! the keys of that priority; a lower priority changes nothing. Each processing starts anew: a key
-//! that is added during it gets the priority of that add.
+//! the keys of that priority; a lower priority changes nothing. The priority ends when the key is
+//! taken: a key that is added while it is processed gets the priority of that add.
 //!
 //! **Of eight keys taken in a row, at least one is the key that has been queued longest**,
 //! whatever its priority. So a key that is queued while `n` others are queued is among the next `8
@@ -88,8 +88,8 @@
 //!
 //! | | time |
 //! | --- | --- |
-//! | add, `add_with` | O(log p), of a key that waits O(log w) more |
-//! | `add_after`, `add_rate_limited` | O(log w), and what the rate limiter takes |
+//! | add, `add_with` | O(log p), and O(log w) more for a key that waits |
+//! | `add_after`, `add_rate_limited` | O(log w), and the time of the rate limiter |
 //! | get, done | O(log p) |
 //! | len | O(1) |
 //! | `shut_down` | O(w) |
@@ -97,8 +97,9 @@
 //! An entry takes 88 bytes with a key of 24 bytes (a `String`, plus its text), and about 8 bytes
 //! in the shard's table; 32 more while it is queued, and about 50 more while it waits. A key that
 //! is neither dirty nor processing nor waiting takes nothing. The key is stored once, and cloned
-//! for each get. Memory is given back when it is far too large: a table with room for more than
-//! eight times its keys, and 256 neighbouring entries of a shard, or of the order, that are unused.
+//! for each get. Unused memory is given back: a table with room for more than eight times its keys
+//! shrinks, and 256 neighbouring entries of a shard, or of the order, are freed once all of them
+//! are unused.
 
 mod builder;
 mod delays;

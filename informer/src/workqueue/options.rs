@@ -39,7 +39,7 @@ impl AddOptions {
 
     /// Delays the key by the rate limiter's delay, if the add [counts as a
     /// failure](super::WorkQueue::add_rate_limited). With [`after`](Self::after) the shorter of
-    /// the two delays applies, also if the key already backs off; an `after` of zero is ignored.
+    /// the two delays applies, even if the key already backs off; an `after` of zero is ignored.
     pub fn rate_limited(mut self) -> Self {
         self.rate_limited = true;
         self

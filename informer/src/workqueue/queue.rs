@@ -21,7 +21,7 @@ use crate::util::sleep::wait_until_some;
 /// [module](super) describe the states of a key, the order of keys, and costs.
 ///
 /// All methods take `&self` and can be called from any thread: share the queue by reference or
-/// `Arc`. Adds never block; the length is bounded by the number of different keys. If it is
+/// `Arc`. Adds never block; the length is bounded by the number of different keys. If the queue is
 /// dropped without [`shut_down`](Self::shut_down), its task ends, too.
 pub struct WorkQueue<K: Key> {
     pub(super) shared: Arc<SharedQueue<K>>,
@@ -35,8 +35,8 @@ impl<K: Key> WorkQueue<K> {
         Builder::new()
     }
 
-    /// Requests that a key is processed, with priority 0 (client-go `Add`). After a shutdown it is
-    /// ignored.
+    /// Requests that a key is processed, with priority 0 (client-go `Add`). After a shutdown the
+    /// call is ignored.
     pub fn add(&self, key: K) {
         self.add_with(key, AddOptions::new());
     }

@@ -19,10 +19,10 @@ pub(super) struct EntryPlace {
 
 /// The entries of one shard.
 pub(super) struct Shard<K> {
-    /// Slots by hash of their key.
+    /// The slots of the entries, by the hash of the key.
     table: HashTable<u32>,
     entries: Slab<Entry<K>>,
-    /// The time at which each processing began, for metrics.
+    /// The time at which the processing of each key began, by slot, for metrics.
     started: BTreeMap<u32, Instant>,
     /// Whether adds are ignored.
     closed: bool,
@@ -72,7 +72,7 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Starts a processing. Returns the key, its priority, and when it became dirty.
+    /// Marks the key as processing. Returns the key, its priority, and when it became dirty.
     pub(super) fn take(&mut self, slot: u32, now: Option<Instant>) -> (K, i32, Option<Instant>)
     where
         K: Clone,
@@ -84,8 +84,8 @@ impl<K> Shard<K> {
         (entry.key.clone(), priority, since)
     }
 
-    /// Ends a processing. Also returns when it began, and the key if its entry was removed; the
-    /// caller drops it after unlocking.
+    /// Ends the processing of a key. Returns how it ended, when it began, and the key if its entry
+    /// was removed; the caller drops the key after unlocking.
     pub(super) fn end(
         &mut self,
         place: EntryPlace,
@@ -108,7 +108,7 @@ impl<K> Shard<K> {
         key
     }
 
-    /// Returns when each processing began.
+    /// Returns when the processing of each key began.
     pub(super) fn started(&self) -> impl Iterator<Item = Instant> {
         self.started.values().copied()
     }
@@ -117,7 +117,7 @@ impl<K> Shard<K> {
         self.closed
     }
 
-    /// Ignores adds and due times from now on. Waiting entries stay as they are.
+    /// Ignores adds and due times from now on. Entries that wait are not changed.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
@@ -125,7 +125,7 @@ impl<K> Shard<K> {
 
 #[cfg(test)]
 impl<K> Shard<K> {
-    /// Returns for how many keys there is memory, in entries and in the table.
+    /// Returns the number of keys for which memory is allocated: in the entries, and in the table.
     pub(super) fn capacity(&self) -> (usize, usize) {
         (self.entries.capacity(), self.table.capacity())
     }

@@ -1,5 +1,5 @@
-//! The state that a queue shares with its items and its keeper, and the operations on it: each
-//! from the hash of a key to the wake-up.
+//! The state that a queue shares with its items and its keeper, and the operations on it. Each
+//! operation has all steps, from hashing the key to waking the waiters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const PIECE: usize = 256;
 pub(super) struct SharedQueue<K> {
     pub(super) shards: Sharded<Shard<K>>,
     schedule: Schedule,
-    /// Wakes getters. It calls no user code that can panic, see `sleep.rs`.
+    /// Wakes getters. Their wakers cannot panic here, see `util/sleep.rs`.
     pub(super) ready: Notify,
     /// Wakes the keeper, whose waker is tokio's.
     pub(super) keeper: Notify,
@@ -138,7 +138,7 @@ impl<K: Key> SharedQueue<K> {
         NextItem::Item(Item::new(claim, key, priority))
     }
 
-    /// Ends a processing.
+    /// Ends the processing of the key whose entry is at `place`.
     pub(super) fn end(&self, place: EntryPlace) {
         let now = self.stamp();
         let (ended, started, key) = self.shards.lock(place.shard).end(place, &self.schedule);

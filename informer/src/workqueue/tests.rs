@@ -1,5 +1,5 @@
-//! Behaviour that shows only when threads meet at one moment, and memory that must be freed.
-//! Everything else is in `tests/`.
+//! Tests of behaviour that shows only if threads interleave in a certain order, and of memory that
+//! must be freed. All other tests are in `tests/`.
 
 use std::future::Future;
 use std::pin::pin;
@@ -121,7 +121,7 @@ fn late_timer_task_ends_no_other_delay() {
     assert!(shard.due(PLACE, late, None, &schedule) == Added::Quietly, "the queue has ended");
 }
 
-/// One check comes before the event, the next after it.
+/// The condition is checked once before the event, and once after it.
 #[test]
 fn event_before_the_sleep_is_noticed() {
     let (place, mut checks) = (Notify::new(), 0);
@@ -162,8 +162,8 @@ fn shut_down_drops_the_delays() {
     assert!(shared.next_due().is_none());
 }
 
-/// Otherwise a getter could end while a later add queues a key that no getter takes. The test locks
-/// the last shard, so that the shutdown stops there.
+/// Otherwise, after the line has ended and all getters with it, an add could still queue a key,
+/// which no getter would take. The test locks the last shard, so that the shutdown stops there.
 #[test]
 fn line_ends_only_when_every_shard_refuses_adds() {
     let shared = SharedQueue::<&str>::new(Box::new(default_controller_rate_limiter()), None);

@@ -83,7 +83,7 @@ impl ResyncPeriod {
 }
 
 /// The options of a handler. By default changes are compressed per key, the resync period is the
-/// informer's, and no object is filtered.
+/// informer's, and there is no filter.
 #[must_use]
 pub struct HandlerOptions<K> {
     pub(in crate::shared_informer) name: String,

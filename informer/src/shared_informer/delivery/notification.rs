@@ -7,8 +7,9 @@ use deltafifo::{Change, DeltaObject, DeltaType};
 /// The cause of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// The object was in the first list, or was known when the handler's first walk reached it. Or
-    /// it was in a first list that failed, and was not in the list that followed.
+    /// The object was in the first list, or was known when the handler's first walk reached it.
+    /// For a deletion: the object was in a first list that failed, and was not in the list that
+    /// followed.
     Initial,
     /// An event of a watch.
     Watch,

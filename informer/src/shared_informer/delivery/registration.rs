@@ -9,8 +9,8 @@ use super::feed::Feed;
 use crate::shared_informer::error::Removed;
 use crate::util::sleep::with_catching_waker;
 
-/// The registration of a handler (client-go `ResourceEventHandlerRegistration`). Cheap to clone.
-/// Dropping it does not remove the handler. It keeps the informer's store in memory.
+/// The registration of a handler (client-go `ResourceEventHandlerRegistration`). Cheap to clone. A
+/// registration keeps the informer's store in memory. Dropping it does not remove the handler.
 pub struct Registration<K: Send + Sync + 'static> {
     feed: Arc<Feed<K>>,
     distributor: Weak<Distributor<K>>,
@@ -29,8 +29,9 @@ impl<K: Send + Sync + 'static> Registration<K> {
     }
 
     /// Returns whether the handler has been notified of every initial object: the objects of the
-    /// informer's first list, and the objects that were known when the handler was added (client-go
-    /// `HasSynced`). A call that panicked counts. Once true, it stays true.
+    /// informer's first list, and the objects that were known when the handler was added
+    /// (client-go `HasSynced`). A notification whose call panicked counts. Once true, the result
+    /// stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.feed.state().borrow().has_synced

@@ -16,7 +16,8 @@ pub trait FactoryKind: Decodable {
     /// The resource that is listed and watched.
     type Resource: Resource + 'static;
 
-    /// Changes the metadata of an object, if it can be changed.
+    /// Calls `change` with the metadata of an object, and returns the object. Compact objects are
+    /// returned unchanged.
     #[doc(hidden)]
     fn change_metadata(object: Arc<Self>, change: &dyn Fn(&mut ObjectMeta)) -> Arc<Self>;
 }

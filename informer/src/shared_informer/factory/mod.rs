@@ -26,7 +26,7 @@ pub use kind::FactoryKind;
 pub use scope::Scope;
 use scope::name;
 
-/// The name of an informer in errors.
+/// The name that errors use for an informer.
 type Name = String;
 
 /// A factory that holds one informer for each kind and [`Scope`], over one client. Cheap to clone.
@@ -74,7 +74,7 @@ struct Informers {
     is_shut_down: bool,
 }
 
-/// The key of an informer: the type of its objects, and the name of kind and scope.
+/// The key of an informer: the type of its objects, and the name that states its kind and scope.
 type Kind = (TypeId, Name);
 
 /// An informer in the map of a factory.
@@ -178,7 +178,8 @@ where
 }
 
 impl SharedInformerFactory {
-    /// Creates a factory over `client`, of all namespaces, without resyncs.
+    /// Creates a factory whose informers use `client`. By default there are no resyncs and no
+    /// metrics, and the factory adds no parameters to queries.
     #[must_use]
     pub fn new(client: Client) -> Self {
         let informers = Arc::default();
@@ -240,11 +241,11 @@ impl SharedInformerFactory {
     /// Returns the informer of a kind and scope (client-go `InformerFor`). The first call builds
     /// it; the next [`start`](Self::start) runs it.
     ///
-    /// If the informer was stopped since, or its run panicked or was dropped with its runtime,
-    /// the call builds a new one, which has no handlers and an empty store, and is run by the next
-    /// `start` (client-go returns the stopped one, whose store is stale: kubernetes#79610).
-    /// Existing handles, listers and controllers of the stopped informer are not moved to the new
-    /// one.
+    /// If that informer has been stopped, or its run has panicked or was dropped with its runtime,
+    /// the call builds a new one. The new one has no handlers and an empty store, and the next
+    /// `start` runs it. (client-go returns the stopped one, whose store is stale:
+    /// kubernetes#79610.) Existing handles, listers and controllers of the stopped informer are
+    /// not moved to the new one.
     ///
     /// # Errors
     /// As for [`informer_with`](Self::informer_with).
@@ -262,8 +263,8 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     /// [`FactoryError::ShutDown`] if the factory was shut down; [`FactoryError::Query`] if a
-    /// parameter of the scope's and the factory's query is refused; [`FactoryError::Build`] if the
-    /// name of an index is given twice.
+    /// parameter of the scope's and the factory's query is refused; [`FactoryError::Build`] as for
+    /// [`SharedInformerBuilder::build`].
     pub fn informer_with<K>(
         &self,
         types: &<K::Resource as Resource>::DynamicType,
@@ -348,8 +349,8 @@ impl SharedInformerFactory {
         Ok(self.informer(scope)?.lister())
     }
 
-    /// Runs each informer that does not run yet in a task (client-go `Start`). Informers that are
-    /// built later, including those that replace stopped ones, need another call. Does nothing
+    /// Starts a task for each informer that does not run yet (client-go `Start`). Informers that
+    /// are built later, including those that replace stopped ones, need another call. Does nothing
     /// after a [shutdown](Self::shutdown).
     ///
     /// # Panics
@@ -396,8 +397,9 @@ impl SharedInformerFactory {
     }
 
     /// Waits until every informer that was started has [synced](SharedInformer::has_synced)
-    /// (client-go `WaitForCacheSync`), or until `give_up` resolves. Informers that are removed in
-    /// the meantime are ignored. An informer that was stopped after it had synced counts as synced.
+    /// (client-go `WaitForCacheSync`), or until `give_up` resolves. Informers that are removed
+    /// during the wait are ignored. An informer that was stopped after it had synced counts as
+    /// synced.
     ///
     /// # Errors
     /// [`NotSynced`] with the names of the informers that have not synced, including those that

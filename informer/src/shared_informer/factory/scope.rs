@@ -9,8 +9,9 @@ use crate::lister_watcher::resource;
 use crate::shared_informer::Namespaces;
 
 /// The objects of a kind that an informer has: all that match the selectors, in all or in some
-/// namespaces. Scopes with equivalent selectors are equal: the order of requirements, repeated and
-/// empty requirements make no difference, and `a = b`, `a == b` and `a in (b)` are the same.
+/// namespaces. Scopes with equivalent selectors are equal: the order of requirements makes no
+/// difference, nor do repeated and empty requirements, and `a = b`, `a == b` and `a in (b)` are
+/// the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scope {
     pub(super) namespace: Option<String>,
@@ -110,7 +111,7 @@ impl Scope {
     }
 }
 
-/// Returns the name of the informer of a kind and scope in errors, for example `pods.v1` or
+/// Returns the name that errors use for the informer of a kind and scope, for example `pods.v1` or
 /// `deployments.v1.apps in shop?labelSelector=app%3Dweb`.
 pub(super) fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> String {
     let mut name = resource::<K>(types);

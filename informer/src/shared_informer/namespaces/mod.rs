@@ -1,4 +1,4 @@
-//! A set of namespaces that changes while an informer of them runs.
+//! A set of namespaces, which can change while informers of the set run.
 //!
 //! * `mod.rs`: the set.
 //! * `parts.rs`: a reflector for each namespace in it.
@@ -72,7 +72,7 @@ pub struct Namespaces {
 #[derive(Clone, Default)]
 struct Set {
     names: BTreeSet<Arc<str>>,
-    /// Whether a set that follows a stream or an informer has not received its first names.
+    /// Whether a set that follows a stream or an informer has not yet received its first names.
     is_awaited: bool,
     is_optional: bool,
     /// Whether a namespace that leaves the set may have been deleted. Informers then list it once
@@ -136,12 +136,12 @@ impl Namespaces {
     ///
     /// A namespace leaves the set when it no longer exists, and also when it no longer matches the
     /// selector of `informer`: the API server reports both as the same deletion. Its objects may
-    /// therefore still exist. Informers of the set list a namespace that leaves it once more. An
-    /// object that this list does not contain counts as deleted, with the cause
-    /// [`Relist`](super::Cause::Relist). The others, and all of them if the list fails, are removed
-    /// with the cause [`NamespaceRemoved`](super::Cause::NamespaceRemoved). A namespace that is
-    /// being deleted stays in the set until the API server has removed it, so the watch of its
-    /// objects usually reports their deletion before.
+    /// therefore still exist. When a namespace leaves the set, the informers of the set list it
+    /// once more. An object that this list does not contain counts as deleted, with the cause
+    /// [`Relist`](super::Cause::Relist). The other objects, or all objects if the list fails, are
+    /// removed with the cause [`NamespaceRemoved`](super::Cause::NamespaceRemoved). A namespace
+    /// that is being deleted stays in the set until the API server has removed it, so the watch of
+    /// its objects usually reports their deletion before the namespace leaves the set.
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};
@@ -219,9 +219,9 @@ impl Namespaces {
         Ok(self.set.send_if_modified(|set| set.names.insert(name)))
     }
 
-    /// Removes a namespace. Returns whether it was in the set. Informers stop its list and watch,
-    /// and then remove its objects. If the namespace is added again before an informer has
-    /// noticed the removal, the informer continues with it.
+    /// Removes a namespace. Returns whether it was in the set. The informers of the set stop the
+    /// namespace's list and watch, and then remove its objects. If the namespace is added again
+    /// before an informer has noticed the removal, the informer continues with it.
     ///
     /// In a set that [follows](Self::follow) a stream or an informer, the namespace returns if the
     /// next names contain it. In a set of an [informer](Self::of_informer), the namespace is listed

@@ -90,7 +90,7 @@ impl Plan {
     }
 }
 
-/// Returns the scope of [`Parts::waits`].
+/// Returns the scope without keys that [`Parts::waits`] contains.
 fn no_keys() -> KeyScope {
     KeyScope::namespace("")
 }
@@ -99,8 +99,9 @@ fn no_keys() -> KeyScope {
 pub(in crate::shared_informer) struct Parts<K> {
     namespaces: Namespaces,
     source: MakeSource,
-    /// The set that was last read. It changes only after the scopes of new namespaces were added,
-    /// so that the queue does not sync by a removal that comes with an addition.
+    /// The set that was last read. It changes only after the scopes of new namespaces were added.
+    /// Otherwise, if one namespace replaces another, the removal could complete the initial
+    /// population before the scope of the new namespace exists.
     seen: watch::Sender<Set>,
     queue: Arc<dyn Scoped<K>>,
     options: Options,
@@ -108,8 +109,9 @@ pub(in crate::shared_informer) struct Parts<K> {
     resync: Option<Resync>,
     on_error: OnError,
     refused: Arc<RefusedNames>,
-    /// A scope without keys. While it exists, the initial population is incomplete. It exists until
-    /// the names of the set are known, and while one of them has no scope to be listed into.
+    /// A scope without keys. While it exists, the initial population is incomplete. It exists
+    /// until the names of the set are known, and while one of the namespaces has no scope for its
+    /// lists.
     waits: Mutex<Option<ScopeId>>,
     /// The namespaces that are listed and watched, or whose objects are being removed.
     by_name: Mutex<BTreeMap<Arc<str>, Arc<Part<K>>>>,
@@ -147,7 +149,7 @@ impl RefusedNames {
 struct Part<K> {
     scope: ScopeId,
     progress: Arc<Progress>,
-    /// Whether an object was offered, also by a list that is not complete.
+    /// Whether an object was offered, even if only by an incomplete list.
     has_objects: Arc<AtomicBool>,
     /// Whether the namespace has left the set, and is listed for the last time.
     has_left: AtomicBool,
@@ -161,7 +163,7 @@ struct Part<K> {
 /// Whether a namespace was listed, and whether the informer waits for it.
 #[derive(Default)]
 struct Progress {
-    /// Whether a list was complete.
+    /// Whether the first list is complete.
     has_listed: AtomicBool,
     /// Whether the namespace failed, and the informer does not wait for it.
     is_waived: AtomicBool,
@@ -188,9 +190,9 @@ impl Progress {
         !self.has_listed.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns whether the informer of an optional set stops waiting for the namespace at `error`.
-    /// After the first list only a server that does not allow the namespace to be listed or watched
-    /// ends the wait, because other failures usually pass soon.
+    /// Returns whether the informer of an optional set stops waiting for the namespace because of
+    /// `error`. After the first list, only a server that does not allow the namespace to be listed
+    /// or watched ends the wait, because other failures usually pass soon.
     fn ends_wait(&self, error: &ReflectorError) -> bool {
         if self.has_listed() {
             return error.is_unavailable();
@@ -211,13 +213,14 @@ impl Progress {
 pub struct NamespaceStatus {
     /// The name of the namespace.
     pub namespace: String,
-    /// Whether its first list is complete.
+    /// Whether the first list of the namespace is complete.
     pub has_listed: bool,
-    /// Whether the informer does not wait for it: the set is [optional](Namespaces::optional), and
-    /// its first list has failed, or the server has refused it later (403, 404). The informer waits
-    /// for it again from its next list, event or bookmark on.
+    /// Whether the informer does not wait for the namespace: the set is
+    /// [optional](Namespaces::optional), and the first list of the namespace has failed, or the
+    /// server has refused the namespace later (403, 404). The informer waits for it again from its
+    /// next list, event or bookmark on.
     pub is_waived: bool,
-    /// The state of its watch, with the last error.
+    /// The state of the namespace's watch, with the last error.
     pub watch: WatchStatus,
 }
 
@@ -303,8 +306,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
         names.iter().all(|name| parts.get(name).is_some_and(stays))
     }
 
-    /// Keeps the initial population from ending before [`end_wait`](Self::end_wait). Once it has
-    /// ended, there is no applied version until then.
+    /// Keeps the initial population from ending before [`end_wait`](Self::end_wait) is called. If
+    /// it has ended already, there is no applied version until that call.
     fn begin_wait(&self) -> Result<(), ScopeError> {
         if self.waits.lock().is_none() {
             let scope = self.queue.add_scope(no_keys())?;
@@ -377,8 +380,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
         ignore_panic(|| drop(part));
     }
 
-    /// Lists a namespace that may have been deleted once more. The list deletes the objects that no
-    /// longer exist, so that they do not count as removed with the namespace.
+    /// Lists once more a namespace that may have been deleted. The list deletes the objects that
+    /// no longer exist, so that they do not count as removed with the namespace.
     async fn list_again(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
         // A thread may still be offering objects for a run that was dropped.
         part.wait_idle().await;
@@ -500,8 +503,9 @@ impl<K: Send + Sync + 'static> Parts<K> {
         }
     }
 
-    /// Returns the lowest version of all namespaces up to which changes were offered. Namespaces
-    /// that the informer does not wait for, and those that have left the set, do not count.
+    /// Returns the lowest of the versions up to which the changes of each namespace were offered.
+    /// Namespaces that the informer does not wait for, and those that have left the set, do not
+    /// count.
     pub(in crate::shared_informer) fn last_version(&self) -> Option<String> {
         let parts = self.by_name.lock();
         let counting = parts.values().filter(|part| !part.progress.is_waived() && !part.has_left());
@@ -510,9 +514,11 @@ impl<K: Send + Sync + 'static> Parts<K> {
     }
 }
 
-/// Polls `future` only while its task has cooperative budget left. Without budget every future of
-/// the task would be polled in vain: its resources defer its wake-up, which keeps
-/// `FuturesUnordered` polling. It pauses once two of its futures have woken themselves.
+/// Polls `future` only while its task has cooperative budget left. A tokio resource that is polled
+/// without budget is pending, and wakes its future only after the whole task has returned.
+/// `FuturesUnordered` does not notice this, and would poll each of its futures in vain. This
+/// future wakes itself at once instead, and `FuturesUnordered` pauses once two of its futures have
+/// woken themselves.
 pub(super) async fn within_budget<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|context| {

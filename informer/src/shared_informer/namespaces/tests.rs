@@ -1,5 +1,5 @@
-//! Namespaces whose scopes the queue refuses to add or to remove for a while, and their share of
-//! the cooperative budget.
+//! Tests of namespaces whose scopes the queue refuses to add or to remove for a while, and of the
+//! polls of namespaces without cooperative budget.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -117,7 +117,8 @@ impl Scoped<ConfigMap> for Refusing {
     }
 }
 
-/// The namespace `green`, which contains one map.
+/// A set of namespaces, the queue that they are fed to, and the namespaces whose errors were
+/// reported. By default each namespace has the objects of [`green`].
 struct Rig {
     namespaces: Namespaces,
     queue: Arc<Refusing>,

@@ -9,7 +9,7 @@ pub(crate) mod list;
 
 use std::ops::{Index, IndexMut};
 
-/// Places in a chunk, which are numbered by bytes.
+/// The number of places in a chunk. A byte is enough to number them.
 const CHUNK: usize = 1 << u8::BITS;
 
 /// The number that means "no place".
@@ -22,12 +22,12 @@ enum Place<T> {
     Free(Option<u8>),
 }
 
-/// Returns the bytes that a value takes in a slab.
+/// Returns the number of bytes that a value takes in a slab.
 pub(crate) const fn place_size<T>() -> usize {
     size_of::<Place<T>>()
 }
 
-/// A slab of values. Numbers are below `u32::MAX`, so that number can mean "none".
+/// A slab of values. Numbers are below `u32::MAX`, so that `u32::MAX` can mean "none".
 pub(crate) struct Slab<T> {
     chunks: Vec<Chunk<T>>,
     /// The chunks with room. Values are stored in the last one. If any other chunk is empty, it has
@@ -180,15 +180,16 @@ mod tests {
     use super::*;
 
     impl<T> Slab<T> {
-        /// Returns for how many values there is memory.
+        /// Returns the number of values for which memory is allocated.
         pub(crate) fn capacity(&self) -> usize {
             self.chunks.iter().map(|chunk| chunk.places.capacity()).sum()
         }
     }
 
     proptest! {
-        /// Compares a slab with a map. It also has no more chunks than the most values that were in
-        /// it at once need, and no memory for chunks without values, except one.
+        /// Compares a slab with a map. Also checks that the slab has no more chunks than its
+        /// largest number of values has needed, and that at most one chunk without values has
+        /// memory.
         #[test]
         fn value_keeps_its_number_and_empty_chunks_are_freed(
             ops in prop::collection::vec((any::<bool>(), any::<bool>(), 1..900_usize), 0..12)

@@ -10,7 +10,7 @@ use super::RateLimiter;
 /// A token bucket for all keys (client-go `TypedBucketRateLimiter`). A key that finds it empty
 /// reserves the next token and waits for it. Failures are not counted.
 pub struct BucketRateLimiter {
-    /// The tokens missing in the bucket, as the time when it is full again.
+    /// The time at which the bucket will be full again. It determines how many tokens are missing.
     full_at: Mutex<Instant>,
     every: Duration,
     burst: Duration,

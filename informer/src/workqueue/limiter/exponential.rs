@@ -6,10 +6,11 @@ use super::super::Key;
 use super::RateLimiter;
 use super::failures::Failures;
 
-/// A nanosecond doubled this often exceeds any `Duration`.
+/// The largest number of doublings. A nanosecond that is doubled this often exceeds any
+/// `Duration`.
 const DOUBLINGS: u32 = 94;
 
-/// A delay per key that doubles with each failure (client-go
+/// A limiter whose delay doubles with each failure of a key (client-go
 /// `TypedItemExponentialFailureRateLimiter`).
 ///
 /// A key that failed takes O(1) memory until it is forgotten.

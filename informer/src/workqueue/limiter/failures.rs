@@ -1,5 +1,5 @@
-//! The number of failures of each key. Sharded, since a controller forgets a key after each
-//! success.
+//! The number of failures of each key. The counts are sharded, since a controller forgets a key
+//! after each success.
 
 use std::hash::Hash;
 
@@ -12,7 +12,7 @@ use super::super::sharded::Sharded;
 /// The failures of a key.
 struct KeyFailures<K> {
     key: K,
-    /// Kept, so that no key is hashed again when the table grows.
+    /// The hash of the key, kept so that no key is hashed again when the table grows.
     hash: u64,
     times: u32,
 }

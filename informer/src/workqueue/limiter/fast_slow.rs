@@ -6,8 +6,8 @@ use super::super::Key;
 use super::RateLimiter;
 use super::failures::Failures;
 
-/// A short delay for the first failures of a key, and a long one for later ones (client-go
-/// `TypedItemFastSlowRateLimiter`).
+/// A limiter with a short delay for the first failures of a key, and a long one for later failures
+/// (client-go `TypedItemFastSlowRateLimiter`).
 ///
 /// A key that failed takes O(1) memory until it is forgotten.
 pub struct ItemFastSlowRateLimiter<K> {

@@ -11,7 +11,7 @@ use super::{STRIDE, StepBuffer};
 pub(in super::super) struct Compress<K> {
     steps: Steps<K>,
     initial: usize,
-    /// Steps popped since a walk last pushed one.
+    /// The number of steps that were popped since a walk last pushed a step.
     since_walked: usize,
 }
 

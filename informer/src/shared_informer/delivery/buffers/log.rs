@@ -42,7 +42,8 @@ impl<K: Send + Sync> StepBuffer<K> for Log<K> {
         self.steps.len() - self.walked
     }
 
-    /// Returns true if no step of an earlier stride waits, so that the buffer is bounded.
+    /// Returns true if no step of an earlier stride waits. This bounds the number of steps that a
+    /// walk adds to the buffer.
     fn takes_stride(&self) -> bool {
         self.walked == 0
     }

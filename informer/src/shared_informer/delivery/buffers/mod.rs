@@ -64,7 +64,8 @@ pub(super) trait StepBuffer<K>: Send {
 
     fn len(&self) -> usize;
 
-    /// Returns how many steps are of changes, and not of a walk.
+    /// Returns the number of steps that come from changes rather than from a walk. Used only with
+    /// the policies that bound this number.
     fn changes(&self) -> usize;
 
     /// Returns whether a walk may add up to [`STRIDE`] steps.

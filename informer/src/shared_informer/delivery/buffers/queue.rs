@@ -1,4 +1,4 @@
-//! A queue in chunks. When it grows, it allocates a chunk and moves no items: it grows under a
+//! A queue in chunks. When it grows, it moves the items of at most one chunk: it grows under a
 //! handler's lock, where a long pause would delay the delivery to all handlers.
 
 use std::collections::VecDeque;
@@ -8,8 +8,8 @@ const CHUNK: usize = 256;
 
 /// A first-in, first-out queue.
 pub(super) struct ChunkedQueue<T> {
-    /// Only a single chunk may be empty. It is kept, so that a handler that keeps up with changes
-    /// causes no allocation for each.
+    /// The chunks, oldest first. A chunk may be empty only if it is the only one. It is kept, so
+    /// that a handler that keeps up causes no allocation for each change.
     chunks: VecDeque<VecDeque<T>>,
     len: usize,
 }

@@ -37,8 +37,8 @@ pub(super) struct Steps<K> {
     state: foldhash::fast::RandomState,
 }
 
-/// Returns the index of the table for a key with this hash. It comes from bits that the tables
-/// themselves do not use.
+/// Returns the index of the table for a key with this hash. The index is made of bits that the
+/// tables themselves do not use.
 fn table(hash: u64) -> usize {
     let [.., byte, _] = hash.to_le_bytes();
     byte.into()
@@ -108,7 +108,8 @@ impl<K> IndexMut<u32> for Steps<K> {
 
 #[cfg(test)]
 impl<K> Steps<K> {
-    /// Returns for how many steps there is memory, in entries and in tables.
+    /// Returns the number of steps for which memory is allocated: in the entries, and in the
+    /// tables.
     pub(super) fn capacity(&self) -> (usize, usize) {
         (self.entries.capacity(), self.tables.iter().map(HashTable::capacity).sum())
     }

@@ -1,4 +1,4 @@
-//! Each buffer compared with a list that is searched from end to end.
+//! Tests that compare each buffer with a simple model, a list that is searched from end to end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use super::{Compress, Log, StepBuffer};
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// A step of a key: stored or deleted, its cause, whether it is initial, and whether it is
-    /// from a walk.
+    /// Pushes a step. The fields are its key, whether the key is stored (or deleted), the cause,
+    /// whether the step is initial, and whether it is from a walk.
     Push(u8, bool, Cause, bool, bool),
     Pop,
 }
@@ -68,8 +68,9 @@ impl Plain {
     }
 }
 
-/// Applies the documented rules of compression: the old state of the first step, the new state and
-/// cause of the last (a resync is not a cause if there is another), and initial if any step is.
+/// Applies the documented rules of compression. The resulting step has the old state of the first
+/// step and the new state of the last. Its cause is the last one that is not a resync, if there is
+/// one. It is initial if any of the steps is.
 fn compress(waiting: &mut Vec<Plain>, step: Plain) {
     match waiting.iter_mut().find(|one| one.key == step.key) {
         Some(one) => {

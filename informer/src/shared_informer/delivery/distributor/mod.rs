@@ -29,12 +29,13 @@ pub(in crate::shared_informer) struct Distributor<K> {
 
 /// The list of handlers.
 struct HandlerList<K> {
-    /// Copied on each change, so that a worker iterates over it without holding the lock.
+    /// The feeds of the handlers. Each change replaces the list by a copy, so that a worker
+    /// iterates over it without holding the lock.
     feeds: Arc<Vec<Arc<Feed<K>>>>,
     has_synced: bool,
     is_closed: bool,
-    /// The states of handlers that were removed, or that existed when the list was closed. The end
-    /// of their last calls is awaited through them.
+    /// The states of handlers that were removed, or that existed when the list was closed.
+    /// [`ended`](Distributor::ended) waits through them for the end of the last calls.
     last: Vec<watch::Receiver<HandlerState>>,
 }
 
@@ -160,8 +161,8 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         list.is_closed && list.last.iter().all(|state| state.borrow().has_ended)
     }
 
-    /// Makes `key`, or all keys, active for worker `number`, which is about to apply and offer
-    /// changes of it.
+    /// Makes `key`, or all keys if it is `None`, active for worker `number`, which is about to
+    /// apply and offer their changes.
     pub(in crate::shared_informer) fn begin(
         &self,
         number: usize,
@@ -172,7 +173,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         ActiveKeyGuard { distributor: self, number, key }
     }
 
-    /// Waits for room in the buffers with `Buffer::HoldBack`.
+    /// Waits until all buffers with the policy `Buffer::HoldBack` have room.
     pub(in crate::shared_informer) async fn hold_back(&self) {
         for feed in self.feeds().iter() {
             feed.hold_back().await;
@@ -184,7 +185,8 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         self.feeds().iter().for_each(|feed| feed.sample());
     }
 
-    /// Starts the resyncs that are due. Returns when the next one is due.
+    /// Starts the resyncs that are due. Returns the time at which the next one is due, or `None`
+    /// if no handler has resyncs.
     pub(in crate::shared_informer) fn tick(&self, now: Instant) -> Option<Instant> {
         self.feeds().iter().filter_map(|feed| feed.tick(now)).min()
     }
@@ -203,7 +205,8 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     }
 }
 
-/// Keeps the key of a worker active. It must be dropped before another worker can get the key.
+/// A guard that keeps the key of a worker active until it is dropped. The worker must drop it
+/// before it lets another worker take the key.
 pub(in crate::shared_informer) struct ActiveKeyGuard<'d, K: Send + Sync + 'static> {
     distributor: &'d Distributor<K>,
     number: usize,
@@ -211,7 +214,7 @@ pub(in crate::shared_informer) struct ActiveKeyGuard<'d, K: Send + Sync + 'stati
 }
 
 impl<K: Send + Sync + 'static> ActiveKeyGuard<'_, K> {
-    /// Offers a change that was applied to the store to all handlers.
+    /// Offers to all handlers a change that the worker has applied to the store.
     pub(in crate::shared_informer) fn deliver(
         &self,
         key: &Arc<str>,
@@ -241,7 +244,8 @@ impl<K: Send + Sync + 'static> ActiveKeyGuard<'_, K> {
         }
     }
 
-    /// Settles the key in all feeds, because a walk passed it.
+    /// Ends the work on the key in all feeds. A handler is notified of the stored object if its
+    /// walk passed the key while it was active, and no change of the key has been offered since.
     fn settle(&self) {
         for feed in self.distributor.feeds().iter() {
             feed.settle(self.key.as_ref());

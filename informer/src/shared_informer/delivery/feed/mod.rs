@@ -167,7 +167,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         }
     }
 
-    /// Settles a key, or all keys, at the end of a worker's work on them: see [`Inbox::settle`].
+    /// Ends a worker's work on a key, or on all keys if it is `None`: see [`Inbox::settle`].
     pub(super) fn settle(&self, key: Option<&Arc<str>>) {
         self.with(|locked, drops| locked.inbox.settle(self.known.as_ref(), key, drops));
     }
@@ -177,7 +177,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
         self.with(|locked, _| locked.inbox.informer_has_synced());
     }
 
-    /// Starts a resync if one is due. Returns when the next one is due.
+    /// Starts a resync if one is due. Returns the time at which the next one is due, or `None` if
+    /// the handler has no resyncs or the feed has ended.
     pub(super) fn tick(&self, now: Instant) -> Option<Instant> {
         let period = self.resync?;
         self.with(|locked, _| {
@@ -254,8 +255,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
 }
 
 impl<K: Send + Sync + 'static> Feed<K> {
-    /// Records the gauges. If the feed has ended in the meantime, they are recorded a second time,
-    /// so that the values after the end are recorded last.
+    /// Records the gauges. If the feed ends while they are recorded, they are recorded a second
+    /// time, so that the values after the end are recorded last.
     pub(super) fn sample(&self) {
         self.record_waiting();
         if self.locked.lock().has_ended {

@@ -1,8 +1,8 @@
-//! The active keys, that is, the keys that workers are applying.
+//! The active keys, that is, the keys whose changes workers are applying.
 
 use crate::shared_informer::sync::{Arc, Mutex};
 
-/// The key that a worker is applying.
+/// The key whose change a worker is applying.
 enum ActiveKey {
     None,
     One(Arc<str>),

@@ -1,11 +1,11 @@
 //! The protocol between changes and walks. It decides whether a worker or a walk notifies a handler
 //! of an object, when the handler is added or resynced while objects change.
 //!
-//! The key that a worker is applying is **active**: from before the worker applies a change to the
-//! store until after it has offered the change to all handlers. In this time no other worker has
-//! the key. (For a list of an in-order queue, all keys are active.) [`ActiveKeys`] has the active
-//! key of each worker. Each handler has an **inbox**: the state behind the handler's lock, which is
-//! its buffer and the position of its walk over the store.
+//! A key is **active** from before a worker applies a change of it to the store until after the
+//! worker has offered the change to all handlers. In this time no other worker has the key. (For a
+//! list of an in-order queue, all keys are active.) [`ActiveKeys`] has the active key of each
+//! worker. Each handler has an **inbox**: the state behind the handler's lock, which is its buffer
+//! and the position of its walk over the store.
 //!
 //! ```text
 //!   worker:  set the active key | apply | offer to every inbox | clear the active key
@@ -25,13 +25,13 @@
 //! * **active.** The read may have seen the state before or after the change, or no object, and
 //!   the change may or may not be offered yet. So the walk discards the object that it read, and
 //!   records the key as **passed**. The worker's next offer of the key counts as the first
-//!   notification. If the worker offers nothing more, it settles the key at the end, while it
-//!   still has it: it notifies the handler of the stored object.
+//!   notification. If the worker offers nothing more, it **settles** the key at the end, while it
+//!   still has the key: the handler is notified of the stored object.
 //!
-//! While all keys are active, a walk waits for the worker to end. So the first notification of a
-//! key is always the state after all changes that were not offered to the handler, and the last is
-//! the stored state. Notifications of a key are in order because only the worker that has the key
-//! offers them.
+//! While all keys are active, a walk waits until the worker has ended its work on them. So the
+//! first notification of a key is always the state after all changes that were not offered to the
+//! handler, and the last is the stored state. Notifications of a key are in order because only the
+//! worker that has the key offers them.
 //!
 //! | rule | because otherwise |
 //! | --- | --- |
@@ -109,8 +109,8 @@ pub(super) struct Inbox<K> {
     /// A full buffer that was replaced. It is dropped when the handler takes its next step, so that
     /// the worker, which has to offer to all handlers, does not spend time on it.
     dropped: Option<Box<dyn StepBuffer<K>>>,
-    /// The time at which the oldest step of that buffer was pushed. It counts for the age of the
-    /// buffer, which would otherwise not show that a handler hangs.
+    /// The time at which the oldest step of the dropped buffer was pushed. It counts as the age of
+    /// the new buffer, which would otherwise not show that a handler hangs.
     dropped_since: Option<Instant>,
     /// Whether `ResyncBegins` must be delivered.
     announces_resync: bool,
@@ -196,7 +196,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         drops.steps.extend(self.waiting.push(step).into_iter().flatten());
     }
 
-    /// Settles `key`, or all keys, at the end of a worker's work on them, after the active key was
+    /// Ends a worker's work on `key`, or on all keys if it is `None`, after the active key was
     /// cleared. If a walk has passed the key and no offer followed, the handler is notified of the
     /// stored object.
     pub(super) fn settle(

@@ -4,7 +4,7 @@ use deltafifo::{IndexReader, Meta, WalkPosition, WalkStep};
 
 use crate::shared_informer::sync::{Arc, STRIDE};
 
-/// The methods of the store that a walk uses, without the type of the accessor.
+/// The methods of the store that a walk uses. The trait hides the type of the accessor.
 pub(in super::super) trait WalkedStore<K>: Send + Sync {
     fn walk(&self, from: WalkPosition) -> WalkStep<K>;
     fn has_walked(&self, position: WalkPosition, key: &str) -> bool;
@@ -46,7 +46,8 @@ pub(super) struct Walk {
     pub(super) reason: Reason,
     /// The position in the store, or `None` if the walk has read all objects.
     pub(super) at: Option<WalkPosition>,
-    /// The keys that were active when the walk passed them, and that were not offered since.
+    /// The keys that were active when the walk passed them, and whose changes have not been
+    /// offered since.
     pub(super) passed: Vec<Arc<str>>,
     /// Whether the walk waits for a worker for which all keys are active.
     pub(super) waits: bool,

@@ -1,12 +1,13 @@
-//! A timeout for repeated waits that rarely expires.
+//! A timeout that rarely expires, for waits that are repeated often.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A timeout that is cheap to postpone: its timer is changed only when it fires. Setting a timer
-/// takes the lock of all timers, and may wake the thread that drives them.
+/// A timeout that is cheap to postpone: a later time is only stored, and the timer is set to it
+/// when the timer fires. Setting a timer takes the lock of all timers, and may wake the thread
+/// that drives them.
 pub(super) struct Alarm {
     at: Instant,
     timer: Pin<Box<Sleep>>,

@@ -2,8 +2,9 @@
 //!
 //! One task reads the response and batches the items; another passes the batches to the target, on
 //! a thread that may block. At most [`MOST_IN_FLIGHT`] bytes are in between. With the batches on
-//! both sides a list of any size needs the memory of its objects and at most 32 MiB. Objects of
-//! more than a MiB are not included: they come out of the process's budget (`wire/budget.rs`).
+//! both sides, a list of any size needs the memory of its objects and at most 32 MiB more. Objects
+//! of more than a MiB are not included: they take shares of the process's budget
+//! (`wire/budget.rs`).
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ const BATCH: usize = 2 << 20;
 /// costs two wake-ups, and a streamed list arrives event by event, so smaller batches would cost
 /// more than they gain.
 const LEAST_BATCH: usize = 256 << 10;
-/// The most bytes between the reader and the target. A large object of any size is let through
-/// alone. In addition the reader may hold a batch, and the beginning of an item.
+/// The largest number of bytes between the reader and the target. An object of more bytes is let
+/// through alone. In addition, the reader may hold a batch and the beginning of an item.
 const MOST_IN_FLIGHT: usize = 12 << 20;
 const MOST_BATCHES: usize = 64;
 
@@ -234,7 +235,7 @@ fn head_of(raw: &[u8]) -> Result<Head<'_>, ReflectorError> {
     Head::of(raw).map_err(broken)
 }
 
-/// Returns the error of a list with an invalid object, which is not trusted.
+/// Converts the error of an invalid object to the error of its list, which is then not trusted.
 fn broken(error: WireError) -> ReflectorError {
     ReflectorError::List(RequestError::from(error))
 }
@@ -301,7 +302,8 @@ mod tests {
     use super::{BATCH, BatchPart, BatchSender, MOST_IN_FLIGHT};
     use crate::lister_watcher::RawObject;
 
-    /// Returns the number of bytes that are accepted while nothing is received.
+    /// Returns the number of bytes that a sender accepts, in items of `item` bytes, while nothing
+    /// is received.
     fn accepted(item: usize) -> usize {
         let (mut sender, _batches) = BatchSender::new(&BatchSender::in_flight());
         let (mut accepted, item) = (0, RawObject::from(Bytes::from(vec![b' '; item])));

@@ -40,8 +40,8 @@ pub(crate) struct Options {
     least_watch: Duration,
     silence: Duration,
     max_object_size: usize,
-    /// Limits the bytes in flight. Clones share it, so that all reflectors of an informer have one
-    /// limit.
+    /// The limit of the bytes in flight. Clones share it, so that all reflectors of an informer
+    /// have one limit.
     in_flight: Arc<Semaphore>,
     resync: Option<Resync>,
     prune: Arc<Prune>,
@@ -53,8 +53,8 @@ impl Options {
         self.backoff.clone()
     }
 
-    /// Removes and returns the resync. Otherwise each reflector of an informer would resync the
-    /// whole target.
+    /// Removes and returns the resync, for an informer of several reflectors. Otherwise each of
+    /// them would resync the whole target.
     pub(crate) fn take_resync(&mut self) -> Option<Resync> {
         self.resync.take()
     }
@@ -256,8 +256,9 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
 
 #[cfg(feature = "compact")]
 impl<K: serde::de::DeserializeOwned + 'static> ReflectorBuilder<crate::compact::Compact<K>> {
-    /// Sets how objects are packed. Members that [`without`](Self::without) or `compactor` leaves
-    /// out are left out. The types of the objects are set from the resource.
+    /// Sets how objects are packed. The members that `compactor` leaves out are left out in
+    /// addition to those of [`without`](Self::without). The types of the objects, `apiVersion` and
+    /// `kind`, are set from the resource.
     ///
     /// ```
     /// # use deltafifo_informer::lister_watcher::Scripted;

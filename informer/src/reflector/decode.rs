@@ -38,7 +38,7 @@ impl Cores {
     }
 }
 
-/// A number of cores in use, which are free again when it is dropped.
+/// A guard of some cores in use. The cores are free again when it is dropped.
 struct CoresInUse<'c> {
     cores: &'c Cores,
     taken: usize,
@@ -75,7 +75,8 @@ pub trait Decode<K>: Send + Sync + 'static {
     /// Records that a list is complete. Does not block.
     fn end_list(&self) {}
 
-    /// Returns the periodic work on the decoded objects, such as packing them with newer material.
+    /// Returns the periodic work on the decoded objects, such as compressing them again against a
+    /// newer dictionary or base.
     #[cfg(feature = "compact")]
     fn upkeep(self: Arc<Self>) -> Option<Arc<dyn crate::compact::Upkeep<K>>> {
         None
@@ -164,7 +165,7 @@ mod tests {
     static NOW: AtomicUsize = AtomicUsize::new(0);
     static MOST: AtomicUsize = AtomicUsize::new(0);
 
-    /// Counts the concurrent decodings.
+    /// A type that counts how many of its decodings run at the same time.
     #[derive(Clone)]
     struct Counted;
 

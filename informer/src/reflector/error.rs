@@ -10,15 +10,16 @@ use crate::lister_watcher::is_unavailable;
 use crate::lister_watcher::{RequestError, TooLarge};
 use crate::wire::Head;
 
-/// An error that a reflector reports. The reflector continues after each of them. Its message does
-/// not contain its sources: [`error_chain`](crate::error_chain) formats it with them.
+/// An error that a reflector reports before it continues. Its message does not contain those of
+/// its sources: [`error_chain`](crate::error_chain) formats it with them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
     /// A list failed, at once or in the middle. It deletes nothing, and is requested again.
     #[error("a list failed; the known objects stay, and it is retried")]
     List(#[source] RequestError),
-    /// The list of a namespace that has left its set failed. It is not requested again.
+    /// The last list of a namespace, after the namespace had left its set, failed. It is not
+    /// requested again.
     #[error(
         "the last list of a namespace that left the set failed, and is not retried; its objects are removed without \
          knowing which of them were deleted"
@@ -27,15 +28,15 @@ pub enum ReflectorError {
     /// A watch failed or could not be opened. It is opened again, or everything is listed again.
     #[error("a watch failed; the known objects stay, and it is retried")]
     Watch(#[source] RequestError),
-    /// An object could not be decoded. This state of it is skipped, and an earlier stored one
-    /// stays. A deletion counts, as a tombstone. If the object has no name, its list deletes
-    /// nothing, and neither does the next list after a watch with it.
+    /// An object could not be decoded. This state of the object is skipped, and an earlier stored
+    /// state stays. A deletion takes effect, as a tombstone. If the object has no name, a list
+    /// that contains it deletes nothing; if a watch sent it, the next list deletes nothing.
     #[error(
         "object {key:?} of version {version:?} cannot be decoded and is skipped; an earlier stored state stays, and a \
          deletion is applied"
     )]
     Decode {
-        /// The key, as the metadata has it.
+        /// The key from the metadata of the object: `namespace/name`, or `name`.
         key: String,
         /// The version of the object.
         version: String,
@@ -43,14 +44,16 @@ pub enum ReflectorError {
         source: BoxError,
     },
     /// An object has more bytes of JSON than
-    /// [`max_object_size`](super::ReflectorBuilder::max_object_size) allows. This state of it is
-    /// skipped, and an earlier stored one stays. A deletion counts, as a tombstone.
+    /// [`max_object_size`](super::ReflectorBuilder::max_object_size) allows. This state of the
+    /// object is skipped, and an earlier stored state stays. A deletion takes effect, as a
+    /// tombstone.
     ///
-    /// If the object has no name, a list that contains it deletes nothing, and neither does the
-    /// next list after a watch that contains it.
+    /// If the object has no name, a list that contains it deletes nothing; if a watch sent it, the
+    /// next list deletes nothing.
     #[error("{}", too_large(key.as_deref(), *size, *limit))]
     TooLarge {
-        /// The key, as the metadata has it, or `None` if the object has no name.
+        /// The key from the metadata of the object: `namespace/name`, or `name`. `None` if the
+        /// object has no name.
         key: Option<String>,
         /// The size of the object in bytes.
         size: usize,
@@ -81,7 +84,8 @@ pub enum ReflectorError {
     #[error("kube's watcher failed; it continues, and the known objects stay")]
     Watcher(#[source] Box<kube::runtime::watcher::Error>),
     /// A list of a kube watcher has ended without deleting anything: its beginning was not in the
-    /// stream, or it was abandoned because of the error before. Its objects may not be known.
+    /// stream, or it was abandoned because of the previous error. The target may lack objects of
+    /// this list.
     #[cfg(feature = "runtime")]
     #[error(
         "a list of kube's watcher deletes nothing, because it was abandoned after an error, or because the stream does not \
@@ -158,7 +162,7 @@ impl ReflectorError {
         matches!(self, Self::Decode { .. } | Self::TooLarge { .. } | Self::Refused(_))
     }
 
-    /// Returns whether an object was skipped.
+    /// Returns whether an object was skipped because it cannot be decoded or is too large.
     pub(super) fn is_unread(&self) -> bool {
         matches!(self, Self::Decode { .. } | Self::TooLarge { .. })
     }

@@ -28,7 +28,8 @@ pub(super) struct Limits {
     alarm: Alarm,
     /// The progress of large objects that are incomplete.
     objects: ObjectLimit,
-    /// The time that large objects had waited for shares when `end` was last postponed for that.
+    /// The time that large objects had waited for shares of the budget when `end` was last
+    /// postponed by such waits.
     shares_waited: Duration,
 }
 

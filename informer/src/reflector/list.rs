@@ -1,5 +1,5 @@
-//! Lists all objects: first at any version, later from the last one, and in pages if the server
-//! has no cache.
+//! Lists all objects: the first time at any version, later not older than the last known version,
+//! and in pages if the server has no cache.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::watch::MOST_ATTEMPTS;
 use super::{Reflector, retry_after};
 use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestError, Tokens};
 
-/// The most time for all pages of a list. An API server ends the response for a page after a
+/// The longest time for all pages of a list. An API server ends the response for a page after a
 /// minute, and continue tokens expire within minutes, so a working server does not take this long.
 const LONGEST_LIST: Duration = Duration::from_secs(3_600);
 
@@ -44,7 +44,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// Lists the newest state for the last time, without a watch. A failure is reported, and the
     /// list is tried again a few times, unless it is forbidden or the resource does not exist.
     ///
-    /// No thread may still be working for an earlier run.
+    /// The caller must wait until no thread works for an earlier run any more.
     pub(crate) async fn list_newest(&self) {
         let mut backoff = self.backoff.clone();
         for attempt in 1..=MOST_ATTEMPTS {
@@ -66,8 +66,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         ListRequest { resource_version, not_older_than, limit, continue_token: None }
     }
 
-    /// Reads all pages from `request` on. If the token of a page expires, reads a single page
-    /// instead, not older than the first page.
+    /// Lists all pages, beginning with `request`. If the token of a page expires, lists all
+    /// objects in a single page instead, not older than the first page.
     async fn list_from(&self, request: ListRequest) -> Result<(), ListFailure> {
         let mut first_page = PageMeta::default();
         match self.relist(&request, &mut first_page).await {

@@ -12,7 +12,7 @@
 //! * `threads.rs`: the threads of decoding and of user code.
 //! * `versions.rs`: the versions at which lists and watches start.
 //! * `target/`: the queue or store that a reflector writes to.
-//! * `watcher_events.rs`: a target fed by a watcher of kube's instead of a reflector.
+//! * `watcher_events.rs`: feeds a target from a kube watcher instead of a reflector.
 
 mod alarm;
 mod backoff;
@@ -128,7 +128,7 @@ pub struct Reflector<K> {
 }
 
 impl<K: Clone + DeserializeOwned + Send + Sync + 'static> Reflector<K> {
-    /// Starts a reflector that lists and watches `source`, and writes to `target`.
+    /// Returns a builder of a reflector that lists and watches `source`, and writes to `target`.
     pub fn builder(source: impl ListerWatcher, target: Arc<impl Target<K>>) -> ReflectorBuilder<K> {
         ReflectorBuilder::new(Box::new(source), target, Box::new(K::decoder))
     }

@@ -12,8 +12,9 @@ pub(super) struct Versions {
     /// Whether `last` has not been passed to the target yet.
     unreported: bool,
     /// The least version of the next list, if `last` must not be used; empty for the newest state.
-    /// Either the server does not have `last`, or a list failed after the target had received a
-    /// part of it: an older list would revert that part.
+    /// It is set if the server does not have `last`, if the first list must show the newest state,
+    /// or if a list failed after the target had received a part of it: an older list would revert
+    /// that part.
     least: Option<String>,
     /// Whether a list at any version came in pages. Then the server has no cache of this resource,
     /// and an unpaged list would be too expensive for it.
@@ -22,14 +23,15 @@ pub(super) struct Versions {
     caution: Caution,
 }
 
-/// Conclusions that the next list does not allow, because of events since the previous one.
+/// Conclusions that must not be drawn from the next list, because of events since the previous
+/// list.
 #[derive(Default)]
 struct Caution {
-    /// The server did not know a version that it had returned. It may have been restored from a
-    /// backup, so equal versions do not imply equal objects.
+    /// Whether the server did not know a version that it had returned. It may have been restored
+    /// from a backup, so equal versions do not imply equal objects.
     rewound: bool,
-    /// There was an event of an object without a readable name. It may be any object that the list
-    /// does not contain.
+    /// Whether there was an event of an object without a readable name. That object may be any of
+    /// those that the list does not contain.
     met_nameless: bool,
 }
 
@@ -54,13 +56,14 @@ impl Versions {
     }
 
     /// Returns whether a watch can continue from [`last`](Self::last). A watch from "0" begins
-    /// with all objects at any version, and would miss deletions before that, so a list is needed
+    /// with all objects at any version, and would miss earlier deletions, so a list is needed
     /// instead.
     pub(super) fn can_resume(&self) -> bool {
         self.last().is_some_and(is_point_in_time)
     }
 
-    /// Returns the version to pass to the target, once.
+    /// Returns the last version if it has not been passed to the target yet. The caller must pass
+    /// it: the next call returns `None`.
     pub(super) fn take_unreported(&mut self) -> Option<String> {
         self.last.as_ref().filter(|_| std::mem::take(&mut self.unreported)).cloned()
     }
@@ -115,8 +118,8 @@ impl Versions {
         self.caution.met_nameless = true;
     }
 
-    /// Returns whether the next list must delete nothing: it may be older than the event of such
-    /// an object.
+    /// Returns whether the next list must delete nothing, because there was an event of an object
+    /// without a readable name. The list may be older than that event.
     pub(super) fn met_nameless(&self) -> bool {
         self.caution.met_nameless
     }

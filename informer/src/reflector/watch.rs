@@ -23,11 +23,11 @@ use crate::wire::{LARGE, check};
 
 /// A watch that a server ends in less than this time counts as refused.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
-/// After this many watches in a row that were lost without an event, a proxy may be blocking
-/// watches.
+/// The number of attempts before another kind of request is used. If this many watches in a row
+/// were lost without an event, a proxy may be blocking watches.
 pub(super) const MOST_ATTEMPTS: u32 = 3;
-/// The time after the requested end of a watch in which a server must end it. After that the
-/// connection is considered dead.
+/// The time that a server has to end a watch after its requested end. After that the connection is
+/// considered dead.
 const GRACE: Duration = Duration::from_secs(30);
 
 impl<K: Send + Sync + 'static> Reflector<K> {
@@ -51,7 +51,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         Ok(Watch { events, until, ends_here, first_objects, _open: self.status.open() })
     }
 
-    /// Watches, beginning with `watch` if there is one, until everything is to be listed anew.
+    /// Watches, beginning with `watch` if there is one, until everything must be listed again.
     pub(super) async fn watch(
         &self,
         mut watch: Option<Watch>,
@@ -275,7 +275,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 }
 
-/// Passes a deletion to the target whose object was refused or cannot be read, since the object is
+/// Passes to the target a deletion whose object was refused or cannot be read, since the object is
 /// deleted in any case. This may scan the whole store.
 pub(super) async fn delete_refused<K: Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,

@@ -92,7 +92,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         Ok((watch, items))
     }
 
-    /// Reads up to the bookmark that ends the initial events. Returns its version.
+    /// Reads up to the bookmark that ends the initial events. Returns the version of that
+    /// bookmark.
     async fn read_initial(
         &self,
         mut sender: BatchSender,

@@ -2,7 +2,7 @@
 //!
 //! | event | effect |
 //! | --- | --- |
-//! | `Init` | begins a relist. An incomplete one before it is abandoned, and deletes nothing |
+//! | `Init` | begins a relist. An earlier incomplete relist is abandoned, and deletes nothing |
 //! | `InitApply` | lists an object. Objects that are ready are passed on together, so a target receives pages |
 //! | `InitDone` | commits the relist: objects that were not listed are deleted |
 //! | `Apply`, `Delete` | an update, a deletion; while a relist is open, a part of it |
@@ -28,7 +28,7 @@ use super::watch::delete_refused;
 use crate::util::in_flight::InFlight;
 use crate::{KubeMeta, error_chain};
 
-/// Objects per page, the default of kube's watcher.
+/// The number of objects per page, as in kube's watcher by default.
 const PAGE: usize = 500;
 
 /// Feeds `target` with the events of a kube watcher until the stream ends (kube: `reflector`; the
@@ -53,7 +53,7 @@ const PAGE: usize = 500;
 /// * When no further event is ready, the target gets a bookmark with the last event's version, so
 ///   that [a wait](deltafifo::DeltaFifo::wait_for_resource_version) for a version does not last
 ///   until the next list.
-/// * Events that kube's watcher drops are lost: deletions during a streamed list.
+/// * Events that kube's watcher drops are lost. These are deletions during a streamed list.
 ///
 /// Dropping the future abandons the list in progress. Feed a target from one stream only: with
 /// two, each list would abandon the other's.
@@ -307,7 +307,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         }
     }
 
-    /// Passes the version of the last event to the target, if it is new.
+    /// Passes the version of the last event to the target, unless it has been passed before.
     fn report_version(&self) {
         let version = self.versions.lock().take_unreported();
         if let Some(version) = version {

@@ -35,10 +35,11 @@ pub use whole::Plain;
 /// stays. With [custom keys](deltafifo::KeyFunc::custom) the target searches all objects for a
 /// known object of this name: once per relist, and for each deletion of a watch that cannot be
 /// decoded. A `DeltaFifo` searches the queued objects and [its
-/// store](deltafifo::DeltaFifo::store), an `InOrderFifo` its store only. A relist deletes an
-/// object that is not found there, and its deletion is ignored. In an `InOrderFifo` these are
-/// objects that are still queued. In a `DeltaFifo` they are objects that a handler has taken and
-/// not applied; if its known objects are not its own store, all objects that are not queued.
+/// store](deltafifo::DeltaFifo::store), an `InOrderFifo` its store only. A known object that this
+/// search does not find is deleted by a relist, and its deletion by a watch is ignored. In an
+/// `InOrderFifo` these are objects that are still queued. In a `DeltaFifo` they are objects that a
+/// handler has taken and not applied; if its known objects are not in its own store, they are all
+/// objects that are not queued.
 pub trait Target<K>: Send + Sync + 'static {
     /// Begins a relist.
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>>;
@@ -71,7 +72,7 @@ pub trait Target<K>: Send + Sync + 'static {
     /// As for [`add`](Self::add).
     fn resync(&self) -> Result<(), StoreError>;
 
-    /// Waits until there is room.
+    /// Waits until the target has room.
     ///
     /// # Errors
     /// [`Closed`]: the queue is closed.
@@ -80,13 +81,13 @@ pub trait Target<K>: Send + Sync + 'static {
     /// Waits until the queue is closed.
     fn closed(&self) -> BoxFuture<'_, Closed>;
 
-    /// Returns the key of an object whose name alone is known: `namespace/name`, or `name`. `None`
-    /// if keys are not names, and no known object has that name.
+    /// Returns the key of an object of which only the name is known: `namespace/name`, or `name`.
+    /// `None` if keys are not names, and no known object has that name.
     fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>>;
 }
 
-/// A relist in progress. If it is dropped, it is abandoned, and deletes nothing. A name here is
-/// `namespace/name`, or `name`.
+/// A relist in progress. If it is dropped, it is abandoned, and deletes nothing. In its methods a
+/// name is `namespace/name`, or `name`.
 pub trait Pieces<K>: Send + 'static {
     /// Announces the approximate number of objects of the whole list.
     fn expect(&mut self, objects: usize);
@@ -139,8 +140,8 @@ pub trait Pieces<K>: Send + 'static {
 /// Names with their keys.
 type NamedKeys<'n> = Vec<(&'n str, Cow<'n, str>)>;
 
-/// Returns the keys of objects with these names. If keys are not names, only `pending` and stored
-/// objects are found.
+/// Returns the keys of objects with these names. If keys are not names, only the objects in
+/// `pending` and `store` are found.
 fn keys_of_named<'n, K, M: Meta<K>>(
     names: impl IntoIterator<Item = &'n str>,
     pending: impl FnOnce() -> Vec<Arc<K>>,

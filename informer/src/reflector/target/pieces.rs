@@ -95,7 +95,8 @@ struct InPieces<K: Send + Sync + 'static, M: Meta<K>> {
     scope: Option<ScopeId>,
     /// The names of listed objects that cannot be decoded or stored.
     kept: HashSet<Box<str>>,
-    /// The names of deleted objects whose keys have to be searched.
+    /// The names of deleted objects whose keys are not known. The commit finds them among the
+    /// stored and pending objects.
     gone: HashSet<Box<str>>,
 }
 

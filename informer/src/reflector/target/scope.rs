@@ -39,9 +39,9 @@ pub(crate) trait Scoped<K>: Target<K> {
 pub(crate) struct InScope<K> {
     pub(crate) queue: Arc<dyn Scoped<K>>,
     pub(crate) scope: ScopeId,
-    /// Set before the first object is offered.
+    /// Whether an object was offered. Set before the first offer.
     pub(crate) has_objects: Arc<AtomicBool>,
-    /// Called after each complete list and each bookmark.
+    /// The function that is called after each complete list and each bookmark.
     pub(crate) on_reached: Arc<dyn Fn() + Send + Sync>,
 }
 

@@ -1,4 +1,4 @@
-//! Targets that take a relist as a whole, which is collected here.
+//! Targets that take a relist as a whole. The relist is collected here.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -56,8 +56,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
 /// of `deltafifo::caches` (feature `caches` of `deltafifo`).
 ///
 /// Its keys must be `namespace/name`, or `name`; with other keys an object that cannot be decoded
-/// counts as deleted. An object of a list that the store refuses is reported, and
-/// [kept](Store::replace_keeping) as it is stored.
+/// counts as deleted. If the store refuses an object of a list, the error is reported, and the
+/// stored object of the same name is [kept](Store::replace_keeping).
 pub struct Plain<S>(pub Arc<S>);
 
 impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
@@ -100,7 +100,8 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
 
 /// A target that takes a relist as a whole.
 trait TakesWhole<K>: Send + Sync + 'static {
-    /// Fails if keys are not names and `object` has no key. Then only its name can be kept.
+    /// Fails if keys are not names and the key function fails for `object`. The relist then keeps
+    /// the known object of the same name.
     fn check_key(&self, object: &K) -> Result<(), KeyError>;
 
     /// Stores all listed objects, and keeps the stored objects with a name in `kept`, whose listed
@@ -247,7 +248,8 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S>
 struct CollectedRelist<K, S: ?Sized> {
     /// The names with their objects. A name without an object is kept.
     list: Vec<(Box<str>, Option<Arc<K>>)>,
-    /// The deleted objects, each with the length of the list at the time.
+    /// The names of deleted objects, each with the length that `list` had at the time of the
+    /// deletion.
     gone: HashMap<Box<str>, usize>,
     keeps_unlisted: bool,
     target: Arc<S>,
@@ -259,8 +261,8 @@ impl<K, S: ?Sized> CollectedRelist<K, S> {
     }
 }
 
-/// An abandoned relist is dropped by the task that waited for it, which a panicking destructor
-/// must not end.
+/// Catches the panics of the objects' destructors. An abandoned relist is dropped by the task that
+/// waited for it, and such a panic must not end that task.
 impl<K, S: ?Sized> Drop for CollectedRelist<K, S> {
     fn drop(&mut self) {
         // One by one, because a second panic during the first would abort the process.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The time of an object's next reconcile, unless something triggers one before (kube's `Action`,
+/// The time of an object's next reconcile, unless something triggers one earlier (kube's `Action`,
 /// whose field is private).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {

@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     pub(super) debounce: Duration,
-    /// `None` means the default, ten times the debounce.
+    /// The longest delay by a debounce. `None` means the default, ten times the debounce.
     debounce_at_most: Option<Duration>,
     pub(super) concurrency: u16,
     pub(super) name: Option<String>,

@@ -15,7 +15,7 @@ use super::key::Key;
 /// The function of the user that is called for each deletion.
 pub(super) type OnDeleted<K> = Box<dyn FnMut(DeltaObject<K>) -> BoxFuture<'static, ()> + Send>;
 
-/// Deletions that were not handled yet, by key and in order of arrival.
+/// Deletions that have not been handled yet, by key and in order of arrival.
 pub(super) struct Deletions<K> {
     by_key: Mutex<HashMap<Key, Vec<DeltaObject<K>>, foldhash::fast::RandomState>>,
 }

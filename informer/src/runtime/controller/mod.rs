@@ -130,7 +130,7 @@ const MOST_ERRORS: usize = 100;
 pub struct Controller<K: Resource + Send + Sync + 'static> {
     types: K::DynamicType,
     informer: SharedInformer<K>,
-    /// Set if the controller owns `informer`, and so runs and closes it.
+    /// The informer again, if the controller owns it, and so runs and closes it.
     own: Option<OwnedInformer<K, KubeMeta>>,
     update_filter: UpdateFilter<K>,
     relations: Vec<Relation>,

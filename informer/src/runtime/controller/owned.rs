@@ -1,5 +1,5 @@
-//! Owner references: the part of an owned object that a controller keeps, and which references
-//! name a main object.
+//! Owner references: the part of an owned object that a controller keeps, and the search for the
+//! references that name a main object.
 
 use deltafifo::Meta;
 use kube::Resource;

@@ -120,7 +120,7 @@ struct ControllerRun<K: Resource + Send + Sync + 'static, E> {
     on_deleted: Option<OnDeleted<K>>,
     /// The running reconciles and deletion handlers.
     work: JoinSet<Done<K, E>>,
-    /// The most reconciles and deletion handlers that run at a time.
+    /// The largest number of reconciles and deletion handlers that run at a time.
     most: usize,
     /// Resolves when the handlers have received the first lists; `None` after that.
     syncing: Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>,

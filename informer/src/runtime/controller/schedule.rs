@@ -107,8 +107,8 @@ impl Schedule {
         self.queue.add(key);
     }
 
-    /// Moves debounced requests to the work queue and never returns. Returns at once if there is
-    /// no debounce.
+    /// Moves debounced requests to the work queue, and never returns. Without a debounce it
+    /// returns at once.
     pub(super) async fn run(&self) {
         if let Some(debounce) = &self.debounce {
             debounce.run(&self.queue).await;

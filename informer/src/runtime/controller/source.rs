@@ -34,8 +34,8 @@ const MOST_WAITING: usize = 1_024;
 /// A function that returns whether an update triggers reconciles.
 pub(super) type UpdateFilter<K> = Box<dyn Fn(&K, &K) -> bool + Send>;
 
-/// A shared informer, and a predicate over its updates. For
-/// [`owns_informer`](super::Controller::owns_informer) and the other methods that take an
+/// A shared informer, and a predicate over its updates. It is the argument of
+/// [`owns_informer`](super::Controller::owns_informer) and of the other methods that take an
 /// informer; they accept a `&SharedInformer` as well.
 pub struct Source<K: Resource + Send + Sync + 'static> {
     pub(super) informer: SharedInformer<K>,
@@ -199,7 +199,7 @@ pub(super) struct OwnedInformer<K: Send + Sync + 'static, M: Meta<K>> {
 /// Whether the kind of an informer may be missing.
 #[derive(Default)]
 struct Absence {
-    /// Whether the relation is optional and was not listed yet.
+    /// Whether the relation is optional and has not been listed yet.
     is_expected: AtomicBool,
     is_reported: AtomicBool,
 }

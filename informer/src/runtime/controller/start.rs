@@ -19,7 +19,7 @@ type Listen = dyn FnOnce(&mut Started, Terms) -> Result<(), RunnerError> + Send;
 
 /// A relation: other objects whose changes trigger reconciles.
 pub(super) struct Relation {
-    /// Starts to listen to the relation's informer.
+    /// The function that starts to listen to the relation's informer.
     pub(super) start: Box<Listen>,
     /// Whether the relation is optional.
     pub(super) is_optional: bool,
@@ -39,7 +39,7 @@ pub(super) struct Terms {
 pub(super) struct Started {
     pub(super) schedule: Arc<Schedule>,
     pub(super) tasks: JoinSet<()>,
-    /// Each future resolves when the controller is to shut down. The futures own the handlers'
+    /// Each future resolves when the controller must shut down. The futures own the handlers'
     /// registrations, so dropping them removes the handlers.
     pub(super) ends: FuturesUnordered<BoxFuture<'static, ()>>,
     /// Each future resolves when a first list that reconciles wait for has been handled.

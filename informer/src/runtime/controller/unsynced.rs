@@ -15,7 +15,8 @@ use crate::shared_informer::{Availability, Registration, SharedInformer};
 
 /// The time after which an informer that is not running is reported: it was probably forgotten.
 const FIRST_REPORT: Duration = Duration::from_secs(5);
-/// The period of later reports, which also name informers that run: their first list takes long.
+/// The period of later reports, which also name informers that run and whose first list takes
+/// long.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// A shared informer, which the user has to run.
@@ -39,7 +40,8 @@ impl fmt::Display for SharedSource {
     }
 }
 
-/// The shared informers that a controller still waits for. They are logged periodically.
+/// The shared informers that a controller still waits for. They are reported and logged
+/// periodically.
 pub(super) struct Unsynced {
     sources: Vec<SharedSource>,
     began: Instant,

@@ -22,18 +22,18 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// the reader has caught up.
 const READY_WITHIN: Duration = Duration::from_micros(50);
 /// The least number of bytes that must follow a pause without another wait. With fewer, pausing is
-/// suspended: the reader waits for another thread, or the server is slow. So pauses never slow a
-/// list that arrives faster than 20 MB/s below that rate.
+/// suspended: the reader waits for another thread, or the server is slow. So a list that arrives
+/// faster than 20 MB/s without pauses still arrives at 20 MB/s or faster with them.
 const MIN_GAIN: usize = 64 << 10;
-/// Chunks read before the first pause, and after pauses are suspended.
+/// The number of chunks that are read before the first pause, and after pausing was suspended.
 const UNPAUSED: usize = 64;
 
 /// The state of a reader.
 pub(super) struct Coalescer {
     has_caught_up: bool,
-    /// Bytes read since the last pause.
+    /// The number of bytes read since the last pause.
     since_pause: usize,
-    /// Chunks to read before pauses are allowed again.
+    /// The number of chunks to read before pauses are allowed again.
     unpaused: usize,
 }
 

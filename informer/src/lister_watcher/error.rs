@@ -45,7 +45,7 @@ pub enum RequestError {
     Endless {
         /// The part that did not end.
         what: &'static str,
-        /// The time limit.
+        /// The time that the response has taken so far.
         after: Duration,
     },
     /// The server ended a watch at once (client-go `VeryShortWatchError`, which covers only
@@ -85,7 +85,8 @@ fn hint(code: u16) -> &'static str {
 
 impl RequestError {
     /// Parses a JSON `Status`. All fields of a `Status` are optional, so any JSON object parses as
-    /// one. An object without code, reason and message is therefore an error: it is a proxy's.
+    /// one. An object without code, reason and message is therefore an error: it comes from a
+    /// proxy.
     pub(crate) fn from_status(status: &[u8], retry_after: Option<Duration>) -> Self {
         match serde_json::from_slice::<Status>(status) {
             Ok(none)
@@ -183,8 +184,8 @@ impl RequestError {
         })
     }
 
-    /// Returns whether to repeat the request later, from the same version: until then, other
-    /// requests would fail for the same reason.
+    /// Returns whether the request should be repeated later, from the same version: at present,
+    /// other requests would fail for the same reason.
     pub(crate) fn is_for_later(&self) -> bool {
         self.is_too_many_requests() || self.is_refused()
     }

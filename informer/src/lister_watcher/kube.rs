@@ -17,7 +17,7 @@ use super::{
     WatchRequest, WatchStream,
 };
 
-/// The most bytes that are read of the body of an error response.
+/// The largest number of bytes that are read of the body of an error response.
 const MOST_OF_A_STATUS: usize = 1 << 20;
 
 /// A lister and watcher of one resource of an API server (client-go `NewListWatchFromClient`):
@@ -44,7 +44,7 @@ pub struct KubeListerWatcher {
     /// Parameters for the query of every request, or the error of one that cannot be added.
     query: Result<Query, QueryError>,
     types: (String, String),
-    /// Resource and namespace, as [`ListerWatcher::scope`] returns them.
+    /// The resource and the namespace, in the form that [`ListerWatcher::scope`] returns.
     scope: (String, String),
     /// Whether to request metadata only.
     metadata_only: bool,
@@ -167,7 +167,7 @@ impl KubeListerWatcher {
     }
 }
 
-/// Returns the name of a resource as metrics have it: `pods.v1`, `deployments.v1.apps`.
+/// Returns the name of a resource in the form that metrics use: `pods.v1`, `deployments.v1.apps`.
 pub(crate) fn resource<K: Resource>(types: &K::DynamicType) -> String {
     let (plural, version, group) = (K::plural(types), K::version(types), K::group(types));
     if group.is_empty() {

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::{RawObject, TooLarge};
 use crate::wire::{CompleteText, LARGE, Share, process_budget};
 
-/// The most bytes of JSON that an object may have: 64 MiB by default. A lister-watcher that reads
-/// bodies skips a larger object without keeping it, and yields
+/// The largest number of bytes of JSON that an object may have: 64 MiB by default. A
+/// lister-watcher that reads bodies skips a larger object without keeping it, and yields
 /// [`RequestError::TooLarge`](super::RequestError::TooLarge) in its place.
 ///
 /// A lister-watcher that calls others passes them clones of the limit of the request. Clones share
@@ -31,7 +31,7 @@ struct Progress {
     /// of them began to wait.
     waiting: usize,
     since: Option<Instant>,
-    /// The time for which objects had waited before.
+    /// The total of earlier periods in which objects waited for shares.
     waited: Duration,
     /// The time at which an object last got its share, or bytes of an incomplete object last
     /// arrived.
@@ -72,8 +72,8 @@ impl ObjectLimit {
         silence.checked_sub(progress.last?.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// Returns for how long large objects have waited for shares so far. This time is not the
-    /// server's fault.
+    /// Returns how long large objects have waited for shares so far. The server is not responsible
+    /// for this time.
     pub(crate) fn waited(&self) -> Duration {
         let progress = self.progress.lock();
         progress.waited + progress.since.map_or(Duration::ZERO, |since| since.elapsed())

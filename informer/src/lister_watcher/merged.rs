@@ -3,7 +3,7 @@
 //!
 //! Each part continues from a version of its own, which is kept here. The version that the
 //! reflector receives is the least of these, so all events up to it have been delivered. A watch
-//! ends, or fails, with the first of its parts.
+//! ends, or fails, as soon as the watch of one part does.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ struct Reached(Vec<PartProgress>);
 struct PartProgress {
     /// The version up to which all events of the part were received.
     reached: Option<ResourceVersion>,
-    /// Whether the token of a page expired. Then the next list is a single page, and not older
-    /// than that page.
+    /// Whether the continue token of a page expired. If so, the next list of the part is a single
+    /// page, not older than the first page of the failed list.
     whole: bool,
 }
 

@@ -40,8 +40,8 @@ pub(crate) use tokens::Tokens;
 
 /// A source of one kind of object, which can be listed and watched.
 ///
-/// Each of the two methods makes one request, without retries and pauses: these are the
-/// reflector's task. Dropping a stream ends its request.
+/// Each call of a method that lists or watches makes one request, without retries and pauses:
+/// these are the reflector's task. Dropping a stream ends its request.
 ///
 /// A stream ends with its first error, except for [`RequestError::TooLarge`], which takes the
 /// place of one object. A list whose last part is this error counts as cut: it has failed, and
@@ -142,7 +142,7 @@ pub struct ListRequest {
     /// Whether to send `resourceVersionMatch=NotOlderThan`. It is false where that is the server's
     /// default for `resource_version`.
     pub not_older_than: bool,
-    /// Objects per page; 0 for all in one page.
+    /// The largest number of objects per page; 0 for all objects in one page.
     pub limit: u32,
     /// The continue token of the previous page.
     pub continue_token: Option<String>,
@@ -239,7 +239,7 @@ impl RawObject {
         }
     }
 
-    /// Returns how many bytes of the object are in memory.
+    /// Returns the number of bytes of the object that are in memory.
     pub(crate) fn len(&self) -> usize {
         self.json().map_or(0, Bytes::len)
     }
@@ -295,12 +295,12 @@ pub struct PageMeta {
     pub resource_version: String,
     /// The token of the next page, if there is one.
     pub continue_token: Option<String>,
-    /// About how many objects follow on later pages, if the server reports it.
+    /// The approximate number of objects on later pages, if the server reports it.
     pub remaining: Option<u64>,
 }
 
-/// Returns whether a version identifies a state. Empty and "0" request any state, and some
-/// aggregated API servers return no other version for their lists or for all objects.
+/// Returns whether a version identifies a state. An empty version and "0" do not. Some aggregated
+/// API servers return no other version, for their lists or for all objects.
 pub(crate) fn is_point_in_time(version: &str) -> bool {
     !matches!(version, "" | "0")
 }

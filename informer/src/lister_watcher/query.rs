@@ -42,8 +42,8 @@ pub enum QueryError {
     },
 }
 
-/// Query parameters by name, each with one value: of a repeated parameter a server reads only the
-/// first.
+/// Query parameters by name, each with one value: a server reads only the first value of a
+/// repeated parameter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(BTreeMap<String, String>);
 

@@ -16,8 +16,8 @@ use super::{
 /// A lister-watcher with a queue of responses, which it gives in order, independent of the
 /// requests.
 ///
-/// When no response is left, a request waits for ever. It is recorded before that, so a test can
-/// wait for it with [`asked_times`](Self::asked_times) and end where its script ends.
+/// When no response is left, a request waits for ever. The request is recorded first, so a test
+/// can wait for it with [`asked_times`](Self::asked_times) and end where its script ends.
 ///
 /// ```
 /// use deltafifo_informer::lister_watcher::{ListRequest, Listed, ListerWatcher, PageMeta, Scripted};

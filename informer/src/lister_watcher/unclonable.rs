@@ -1,9 +1,10 @@
 //! Request bodies that cannot be cloned.
 //!
-//! kube's default client repeats a request that was answered 429, 503 or 504 inside `send`, up to
-//! 15 times and for minutes. A reflector decides itself when to repeat a request, and from which
-//! version, so it needs the first response. The client can only repeat a request that it can clone,
-//! and the body of a response cannot be cloned.
+//! Inside `send`, kube's default client repeats a request that was answered with 429, 503 or 504,
+//! up to 15 times and for minutes. A reflector itself decides when to repeat a request, and from
+//! which version, so it needs the first response. The client can repeat only a request that it can
+//! clone. The body of a response cannot be cloned, so the reflector's requests are sent with the
+//! empty body of a response.
 
 use std::convert::Infallible;
 

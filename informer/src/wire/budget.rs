@@ -6,9 +6,9 @@
 //! is complete, moves with its bytes, and is returned when they are dropped.
 //!
 //! A reflector that holds shares may be stuck. Its queue may be full until another reflector has
-//! read its list, and that reflector waits for a share; or its server may be stuck. Therefore a
-//! reflector that sees no share returned for [`MAX_WAIT`] continues without one. Until a share is
-//! returned, all others do so at once.
+//! read its list, while that reflector waits for a share; or its server may be stuck. Therefore a
+//! reflector that sees no share returned for [`MAX_WAIT`] continues without one. From then on,
+//! until a share is returned, all reflectors that need a share continue at once without one.
 //!
 //! [`LARGE`]: super::LARGE
 
@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 /// The time that a reflector waits while no share is returned, before it continues without one.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Bytes per permit of the semaphore.
+/// The number of bytes per permit of the semaphore.
 const UNIT: usize = 1 << 10;
 /// The default budget, in bytes.
 const BUDGET: usize = 128 << 20;

@@ -38,8 +38,8 @@ impl LineType {
     }
 }
 
-/// Parses a line. `limit`: the most bytes of its object. An ERROR event is returned as the error
-/// that it contains.
+/// Parses a line. An object of more than `limit` bytes is not kept: the event has a
+/// [`RawObject::TooLarge`] in its place. An ERROR event is returned as the error that it contains.
 pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
     let (mut members, mut kind, mut object) = (Members::of(line), None, None);
     while let Some(name) = members.name()? {

@@ -19,7 +19,7 @@ pub(super) struct Large {
     size: usize,
     limit: usize,
     share: Option<Share>,
-    /// Set once the item is too large.
+    /// The outline, once the item is too large.
     outline: Option<Outline>,
     new_outline: fn() -> Outline,
 }
@@ -33,7 +33,7 @@ pub(crate) enum CompleteText {
 }
 
 impl Large {
-    /// Starts with the bytes that have arrived.
+    /// Creates a buffer that contains the bytes that have arrived.
     pub(super) fn new(
         begun: &[u8],
         limit: usize,
@@ -76,7 +76,7 @@ impl Large {
         self.share = Some(share);
     }
 
-    /// Ends the item.
+    /// Ends the item, and returns it or its outline.
     pub(super) fn finish(self) -> CompleteText {
         match self.outline {
             Some(outline) => CompleteText::Skipped(outline),

@@ -1,5 +1,5 @@
-//! Splits the body of a watch into lines, one event each. Memory: the part of the current line
-//! that has arrived, up to a limit.
+//! Splits the body of a watch into lines, one event each. Only the part of the current line that
+//! has arrived is kept in memory, up to a limit.
 
 use bytes::BytesMut;
 
@@ -20,7 +20,7 @@ pub(crate) struct Lines {
     bytes: BytesMut,
     /// The current line once it is large. Then `bytes` is empty.
     large: Option<Large>,
-    /// The most bytes of a line.
+    /// The maximum length of a line, in bytes.
     limit: usize,
 }
 

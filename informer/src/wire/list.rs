@@ -1,6 +1,6 @@
 //! Splits a LIST response into its items while its bytes arrive: a first list may be one body of a
-//! gigabyte, whatever page size was requested. Memory: the part of the current item or member that
-//! has arrived. Items, and members that are used, have the same limit.
+//! gigabyte, whatever page size was requested. Only the part of the current item or member that
+//! has arrived is kept in memory. Items, and members that are used, have the same size limit.
 
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
@@ -24,9 +24,10 @@ pub(crate) struct ListSplitter {
     scan: Scan,
     /// The current item, once it is large. Then `bytes` is empty.
     large: Option<Large>,
-    /// The most bytes of an item or member.
+    /// The maximum size of an item or member, in bytes.
     limit: usize,
-    /// The raw values of the list's own fields that are used.
+    /// The raw value of the list's own `kind`. Of the list's other fields, only `metadata` and
+    /// `items` are used.
     kind: Option<Bytes>,
     metadata: Option<Bytes>,
     has_items: bool,
@@ -66,8 +67,8 @@ struct ListMeta<'a> {
     resource_version: Option<String>,
     #[serde(default)]
     r#continue: Option<String>,
-    /// An estimate, so an invalid value fails no list. It is kept raw because a number out of the
-    /// range of f64 would be a decode error.
+    /// An estimate, so an invalid value must not fail the list. It is kept raw because a number
+    /// out of the range of f64 would be a decode error.
     #[serde(borrow, default)]
     remaining_item_count: Option<&'a RawValue>,
 }
@@ -153,7 +154,7 @@ impl ListSplitter {
         }))
     }
 
-    /// Ends the body.
+    /// Ends the body, and returns the list's metadata.
     pub(crate) fn finish(self) -> Result<PageMeta, WireError> {
         if !matches!(self.at, ListPosition::End) {
             return Err(WireError::CutShort { of: "a list" });
@@ -214,7 +215,7 @@ impl ListSplitter {
         Ok(true)
     }
 
-    /// Scans the bytes of a value that have arrived.
+    /// Scans the bytes of a value that have arrived. Returns false if more bytes are needed.
     fn scan_on(&mut self, items: &mut Vec<CompleteText>) -> Result<bool, WireError> {
         let Some(end) = self.scan.end(self.bytes.get(self.seen..).unwrap_or_default()) else {
             self.seen = self.bytes.len();

@@ -63,8 +63,8 @@ impl<'a> Members<'a> {
         self.take()
     }
 
-    /// Returns an iterator over the members of that value, or `None` if the value is not an
-    /// object. The rest of the outer object is not read.
+    /// Returns an iterator over the members of the value whose name was returned last, or `None`
+    /// if that value is not an object. The rest of the outer object is not read.
     pub(super) fn into_members(mut self) -> Result<Option<Self>, WireError> {
         if self.rest.starts_with(b"{") {
             return Ok(Some(Self::of(self.rest)));
@@ -110,7 +110,7 @@ impl<'a> Members<'a> {
 
 /// Decodes a JSON string. The result is borrowed if the string has no escapes.
 pub(super) fn text(json: &[u8]) -> Result<Cow<'_, str>, WireError> {
-    /// Needed because serde borrows a `Cow` only with `#[serde(borrow)]`.
+    /// A wrapper that is needed because serde borrows a `Cow` only with `#[serde(borrow)]`.
     #[derive(serde::Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     let Text(text) =

@@ -54,7 +54,7 @@ pub enum WireError {
         /// The part that was being read.
         of: &'static str,
     },
-    /// An API server does not send such bytes at this position.
+    /// The response has bytes that an API server does not send at this position.
     #[error("the response is not what an API server sends: {what}; it begins with {begin:?}")]
     NotThat {
         /// The fault, or the message of the JSON parser.

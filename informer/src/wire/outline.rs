@@ -19,15 +19,16 @@ pub(crate) struct Outline {
     /// Whether one of the strings could not be read: it is not valid JSON, or is longer than any
     /// that an API server accepts.
     is_overlong: bool,
-    /// The bytes pushed so far.
+    /// The number of bytes pushed so far.
     passed: usize,
     /// The offset of the object in the input.
     begin: usize,
     /// The number of open brackets.
     depth: usize,
-    /// The number of these brackets, from the outermost, that are on the path to the metadata.
+    /// The number of open brackets, counted from the outermost, that are on the path to the
+    /// metadata.
     on_path: usize,
-    /// The name of the current member of the innermost object on that path.
+    /// The name of the current member of the innermost object on the path to the metadata.
     member: Vec<u8>,
     /// Whether the next string on the path is the name of a member.
     expects_name: bool,
@@ -48,7 +49,7 @@ enum OutlinePosition {
     Escaped,
 }
 
-/// The length of the longest text that is read: more than any name, namespace or version has.
+/// The length of the longest text that is read. No name, namespace or version is as long.
 const LONGEST: usize = 1024;
 
 impl Outline {

@@ -114,7 +114,7 @@ impl Types {
 struct Pruned<'p, T> {
     inner: T,
     prune: &'p Prune,
-    /// The types to add. Set for the object itself only.
+    /// The types to add. `Some` for the object itself only.
     types: Option<&'p Types>,
 }
 
@@ -519,7 +519,7 @@ mod tests {
             .prop_map(|all| Value::Object(all.into_iter().collect()))
     }
 
-    /// Removes the path from a decoded object.
+    /// Removes the member at the end of `path` from a decoded object.
     fn take_out(object: &mut Map<String, Value>, path: &[&str]) {
         match path {
             [] => {}

@@ -27,8 +27,8 @@ enum ScanPosition {
 }
 
 impl Scan {
-    /// Scans the next bytes of the value. If the value ends in them, returns how many of them
-    /// belong to it. A bare word ends before the byte that follows it.
+    /// Scans the next bytes of the value. If the value ends within these bytes, returns how many
+    /// of them belong to it. A bare word ends before the byte that follows it.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut next = 0;
         while let Some(&byte) = bytes.get(next) {

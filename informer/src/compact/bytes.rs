@@ -1,4 +1,4 @@
-//! Numbers and texts in a byte buffer, each as long as it needs to be.
+//! Numbers and texts of variable length in a byte buffer.
 
 /// Appends `number` in groups of seven bits, the lowest first.
 pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
@@ -9,7 +9,7 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number.to_le_bytes()[0]);
 }
 
-/// Appends `bytes` behind their length.
+/// Appends the length of `bytes`, and then `bytes`.
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);

@@ -9,10 +9,12 @@ use deltafifo::locks::Mutex;
 use super::stored::{Material, Reference};
 
 /// The bases whose texts are unpacked, in the order of eviction. The base at the front loses its
-/// text, unless the text was used since the base was queued last: then it is queued again.
+/// unpacked text. If the text was used since the base was last queued, the base is queued again
+/// instead.
 pub(super) struct Cache {
     limit: usize,
-    /// Bytes of the texts that are unpacked now. A base subtracts its own when it is dropped.
+    /// The number of bytes of the texts that are unpacked now. A base subtracts those of its text
+    /// when the text or the base is dropped.
     pub(super) bytes: AtomicUsize,
     queue: Mutex<VecDeque<Weak<Reference>>>,
 }
@@ -22,8 +24,8 @@ impl Cache {
         Self { limit, bytes: AtomicUsize::new(0), queue: Mutex::default() }
     }
 
-    /// Queues `base`, whose text has just been unpacked and counted, and evicts texts of others
-    /// until the limit is met.
+    /// Queues `base`, whose text has just been unpacked and counted, and evicts texts until the
+    /// limit is met.
     pub(super) fn admit(&self, base: Weak<Reference>) {
         // Each may be the last handle of its base, so it is dropped after the lock.
         let mut dropped = Vec::new();

@@ -7,13 +7,13 @@ use super::shapes::Shapes;
 use crate::wire::Types;
 
 pub(super) struct Common {
-    /// Types of objects whose text does not have them, as in a list.
+    /// The types of objects whose text does not have them, such as the items of a list.
     pub(super) types: Option<Types>,
     pub(super) cache: Cache,
     pub(super) counts: Counts,
     pub(super) shapes: Shapes,
-    /// Hashes groups, shapes, finalizers and annotations. It is random, so that names with equal
-    /// hashes cannot be chosen on purpose.
+    /// The hasher of groups, shapes, finalizers and annotations. It is random, so that names with
+    /// equal hashes cannot be chosen on purpose.
     pub(super) state: foldhash::quality::RandomState,
 }
 

@@ -25,25 +25,27 @@ use super::stored::{self, Material, Reference, Stored};
 use super::values::{BaseText, Document};
 use crate::wire::{Prune, Types, trim};
 
-/// The first dictionary is trained at this number of groups, and each later one at [`GROWTH`] times
-/// the number of the last.
+/// The number of groups at which the first dictionary is trained. Each later one is trained at
+/// [`GROWTH`] times the number of groups of the previous training, or earlier by
+/// [`end_list`](Compactor::end_list).
 const FIRST_TRAINING: usize = 256;
 const GROWTH: usize = 8;
-/// The fewest samples that a dictionary is trained on.
+/// The smallest number of samples that a dictionary is trained on.
 const FEWEST_SAMPLES: usize = 8;
-/// The most bytes of samples. Training takes about 100 ms for each MiB.
+/// The largest number of bytes of samples. Training takes about 100 ms for each MiB.
 const SAMPLE_BYTES: usize = 1 << 20;
 /// A base is given up if fewer than one in `USED_UP` of the objects that were stored with it still
 /// hold it.
 const USED_UP: usize = 20;
 
-/// A packer of the objects of one informer, which finds for each the object that it is most like.
+/// A packer of the objects of one informer. For each object, it finds a similar one that is stored
+/// already.
 ///
 /// An object is stored as its difference from a *base*, a copy of another object of its group: of
-/// the same controller, or else with the same `generateName`, or else with the same labels, or else
-/// with the same name. A group of one has no base; its object is compared with recent ones by
-/// content, and is otherwise packed with a dictionary trained on other such objects. Bases and
-/// dictionaries are never shared between compactors.
+/// the same controller, or else with the same `generateName`, or else with the same labels, or
+/// else with the same name. A group of one object has no base. Its object is compared with recent
+/// objects by content. If none of them is similar, it is packed with a dictionary that was trained
+/// on texts of other groups. Bases and dictionaries are never shared between compactors.
 ///
 /// All methods can be called from several threads at a time.
 ///
@@ -64,7 +66,7 @@ pub struct Compactor<K> {
     validate: bool,
     train: bool,
     common: Arc<Common>,
-    /// The current dictionary, or nothing.
+    /// The current dictionary, or [`Material::Nothing`] if there is none.
     dictionary: RwLock<Arc<Reference>>,
     groups: Groups<K>,
     /// The number of groups at which the next dictionary is trained.
@@ -89,34 +91,35 @@ pub struct CompactorBuilder<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// The memory that the objects of a [`Compactor`] take now, by kind.
+/// The memory that the objects of a [`Compactor`] take now, by kind, and counts of the compactor's
+/// work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactStats {
-    /// Objects that were packed so far.
+    /// The number of objects that were packed so far.
     pub packed: u64,
-    /// Objects that are alive.
+    /// The number of objects that are alive.
     pub objects: usize,
-    /// Their bytes, without bases and dictionaries.
+    /// The number of bytes that these objects take, without bases and dictionaries.
     pub bytes: usize,
-    /// Bytes of their JSON.
+    /// The number of bytes of the JSON of these objects.
     pub raw_bytes: usize,
-    /// Bases that are alive.
+    /// The number of bases that are alive.
     pub bases: usize,
-    /// Bytes of the bases, packed.
+    /// The number of bytes that the packed bases take.
     pub base_bytes: usize,
-    /// Bytes of the texts of bases that are kept unpacked.
+    /// The number of bytes of the texts of bases that are kept unpacked.
     pub unpacked_base_bytes: usize,
-    /// Bytes of the dictionaries.
+    /// The number of bytes that the dictionaries take.
     pub dictionary_bytes: usize,
-    /// Calls of [`Compact::decode`] so far.
+    /// The number of calls of [`Compact::decode`] so far.
     pub decodes: u64,
     /// The number of these calls that failed.
     pub failed_decodes: u64,
-    /// The time that all calls took together.
+    /// The time that all calls of [`Compact::decode`] took together.
     pub decode_time: Duration,
-    /// Passes of the informer so far over all stored objects, to pack some of them again. It makes
-    /// one after each list, and one a minute while objects change.
+    /// The number of passes that the informer has made over all stored objects, to pack some of
+    /// them again. The informer makes one after each list, and one a minute while objects change.
     pub passes: u64,
 }
 
@@ -192,7 +195,7 @@ impl<K> CompactorBuilder<K> {
 }
 
 impl<K> Compactor<K> {
-    /// Starts to configure a compactor.
+    /// Returns a builder of a compactor.
     pub fn builder() -> CompactorBuilder<K> {
         CompactorBuilder {
             prune: Prune::default(),
@@ -312,8 +315,10 @@ impl<K> Compactor<K> {
         self.is_worth_it(&stored, base, document).then_some(stored)
     }
 
-    /// Returns `document` as the difference from `first`, which becomes the base of `group`, unless
-    /// it is a difference itself from a base that does about as well.
+    /// Returns `document` as the difference from `first`, whose text becomes the base of `group`.
+    /// If `first` is itself stored as the difference from a base, and the difference from that
+    /// base is about as small, that base becomes the base of `group` instead. Returns `None` if no
+    /// difference is small enough.
     fn against_first(
         &self,
         group: u64,
@@ -347,8 +352,8 @@ impl<K> Compactor<K> {
         self.dictionary.read().clone()
     }
 
-    /// Trains a dictionary on the texts of all groups, or on a part of them spread over all. Called
-    /// with `training` held.
+    /// Trains a dictionary on one text of each group, or of each n-th group if there are too many.
+    /// The caller must hold `training`.
     fn train(&self) {
         let (bases, firsts) = self.groups.all();
         let groups = bases.len() + firsts.len();
@@ -356,8 +361,8 @@ impl<K> Compactor<K> {
         if !self.train || groups < FEWEST_SAMPLES {
             return;
         }
-        // Spread over all groups: a list comes in key order, and its first objects are one
-        // namespace's.
+        // The samples are spread over all groups: a list comes in key order, and its first objects
+        // belong to one namespace.
         let bytes = self.common.counts.raw_bytes.load(Ordering::Relaxed);
         let objects = self.common.counts.objects.load(Ordering::Relaxed).max(1);
         let step = (groups * (bytes / objects)).div_ceil(SAMPLE_BYTES).max(1);
@@ -378,9 +383,9 @@ impl<K> Compactor<K> {
         }
     }
 
-    /// Ends a list: trains a dictionary if the list brought many new groups, and packs bases and
-    /// lone objects again that an earlier dictionary packed. Takes some 15 µs for each, so call it
-    /// on a thread that may block.
+    /// Ends a list: trains a dictionary if the list brought many new groups, and packs again the
+    /// bases, and the only objects of groups, that were packed with an earlier dictionary. This
+    /// takes some 15 µs for each of them, so call it on a thread that may block.
     pub fn end_list(&self) {
         let guard = self.training.lock();
         let (bases, firsts) = self.groups.all();
@@ -393,7 +398,7 @@ impl<K> Compactor<K> {
         let dictionary = self.dictionary();
         for base in bases {
             if let Some(base) = base.base() {
-                // A base that does not unpack now stays as it is.
+                // A base that does not unpack now stays unchanged.
                 let _ = base.repack(&dictionary);
             }
         }
@@ -405,8 +410,8 @@ impl<K> Compactor<K> {
         }
     }
 
-    /// Packs an object again, if its base is outdated or held by few others, or its dictionary was
-    /// replaced. Call it now and then for all stored objects.
+    /// Packs an object again if its base is outdated or held by few other objects, or if its
+    /// dictionary was replaced. Call it from time to time for all stored objects.
     pub fn repack(&self, object: &Arc<Compact<K>>) {
         let with = object.stored().with;
         let is_stale = match with.base() {
@@ -442,7 +447,7 @@ impl<K> Compactor<K> {
         }
     }
 
-    /// Returns how much memory the objects take now.
+    /// Returns the memory that the objects take now, and how often they were packed and decoded.
     pub fn stats(&self) -> CompactStats {
         let counts = &self.common.counts;
         let load = |count: &AtomicUsize| count.load(Ordering::Relaxed);

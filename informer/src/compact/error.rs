@@ -3,7 +3,7 @@
 use super::codec::CodecError;
 use crate::wire::WireError;
 
-/// A received object cannot be stored. Nothing is stored for it.
+/// The reason why a received object was not stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
@@ -25,7 +25,7 @@ pub enum PackError {
     Panicked(String),
 }
 
-/// A stored object cannot be decoded. It stays stored.
+/// The error of a stored object that cannot be decoded. The object stays stored.
 #[derive(Debug, thiserror::Error)]
 #[error("the stored object {key} cannot be decoded; it stays stored until it is replaced")]
 pub struct DecodeError {
@@ -59,7 +59,7 @@ impl DecodeError {
         &self.key
     }
 
-    /// Returns what failed.
+    /// Returns the cause of the error.
     #[must_use]
     pub fn failure(&self) -> &DecodeFailure {
         &self.source

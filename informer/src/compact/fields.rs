@@ -103,9 +103,10 @@ impl<'a> Fields<'a> {
             .into_iter()
     }
 
-    /// Returns a hash that is equal for objects of one workload: of the uid of the controller, or
-    /// else of the prefix of the generated name, or else of the labels, or else of the name (for
-    /// a `ConfigMap` that every namespace has).
+    /// Returns a hash that is equal for objects of one workload. It is the hash of the
+    /// controller's uid, or else of the prefix of the generated name, or else of the labels, or
+    /// else of the name (for a `ConfigMap` that every namespace has). `None` if the object has
+    /// none of these.
     pub(super) fn group(&self, state: &impl BuildHasher) -> Option<u64> {
         let controller = self.owners().find(|owner| owner.controller == Some(true));
         let controller = controller.and_then(|owner| owner.uid.as_ref());
@@ -148,7 +149,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for LabelFields<'a> {
     }
 }
 
-/// A struct read from an object only: derived code would read an array too.
+/// A wrapper of a struct that is read from a JSON object only. Derived code would accept an array,
+/// too.
 struct Struct<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Struct<T> {

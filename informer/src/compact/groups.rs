@@ -1,5 +1,5 @@
-//! Finds similar objects for an object that is being packed. Two tables have the base, or else the
-//! first object, of each group of objects and of each recent feature of a text (`sketch.rs`).
+//! Finds similar objects for an object that is being packed. Tables contain a base, or else an
+//! object, for each group of objects and for each recent feature of a text (`sketch.rs`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -11,7 +11,8 @@ use super::object::Compact;
 use super::sketch::FEATURES;
 use super::stored::Reference;
 
-/// Recent features that are kept, a power of two. Newer ones take the place of older ones.
+/// The number of recent features that are kept, a power of two. Newer features take the place of
+/// older ones.
 const SKETCHES: usize = 1 << 12;
 
 /// The known groups and features, with an object or base for each. The handles are weak, so the
@@ -20,22 +21,23 @@ pub(super) struct Groups<K>(Mutex<Tables<K>>);
 
 /// The tables that one lock protects.
 struct Tables<K> {
-    /// The only member so far of a group, by the hash of the group. It may become the base. An
-    /// entry takes 16 bytes.
+    /// The only member so far of each group without a base, by the hash of the group. Its text may
+    /// become the base. An entry takes 16 bytes.
     firsts: HashMap<u64, Weak<Compact<K>>, RandomState>,
     bases: HashMap<u64, Weak<Reference>, RandomState>,
-    /// Bases by the low bits of a feature. Empty until the first base is added.
+    /// The objects that had a feature last, by the low bits of the feature. Empty until the first
+    /// object is added.
     sketches: Vec<Option<Sketch<K>>>,
 }
 
-/// An object or base that has a feature.
+/// An object that has a feature, and its group.
 struct Sketch<K> {
     feature: u64,
     group: u64,
     like: Weak<Compact<K>>,
 }
 
-/// An object's relative.
+/// The base or object that another object may be stored as a difference from.
 pub(super) enum Relative<K> {
     Base(Arc<Reference>),
     First(Arc<Compact<K>>),
@@ -54,7 +56,7 @@ impl<K> Groups<K> {
         base.or_else(|| tables.firsts.get(&group)?.upgrade().map(Relative::First))
     }
 
-    /// Returns the group that has the most of these features, with its base, or else with the
+    /// Returns the group that has the most of these features, with its base, or else with an
     /// object that has one of them.
     pub(super) fn similar(&self, features: &[u64; FEATURES]) -> Option<(u64, Relative<K>)> {
         let tables = self.0.lock();
@@ -70,8 +72,8 @@ impl<K> Groups<K> {
         Some((sketch.group, relative))
     }
 
-    /// Makes `object` the first of `group`, to be found by `features` too. Returns the number of
-    /// groups.
+    /// Makes `object` the first member of `group`, which can then be found by `features`, too.
+    /// Returns the number of groups.
     pub(super) fn add_first(
         &self,
         group: u64,
@@ -113,7 +115,7 @@ fn slot(feature: u64) -> usize {
     usize::try_from(feature % SKETCHES as u64).unwrap_or_default()
 }
 
-/// Makes room without growing, if enough of the handles are dead.
+/// Removes the dead handles of a full table, so that it does not grow if enough of them are dead.
 fn purge<T>(table: &mut HashMap<u64, Weak<T>, RandomState>) {
     if table.len() == table.capacity() {
         table.retain(|_, handle| handle.strong_count() > 0);

@@ -21,8 +21,8 @@ const FINALIZERS: u64 = 1 << 8;
 const GENERATION: u64 = 1 << 9;
 const DELETION: u64 = 1 << 10;
 
-/// Metadata in one buffer: flags for the present fields, and then these fields in the order of the
-/// flags.
+/// Metadata in one buffer: flags for the present fields, the length of the object's text, and then
+/// the fields in the order of their flags.
 ///
 /// The buffer leaves out what `shared` already stores: an equal namespace, and labels and owners
 /// if both are equal. If the labels or owners differ, the buffer contains both, but leaves out
@@ -57,7 +57,7 @@ impl SharedHeader {
         Self::from_parts([namespace.as_bytes(), &labels, &owners(fields, none)])
     }
 
-    /// Copies the metadata of an object.
+    /// Copies the namespace, the labels and the owners of an object.
     pub(super) fn of(view: &View) -> Self {
         let none = Texts::default();
         let mut owners = Vec::new();
@@ -72,7 +72,7 @@ impl SharedHeader {
         Self::from_parts([namespace, &labels(view.labels(), none), &owners])
     }
 
-    /// Returns whether labels and owners are equal.
+    /// Returns whether the labels and the owners are equal to those of `other`.
     pub(super) fn has_labels_and_owners_of(&self, other: &Self) -> bool {
         self.parts()[1..] == other.parts()[1..]
     }
@@ -135,8 +135,9 @@ fn owners(fields: &Fields, mut shared: Texts) -> Vec<u8> {
 }
 
 impl Header {
-    /// Stores `fields` of an object whose text has `length` bytes. `whole` is the object's own
-    /// shared header, and `state` hashes finalizers and annotations.
+    /// Creates the header of an object whose text has `length` bytes. `shared` is the shared
+    /// header that it refers to. `whole` holds the object's own labels and owners, to compare with
+    /// those of `shared`. `state` hashes finalizers and annotations.
     pub(super) fn new(
         fields: &Fields,
         length: usize,
@@ -287,7 +288,7 @@ fn as_str(text: &[u8]) -> &str {
 
 #[derive(Clone, Copy)]
 pub(super) struct Uid<'a> {
-    /// The uid, or its short form. Two uids are equal if these texts are.
+    /// The uid, or its short form. Two uids are equal if these texts are equal.
     pub(super) text: &'a str,
     is_short: bool,
 }

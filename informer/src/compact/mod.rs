@@ -11,19 +11,22 @@
 //! ```
 //!
 //! * `prune` cuts members out of the text. `fields` reads its metadata, and `header` stores that.
-//! * `shapes` finds metadata that headers of other workloads share, as `texts` stores it.
-//! * `groups` finds the base of an object's group; `sketch` finds one by content instead.
+//! * `shapes` finds an object of another workload with similar metadata, so that the header has to
+//!   store only the difference (`texts`).
+//! * `groups` finds the base of an object's group, or else, by the features of `sketch`, a base or
+//!   object with similar content.
 //! * A `base` is a copy of one member's text. It shares no memory with the texts that are packed
 //!   with it, and lives as long as the last of them. Depth is one: a base is packed with the
 //!   dictionary, never with another base. `cache` keeps recently used bases unpacked.
-//! * When the second member of a group makes the base, the first is packed again in place: an
-//!   object's packed form is behind a lock of its own, its text and its header never change.
+//! * When the second member of a group arrives, the text of the first becomes the base, and the
+//!   first is packed again in place: an object's packed form is behind a lock of its own, while
+//!   its text and its header never change.
 //! * `values` cuts times, ids and other unique values out of a text, and `codec` packs the rest
 //!   with libzstd.
-//! * `upkeep` is the informer's side: when a list ends dictionaries are trained, and a pass over
-//!   the store packs objects again whose base or dictionary was replaced.
+//! * `upkeep` is the informer's side: when a list ends, dictionaries are trained, and a pass over
+//!   the store packs again the objects whose base or dictionary was replaced.
 //!
-//! Plaintext is kept in the cache of bases and in the dictionaries, besides the headers.
+//! Plaintext is kept in the headers, in the cache of bases and in the dictionaries.
 
 mod base;
 mod bytes;

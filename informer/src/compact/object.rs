@@ -101,7 +101,7 @@ impl<K> Compact<K> {
         self.header.view().labels()
     }
 
-    /// Returns the owner references in the order of the object.
+    /// Returns the owner references, in the order in which the object has them.
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
         self.header.view().owners()
     }
@@ -112,14 +112,14 @@ impl<K> Compact<K> {
         self.header.length()
     }
 
-    /// Returns the bytes of memory that the object takes, without the parts that it shares with
-    /// others: its base, the dictionary, and metadata that its siblings also have.
+    /// Returns the number of bytes of memory that the object takes, without the parts that it
+    /// shares with others: its base, the dictionary, and metadata that its siblings also have.
     #[must_use]
     pub fn size(&self) -> usize {
         self.fixed_size() + self.stored.lock().bytes.len()
     }
 
-    /// Returns the bytes of the object without its packed text.
+    /// Returns the number of bytes that the object takes without its packed text.
     pub(super) fn fixed_size(&self) -> usize {
         size_of::<Self>() + self.header.size()
     }
@@ -196,7 +196,8 @@ impl<K> Compact<K> {
         self.stored.lock().clone()
     }
 
-    /// Stores another packed form of the same text. Readers that have begun unpack the old one.
+    /// Stores another packed form of the same text. Readers that have begun before use the old
+    /// form.
     pub(super) fn replace(&self, stored: Stored) {
         let counts = stored.with.common.clone();
         let after = stored.bytes.len();

@@ -4,13 +4,13 @@
 
 use crate::wire::{Member, Members, Prune, WireError, check, trim};
 
-/// Returns the JSON object `json` without the members that `prune` leaves out. The result is
-/// `json` itself if there are none, or else written into `out`. Members that stay are copied as
-/// they are written, white space between them is not.
+/// Returns the JSON object `json` without the members that `prune` leaves out. If `prune` leaves
+/// out nothing, the result is `json` itself; otherwise it is written into `out`. Members that stay
+/// are copied byte by byte, but the white space between them is not copied.
 ///
 /// # Errors
-/// If `json` is not an object, or a member that is cut out is not JSON. Members that stay are not
-/// checked.
+/// If `json` is not an object, or if a member that is cut out is not valid JSON. Members that stay
+/// are not checked.
 pub(super) fn cut<'a>(
     prune: &Prune,
     json: &'a [u8],

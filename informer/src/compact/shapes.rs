@@ -8,12 +8,14 @@ use foldhash::fast::RandomState;
 
 use super::header::SharedHeader;
 
-/// The metadata of one object of each shape. Handles are weak: an object that shares it keeps it.
+/// The metadata of one object of each shape. The handles are weak: the objects that share the
+/// metadata keep it alive.
 #[derive(Default)]
 pub(super) struct Shapes(Mutex<HashMap<u64, Weak<SharedHeader>, RandomState>>);
 
 impl Shapes {
-    /// Returns the metadata of an object of this shape; if none is alive, `new`.
+    /// Returns the metadata of an object of this shape. If none is alive, stores and returns the
+    /// result of `new`.
     pub(super) fn get(&self, shape: u64, new: impl FnOnce() -> SharedHeader) -> Arc<SharedHeader> {
         let mut shapes = self.0.lock();
         if let Some(shared) = shapes.get(&shape).and_then(Weak::upgrade) {

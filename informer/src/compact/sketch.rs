@@ -1,13 +1,14 @@
 //! Finds similar texts by their content, for objects whose group has no other member.
 //!
 //! A text is cut at its quotes, and each three neighbouring pieces are hashed together, such as a
-//! name, a colon and a value. The hashes fall into bins, of which each keeps its least. Texts that
-//! share most of these triples have the same least hash in most bins (min-hash with one
-//! permutation). A feature joins a few bins, so that a feature in common means a close relation.
+//! name, a colon and a value. Each hash falls into a bin, and each bin keeps its smallest hash.
+//! Texts that share most of these triples have the same smallest hash in most bins (min-hash with
+//! one permutation). A feature combines a few bins, so that texts with a common feature are very
+//! similar.
 
-/// Features of one text.
+/// The number of features of a text.
 pub(super) const FEATURES: usize = 6;
-/// Bins that a feature joins.
+/// The number of bins that a feature combines.
 const JOINED: usize = 3;
 const BINS: usize = FEATURES * JOINED;
 

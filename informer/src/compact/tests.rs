@@ -39,7 +39,7 @@ fn pods() -> Compactor<Pod> {
     Compactor::builder().build()
 }
 
-/// Returns pod `number` of a workload, with text that has nothing to do with other workloads.
+/// Returns pod `number` of a workload. Its text is not similar to the texts of other workloads.
 fn pod(workload: usize, number: usize) -> String {
     let mut env = String::new();
     for at in 0..30 {

@@ -12,8 +12,8 @@ pub(super) struct Texts<'a> {
     shared: Reader<'a>,
 }
 
-/// Appends `text`, where the other list has `shared`. An empty text is never shared: the other list
-/// may have ended.
+/// Appends `text`. The other list has `shared` at this place. An empty text is never shared: the
+/// other list may have ended.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &[u8], shared: &[u8]) {
     if text == shared && !text.is_empty() {
         out.push(0);
@@ -24,12 +24,13 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &[u8], shared: &[u8]) {
 }
 
 impl<'a> Texts<'a> {
-    /// Reads a list that is stored as a whole.
+    /// Creates a reader of a list that is stored as a whole.
     pub(super) fn new(own: &'a [u8]) -> Self {
         Self::over(own, &[])
     }
 
-    /// Reads a list that is stored without the texts of `shared`, which is stored as a whole.
+    /// Creates a reader of a list that is stored as the difference from `shared`, which is stored
+    /// as a whole.
     pub(super) fn over(own: &'a [u8], shared: &'a [u8]) -> Self {
         Self { own: Reader(own), shared: Reader(shared) }
     }

@@ -1,7 +1,7 @@
 //! A uid in 19 bytes instead of 36.
 //!
 //! A UUID has 128 bits. They are stored as 19 ASCII characters of seven bits each, so that the
-//! short form is a `str` too, and two uids are equal if their short forms are.
+//! short form is a `str`, too, and two uids are equal if their short forms are equal.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub(super) fn shorten(uid: &str) -> Option<[u8; SHORT]> {
     Some(std::array::from_fn(|at| (bits >> (7 * (SHORT - 1 - at))).to_le_bytes()[0] & 0x7f))
 }
 
-/// Returns the text of a short form.
+/// Returns the uid that has the short form `short`.
 pub(super) fn lengthen(short: &str) -> Cow<'static, str> {
     from_bits(short.bytes().fold(0, |bits, byte| bits << 7 | u128::from(byte))).into()
 }

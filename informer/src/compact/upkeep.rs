@@ -12,7 +12,7 @@ use super::object::Compact;
 use crate::reflector::{Decodable, Decode};
 use crate::wire::{Prune, Types};
 
-/// The periodic work on packed objects of type `K`, as the informer that holds them does it.
+/// The periodic work on packed objects of type `K`, for the informer that holds them.
 pub trait Upkeep<K>: Send + Sync {
     /// Returns a receiver of the number of complete lists.
     fn lists(&self) -> watch::Receiver<u64>;
@@ -20,7 +20,7 @@ pub trait Upkeep<K>: Send + Sync {
     /// Does the work that a complete list makes possible. Blocks.
     fn end_list(&self);
 
-    /// Packs `object` again if it now takes much less memory that way. Blocks.
+    /// Packs `object` again if its base is outdated or its dictionary was replaced. Blocks.
     fn repack(&self, object: &Arc<K>);
 
     /// Counts a pass over all objects.

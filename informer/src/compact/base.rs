@@ -12,8 +12,8 @@ use super::header::SharedHeader;
 use super::stored::{Material, Reference, Stored};
 use super::values::{BaseText, Document, Own};
 
-/// The number of a base's first differences. Later differences are compared with their average
-/// size.
+/// The number of differences that count as the first ones of a base. Later differences are
+/// compared with the average size of the first ones.
 const FIRST: u32 = 4;
 /// The largest factor by which a new dictionary usually shrinks a text.
 const GAIN: usize = 3;
@@ -32,7 +32,7 @@ pub(super) struct Base {
     stored: Mutex<Stored>,
     length: usize,
     text: Mutex<Option<Arc<BaseText>>>,
-    /// Whether the text was used since the cache checked it.
+    /// Whether the text has been used since the cache last checked it.
     is_used: AtomicBool,
     pub(super) shared: Arc<SharedHeader>,
     /// Whether the group has a newer base.
@@ -172,14 +172,14 @@ impl Base {
         self.count.load(Ordering::Relaxed) as usize
     }
 
-    /// Returns the bytes that the base takes in memory, without its unpacked text.
+    /// Returns the number of bytes that the base takes in memory, without its unpacked text.
     fn size(&self) -> usize {
         size_of::<Self>() + self.stored.lock().bytes.len() + self.shared.size()
     }
 }
 
-/// Returns whether a difference of `bytes` bytes is small enough to be stored, where the same
-/// object packed with the dictionary takes `other` bytes.
+/// Returns whether a difference of `bytes` bytes is small enough to be stored, if the same object
+/// takes `other` bytes when it is packed with the dictionary.
 pub(super) fn is_worth_it(bytes: usize, other: usize) -> bool {
     bytes * MOST.1 <= other * MOST.0
 }

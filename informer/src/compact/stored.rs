@@ -1,4 +1,4 @@
-//! The text of an object as it is stored, and the material with which it is packed.
+//! The stored form of an object's text, and the dictionary or base that it is compressed against.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,18 +9,19 @@ use super::codec::{self, CodecError, Dictionary, With};
 use super::common::Common;
 use super::values::{Cut, Document, Own, join};
 
-/// A packed text, or the text itself if it has no shorter form. The owner knows the text's length.
+/// A packed text, or the text itself if it has no shorter form. The object or base that owns it
+/// knows the length of the text.
 ///
-/// A packed text has the number of bytes that [`values`](super::values) cut out, the length of the
-/// values and the values, and then the frame.
+/// A packed text consists of, in this order: the number of bytes that [`values`](super::values)
+/// cut out, the length of the values, the values, and the zstd frame.
 #[derive(Clone)]
 pub(super) struct Stored {
     pub(super) bytes: Box<[u8]>,
     pub(super) with: Arc<Reference>,
 }
 
-/// The material that texts are packed with, and the state of the informer that they belong to.
-/// Each object holds one pointer for both.
+/// The dictionary or base that texts are compressed against, if any, together with the state that
+/// all objects of their informer share. Each object then needs a single pointer for both.
 pub(super) struct Reference {
     pub(super) common: Arc<Common>,
     pub(super) kind: Material,
@@ -65,7 +66,7 @@ impl Drop for Reference {
 }
 
 impl Stored {
-    /// Packs a text. It is kept as it is if packing does not make it shorter or fails.
+    /// Packs a text, or stores it unpacked if packing fails or does not make it shorter.
     pub(super) fn pack(document: &Document, with: &Arc<Reference>) -> Self {
         let packed = with.use_for(|with| pack(document, with)).ok().flatten();
         Self { bytes: packed.unwrap_or_else(|| document.text.into()), with: with.clone() }

@@ -1,12 +1,12 @@
-//! Cuts values that siblings do not share out of a text before it is packed: its own name, uid and
-//! version, which its header has too, ids, and times.
+//! Cuts values out of a text before it is packed. They are values that similar objects do not
+//! share: the object's own name, uid and version, which its header also has, and ids and times.
 //!
-//! zstd cannot match such values, and takes two thirds of their length or more. Here a time takes
-//! 4 bytes instead of 20, a uid 16 instead of 36, the id of a container 32 instead of 64, and a
-//! value of the header none. Fewer literals are also faster to pack. A control character, which
-//! JSON never contains, marks the place of a value. A value that the base has too stays in the
-//! text, since a match takes less, and so does a digest (`sha256:…`), which the base or the
-//! dictionary is likely to have.
+//! zstd cannot match such values, and takes two thirds of their length or more. Here, besides a
+//! mark of one or two bytes, a time takes 4 bytes instead of 20, a uid 16 instead of 36, the id of
+//! a container 32 instead of 64, and a value of the header none. Fewer literals are also faster to
+//! pack. The mark begins with a control character, which JSON never contains, at the place of the
+//! value. An id or time that the base also has stays in the text, since a match takes less. A
+//! digest (`sha256:…`) stays, too, because the base or the dictionary is likely to have it.
 
 use std::borrow::Cow;
 use std::ops::{Deref, Range};
@@ -22,8 +22,9 @@ use super::uid::{from_bits, to_bits};
 const TIME: u8 = 1;
 /// The mark of 64 hexadecimal digits: 32 bytes.
 const ID: u8 = 2;
-/// The mark of any other value. Its first byte says which: the number of an own value, [`UUID`]
-/// with 16 bytes more, or [`EARLIER`] and the number of an earlier value that is the same.
+/// The mark of any other value. The first byte among the values says which: the number of a value
+/// of the header, [`UUID`] with 16 bytes more, or [`EARLIER`] with the number of an equal value
+/// that was cut out earlier.
 const OTHER: u8 = 3;
 const UUID: u8 = 3;
 const EARLIER: u8 = 4;
@@ -36,13 +37,13 @@ const TIME_LENGTH: usize = 20;
 const ID_LENGTH: usize = 64;
 const UUID_LENGTH: usize = 36;
 
-/// A text, with the values of it that need not be stored, because its header has them.
+/// A text, and those of its values that need not be stored, because the header has them.
 pub(super) struct Document<'a> {
     pub(super) text: &'a [u8],
     own: Own<'a>,
 }
 
-/// Name, uid and version of an object; empty if it has none.
+/// The name, uid and version of an object. A missing one is empty.
 #[derive(Default)]
 pub(super) struct Own<'a>([Cow<'a, str>; 3]);
 
@@ -72,7 +73,7 @@ impl<'a> Own<'a> {
         Self([name.unwrap_or_default().into(), uid, version.unwrap_or_default().into()])
     }
 
-    /// Returns the number of the value that is `text`.
+    /// Returns the number of the value that equals `text`.
     fn number(&self, text: &[u8]) -> Option<u8> {
         let at = self.0.iter().position(|own| !own.is_empty() && own.as_bytes() == text)?;
         u8::try_from(at).ok()
@@ -271,10 +272,10 @@ fn id(digits: &[u8]) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// The first digits of a time, and what is behind each of its parts of two digits.
+/// The first digits of a time. [`BEHIND`] has the characters that follow its parts of two digits.
 const CENTURY: &[u8] = b"20";
 const BEHIND: &[u8; 6] = b"--T::Z";
-/// The bits of each part. A year beyond 2063 does not fit, and stays in the text.
+/// The number of bits of each part. A year beyond 2063 does not fit, and stays in the text.
 const BITS: [u32; 6] = [6, 4, 5, 5, 6, 6];
 
 /// Returns a time such as `2026-01-02T03:04:05Z` in 32 bits: six numbers of two digits each.

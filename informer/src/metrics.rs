@@ -109,8 +109,8 @@ pub enum Kind {
     Histogram,
 }
 
-/// A metric as it is registered with a recorder, to configure buckets, dashboards and alerts.
-/// [`ALL`] has all of them.
+/// The description of a metric, to configure buckets, dashboards and alerts. [`ALL`] and
+/// [`COMPACT`] contain all metrics of this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
@@ -233,7 +233,7 @@ pub(crate) const OVERRUNS: Metric = Metric::counter(
     "How often a buffer that drops and resyncs was full",
 );
 
-/// All metrics, in the order of the table above.
+/// All metrics of reflectors, informers and handlers, in the order of the table above.
 pub const ALL: &[Metric] = &[
     LISTS,
     RELISTS,

@@ -152,7 +152,8 @@ impl Base {
         }
         let first = self.first.load(Ordering::Relaxed);
         let recent = self.recent.load(Ordering::Relaxed);
-        // A single odd object must not count for more than four.
+        // A single difference counts at most as much as the first four together, so that one odd
+        // object does not make the base outdated.
         let recent = recent - recent / 8 + bytes.min(first);
         self.recent.store(recent, Ordering::Relaxed);
         recent * FIRST as usize > first * 2 * 8

@@ -27,7 +27,8 @@ impl Cache {
     /// Queues `base`, whose text has just been unpacked and counted, and evicts texts until the
     /// limit is met.
     pub(super) fn admit(&self, base: Weak<Reference>) {
-        // Each may be the last handle of its base, so it is dropped after the lock.
+        // Each of these may be the last handle of its base, so they are dropped after the lock is
+        // released.
         let mut dropped = Vec::new();
         let mut queue = self.queue.lock();
         if queue.len() == queue.capacity() {

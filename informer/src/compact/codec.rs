@@ -189,7 +189,7 @@ mod tests {
             (state >> 56).to_le_bytes()[0]
         });
         let noise: Vec<u8> = noise.take(100 * 64).collect();
-        // Trained or not: it must not panic.
+        // The training may succeed or fail, but it must not panic.
         let _ = Dictionary::train(&noise, &[64; 100]);
     }
 

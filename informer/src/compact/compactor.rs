@@ -71,7 +71,7 @@ pub struct Compactor<K> {
     groups: Groups<K>,
     /// The number of groups at which the next dictionary is trained.
     train_at: AtomicUsize,
-    /// Held while a dictionary is trained.
+    /// The lock that is held while a dictionary is trained.
     training: Mutex<()>,
     /// The number of complete lists of the informer.
     pub(super) lists: watch::Sender<u64>,
@@ -331,7 +331,7 @@ impl<K> Compactor<K> {
         let own = stored::pack(document, With::Base(&first_text))?;
         if before.with.base().is_some() {
             let stored = Stored::pack(document, &before.with);
-            // A base of its own takes as much as several differences save.
+            // A new base would take as much memory as several differences save.
             if stored.bytes.len() <= own.len() + own.len() / 2 {
                 self.groups.set_base(group, &before.with);
                 return Some(stored);
@@ -415,7 +415,7 @@ impl<K> Compactor<K> {
     pub fn repack(&self, object: &Arc<Compact<K>>) {
         let with = object.stored().with;
         let is_stale = match with.base() {
-            // This handle, and the one of the object.
+            // This handle does not count, but that of the object does.
             Some(base) => {
                 let held_by = Arc::strong_count(&with) - 1;
                 base.is_replaced() || held_by * USED_UP < base.count()

@@ -40,7 +40,8 @@ impl<'a> Texts<'a> {
         (!self.own.0.is_empty()).then(|| self.text())
     }
 
-    /// Reads a text. Past the end, texts are those of the other list, and then empty.
+    /// Reads a text. Past the end of the list, returns the texts of the other list, and then empty
+    /// texts.
     pub(super) fn text(&mut self) -> &'a [u8] {
         let shared = read(&mut self.shared).unwrap_or_default();
         read(&mut self.own).unwrap_or(shared)
@@ -55,7 +56,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Returns the text, unless the other list has it.
+/// Reads a text. Returns `None` if the text is that of the other list.
 fn read<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = usize::try_from(from.number()).unwrap_or(usize::MAX).checked_sub(1)?;
     Some(from.take(length))

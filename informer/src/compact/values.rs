@@ -195,7 +195,7 @@ impl Cut {
 }
 
 /// Returns the text of `length` bytes that was cut into `text` and `values`. Uses no more memory
-/// than `length` bytes, whatever the values say.
+/// than `length` bytes, whatever the values contain.
 pub(super) fn join(
     text: &[u8],
     values: &[u8],

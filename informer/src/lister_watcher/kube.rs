@@ -107,10 +107,11 @@ impl KubeListerWatcher {
     /// other that the server supports. Selectors that are added twice are joined with a comma, so
     /// that both apply.
     ///
-    /// Every request fails with [`RequestError::Invalid`] and a [`QueryError`] if another parameter
-    /// is added with two values, of which a server would read only one, or if each request sets the
-    /// parameter itself, such as `limit`, `resourceVersion` and `timeoutSeconds`;
-    /// [`ReflectorBuilder`](crate::reflector::ReflectorBuilder) configures these.
+    /// Any other parameter can have only one value, because a server would read only one.
+    /// Parameters that the reflector sets in each request, such as `limit`, `resourceVersion` and
+    /// `timeoutSeconds`, cannot be added; [`ReflectorBuilder`](crate::reflector::ReflectorBuilder)
+    /// configures these. If a parameter cannot be added, every request fails with
+    /// [`RequestError::Invalid`] and a [`QueryError`].
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if let Ok(query) = &mut self.query

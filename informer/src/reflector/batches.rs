@@ -65,7 +65,7 @@ impl BatchSender {
         (Self { batches, room, items: Vec::new(), bytes: 0 }, receiver)
     }
 
-    /// Adds items. Sends a batch if it is full, or if it has the least size and the target is
+    /// Adds items. Sends a batch if it is full, or if it has the minimum size and the target is
     /// idle. [`flush`](Self::flush) sends the rest.
     pub(super) async fn items(&mut self, items: impl IntoIterator<Item = RawObject>) {
         for item in items {

@@ -121,9 +121,9 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
 
     /// Sets whether all objects are requested as the first events of a watch (client-go's feature
     /// `WatchListClient`). This is the default; a list is then requested only if the server
-    /// refuses the watch, or if it failed three times in a row. If off, all objects are always
-    /// requested by a list. If a server sends initial events, but not the bookmark that ends them
-    /// [in time](Self::watch_list_timeout), lists are requested for an hour.
+    /// refuses the watch, or if the watch failed three times in a row. If off, all objects are
+    /// always requested by a list. If a server sends initial events, but not the bookmark that
+    /// ends them [in time](Self::watch_list_timeout), lists are requested for an hour.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.options.watch_list = watch_list;
         self
@@ -153,9 +153,9 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Sets the least duration of a watch. A random duration between this and twice as long is
-    /// requested. The default is 5 minutes. A watch that starts with all objects may last longer,
-    /// until they are complete.
+    /// Sets the shortest duration of a watch. The requested duration is random, between this one
+    /// and twice as long. The default is 5 minutes. A watch that starts with all objects may last
+    /// longer, until they are complete.
     pub fn least_watch(mut self, least: Duration) -> Self {
         self.options.least_watch = least.min(FAR);
         self

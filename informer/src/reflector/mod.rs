@@ -115,7 +115,7 @@ pub struct Reflector<K> {
     backoff: Backoff,
     watch_list: bool,
     watch_list_timeout: Duration,
-    /// Lists are not streamed before this time, because the server did not complete the last
+    /// The time before which lists are not streamed, because the server did not complete the last
     /// streamed list.
     unstreamed_until: Mutex<Option<Instant>>,
     page_size: u32,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// The present state of the watch of a reflector or informer.
 ///
-/// Times are those of tokio's clock: `last_event.elapsed()` is the age of an event, also in a test
+/// Times are those of tokio's clock: `last_event.elapsed()` is the age of an event, even in a test
 /// that pauses the clock.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -24,7 +24,7 @@ pub struct WatchStatus {
     pub last_error: Option<LastError>,
 }
 
-/// An error as it was reported to `on_error`.
+/// An error that was reported to `on_error`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LastError {

@@ -150,8 +150,8 @@ impl Versions {
     }
 }
 
-/// The newest version of objects in any order. If versions cannot be compared it is the last one,
-/// as in client-go.
+/// The newest version of objects that arrive in any order. If versions cannot be compared, it is
+/// the version of the last object, as in client-go.
 #[derive(Default)]
 pub(super) struct Newest(String);
 

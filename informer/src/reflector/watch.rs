@@ -23,8 +23,8 @@ use crate::wire::{LARGE, check};
 
 /// A watch that a server ends in less than this time counts as refused.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
-/// The number of attempts before another kind of request is used. If this many watches in a row
-/// were lost without an event, a proxy may be blocking watches.
+/// The largest number of attempts in a row. If this many watches were lost without an event, a
+/// proxy may be blocking watches.
 pub(super) const MOST_ATTEMPTS: u32 = 3;
 /// The time that a server has to end a watch after its requested end. After that the connection is
 /// considered dead.
@@ -142,7 +142,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                     event = watch.events.next() => event,
                     () = end.rings() => {
                         // A part of an object has arrived, or it waits for a share. A new watch
-                        // would start it anew.
+                        // would have to receive it from its beginning.
                         if let Some(left) = self.object_limit.left_of(self.silence) {
                             end.set(left);
                             continue;

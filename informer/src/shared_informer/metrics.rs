@@ -15,7 +15,7 @@ use crate::metrics::{self as table, Labels, Named, count};
 
 /// The name, resource and namespace of an informer.
 pub(super) struct Identity {
-    /// Empty if the informer has no name.
+    /// The name, which is empty if the informer has none.
     pub(super) name: String,
     pub(super) resource: String,
     pub(super) namespace: String,

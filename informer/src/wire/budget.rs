@@ -56,7 +56,8 @@ pub(crate) struct Budget {
     most: u32,
     /// The number of shares that were returned.
     returned: Arc<AtomicU64>,
-    /// The value of `returned`, plus one, when a reflector last gave up waiting.
+    /// The value of `returned` plus one at the time when a reflector last gave up waiting. 0 if
+    /// none has.
     gave_up_at: AtomicU64,
 }
 

@@ -9,9 +9,9 @@ use super::outline::Outline;
 use super::space::trim_end;
 use super::{LARGE, WireError};
 
-/// The bytes that a line may have in addition to its object. This is enough for every line that an
-/// API server writes with an object of the limit. The exact size of the object is checked when the
-/// line is parsed.
+/// The number of bytes that a line may have in addition to its object. It is enough for every line
+/// that an API server writes with an object of the largest size. The exact size of the object is
+/// checked when the line is parsed.
 const AROUND: usize = 64 << 10;
 
 /// A splitter of one watch's body.

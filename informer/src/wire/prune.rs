@@ -254,9 +254,9 @@ struct PrunedMembers<'p, A> {
 
 /// The treatment of a member's value.
 enum MemberValue<'p> {
-    /// Unchanged.
+    /// The value is passed on unchanged.
     Plain,
-    /// Without some of its members.
+    /// The value is passed on without some of its members.
     Pruned(&'p Prune),
     /// The value is an added type.
     Text(&'p str),

@@ -47,22 +47,22 @@ impl<K: Key> Builder<K> {
         self
     }
 
-    /// Sets the rate limiter, which decides how long a key waits that is added
+    /// Sets the rate limiter, which decides the delay of a key that is added
     /// [rate-limited](WorkQueue::add_rate_limited). Default: [`default_controller_rate_limiter`].
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
     }
 
-    /// Builds the queue, and spawns a task on the current tokio runtime that keeps its time. The
-    /// queue can be used from any thread, but keys wait only while that runtime exists. The task
-    /// ends with the queue.
+    /// Builds the queue, and spawns a task on the current tokio runtime, which queues keys when
+    /// their delay is over. The queue can be used from any thread, but delays end only while that
+    /// runtime exists. The task ends with the queue.
     ///
     /// # Errors
     /// [`BuildError::NoRuntime`] outside of a tokio runtime.
     ///
     /// # Panics
-    /// If the runtime has no timers (`enable_time`), as tokio's timers do.
+    /// If the timers of the runtime are not enabled (`enable_time`).
     pub fn build(self) -> Result<WorkQueue<K>, BuildError> {
         Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         // Panics here rather than in the task, where the panic would go unnoticed.

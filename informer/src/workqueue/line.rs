@@ -11,7 +11,7 @@ use super::shard::EntryPlace;
 use crate::util::slab::list::{Links, List};
 use crate::util::slab::{Slab, place_size};
 
-/// At least one of this many keys taken in a row is the oldest key.
+/// The number of keys taken in a row, of which at least one is the oldest key.
 const TURNS: u32 = 8;
 
 /// A queued key, in both lists.

@@ -1,8 +1,8 @@
 //! The work queue: decides which key is reconciled next (client-go `util/workqueue`,
 //! controller-runtime `priorityqueue`).
 //!
-//! Event handlers [`add`](WorkQueue::add) keys, and reconcilers [`get`](WorkQueue::get) them. A
-//! key that is added several times before it is taken is taken once. A key that is added while it
+//! Event handlers [`add`](WorkQueue::add) keys, and reconcilers [`get`](WorkQueue::get) them. If a
+//! key is added several times before it is taken, it is taken once. A key that is added while it
 //! is being processed is taken again afterwards. No key is processed by two reconcilers at once.
 //!
 //! ```

@@ -35,13 +35,13 @@ impl<K: Key> WorkQueue<K> {
         Builder::new()
     }
 
-    /// Requests that a key is processed, with priority 0 (client-go `Add`). After a shutdown the
+    /// Requests that a key be processed, with priority 0 (client-go `Add`). After a shutdown the
     /// call is ignored.
     pub fn add(&self, key: K) {
         self.add_with(key, AddOptions::new());
     }
 
-    /// Requests that a key is processed, not before `delay` has passed (client-go `AddAfter`). A
+    /// Requests that a key be processed, not before `delay` has passed (client-go `AddAfter`). A
     /// key has one wait, for the earliest time that was requested; [`add`](Self::add) ends the
     /// wait.
     ///
@@ -50,7 +50,7 @@ impl<K: Key> WorkQueue<K> {
         self.add_with(key, AddOptions::new().after(delay));
     }
 
-    /// Requests that a failed key is processed again, after the rate limiter's delay (client-go
+    /// Requests that a failed key be processed again, after the rate limiter's delay (client-go
     /// `AddRateLimited`). Call it before the item is done.
     ///
     /// Only failures count: at most one for each time that the key is taken. The rate limiter is
@@ -63,7 +63,7 @@ impl<K: Key> WorkQueue<K> {
         self.add_with(key, AddOptions::new().rate_limited());
     }
 
-    /// Requests that a key is processed, with options for priority, delay and rate limit
+    /// Requests that a key be processed, with options for priority, delay and rate limit
     /// (controller-runtime `AddWithOpts`).
     ///
     /// ```

@@ -28,11 +28,11 @@ const PIECE: usize = 256;
 pub(super) struct SharedQueue<K> {
     pub(super) shards: Sharded<Shard<K>>,
     schedule: Schedule,
-    /// Wakes getters. Their wakers cannot panic here, see `util/sleep.rs`.
+    /// The event that wakes getters. Their wakers cannot panic here, see `util/sleep.rs`.
     pub(super) ready: Notify,
-    /// Wakes the keeper, whose waker is tokio's.
+    /// The event that wakes the keeper, whose waker is tokio's.
     pub(super) keeper: Notify,
-    /// Wakes drains.
+    /// The event that wakes drains.
     pub(super) drained: Notify,
     pub(super) limiter: Box<dyn RateLimiter<K>>,
     metrics: Option<Metrics>,

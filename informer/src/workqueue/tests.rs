@@ -162,8 +162,9 @@ fn shut_down_drops_the_delays() {
     assert!(shared.next_due().is_none());
 }
 
-/// Otherwise, after the line has ended and all getters with it, an add could still queue a key,
-/// which no getter would take. The test locks the last shard, so that the shutdown stops there.
+/// Checks that a shutdown closes all shards before it ends the line. In the other order, an add
+/// could still queue a key after all getters have ended. The test locks the last shard, so that
+/// the shutdown stops there.
 #[test]
 fn line_ends_only_when_every_shard_refuses_adds() {
     let shared = SharedQueue::<&str>::new(Box::new(default_controller_rate_limiter()), None);

@@ -131,7 +131,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
         if listed.iter().all(|(name, _)| self.contains(name)) {
             return self.relist.probe(listed);
         }
-        // An object of another namespace would make the whole list fail. It is taken for needed, so
+        // An object of another namespace would make the whole list fail. It counts as needed, so
         // that `offer` refuses it alone.
         let within: Vec<_> =
             listed.iter().filter(|(name, _)| self.contains(name)).copied().collect();

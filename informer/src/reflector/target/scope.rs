@@ -34,8 +34,8 @@ pub(crate) trait Scoped<K>: Target<K> {
     fn check(&self, object: &K, scope: &ScopeId) -> Result<(), StoreError>;
 }
 
-/// The part of a queue that is one namespace. An object of another namespace is refused: the
-/// list of its own namespace would delete it.
+/// The part of a queue that holds the objects of one namespace. An object of another namespace is
+/// refused: the list of its own namespace would delete it.
 pub(crate) struct InScope<K> {
     pub(crate) queue: Arc<dyn Scoped<K>>,
     pub(crate) scope: ScopeId,

@@ -13,8 +13,8 @@ use tokio::time::{Instant, timeout_at};
 use super::key::Key;
 use crate::workqueue::{AddOptions, WorkQueue};
 
-/// The longest delay. Longer than any real delay, and short enough that adding it to an `Instant`
-/// does not overflow.
+/// The longest delay. It is longer than any real delay, and short enough that adding it to an
+/// `Instant` does not overflow.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// The debounce of a controller: requests that are not in the work queue yet.

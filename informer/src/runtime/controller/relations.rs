@@ -26,7 +26,7 @@ use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
 
-/// The number of objects of a walk that are requested before the task yields.
+/// The number of stored objects whose reconciles are requested before the task yields.
 const STRIDE: usize = 64;
 
 impl<K> Controller<K>

@@ -122,7 +122,8 @@ struct ControllerRun<K: Resource + Send + Sync + 'static, E> {
     work: JoinSet<Done<K, E>>,
     /// The largest number of reconciles and deletion handlers that run at a time.
     most: usize,
-    /// Resolves when the handlers have received the first lists; `None` after that.
+    /// The future that resolves when the handlers have received the first lists; `None` after
+    /// that.
     syncing: Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>,
     is_shut_down: bool,
     forceful: FuturesUnordered<BoxFuture<'static, ()>>,

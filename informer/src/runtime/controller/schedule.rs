@@ -29,7 +29,8 @@ pub(super) type Retry = Box<dyn RateLimiter<Key>>;
 pub(super) struct Schedule {
     pub(super) queue: WorkQueue<Key>,
     debounce: Option<Debounce>,
-    /// Delays retries after a panic, and after an error if the controller has a retry policy.
+    /// The policy that delays retries after a panic, and after an error if the controller has a
+    /// retry policy.
     retry: Retry,
     retries_errors: bool,
 }

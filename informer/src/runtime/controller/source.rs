@@ -148,7 +148,7 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     let handler = move |notification| {
         let mut user_calls = FirstPanic::default();
         deliver(notification, &schedule, &mut user_calls);
-        // So that the informer reports it.
+        // The panic is resumed, so that the informer reports it.
         user_calls.resume();
         ready(())
     };

@@ -24,7 +24,7 @@ pub enum Cause {
 
 impl Cause {
     /// Returns the cause of a change. For an event of a watch it is [`Watch`](Self::Watch) even if
-    /// the list before it was not delivered yet.
+    /// the list before it has not been delivered yet.
     pub(in crate::shared_informer) fn of<K>(
         change: &Change<'_, K>,
         is_in_initial_list: bool,

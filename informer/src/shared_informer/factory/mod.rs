@@ -135,7 +135,7 @@ impl Informers {
     }
 }
 
-/// An informer of any kind, as the factory uses it.
+/// The methods of an informer that the factory calls, independent of the type of its objects.
 trait Runs: Send + Sync {
     fn run(self: Arc<Self>) -> BoxFuture<'static, ()>;
     fn has_synced(&self) -> bool;

@@ -2,7 +2,7 @@
 //!
 //! * `mod.rs`: the set.
 //! * `parts.rs`: a reflector for each namespace in it.
-//! * `source.rs`: informers and listers of a set.
+//! * `source.rs`: the constructor of informers of a set.
 
 mod parts;
 mod source;

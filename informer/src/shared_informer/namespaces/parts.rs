@@ -155,8 +155,8 @@ struct Part<K> {
     has_left: AtomicBool,
     /// Whether the scope is being removed. Only the task of the informer reads and writes it.
     is_leaving: AtomicBool,
-    /// Built when the part first runs, because the function that makes its lister-watcher is user
-    /// code.
+    /// The reflector. It is built when the part first runs, because the function that makes its
+    /// lister-watcher is user code.
     reflector: OnceLock<Reflector<K>>,
 }
 

@@ -18,7 +18,7 @@ const END: u32 = u32::MAX;
 /// A place of a slab.
 enum Place<T> {
     Taken(T),
-    /// Links to the next free place of the chunk.
+    /// A free place, with the number of the next free place of the chunk.
     Free(Option<u8>),
 }
 
@@ -187,9 +187,9 @@ mod tests {
     }
 
     proptest! {
-        /// Compares a slab with a map. Also checks that the slab has no more chunks than its
-        /// largest number of values has needed, and that at most one chunk without values has
-        /// memory.
+        /// Compares a slab with a map. Also checks that the slab has no more chunks than it has
+        /// needed for its largest number of values so far, and that at most one chunk without
+        /// values has memory.
         #[test]
         fn value_keeps_its_number_and_empty_chunks_are_freed(
             ops in prop::collection::vec((any::<bool>(), any::<bool>(), 1..900_usize), 0..12)

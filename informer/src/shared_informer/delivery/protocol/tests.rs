@@ -238,7 +238,8 @@ impl World {
         true
     }
 
-    /// Brings all workers and handlers to their end.
+    /// Runs all workers and then all handlers until nothing is left, and checks what the handlers
+    /// know.
     fn finish(mut self) {
         for worker in [0, 1] {
             while self.jobs[worker].is_some() {

@@ -20,13 +20,13 @@ pub struct MutexFifoBuilder<T, M> {
 }
 
 impl<T, M: Meta<T>> MutexFifo<T, M> {
-    /// Starts the builder of a queue without known objects.
+    /// Returns a builder of a queue without known objects.
     pub fn builder(keys: KeyFunc<T, M>) -> MutexFifoBuilder<T, M> {
         MutexFifoBuilder::new(Arc::new(keys), Known::Nothing)
     }
 
-    /// Starts the builder of a queue that uses the key function and, as known objects, the objects
-    /// of `store`.
+    /// Returns a builder of a queue that uses the key function of `store` and, as known objects,
+    /// the objects of `store`.
     pub fn over(store: Arc<MutexStore<T, M>>) -> MutexFifoBuilder<T, M> {
         MutexFifoBuilder::new(store.keys().clone(), Known::Store(store))
     }
@@ -37,8 +37,8 @@ impl<T, M: Meta<T>> MutexFifoBuilder<T, M> {
         Self { keys, known, emit_replaced: true, ordered_walks: false, transformer: None }
     }
 
-    /// Uses the objects of another store as known objects. By default these are the objects of the
-    /// store that was given to [`MutexFifo::over`], or none.
+    /// Sets the store whose objects are the known objects. By default this is the store that was
+    /// given to [`MutexFifo::over`], or none.
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
         self.known = Known::Custom(known);
         self

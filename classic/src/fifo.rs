@@ -42,7 +42,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         }
     }
 
-    /// Queues an Added delta: a watch reported a new object.
+    /// Queues an Added delta, for a new object.
     ///
     /// # Errors
     /// If the object has no key, or the transformer rejects it.
@@ -50,7 +50,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         self.offer(DeltaType::Added, object)
     }
 
-    /// Queues an Updated delta: a watch reported a changed object.
+    /// Queues an Updated delta, for a changed object.
     ///
     /// # Errors
     /// If the object has no key, or the transformer rejects it.

@@ -1,5 +1,5 @@
 //! Tests that every engine answers every recorded step as client-go did, or as documented, and that
-//! a replay reports any other answer.
+//! a replay counts any other answer as a mismatch.
 
 use std::fs;
 use std::io::Read;

@@ -12,9 +12,9 @@ use crate::engine::sync::Arc;
 /// The kind of a [`Delta`] (client-go `DeltaType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeltaType {
-    /// The watch reported a new object.
+    /// The object was offered as a new one, by `add`.
     Added,
-    /// The watch reported a changed object.
+    /// The object was offered as a changed one, by `update`.
     Updated,
     /// The object was deleted. The delta holds its last state, or a tombstone if the deletion was
     /// not observed.
@@ -212,8 +212,8 @@ impl<T> Deltas<T> {
         self.0.pop()
     }
 
-    /// Appends a delta that was put back or offered as a batch. As in client-go, such a delta is
-    /// never merged with another.
+    /// Appends a delta that was put back, or offered by `add_if_not_present`. As in client-go, such
+    /// a delta is not merged with the one before it.
     pub(crate) fn push_sealed(&mut self, delta: Delta<T>) {
         self.0.push(delta);
     }

@@ -335,7 +335,7 @@ impl From<OfferError> for StoreError {
     }
 }
 
-/// An invalid label selector. Kubernetes rejects it, too.
+/// The error of an invalid label selector, which Kubernetes rejects, too.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectorError {
@@ -396,7 +396,7 @@ fn first_of(failed: &[(usize, StoreError)]) -> String {
     failed.first().map(|(_, error)| error.to_string()).unwrap_or_default()
 }
 
-/// A query to an index that does not exist, or whose function failed.
+/// The error of an index: a query to it failed, or it was not added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
@@ -433,7 +433,7 @@ fn at(version: Option<&str>) -> String {
     version.map_or_else(String::new, |version| format!(" at version {version:?}"))
 }
 
-/// Names the scope that a key belongs to although a newer one contains it as well.
+/// Formats, as part of a message, the older scope that a key belongs to if it lies in two scopes.
 fn owner(older: Option<&str>) -> String {
     let owner = |older| {
         format!(", because the older scope {older:?} contains it as well (change a predicate)")

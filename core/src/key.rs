@@ -8,7 +8,8 @@ use crate::engine::sync::assert_none_held;
 use crate::error::{BoxError, KeyError};
 use crate::{DeletedFinalStateUnknown, DeltaObject, Deltas, Meta};
 
-/// A key that is given as such (client-go `ExplicitKey`), for looking an object up by key.
+/// A key that is passed where an object is expected (client-go `ExplicitKey`), to look an object up
+/// by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExplicitKey<'a>(pub &'a str);
 

@@ -41,7 +41,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is lock-free, and what is not
+//! # Locks
 //!
 //! There is no global lock. Taking and settling an item synchronise with pushes by one atomic
 //! word, and no shard is locked while handlers run or items are taken. Shard locks are held

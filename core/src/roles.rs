@@ -68,8 +68,8 @@ pub trait ReflectorStore<T>: Send + Sync {
         let _ = version;
     }
 
-    /// Notifies the handlers of every known object again, if the store has handlers; a plain
-    /// store does nothing.
+    /// Notifies the handlers again of every known object, if the store has handlers; a plain store
+    /// does nothing.
     ///
     /// # Errors
     /// As for [`add`](Self::add).

@@ -81,7 +81,7 @@ impl fmt::Debug for KeyScope {
     }
 }
 
-/// A scope of one queue, made by its `add_scope`. Cheap to clone.
+/// A scope of one queue, made by the queue's `add_scope`. Cheap to clone.
 #[derive(Clone)]
 pub struct ScopeId(Arc<Registered>);
 

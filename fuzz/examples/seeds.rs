@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 /// The number of cases that become seeds of the targets for operations.
 const CASES: usize = 40;
-/// The number of these cases that also become seeds of the target `files`.
+/// The number of cases that also become seeds of the target `files`.
 const FILES: usize = 6;
 /// The number of the first seed with scopes.
 const SCOPED: usize = 50;

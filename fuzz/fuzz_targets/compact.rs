@@ -1,8 +1,8 @@
-//! Packs arbitrary texts with one compactor. The compactor must refuse a text, or return it when
-//! it is unpacked, unchanged apart from the members that it cuts out, even after dictionaries have
-//! been trained and the text has been packed again. If the packed bytes, their base or their
-//! dictionary are damaged, unpacking must return an error that names the key, or a text of the
-//! same length.
+//! Packs arbitrary texts with one compactor. Either the compactor refuses a text, or unpacking
+//! returns the text unchanged, except for the members that the compactor cuts out. This must hold
+//! even after dictionaries have been trained and the text has been packed again. If the packed
+//! bytes, their base or their dictionary are damaged, unpacking must return an error that names the
+//! key, or a text of the same length.
 #![no_main]
 
 use std::sync::Arc;

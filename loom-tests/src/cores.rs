@@ -4,7 +4,8 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-/// Calls `work` with each of `items`. Starts them in order, on as many threads as there are cores.
+/// Calls `work` with each of `items`. Starts the calls in order, on as many threads as there are
+/// cores.
 pub fn on_every_core<I: Send>(items: impl Iterator<Item = I> + Send, work: impl Fn(I) + Sync) {
     let waiting = Mutex::new(items);
     let next = || waiting.lock().unwrap().next();

@@ -52,7 +52,8 @@ const REPORTS: [&str; 5] =
 
 /// The reason why a model does not hold.
 enum Failure {
-    /// A schedule violated an assertion or one of loom's rules, or the outcomes differ.
+    /// A schedule violated an assertion or one of loom's rules, or the outcomes are not the
+    /// expected ones.
     Broken(String),
     /// No verdict: the model explored too few schedules, does not end, or loom itself failed.
     NoVerdict(String),

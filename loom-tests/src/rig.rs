@@ -45,7 +45,8 @@ impl Object {
     }
 }
 
-/// The accessor. A key is a name without a namespace, and the version is the number.
+/// The metadata accessor of [`Object`]. A key is a name without a namespace, and the version is the
+/// number.
 #[derive(Clone, Copy)]
 pub struct Access;
 

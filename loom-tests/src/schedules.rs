@@ -48,8 +48,8 @@ struct Key {
     exclusive: StdArc<Exclusive>,
 }
 
-/// A store that is not fused with the queue. It is behind a std lock, for the reason given at
-/// `World::keys`.
+/// A store that is not fused with the queue. It is behind a std lock: a lock of shuttle could
+/// synchronise threads that the queue fails to synchronise.
 #[derive(Default)]
 struct Outside(StdMutex<BTreeMap<String, Arc<Object>>>);
 

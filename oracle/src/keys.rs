@@ -53,8 +53,8 @@ fn meta_namespace_key(object: &Obj) -> Option<String> {
     (!object.name.is_empty()).then(|| [&*object.ns, separator, &*object.name].concat())
 }
 
-/// Checks that the queue finds one key for an object, for the key itself, for a tombstone and for
-/// deltas, and that it refuses an object without a key.
+/// Checks that the queue computes the same key for an object, for the key itself, for a tombstone
+/// and for deltas, and that it refuses an object without a key.
 fn sources(fifo: &Fifo, object: &Arc<Obj>) {
     let Some(key) = meta_namespace_key(object) else {
         assert!(matches!(key_func().key(object), Err(KeyError::NoName)));

@@ -228,7 +228,7 @@ pub enum Op {
     Replace(Vec<Place>),
     /// A step of a relist in pieces.
     Relist(Step),
-    /// A step of the relist that was open before the last begin, and was superseded by it.
+    /// A step of the relist that the last [`Step::Begin`] superseded.
     OldRelist(Step),
     /// A step of the relist of the scope at this position in [`PARTS`].
     RelistIn(u8, Step),

@@ -455,8 +455,8 @@ impl<'f> Pair<'f> {
 
     fn compare(&self) {
         let (rig, model) = (self.rig, &self.model);
-        // The engine settles the marks of a batch together, so it may report the sync later than
-        // the model while a batch is open.
+        // The engine settles the marks of a batch together, so it may sync later than the model
+        // while a batch is open.
         assert!(
             self.batch.is_some() || rig.fifo.has_synced() || !model.has_synced(),
             "the engine has not synced although the model has"
@@ -581,7 +581,7 @@ fn cause(deleted: &DeltaObject<Obj>) -> Option<bool> {
     }
 }
 
-/// Panics without calling the panic hook. The hook's reports would fill the output, and the hook
+/// Panics without calling the panic hook. The hook's messages would fill the output, and the hook
 /// ends a fuzzer's run.
 fn quiet_panic() {
     resume_unwind(Box::new("expected by this test"))

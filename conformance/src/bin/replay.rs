@@ -1,5 +1,5 @@
-//! Replays conformance vectors, recorded from the real client-go, on an engine, and reports where
-//! the answers differ.
+//! Replays conformance vectors, recorded from the real client-go, on an engine, and prints the
+//! answers that differ.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

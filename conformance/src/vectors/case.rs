@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The name of the case in reports.
+    /// The name of the case in messages.
     pub name: String,
     /// The configuration of the queue.
     pub config: Config,

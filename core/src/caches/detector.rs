@@ -12,25 +12,27 @@ type Snapshot<T, S> = UserCode<Box<dyn Fn(&T) -> S + Send + Sync>>;
 /// The shortest time for which an object is watched, as in client-go.
 const RETAINED: Duration = Duration::from_secs(2 * 60);
 
-/// A detector of shared objects that were changed in place (client-go `MutationDetector`). For
+/// A detector of shared objects that were changed in place (client-go `MutationDetector`), for
 /// tests. In Rust such a change needs interior mutability (a `Mutex`, a `Cell`, an atomic) behind
 /// the `Arc`.
 ///
 /// It keeps each object with a snapshot that the caller defines: a copy, a digest, the relevant
-/// fields. An object is watched, and kept, for 2 to 4 minutes, as in client-go, which is too
-/// costly for production. The caller [compares](Self::compare_objects) every second or so, and
-/// fails with the error.
+/// fields. As in client-go, an object is watched, and kept in memory, for 2 to 4 minutes; this is
+/// too costly for production. The caller calls [`compare_objects`](Self::compare_objects) every
+/// second or so, and fails the test if it returns an error.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
 /// use deltafifo::caches::CacheMutationDetector;
 ///
-/// let detector = CacheMutationDetector::new("pods", |pod: &Mutex<String>| pod.lock().unwrap().clone());
+/// let copy = |pod: &Mutex<String>| pod.lock().unwrap().clone();
+/// let detector = CacheMutationDetector::new("pods", copy);
 /// let pod = Arc::new(Mutex::new("v1".to_owned()));
 /// detector.add_object(pod.clone());
 /// assert!(detector.compare_objects().is_ok());
 /// pod.lock().unwrap().push('!');
-/// assert!(detector.compare_objects().unwrap_err().to_string().contains("the first was \"v1\" and is \"v1!\""));
+/// let error = detector.compare_objects().unwrap_err().to_string();
+/// assert!(error.contains("the first was \"v1\" and is \"v1!\""));
 /// ```
 pub struct CacheMutationDetector<T, S> {
     cache: String,
@@ -55,8 +57,8 @@ struct Watched<T, S> {
 }
 
 impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
-    /// Creates a detector that watches nothing. `cache` is its name in messages. The result of
-    /// `snapshot` is compared with later ones of the same object; it runs with no lock held.
+    /// Creates a detector that watches nothing. `cache` is its name in messages. `snapshot` runs
+    /// with no lock held; its result is compared with later results for the same object.
     pub fn new(cache: &str, snapshot: impl Fn(&T) -> S + Send + Sync + 'static) -> Self {
         let watched =
             Watched { newer: OneByOne::default(), older: OneByOne::default(), since: None };
@@ -89,7 +91,7 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
     /// object.
     ///
     /// # Errors
-    /// [`Altered`]: some objects were changed. The next comparison reports them again, as long as
+    /// [`Altered`]: some objects were changed. The next comparison returns them again, as long as
     /// they are watched.
     pub fn compare_objects(&self) -> Result<(), Altered> {
         let watched = self.watched();
@@ -107,7 +109,8 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
         }
     }
 
-    /// Returns all watched objects, after dropping the objects that were watched for long enough.
+    /// Returns all watched objects, after dropping the objects that have been watched for long
+    /// enough.
     fn watched(&self) -> OneByOne<Vec<Arc<Pair<T, S>>>> {
         let now = (self.clock)();
         let mut released = OneByOne(Vec::new());

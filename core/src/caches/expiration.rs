@@ -1,7 +1,9 @@
 //! A store whose objects expire lazily: a read removes the expired objects that it finds.
 //!
-//! The policy is user code, and runs with no lock held. Another object may be stored under the key
-//! by the time it returns, so each object has a number, and only the checked one is removed.
+//! The policy, a function that decides whether an object has expired, is user code and runs with no
+//! lock held. While it runs, another thread may store another object under the same key. Each
+//! stored object therefore has a number, and a read removes the object only if it still has the
+//! number of the object that the policy has checked.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -34,7 +36,9 @@ type Policy<T> = UserCode<Box<dyn Fn(&T, Duration) -> bool + Send + Sync>>;
 /// assert!(tokens.get_by_key("a").is_some());
 ///
 /// // A policy of your own sees the object and its age.
-/// let short = ExpirationCache::new(keys(), |name: &String, age| name.len() > 1 || age > Duration::from_secs(5));
+/// let short = ExpirationCache::new(keys(), |name: &String, age| {
+///     name.len() > 1 || age > Duration::from_secs(5)
+/// });
 /// short.add(Arc::new("long".to_owned()))?;
 /// assert!(short.list().is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -79,7 +83,7 @@ impl<T> Stored<T> {
         removed
     }
 
-    /// Removes the entry under `key` if it has this number.
+    /// Removes the entry under `key` if its number is `number`.
     fn take_out(&mut self, key: &str, number: u64) -> Option<TimedObject<T>> {
         let is_that_one = self.entries.get(key).is_some_and(|entry| entry.number == number);
         if is_that_one { self.remove(key) } else { None }
@@ -87,8 +91,8 @@ impl<T> Stored<T> {
 }
 
 impl<T, M: Meta<T>> ExpirationCache<T, M> {
-    /// Creates an empty store. `expired` returns for an object and its age whether it has expired;
-    /// it runs with no lock held.
+    /// Creates an empty store. `expired` is called with an object and its age, with no lock held,
+    /// and returns whether the object has expired.
     pub fn new(
         keys: KeyFunc<T, M>,
         expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static,
@@ -103,7 +107,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     }
 
     /// Creates a store whose objects expire when they are older than `ttl` (client-go
-    /// `NewTTLStore`), or never if that is zero.
+    /// `NewTTLStore`). If `ttl` is zero, they never expire.
     pub fn with_ttl(keys: KeyFunc<T, M>, ttl: Duration) -> Self {
         Self::new(keys, move |_, age| !ttl.is_zero() && age > ttl)
     }
@@ -118,7 +122,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// Stores `object` under its key, with the present time, in place of the former object. O(1).
     ///
     /// # Errors
-    /// [`KeyError`]: nothing was stored.
+    /// [`KeyError`] if the object has no key; nothing is stored.
     pub fn add(&self, object: Arc<T>) -> Result<(), KeyError> {
         let (key, now) = (self.keys.key(&object)?, (self.clock)());
         let released = self.stored.lock().put(key, object, now);
@@ -137,7 +141,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// Removes the object that is stored under the key of `of`. O(1).
     ///
     /// # Errors
-    /// [`KeyError`] if it has no key.
+    /// [`KeyError`] if `of` has no key.
     pub fn delete<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<(), KeyError>
     where
         T: 'a,
@@ -148,10 +152,11 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         Ok(())
     }
 
-    /// Stores exactly `objects`, with the present time. O(objects + stored).
+    /// Replaces the contents with `objects`, which are stored with the present time. O(objects +
+    /// stored).
     ///
     /// # Errors
-    /// [`KeyError`]: nothing was changed.
+    /// [`KeyError`] if an object has no key; nothing is changed.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), KeyError> {
         let mut objects = OneByOne(objects);
         let keys =
@@ -171,7 +176,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// returns `None`. O(1).
     ///
     /// # Errors
-    /// [`KeyError`] if it has no key.
+    /// [`KeyError`] if `of` has no key.
     pub fn get<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<Option<Arc<T>>, KeyError>
     where
         T: 'a,

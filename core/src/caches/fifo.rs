@@ -55,8 +55,8 @@ impl<T, M: Meta<T>> Fifo<T, M> {
         self.add(object)
     }
 
-    /// Queues `object` unless its key is queued. For a consumer that failed to handle an object
-    /// and must not hide a newer one.
+    /// Queues `object` unless its key is queued. With this, a consumer that failed to handle an
+    /// object can queue it again without replacing a newer object.
     ///
     /// # Errors
     /// As for [`add`](Self::add).

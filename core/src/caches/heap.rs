@@ -52,7 +52,8 @@ impl<T, M: Meta<T>> Heap<T, M> {
     /// Queues `object` under its key, replacing the queued object of that key.
     ///
     /// # Errors
-    /// [`HeapError::Key`] or [`HeapError::Closed`]; nothing is queued.
+    /// [`HeapError::Key`] if `object` has no key, [`HeapError::Closed`] if the heap is closed.
+    /// Nothing is queued.
     pub fn add(&self, object: Arc<T>) -> Result<(), HeapError> {
         self.bulk_add([object])
     }
@@ -73,8 +74,8 @@ impl<T, M: Meta<T>> Heap<T, M> {
         self.put(objects, false)
     }
 
-    /// Queues `object` unless its key is queued. For a consumer that failed to handle an object
-    /// and must not hide a newer one.
+    /// Queues `object` unless its key is queued. With this, a consumer that failed to handle an
+    /// object can queue it again without replacing a newer object.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -103,7 +104,8 @@ impl<T, M: Meta<T>> Heap<T, M> {
     /// population, unless the queue was written to before it. O(list + queued).
     ///
     /// # Errors
-    /// [`HeapError::Key`] or [`HeapError::Closed`]; nothing is changed.
+    /// [`HeapError::Key`] if an object has no key, [`HeapError::Closed`] if the heap is closed.
+    /// Nothing is changed.
     pub fn replace(&self, list: Vec<Arc<T>>) -> Result<(), HeapError> {
         self.queue.replace_all(self.queue.keyed(list)?, check_open)
     }

@@ -33,8 +33,8 @@ pub(super) struct KeyHeap<T> {
     by_key: HashTable<usize>,
     /// The entries, in no particular order.
     entries: OneByOne<Vec<HeapEntry<T>>>,
-    /// The heap: indexes of `entries`. No entry comes before its parent, which is at half its
-    /// position.
+    /// The heap: indexes of `entries`. An entry's parent is at half the entry's position, and no
+    /// entry comes before its parent.
     heap: Vec<usize>,
 }
 
@@ -70,8 +70,8 @@ impl<T> KeyHeap<T> {
             .insert_unique(hasher.hash_one(key), at, |&at| hasher.hash_one(&*entries[at].key));
     }
 
-    /// Replaces the object of an entry, which keeps its position for now. Returns the previous
-    /// object.
+    /// Replaces the object of an entry. The entry keeps its position until
+    /// [`restore`](Self::restore). Returns the previous object.
     pub(super) fn set(&mut self, key: &str, object: Arc<T>) -> Option<Arc<T>> {
         let at = self.find(key)?;
         Some(std::mem::replace(&mut self.entries[at].object, object))
@@ -131,8 +131,8 @@ impl<T> KeyHeap<T> {
         self.heap.push(at);
     }
 
-    /// Removes the entry at `position` from the heap order. It is at the last position while the
-    /// order of the others is restored, so a panic loses nothing.
+    /// Removes the entry at `position` from the heap order. The entry stays at the last position
+    /// while the order of the others is restored, so a panic of the order function loses no entry.
     fn remove_from_order(&mut self, position: usize, before: &Before<T>) {
         let last = self.heap.len() - 1;
         self.swap(position, last);
@@ -166,7 +166,7 @@ impl<T> KeyHeap<T> {
         removed
     }
 
-    /// Frees memory when many entries were removed.
+    /// Frees memory if many entries have been removed.
     fn shrink(&mut self) {
         let Self { hasher, by_key, entries, heap } = self;
         if let Some(room) = less_room(entries.len(), entries.capacity()) {

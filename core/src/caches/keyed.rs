@@ -72,7 +72,7 @@ impl Drop for NotifyOnDrop<'_> {
 }
 
 impl NotifyOnDrop<'_> {
-    /// Chooses the waiters to notify after an entry was removed.
+    /// Sets which waiters the drop of this guard notifies, after an entry was removed.
     fn after_removal<T>(&mut self, state: &KeyedState<T>) {
         self.synced = state.has_synced();
         if state.is_exhausted() {
@@ -92,8 +92,9 @@ impl<T> KeyedState<T> {
         self.populated && self.marks == 0
     }
 
-    /// Returns whether waiting is pointless. An entry outside the order is added to it when the
-    /// handler of its key ends.
+    /// Returns whether pops need not wait any longer: the queue is closed and has no entry. An
+    /// entry outside the order counts, because it can be popped when the handler of its key has
+    /// ended.
     fn is_exhausted(&self) -> bool {
         self.closed && self.heap.entries().is_empty()
     }

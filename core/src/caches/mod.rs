@@ -16,7 +16,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `keyed` | the common part of the queues: one entry per key, handlers, the initial population |
-//! | `key_heap` | their order: a binary heap that stores the position of each key |
+//! | `key_heap` | the order of the queues' entries: a binary heap that stores the position of each key |
 //! | `fifo`, `heap` | the two queues and their differences |
 //! | `queue` | the trait, for the delta queues |
 //! | `roles` | the traits for `Fifo` and `Heap` |

@@ -25,7 +25,8 @@ pub type ItemHandler<'h, Item> = dyn FnMut(&Item, bool) -> Result<(), BoxError> 
 ///     handled
 /// }
 ///
-/// let fifo = DeltaFifo::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build();
+/// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+/// let fifo = DeltaFifo::builder(keys).build();
 /// fifo.add(Arc::new("a".to_owned()))?;
 /// fifo.update(Arc::new("a".to_owned()))?;
 /// fifo.close();

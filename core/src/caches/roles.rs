@@ -1,4 +1,4 @@
-//! The store and queue traits for `Fifo` and `Heap`.
+//! Implements the store and queue traits for `Fifo` and `Heap`.
 
 use super::{Fifo, HandlerError, Heap, HeapError, ItemHandler, Queue};
 use crate::engine::sync::Arc;

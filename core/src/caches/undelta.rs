@@ -11,8 +11,8 @@ use crate::{DeltaObject, ReflectorStore, Store};
 
 type PushFn<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 
-/// A store that passes its whole state to a function after every change (client-go
-/// `UndeltaStore`). It turns a stream of changes back into states.
+/// A store that passes its whole state to a function after every change (client-go `UndeltaStore`).
+/// So a stream of changes becomes a sequence of states again.
 ///
 /// Every change that succeeds is followed by one push, with the state at that time or a later one;
 /// the last push has the last state. Pushes come one at a time: a thread that pushes does so for
@@ -27,7 +27,8 @@ type PushFn<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 ///
 /// let sizes = Arc::new(Mutex::new(Vec::new()));
 /// let seen = sizes.clone();
-/// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build()?;
+/// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+/// let store = Indexer::builder(keys).build()?;
 /// let store = UndeltaStore::new(store, move |state| seen.lock().unwrap().push(state.len()));
 /// store.add(Arc::new("a".to_owned()))?;
 /// store.replace(vec![Arc::new("b".to_owned()), Arc::new("c".to_owned())], "5")?;

@@ -186,7 +186,7 @@ impl<E: BucketEntry> Buckets<E> {
     }
 
     /// Takes out the entry at `place`, which has this hash. Shrinks the map if it has become far
-    /// too large; `rehash` returns the hash of an entry for that.
+    /// too large; `rehash` then returns the hash of an entry.
     pub(crate) fn take(&mut self, hash: u64, place: Place, rehash: impl Fn(&E) -> u64) -> E {
         let bucket = &mut self.buckets[place.bucket];
         bucket.tags[place.entry] = EMPTY;

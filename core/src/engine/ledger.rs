@@ -120,7 +120,7 @@ impl Ledger {
         epoch
     }
 
-    /// Removes a hold. [`complete`](Self::complete) must be called after it.
+    /// Removes a hold. The caller must then call [`complete`](Self::complete).
     pub(crate) fn release(&mut self, epoch: Epoch) {
         self.span(epoch).holds -= 1;
     }

@@ -3,9 +3,8 @@
 //!
 //! A version is applied when everything that was offered before its marker is handled, whether the
 //! handlers succeeded, failed or panicked. A slot in the queue is before or behind the marker; a
-//! slot that is out of the queue, or not in it yet, has a [`Hold`]
-//! (`engine/ready_queue/tracked.rs` has the cases). A queue that does not track has no holds, and
-//! pays one check.
+//! slot that is out of the queue, or not in it yet, has a [`Hold`] (`engine/ready_queue/tracked.rs`
+//! has the cases). A queue that does not track applied versions has no holds, and pays one check.
 
 use std::collections::VecDeque;
 
@@ -52,8 +51,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`VersionError::NotANumber`]; [`VersionError::NotTracked`] without
-    /// [`track_applied`](crate::DeltaFifoBuilder::track_applied). No marker is queued then.
+    /// [`VersionError::NotANumber`] if `version` is not a decimal number,
+    /// [`VersionError::NotTracked`] without
+    /// [`track_applied`](crate::DeltaFifoBuilder::track_applied). No marker is queued.
     pub fn bookmark(&self, version: &str) -> Result<(), VersionError> {
         let point = self.core.applied.expect(parse(version)?, Origin::Bookmark)?;
         self.reached(self.queue.mark(point));
@@ -74,7 +74,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// whose handle outlives the queue.
     ///
     /// # Errors
-    /// As for that method.
+    /// As for
+    /// [`IndexReader::wait_for_resource_version`](crate::IndexReader::wait_for_resource_version).
     pub fn wait_for_resource_version(&self, version: &str) -> Result<(), WaitError> {
         self.core.applied.wait(version)
     }
@@ -123,17 +124,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 }
 
 impl<T, M> DeltaFifo<T, M> {
-    /// Records that everything up to `point` is handled, if there is such a point, and wakes
-    /// waiters. Called with no lock held.
+    /// Records that everything up to `point` is handled, unless it is `None`, and wakes waiters.
+    /// Called with no lock held.
     fn reached(&self, point: Option<Point>) {
         if let Some(point) = point {
             self.core.applied.raise(point);
         }
     }
 
-    /// Queues the marker of a relist at `version`, if the queue tracks and the version is a
-    /// number. Returns the version that is complete because of the marker, if any; the caller
-    /// passes it to [`committed`](Self::committed) once no lock is held.
+    /// Queues the marker of a relist at `version`, if the queue tracks applied versions and
+    /// `version` is a number. Returns the version that is complete because of the marker, if any;
+    /// the caller passes it to [`committed`](Self::committed) once no lock is held.
     pub(super) fn mark_commit(&self, version: &str) -> Option<Point> {
         if !self.queue.is_tracked() {
             return None;
@@ -212,7 +213,8 @@ impl<T, M> DeltaFifo<T, M> {
     }
 }
 
-/// A hold: keeps the applied version below the marker of its epoch until it is dropped.
+/// A guard of a hold, which keeps the applied version below the marker of the hold's epoch until it
+/// is dropped.
 pub(super) struct Hold<'f, T, M> {
     fifo: &'f DeltaFifo<T, M>,
     epoch: Epoch,
@@ -244,7 +246,8 @@ impl<'f, T, M> Stretches<'f, T, M> {
         Self(stretches.into_iter().map(held).collect())
     }
 
-    /// Returns whether no hold is left. Always true in a queue that does not track.
+    /// Returns whether no hold is left. Always true in a queue that does not track applied
+    /// versions.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

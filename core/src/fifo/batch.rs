@@ -58,10 +58,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 /// Keys that were taken together. Each becomes a [`Popped`] in its turn. A batch that is dropped
 /// returns the keys not yet taken to the front of the queue.
 ///
-/// A batch settles for its items together, because consumers that change the queue's counters item
-/// by item slow each other down. So if it is leaked (`mem::forget`), the keys not yet taken stay
-/// pending for ever and are never handed out, the deltas that it has taken stay counted in
-/// [`pending_deltas`](DeltaFifo::pending_deltas) (with a high-water mark
+/// A batch changes the queue's counters once for all of its items, because consumers that change
+/// them item by item slow each other down. So if the batch is leaked (`mem::forget`), the keys not
+/// yet taken stay pending for ever and are never handed out, the deltas that it has taken stay
+/// counted in [`pending_deltas`](DeltaFifo::pending_deltas) (with a high-water mark
 /// [`ready`](DeltaFifo::ready) may then wait for ever), [`has_synced`](DeltaFifo::has_synced) stays
 /// false if any of its keys belongs to the initial population, and the [applied
 /// version](DeltaFifo::applied_version) never passes the keys not yet taken. Other keys are not
@@ -146,7 +146,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         }
     }
 
-    /// Counts an item that is handed out, and leaves its marks to the batch.
+    /// Counts an item that is handed out, and moves its marks to the batch.
     #[allow(clippy::inline_always)] // As `DeltaFifo::take`.
     #[inline(always)]
     fn hand_out(&mut self, popped: &mut Popped<'f, T, M>, weight: usize) {
@@ -163,7 +163,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         }
     }
 
-    /// Makes a slot ready to go back to the queue.
+    /// Prepares a slot to go back to the queue: parks it if it has a hold. Returns `None` if the
+    /// slot's entry is stale.
     fn give_back(&mut self, slot: Ticket<T>) -> Option<Ticket<T>> {
         let held = self.held.next();
         mutant!(GivenBackIsNotParked => return Some(slot));

@@ -96,8 +96,8 @@ impl Relists {
     /// Returns the generation to stamp with, 0 if no relist is open. Called with the shard's lock
     /// held.
     pub(super) fn open(&self) -> u32 {
-        // Acquire, paired with `set_open`. An offer that still sees the state before a begin comes
-        // before that relist.
+        // Acquire, paired with `set_open`. An offer that does not see a relist that has just begun
+        // comes before it.
         self.open.load(Ordering::Acquire)
     }
 
@@ -224,9 +224,9 @@ impl Relists {
         Some(step(&mut last))
     }
 
-    /// Returns whether a relist is current. Called with a shard's lock held: a push under that
-    /// lock comes before the first object of a newer relist, if one begins in between (see
-    /// `begin_replace`).
+    /// Returns whether a relist is current. Called with a shard's lock held: if a newer relist
+    /// begins after this check, a push under that lock still comes before the first object of the
+    /// newer relist, which waits for the lock first (see [`begin`](Self::begin)).
     pub(super) fn is_current(&self, generation: u32, within: Option<&Within>) -> bool {
         match within {
             None => self.open() == generation,

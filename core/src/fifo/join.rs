@@ -4,9 +4,9 @@
 //! The page is processed in strides, on as many threads as the user allows:
 //!
 //! 1. **Key.** Each thread takes a piece of the stride, in list order: key and hash of every
-//!    object, transformer. All user code runs here, before anything of the stride is pushed. A
-//!    refused object ends the page before itself; in a relist in pieces it is left out, and its
-//!    key counts as listed.
+//!    object, transformer. All user code runs here, before anything of the stride is pushed. If an
+//!    object is refused, it and the rest of the page are not pushed; in a relist in pieces only the
+//!    refused object is left out, and its key counts as listed.
 //! 2. **Join.** The shards are divided among the threads; each goes through its own, shard by
 //!    shard: find or insert, stamp, push. The lock of a shard is held shared for a group of slots
 //!    at a time, while the next slots are prefetched. Keys without a slot are inserted afterwards,
@@ -210,8 +210,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         (threads, PIECE * threads)
     }
 
-    /// Runs the first step: computes keys and hashes, runs the transformer, and divides the
-    /// entries by the thread of their shard.
+    /// Runs the first step: computes keys and hashes, runs the transformer, and assigns the entries
+    /// to threads by their shards.
     fn key_piece(&self, join: &Join<'_>, piece: &mut Piece<T>) {
         let (keys, table) = (&self.core.keys, &self.core.table);
         let Piece { objects, first, arena, entries, refused } = piece;
@@ -403,7 +403,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Subtracts the objects of a group that were counted and not pushed.
+    /// Subtracts from the queue's counts the objects of a group that were counted and not pushed.
     fn leave_out(&self, join: &Join<'_>, entries: &[PageEntry<T>], group: &[u32]) {
         self.life.announce(self.uncounted(objects_left(entries, group), join.marks));
     }

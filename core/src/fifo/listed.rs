@@ -24,7 +24,7 @@ impl Listed {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Starts the set of a relist, before any of its keys is recorded, and drops the set of the
+    /// Creates the set of a relist, before any of its keys is recorded, and drops the set of the
     /// relist that it supersedes.
     pub(super) fn begin(&self, superseded: u32, generation: u32, is_removal: bool) {
         self.clear(superseded);
@@ -80,7 +80,7 @@ impl Listed {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Starts the set of a relist that is about to begin. Does nothing unless the store is
+    /// Creates the set of a relist that is about to begin. Does nothing unless the store is
     /// external.
     pub(super) fn note_begin(&self, superseded: u32, generation: u32, is_removal: bool) {
         if let KnownPlace::Elsewhere { listed, .. } = &self.known {

@@ -68,16 +68,16 @@ enum KnownPlace<T> {
 
 /// A queue of deltas by key (client-go `DeltaFIFO`), for any number of producers and consumers.
 ///
-/// A key is in the queue exactly when it has pending deltas, once; it keeps its place while
-/// pending and joins the tail again after a pop. A pop hands out all deltas of one key, oldest
-/// first, and the key's next pop comes after its handler. Handlers of different keys run in
-/// parallel on several consumers, with no lock held.
+/// A key is in the queue if and only if it has pending deltas, and then only once. It keeps its
+/// place until it is popped; with the next delta it joins the tail. A pop hands out all deltas of
+/// one key, oldest first, and the key is not popped again before its handler has ended. Handlers of
+/// different keys run in parallel on several consumers, with no lock held.
 ///
-/// Every method takes `&self`: share it by reference or `Arc`. The queue is unbounded unless
+/// Every method takes `&self`: share the queue by reference or `Arc`. The queue is unbounded unless
 /// producers wait for [`ready`](Self::ready) at the [`high_water`](DeltaFifoBuilder::high_water)
 /// mark.
 ///
-/// # This one or the in-order queue
+/// # `DeltaFifo` or `InOrderFifo`
 /// Use this queue to handle different keys in parallel, to get all deltas of a key in one item,
 /// and for relists that need no memory besides the known objects. Use an
 /// [`InOrderFifo`](crate::InOrderFifo) if the order across keys matters, or if a relist must
@@ -110,22 +110,24 @@ pub struct DeltaFifoBuilder<T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Starts a queue without a store. A deletion has an effect only if the key is pending, or if
-    /// the [`known_objects`](DeltaFifoBuilder::known_objects) have it.
+    /// Returns a builder of a queue without a store. A deletion has an effect only if the key is
+    /// pending, or if the [`known_objects`](DeltaFifoBuilder::known_objects) have it.
     pub fn builder(keys: KeyFunc<T, M>) -> DeltaFifoBuilder<T, M> {
         let core = Arc::new(Core::bare(keys));
         let source = Source::of(&core.applied);
         DeltaFifoBuilder::new((core, source, None), KnownPlace::Nowhere)
     }
 
-    /// Starts a queue fused with `store`: they share one slot per key, and popped items
-    /// [apply](Popped::apply) themselves. This is then the only way to write the store. Read it
-    /// through [`store`](Self::store), or through an [`IndexReader`] that was made before.
+    /// Returns a builder of a queue fused with `store`: they share one slot per key, and the
+    /// consumer [applies](Popped::apply) each popped item to the store. This is then the only way
+    /// to write the store. Read it through [`store`](Self::store), or through an [`IndexReader`]
+    /// that was made before.
     pub fn over(store: Indexer<T, M>) -> DeltaFifoBuilder<T, M> {
         DeltaFifoBuilder::new(store.into_parts(), KnownPlace::Fused)
     }
 
-    /// Returns a handle for reading the fused store. Empty if the queue has no store.
+    /// Returns a handle for reading the fused store. If the queue has no store, the handle finds
+    /// nothing.
     #[must_use]
     pub fn store(&self) -> IndexReader<T, M> {
         IndexReader { core: self.core.clone() }
@@ -200,13 +202,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.transform.alters_versions()
     }
 
-    /// Returns whether the queue is fused with a store, to which items apply themselves.
+    /// Returns whether the queue is fused with a store, to which consumers apply the popped items.
     pub(crate) fn is_fused(&self) -> bool {
         matches!(self.known, KnownPlace::Fused)
     }
 
-    /// Closes the queue. Every waiting pop wakes; queued deltas are still popped; then pops return
-    /// [`Closed`]. As in client-go, an offer after the close still queues.
+    /// Closes the queue. Every waiting pop wakes; queued deltas can still be popped; after that
+    /// pops return [`Closed`]. As in client-go, an offer after the close is still queued.
     pub fn close(&self) {
         mutant!(CloseIsNotifiedFirst => {
             self.life.announce_close();
@@ -218,7 +220,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Waits until [`close`](Self::close) is called. For a producer that has nothing to offer, and
-    /// would otherwise not notice.
+    /// would otherwise not notice the close.
     pub async fn closed_async(&self) -> Closed {
         self.life.depth.wait_closed_async(|| self.is_closed()).await
     }
@@ -229,8 +231,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.queue.is_closed()
     }
 
-    /// Queues slots that were pushed with a hold on `since`, in key order if walks are ordered.
-    /// Returns how many consumers the caller has to wake.
+    /// Queues slots that were pushed with a hold on `since`, in key order if the option
+    /// [`ordered_walks`](DeltaFifoBuilder::ordered_walks) is set. Returns how many consumers the
+    /// caller has to wake.
     fn push_walk(&self, mut slots: Vec<Ticket<T>>, since: Option<Epoch>) -> usize {
         if self.ordered_walks {
             slots.sort_unstable_by(|a, b| a.key().cmp(b.key()));
@@ -310,9 +313,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// Off by default: then keys are handed out first in, first out, as in client-go, and an
     /// update that is offered after a relist of a million objects waits for all of them.
     ///
-    /// An update that meets the push of a relist on its key, or the end of the key's handler, may
-    /// still wait with the backlog. If very many live keys wait, a key that was next in the
-    /// backlog is handed out later because it joins them.
+    /// An update that coincides with a relist's push on the same key, or with the end of the key's
+    /// handler, may still wait in the backlog. If very many live keys wait, a key that was next in
+    /// the backlog is handed out later because it joins them.
     pub fn live_lane(mut self, live: bool) -> Self {
         self.fifo.queue.set_lane(live);
         self
@@ -338,7 +341,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     }
 
     /// Sets whether a relist queues every object that it lists, whatever its version: client-go's
-    /// behaviour (an update for every object). [`Relist::probe`] then reports all of them as
+    /// behaviour (an update for every object). [`Relist::probe`] then returns that all of them are
     /// needed, and [`skip_unchanged`](Self::skip_unchanged) has no effect, so that an object which
     /// changed without changing its version is stored and delivered as listed. Off by default.
     pub fn notify_unchanged(mut self, notify: bool) -> Self {

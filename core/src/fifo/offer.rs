@@ -108,8 +108,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         };
         let (hash, missing) = (self.core.table.hash(&key), self.missing());
         let shard = self.core.table.shard(hash).write();
-        // That holds while this lock is held: the begin of a newer relist passes through the lock
-        // before it lists anything.
+        // That holds while this lock is held: a newer relist waits for the lock before it lists
+        // anything.
         let is_current = self.relists.is_current(generation, within);
         mutant!(OldDeleteCounts => let is_current = true);
         if !is_current {
@@ -130,8 +130,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Returns whether a deletion of `key` can have an effect. The transformer sees only such
-    /// deletions. A key without a slot, or whose slot only waits for its entry in a backlog, has
-    /// no handler, so a later answer of an external store was true at some time since this check.
+    /// deletions. An external store is asked only if the key has no slot, or an idle one. No
+    /// handler of the key runs at that moment, so the store's answer was true at some moment of
+    /// this call.
     fn may_exist(&self, key: &[u8]) -> bool {
         let hash = self.core.table.hash(key);
         let exists = |slot: &Slot<T>| slot.state() != State::Idle || slot.is_known();
@@ -149,7 +150,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Returns the effect of an offer that depends on the known object if its key has no slot.
+    /// Returns the action for an offer that depends on the known object and whose key has no slot.
     fn missing(&self) -> Missing {
         match self.known {
             KnownPlace::Elsewhere { .. } => Missing::Ask,
@@ -157,8 +158,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Queues `deltas` as they are, unless the key is pending (client-go `AddIfNotPresent`). The
-    /// deltas are not folded.
+    /// Queues `deltas` unchanged, without folding them, unless the key is pending (client-go
+    /// `AddIfNotPresent`).
     ///
     /// # Errors
     /// [`KeyError`]: the deltas are empty, or their newest object has no key.
@@ -227,7 +228,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Pushes a delta whose effect depends on an external store. If no handler holds the slot, the
-    /// caller holds it like one: settle then asks the store and decides.
+    /// caller holds it as a handler would: settle then asks the store and decides.
     fn push_and_ask(
         &self,
         shard: impl Deref<Target = Shard<T>>,
@@ -249,7 +250,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Stamps a slot, pushes a delta onto it, queues the slot if it was idle, and then wakes
-    /// consumers with the shard released. Returns whether the rule let the delta in.
+    /// consumers with the shard released. Returns whether the rule accepted the delta.
     fn push_at(
         &self,
         shard: impl Deref<Target = Shard<T>>,

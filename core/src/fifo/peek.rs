@@ -87,8 +87,9 @@ impl<T> Copied<T> {
         Some(Self { list: OneByOne(list), known: OneByOne(known) })
     }
 
-    /// Returns `None` if all deltas mean "the newest state" and there is none. An example is a
-    /// Sync that was offered over a handler that has deleted its key, until the handler ends.
+    /// Converts the list to deltas. Returns `None` if all of them mean "the newest state" and there
+    /// is none. An example is a Sync that was offered over a handler that has deleted its key,
+    /// until the handler ends.
     ///
     /// A delta that was offered over a running handler and has an effect only if nothing else is
     /// pending (a Sync, `add_if_not_present`) is not shown behind other deltas: it will have no

@@ -1,9 +1,9 @@
-//! Taking one key: the guard [`Popped`], and the closures that wrap it.
+//! Takes one key at a time. The guard of a key is [`Popped`], and `process` passes it to a closure.
 //!
-//! A handler can end in four ways. Success and error settle the slot. A panic is reported and
-//! settles the slot, and its deltas are not put back. A guard that is dropped without a verdict (a
+//! A handler can end in four ways. Success and error settle the slot. A panic is logged and settles
+//! the slot, and the key's deltas are not put back. A guard that is dropped without a verdict (a
 //! cancelled future) puts its deltas back, in front. If a guard is leaked (`mem::forget`), no
-//! consumer gets its key again, and a thread that waits for this handler waits for ever (see
+//! consumer gets the key again, and a thread that waits for this handler waits for ever (see
 //! [`Popped`]). Other keys are not affected.
 
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::lifecycle::Marks;
 use crate::panics::{ignore_panic, panic_message};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
-/// A handler that takes longer than this while more than [`SLOW_DEPTH`] deltas wait is reported
+/// The time after which a handler is logged as slow, if more than [`SLOW_DEPTH`] deltas wait
 /// (client-go's thresholds).
 pub(crate) const SLOW: Duration = Duration::from_millis(100);
 pub(super) const SLOW_DEPTH: usize = 10;
@@ -162,10 +162,10 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     slot: Option<RunningSlot<T>>,
     deltas: Deltas<T>,
     is_initial: bool,
-    /// The number of the item's unfinished changes of the initial population, which end with it.
+    /// The number of the item's marks of the initial population, which are settled with it.
     marks: usize,
-    /// The unfinished changes of all items of the batch. An item of a batch has them instead of
-    /// `marks`.
+    /// The marks of all items of the batch. If this is set, it counts the item's marks, and `marks`
+    /// is 0.
     batch: Option<Arc<Marks<'f>>>,
     /// The hold on the applied version, in a queue that tracks it.
     pub(super) held: Option<ItemHold<'f, T, M>>,
@@ -246,13 +246,13 @@ pub enum Change<'a, T> {
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
-    /// Returns whether changes of the initial population end with this item.
+    /// Returns whether the item has marks of the initial population.
     #[inline]
     pub(super) fn is_marked(&self) -> bool {
         self.marks > 0
     }
 
-    /// Moves the number of unfinished changes of the initial population to the item's batch.
+    /// Moves the item's marks of the initial population to the marks of its batch.
     #[inline]
     pub(super) fn settle_with(&mut self, batch: &Arc<Marks<'f>>) {
         batch.take(std::mem::take(&mut self.marks));

@@ -101,7 +101,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Begins a relist of a scope; it supersedes one of the same scope that is still open. See
     /// [`begin_replace`](Self::begin_replace).
     ///
-    /// The commit is O(known), or O(known in it) for a namespace.
+    /// The commit is O(known), or O(known in the scope) for a namespace.
     ///
     /// Objects whose keys do not belong to the scope are refused, and `probe`, `keep` and `delete`
     /// fail for such keys. If the scope was removed before, each call of the relist fails with
@@ -111,8 +111,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Relist::borrowed(self, self.begin_relist_in(scope))
     }
 
-    /// Begins a relist of a scope. The relist keeps the queue alive, so that it can go from thread
-    /// to thread.
+    /// Begins a relist of a scope. The relist keeps the queue alive, so that it can move from
+    /// thread to thread.
     pub fn begin_replace_in_owned(this: &Arc<Self>, scope: &ScopeId) -> Relist<'static, T, M> {
         Relist::shared(Arc::clone(this), this.begin_relist_in(scope))
     }
@@ -152,12 +152,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// the commit of an empty relist, and an open relist of it is superseded. The tombstones have
     /// [`scope_removed`](crate::DeletedFinalStateUnknown::scope_removed) set, because the objects
     /// may still exist. Stop the scope's producers first: a key that is offered during the removal
-    /// may stay. A key that is listed or offered for another scope, added since, stays. O(known),
-    /// or O(known in it) for a namespace.
+    /// may stay. A key also stays if it is listed or offered for another scope that was added
+    /// since. O(known), or O(known in the scope) for a namespace.
     ///
     /// # Errors
-    /// [`RelistError::UnknownScope`] if it was removed before; [`RelistError::Exhausted`]. Nothing
-    /// was changed.
+    /// [`RelistError::UnknownScope`] if the scope belongs to another queue or was removed before,
+    /// [`RelistError::Exhausted`] if the queue cannot number another relist. Nothing was changed.
     ///
     /// # Panics
     /// If the predicate of a scope panics, or an external store does. The scope is removed, and

@@ -69,7 +69,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
 /// The state of a key, for a relist that skips unchanged objects.
 pub(super) enum ListedCheck<T> {
-    /// The slot is idle, and its note has the listed version.
+    /// The slot is idle, and the version that is recorded in it is the listed one.
     Noted,
     /// The slot is idle, and has this known object.
     Idle(Arc<T>),

@@ -1,8 +1,9 @@
-//! Applies an event to the fused store. First all of it is written, then the handler is called for
-//! all of it. So a handler finds the store in the state of its event, even within a relist.
+//! Applies an event to the fused store. First all changes of the event are written, then the
+//! handler is called for each of them. So a handler finds the store in the state after its event,
+//! even within a relist.
 //!
-//! Only the consumer that has the turn writes the store, so a key that is not listed when a relist
-//! begins stays unlisted until it ends.
+//! Only the consumer that has the turn writes the store, so the known keys that a relist does not
+//! list can be collected before anything is written: no other thread adds one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -30,7 +31,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     ) -> Result<(), StoreError> {
         let mut notify = |key: &str, change: Change<'_, T>, panicked: &mut PanickedKey| {
             assert_none_held();
-            // So that a panic within a relist is reported with its key.
+            // So that the error of a panic within a relist names the key.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| handler(key, change))) {
                 *panicked = Some(key.into());
                 resume_unwind(panic);

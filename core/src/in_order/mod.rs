@@ -5,13 +5,13 @@
 //! | `event` | the events: deltas, relists, resyncs |
 //! | `offer` | add, update, delete, replace, resync: an event each, appended to the log |
 //! | `log` | the order of events, and the turn |
-//! | `pop`, `turn` | taking a turn, and its guard |
+//! | `pop`, `turn` | the methods that take a turn, and the guard of a turn |
 //! | `apply` | an event's way into the fused store |
 //! | `scope` | parts of the queue that are relisted separately |
 //! | `roles` | the queue behind the traits |
 //!
-//! It shares the store's slots and its lifecycle (`lifecycle/`) with the queue by key. Nothing is
-//! pushed onto a slot here.
+//! The in-order queue uses the same slots of the store and the same lifecycle (`lifecycle/`) as the
+//! queue by key, but pushes nothing onto a slot.
 
 mod apply;
 mod event;
@@ -34,9 +34,9 @@ pub use event::{Event, ReplacedAll};
 use log::Log;
 pub use turn::Turn;
 
-/// A queue of events in the order of their arrival, across keys (client-go `RealFIFO`, which its
-/// informers use by default since 1.33, here with atomic events), for any number of producers, and
-/// one consumer at a time.
+/// A queue of events in the order of their arrival, across keys, for any number of producers, and
+/// one consumer at a time. It corresponds to client-go's `RealFIFO` with atomic events; client-go's
+/// informers have used `RealFIFO` by default since 1.33.
 ///
 /// Every delta is handed out on its own: deltas are never merged, and the deletion of an unknown
 /// key is handed out too. A relist and a resync are one event each. A consumer that pops has the
@@ -44,7 +44,7 @@ pub use turn::Turn;
 /// finds the store in the state of its event. No lock is held while a handler runs: offers and
 /// readers proceed.
 ///
-/// # This one or the queue by key
+/// # `InOrderFifo` or `DeltaFifo`
 /// | | [`DeltaFifo`](crate::DeltaFifo) | `InOrderFifo` |
 /// | --- | --- | --- |
 /// | order | per key; keys in the order of their first pending delta | of arrival, across keys |
@@ -61,16 +61,16 @@ pub use turn::Turn;
 /// key, and the traits.
 ///
 /// # Relists
-/// A relist waits in the queue as the list. In its turn all of it is applied, and then the handler
-/// is called for all of it, before the next event is handled: a relist is atomic for handlers.
-/// Readers of the store may see a part of it (in client-go all or nothing). In a queue without a
-/// store the event itself is handed out.
+/// A relist is one entry of the queue, which holds the whole list. In its turn all of it is
+/// applied, and then the handler is called for all of it, before the next event is handled: a
+/// relist is atomic for handlers. Readers of the store may see a part of it; in client-go they see
+/// all or nothing. In a queue without a store the event itself is handed out.
 ///
 /// # Bounds
-/// An offer is O(1), with one allocation for its key; it takes no lock and accesses no slot. The
-/// queue is unbounded unless producers wait for [`ready`](Self::ready) at the
-/// [`high_water`](InOrderFifoBuilder::high_water) mark. (client-go bounds its queue by holding its
-/// lock while a handler runs, once 2,000 events wait.)
+/// The offer of a delta is O(1), with one allocation for its key; it takes no lock and accesses no
+/// slot. The offer of a relist is O(listed). The queue is unbounded unless producers wait for
+/// [`ready`](Self::ready) at the [`high_water`](InOrderFifoBuilder::high_water) mark. (client-go
+/// bounds its queue by holding its lock while a handler runs, once 2,000 events wait.)
 ///
 /// ```
 /// use std::sync::Arc;
@@ -113,20 +113,22 @@ pub struct InOrderFifoBuilder<T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Starts a queue without a store, which hands out events for a handler that has its own.
+    /// Returns a builder of a queue without a store. The queue hands out events for a handler that
+    /// has a store of its own.
     pub fn builder(keys: KeyFunc<T, M>) -> InOrderFifoBuilder<T, M> {
         InOrderFifoBuilder::new(Arc::new(Core::bare(keys)), None, false)
     }
 
-    /// Starts a queue fused with `store`: events [apply](Turn::apply) themselves. This is then the
-    /// only way to write the store. Read it through [`store`](Self::store), or through an
-    /// [`IndexReader`] that was made before.
+    /// Returns a builder of a queue fused with `store`: the consumer [applies](Turn::apply) events
+    /// to the store. This is then the only way to write the store. Read it through
+    /// [`store`](Self::store), or through an [`IndexReader`] that was made before.
     pub fn over(store: Indexer<T, M>) -> InOrderFifoBuilder<T, M> {
         let (core, _, transformer) = store.into_parts();
         InOrderFifoBuilder::new(core, transformer, true)
     }
 
-    /// Returns a handle for reading the fused store. Empty if the queue has no store.
+    /// Returns a handle for reading the fused store. If the queue has no store, the handle finds
+    /// nothing.
     #[must_use]
     pub fn store(&self) -> IndexReader<T, M> {
         IndexReader { core: self.core.clone() }
@@ -177,8 +179,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
     /// Blocks until [`pending`](Self::pending) is below the high-water mark. Returns at once if
     /// there is no mark. Offers never wait: a producer that wants to bound memory calls this before
-    /// each offer. Do not call it within a handler: its own event is pending until it ends, so the
-    /// call may never return.
+    /// each offer. Do not call it within a handler: the handler's own event is pending until the
+    /// handler ends, so the call may never return.
     ///
     /// # Errors
     /// [`Closed`] if the queue is closed first.
@@ -201,15 +203,15 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.transform.alters_versions()
     }
 
-    /// Closes the queue. Every waiting pop wakes; queued events are still popped; then pops return
-    /// [`Closed`]. As in client-go, an offer after the close still queues.
+    /// Closes the queue. Every waiting pop wakes; queued events can still be popped; after that
+    /// pops return [`Closed`]. As in client-go, an offer after the close is still queued.
     pub fn close(&self) {
         self.log.close();
         self.life.announce_close();
     }
 
     /// Waits until [`close`](Self::close) is called. For a producer that has nothing to offer, and
-    /// would otherwise not notice.
+    /// would otherwise not notice the close.
     pub async fn closed_async(&self) -> Closed {
         self.life.depth.wait_closed_async(|| self.is_closed()).await
     }

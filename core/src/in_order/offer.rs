@@ -56,9 +56,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(())
     }
 
-    /// Queues a relist as one event (client-go `Replace`): `list` has all objects, as of
-    /// `version`. If a key is listed twice, the later object is stored. The list, with its keys,
-    /// is held besides the known objects until its turn has ended. Does not wait. O(listed).
+    /// Queues a relist as one event (client-go `Replace`): `list` has all objects, as of `version`.
+    /// If a key is listed twice, the later object is stored. The list, with its keys, is kept in
+    /// memory, besides the known objects, until its turn has ended. Does not wait. O(listed).
     ///
     /// # Errors
     /// [`RelistError::RefusedWhole`]: an object has no key, or the transformer failed for it.
@@ -135,7 +135,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Queues a relist with an object whose key is not known. It deletes nothing, because any key
     /// that is not listed may be that object's. A handler with its own store checks
     /// [`ReplacedAll::covers`]. Returns the refused objects; in a queue with
-    /// [scopes](Self::add_scope), all.
+    /// [scopes](Self::add_scope) these are all objects.
     pub fn replace_keeping_unlisted(&self, list: Vec<Arc<T>>, version: &str) -> Vec<Refused> {
         let listed = list.len();
         let (all, refused) = self.all_but_refused(list, Vec::new(), None, version);
@@ -196,7 +196,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.log.announce();
     }
 
-    /// Appends an event. The caller then announces it.
+    /// Appends an event. The caller then calls `announce` on the log, which wakes a consumer.
     pub(super) fn append(&self, entry: LogEntry<T>) {
         self.life.depth.add(entry.weight());
         self.log.append(entry);

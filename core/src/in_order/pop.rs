@@ -1,4 +1,4 @@
-//! Takes a turn, and wraps it in closures.
+//! The methods that take a turn: they return it as a guard, or call a handler with it.
 
 use super::{InOrderFifo, Turn};
 use crate::Meta;
@@ -6,8 +6,8 @@ use crate::engine::wait::{wait, wait_async};
 use crate::error::{Closed, ProcessError};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Takes the next event. Blocks while there is none and the queue is open, and while another
-    /// consumer has the turn: for ever, if that is the same thread.
+    /// Takes the next event. Blocks while the queue is open and empty, and while another guard has
+    /// the turn. A thread that calls this while it holds a guard itself deadlocks.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -29,8 +29,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     /// Takes up to `max` events in order: deltas of different keys, or one relist or resync alone
-    /// (client-go `PopBatch`, whose `max` is 1,000). An event that does not fit stays first. Waits
-    /// as [`pop`](Self::pop) does. A `max` of 0 counts as 1. O(max).
+    /// (client-go `PopBatch`, whose `max` is 1,000). The first event that does not belong to the
+    /// batch stays at the head of the queue. Waits as [`pop`](Self::pop) does. A `max` of 0 counts
+    /// as 1. O(max).
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -44,8 +45,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     /// Takes the next event and calls `handler` with its turn (client-go `Pop`). When the handler
-    /// returns, fails or panics, the event is handled, whether or not it was applied. A failure is
-    /// reported with its key.
+    /// returns, fails or panics, the event is handled, whether or not it was applied. The returned
+    /// error names the key of the event. For a relist or resync, it names the key for which the
+    /// handler of [`Turn::apply`] panicked, or else `*`.
     ///
     /// # Errors
     /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. The

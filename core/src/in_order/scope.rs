@@ -10,8 +10,8 @@ use crate::{Meta, Refused};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Adds a scope, which is then relisted separately with [`replace_in`](Self::replace_in). There
-    /// are two differences from [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope): relists
-    /// queue one after another, so that none is superseded, and a predicate is called for stored
+    /// are two differences from [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope): relists are
+    /// queued one after another, so that none is superseded, and a predicate is called for stored
     /// keys only, not for queued ones. If a key that is stored later is in two scopes, it belongs
     /// to the older one: see [`KeyScope`].
     ///
@@ -87,7 +87,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// those outside of the scope.
     ///
     /// # Errors
-    /// [`RelistError::UnknownScope`]: nothing was queued.
+    /// [`RelistError::UnknownScope`]: the scope was removed, or is another queue's. Nothing was
+    /// queued.
     pub fn replace_keeping_in<'k>(
         &self,
         scope: &ScopeId,
@@ -107,7 +108,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// [`replace_keeping_unlisted`](Self::replace_keeping_unlisted).
     ///
     /// # Errors
-    /// [`RelistError::UnknownScope`]: nothing was queued.
+    /// [`RelistError::UnknownScope`]: the scope was removed, or is another queue's. Nothing was
+    /// queued.
     pub fn replace_keeping_unlisted_in(
         &self,
         scope: &ScopeId,
@@ -207,9 +209,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(())
     }
 
-    /// Appends a relist with the scopes locked by `guard`. Then it wakes a consumer and, if
-    /// `synced` says that this synced the queue, callers that wait for the initial sync, with no
-    /// lock held.
+    /// Appends a relist with the scopes locked by `guard`. Then wakes a consumer and, if `synced`
+    /// says that this synced the queue, callers that wait for the initial sync, with no lock held.
     fn push_under<G>(&self, guard: G, entry: LogEntry<T>, synced: bool) {
         self.append(entry);
         drop(guard);

@@ -1,7 +1,7 @@
 //! The guard of the consumer that has the turn.
 //!
 //! An event can end in three ways. A handler that succeeds or fails has applied or skipped it. A
-//! panic is reported, and its event is handled: after a panic out of the handler of [`Turn::apply`]
+//! panic is logged, and the event is handled: after a panic out of the handler of [`Turn::apply`]
 //! all of the event is applied; after any other panic nothing is applied, as if the handler had
 //! skipped the event. Events that are not handled when the guard is dropped (a cancelled future)
 //! come first again.
@@ -21,7 +21,7 @@ use crate::fifo::{SLOW, report_slow};
 use crate::panics::{ignore_panic, panic_message};
 use crate::{Change, Meta};
 
-/// The key in reports about a relist or resync, which has all keys.
+/// The key in errors and log lines about a relist or resync, which has all keys.
 const ALL: &str = "*";
 
 /// The turn of a consumer with an [`InOrderFifo`]: one event, or a batch of events that are
@@ -38,7 +38,8 @@ const ALL: &str = "*";
 /// use std::sync::Arc;
 /// use deltafifo::{InOrderFifo, KeyFunc, NoMeta};
 ///
-/// let fifo = InOrderFifo::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build();
+/// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+/// let fifo = InOrderFifo::builder(keys).build();
 /// for name in ["a", "b", "a"] {
 ///     fifo.update(Arc::new(name.to_owned()))?;
 /// }

@@ -3,7 +3,7 @@
 //!
 //! | phase | meaning | left by |
 //! | --- | --- | --- |
-//! | `UNPOPULATED` | nothing was offered | an add (`SYNCED`); the first relist's begin (`CLAIMED`) |
+//! | `UNPOPULATED` | nothing was offered | an add (`SYNCED`); the beginning of the first relist (`CLAIMED`) |
 //! | `CLAIMED` | a first relist is open | commit (`DRAINING`); abandon (`UNPOPULATED`); an add (`TOUCHED`) |
 //! | `TOUCHED` | a first relist is open, and something else was offered | commit (`DRAINING`); abandon (`SYNCED`) |
 //! | `DRAINING` | the first relist is committed, its items are not all handled | the end of the last handler (`SYNCED`) |
@@ -84,7 +84,7 @@ impl Initial {
         }
     }
 
-    /// Records the begin of a relist. Returns whether its deltas are the initial population.
+    /// Records that a relist begins. Returns whether its deltas belong to the initial population.
     pub(crate) fn claim(&self) -> bool {
         let synced = self.advance(|phase| (phase == UNPOPULATED).then_some(CLAIMED));
         debug_assert!(!synced, "a claim never syncs");
@@ -100,8 +100,8 @@ impl Initial {
         self.is_drained() && self.finish()
     }
 
-    /// Undoes the begin of the current relist, which is abandoned. Returns whether to
-    /// [`announce`](Self::announce).
+    /// Undoes the [`claim`](Self::claim) of the current relist, which is abandoned. Returns whether
+    /// to [`announce`](Self::announce).
     #[must_use]
     pub(crate) fn abandon(&self) -> bool {
         self.advance(|phase| match phase {
@@ -184,10 +184,10 @@ impl Initial {
     }
 }
 
-/// The marks of a batch, which are settled together when this is dropped. If items settled them one
-/// by one, the cache line of the counter would go back and forth between consumers. (Two threads
-/// drain an initial population of a million objects in 170 ms then, and in 70 ms if the marks are
-/// settled together.)
+/// The marks of a batch, which are subtracted together when the `Marks` is dropped. If they were
+/// subtracted item by item, the cache line of the counter would go back and forth between
+/// consumers: two threads would drain an initial population of a million objects in 170 ms instead
+/// of 70 ms.
 pub(crate) struct Marks<'f> {
     initial: &'f Initial,
     taken: AtomicUsize,

@@ -49,8 +49,8 @@ pub(super) struct Failed {
 /// The values of an index that an object leaves.
 pub(super) enum Leave {
     Values(Vec<String>),
-    /// All values under which the index has the object. They must be found by a search, because
-    /// the function does not return what it returned when the object was added.
+    /// All values under which the index has the object. They must be found by a search, because the
+    /// function no longer returns the values that it returned when the object was added.
     Everything,
 }
 

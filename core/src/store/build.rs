@@ -30,7 +30,7 @@ struct Found<T> {
     objects: OneByOne<Vec<FoundObject<T>>>,
 }
 
-/// The place of the key among the keys, its hash, and the object.
+/// The range of the key in the string of all keys, its hash, and the object.
 type FoundObject<T> = (Range<usize>, u64, Arc<T>);
 
 impl<T> Found<T> {
@@ -79,7 +79,7 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
         Ok(())
     }
 
-    /// Adds those of the `found` objects that are still known to the indexes. Returns the objects
+    /// Adds to the indexes those of the `found` objects that are still known. Returns the objects
     /// that have replaced the others; the caller adds them next.
     fn put(&self, number: usize, found: &Found<T>) -> Result<Found<T>, IndexError> {
         let mut values = Vec::with_capacity(found.objects.len());

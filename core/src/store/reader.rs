@@ -46,7 +46,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// let keys = KeyFunc::custom(NoMeta, |(name, _): &(&str, u32)| Ok((*name).to_owned()));
     /// let store = Indexer::builder(keys).build()?;
     /// store.add(Arc::new(("a", 7)))?;
-    /// store.add_indexers(Indexers::new().index("number", |(_, number): &(&str, u32)| Ok(vec![number.to_string()])))?;
+    /// let indexers = Indexers::new()
+    ///     .index("number", |(_, number): &(&str, u32)| Ok(vec![number.to_string()]));
+    /// store.add_indexers(indexers)?;
     /// assert_eq!(store.index_keys("number", "7")?, ["a"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -111,14 +113,15 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
 
     /// Visits every object, in no particular order, without collecting them (client-go has no such
     /// call). O(n), in steps of about 64 objects; `visit` runs between the steps, when nothing is
-    /// locked. An object that is stored throughout is visited once; one that is added or deleted
-    /// during the walk may be visited.
+    /// locked. An object that is stored during the whole walk is visited once; one that is added or
+    /// deleted during the walk may be visited.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use deltafifo::{Indexer, KeyFunc, NoMeta};
     ///
-    /// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build()?;
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+    /// let store = Indexer::builder(keys).build()?;
     /// ["a", "bc"].map(|name| store.add(Arc::new(name.to_owned())));
     /// let mut length = 0;
     /// store.for_each(|name| length += name.len());

@@ -1,6 +1,6 @@
-//! Writes without a queue. Nothing is pushed onto the slots of such a store: a write claims the
-//! slot of its key, with no lock of the table held, so that readers of the key proceed. After the
-//! write the slot is idle or gone.
+//! Writes to a store that has no queue. Nothing is pushed onto the slots of such a store: a write
+//! claims the slot of its key, with no lock of the table held, so that readers of the key proceed.
+//! After the write the slot is idle or gone.
 //!
 //! This module also has the operations for a sole writer: a writer of the whole store that writes
 //! one key after another, and may read all keys in between.

@@ -1,4 +1,4 @@
-//! The transformer of a queue, and whether it keeps versions as they were received.
+//! The transformer of a queue, and a flag that is set when it changes the version of an object.
 
 use crate::engine::sync::{Arc, AtomicBool, Ordering};
 use crate::error::{BoxError, OfferError};

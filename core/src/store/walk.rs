@@ -1,5 +1,5 @@
-//! A walk over the store that the caller makes step by step, and that reports for each key whether
-//! it was visited.
+//! A walk over the store that the caller makes step by step. For any key, stored or not, the caller
+//! can ask whether the walk has passed it.
 
 use super::IndexReader;
 use crate::Meta;
@@ -41,7 +41,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// use std::sync::Arc;
     /// use deltafifo::{Indexer, KeyFunc, NoMeta, WalkPosition};
     ///
-    /// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build()?;
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+    /// let store = Indexer::builder(keys).build()?;
     /// ["a", "b", "c"].map(|name| store.add(Arc::new(name.to_owned())));
     /// let (mut at, mut seen) = (Some(WalkPosition::default()), Vec::new());
     /// while let Some(from) = at {

@@ -1,5 +1,5 @@
-//! Tests of deletions within a relist, with which a streamed list reports that an object was
-//! deleted again.
+//! Tests of deletions within a relist. A streamed list contains one if an object that it has
+//! already listed is deleted.
 
 use std::sync::Arc;
 

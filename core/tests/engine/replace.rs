@@ -77,8 +77,8 @@ fn unreadable_known_object_gives_an_empty_tombstone_and_a_vanished_one_none() {
     rig.outside.failing.lock().unwrap().push("a".to_owned());
     rig.outside.ghosts.lock().unwrap().push("ghost".to_owned());
     // The key is listed by the store but gone at the look-up. client-go cannot distinguish this
-    // from an inconsistent store and would report a deletion. Here handlers run concurrently, and
-    // the handler that deleted the key has reported it.
+    // from an inconsistent store and would queue a deletion. Here handlers run concurrently, and
+    // the handler that deleted the key has handled its deletion.
     assert_eq!(rig.fifo.replace(vec![], "1").unwrap().deleted, 2);
     assert_eq!(rig.drain(), ["a: D()", "b: D(1)"]);
 }
@@ -292,7 +292,7 @@ fn has_synced_is_true_only_after_the_last_initial_handler() {
 fn deletion_dropped_by_the_rules_drops_its_initial_mark() {
     for mode in MODES {
         // The relist lists nothing, and the handler of x deletes x at the same time. No deletion
-        // remains to be reported.
+        // remains to be delivered.
         let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
         let relist = rig.fifo.begin_replace();
         rig.fifo.update(obj("x", 2)).unwrap();

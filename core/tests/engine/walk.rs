@@ -39,7 +39,7 @@ struct World {
     /// The keys that have been stored since the walk began.
     stayed: BTreeSet<u16>,
     visited: BTreeSet<u16>,
-    /// The keys that the walk has reported as passed.
+    /// The keys for which `has_walked` has returned true.
     walked: BTreeSet<u16>,
     at: Option<WalkPosition>,
     writes: usize,
@@ -108,8 +108,8 @@ impl World {
         self.at = step.next;
     }
 
-    /// Compares, for every key, stored or not, the reported side of the walk with the walk's
-    /// progress. A passed key stays passed.
+    /// Compares, for every key, stored or not, the answer of `has_walked` with the progress of the
+    /// walk. A passed key stays passed.
     fn check(&mut self) {
         for key in 0..KEYS {
             let has_walked = self.at.is_none_or(|at| self.reader.has_walked(at, &key.to_string()));

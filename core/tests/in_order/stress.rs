@@ -67,8 +67,8 @@ impl World {
     }
 }
 
-/// A guard that closes the queue when its thread panics, so that the other threads end and the
-/// panic is reported.
+/// A guard that closes the queue when its thread panics, so that the other threads end and the test
+/// fails with that panic.
 struct CloseOnPanic<'w>(&'w World);
 
 impl Drop for CloseOnPanic<'_> {

@@ -204,8 +204,8 @@ impl Consumer<'_> {
         assert_eq!(stored.n, key.stored.load(Ordering::Relaxed), "{} was not stored", guard.key());
     }
 
-    /// Applies the item, and checks that the reported changes start from the object that the key's
-    /// last handler stored.
+    /// Applies the item, and checks that the changes that `apply` passes on start from the object
+    /// that the key's last handler stored.
     fn store(&self, guard: &mut Guard<'_>, panics: bool) {
         let key = &self.world.keys[number(guard.key())];
         let before = key.stored.load(Ordering::Relaxed);

@@ -128,8 +128,8 @@ impl World {
     }
 }
 
-/// A guard that closes the queue when its thread panics, so that the other threads end and the
-/// panic is reported.
+/// A guard that closes the queue when its thread panics, so that the other threads end and the test
+/// fails with that panic.
 pub struct CloseOnPanic<'a>(pub &'a World);
 
 impl Drop for CloseOnPanic<'_> {

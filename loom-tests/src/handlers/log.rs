@@ -39,7 +39,7 @@ pub enum MayMiss {
     BeforeFirst,
     /// The states before the first notification, and those before a handler resync.
     BeforeResync,
-    /// Any states before the first notification, and any between two of them.
+    /// Any states before the first notification, and any states between two notifications.
     Any,
 }
 
@@ -178,8 +178,8 @@ impl Log {
         notes.is_closed = true;
     }
 
-    /// Checks that the handler was notified of all initial keys, because its registration reports
-    /// that it has synced.
+    /// Checks that the handler was notified of all initial keys. Called once its registration has
+    /// synced.
     pub fn has_synced(&self, initial: &[&str]) {
         let mut notes = self.notes();
         let missing = initial.iter().find(|key| !notes.known.contains_key(**key));

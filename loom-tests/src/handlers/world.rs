@@ -1,4 +1,4 @@
-//! The informer, and the history of each key, recorded by its only writer.
+//! The informer, and the history of each key, recorded by the key's only writer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -34,7 +34,7 @@ impl Object {
     }
 }
 
-/// The accessor. A key is a name without a namespace.
+/// The metadata accessor of [`Object`]. A key is a name without a namespace.
 pub struct Access;
 
 impl Meta<Object> for Access {
@@ -64,9 +64,10 @@ pub struct Key {
 
 pub struct World {
     pub informer: SharedInformer<Object, Access>,
-    /// The state of each key, behind a std lock for the same reason as the logs.
+    /// The state of each key, behind a std lock: a lock of shuttle could synchronise threads that
+    /// the informer fails to synchronise.
     pub keys: Mutex<BTreeMap<&'static str, Key>>,
-    /// The objects stored at the end, once they are known.
+    /// The stored version of each key at the end, once it is known.
     pub last: OnceLock<BTreeMap<&'static str, u64>>,
     pub errors: Arc<Mutex<Vec<String>>>,
     pub alive: Arc<()>,
@@ -110,7 +111,8 @@ impl World {
         last
     }
 
-    /// Returns the stored object of a key, if its only writer has written one.
+    /// Returns the newest recorded object of a key. `None` if no object was recorded, or if the
+    /// key's deletion was recorded last.
     pub fn stored(&self, key: &'static str) -> Option<Arc<Object>> {
         let keys = self.keys.lock().unwrap();
         let state = keys.get(key).filter(|state| state.history.now().is_some())?;
@@ -128,7 +130,7 @@ impl World {
         })
     }
 
-    /// Returns a list of some of the keys; the others are deleted.
+    /// Returns a list with objects of some of the keys. Records a deletion of the others.
     pub fn list_some(&self, keys: &[&'static str]) -> Vec<Arc<Object>> {
         let some = keys.iter().filter_map(|key| match thread_rng().gen_range(0..3) {
             0 => {

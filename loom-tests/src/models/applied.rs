@@ -211,8 +211,8 @@ fn given_back() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// Checks an offer that joins a slot on which a page has pushed but which it has not queued yet.
-/// The slot is ahead of the offer's marker.
+/// Checks an offer that joins a slot onto which a page has pushed a delta, but which the page has
+/// not queued yet. The slot is ahead of the offer's marker.
 fn an_offer_on_a_page() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     let page = spawn_with(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 1)]).unwrap());
@@ -222,7 +222,8 @@ fn an_offer_on_a_page() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// Checks a page that joins a slot on which an offer has pushed but which it has not queued yet.
+/// Checks a page that joins a slot onto which an offer has pushed a delta, but which the offer has
+/// not queued yet.
 fn a_page_on_an_offer() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 1)).unwrap());

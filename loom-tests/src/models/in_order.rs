@@ -281,7 +281,8 @@ fn given_back() -> String {
     format!("{first}, then {}", rest(&fifo))
 }
 
-/// Checks that a closed queue is not reported as empty while a turn may still give events back.
+/// Checks that a pop does not return that the closed queue is empty while a turn may still give
+/// events back.
 fn closed_and_given_back() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();

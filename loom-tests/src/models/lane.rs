@@ -202,8 +202,8 @@ fn passed_for_a_sleeper() -> String {
     log.text()
 }
 
-/// Pushes a key on two threads under the shared lock. The second push finds the delta of the
-/// first, or its entry.
+/// Pushes a key on two threads under the shared lock. The second push finds the delta or the entry
+/// of the first.
 fn relist_and_burst() -> String {
     let (fifo, log) =
         (Arc::new(fused_with(&[Object::new("a", 0)]).live_lane(true).build()), Log::default());

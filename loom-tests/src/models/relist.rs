@@ -209,8 +209,8 @@ fn abandoned() -> String {
     format!("{first}, {}", rest(&fifo, &Log::default()))
 }
 
-/// Reads the key twice right after a begin: an older relist must have finished all its pushes by
-/// then.
+/// Reads the key twice right after a relist has begun: an older relist must have finished all its
+/// pushes by then.
 fn begin_and_read_twice(fifo: &Fifo) -> String {
     let mut relist = fifo.begin_replace();
     let read = || fifo.get_by_key("a").map_or("nothing".to_owned(), |deltas| show(&deltas, "a"));

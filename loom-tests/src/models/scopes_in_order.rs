@@ -1,7 +1,8 @@
 //! Models of the scopes of the in-order queue: relists of two of them, their removal and addition,
 //! and deletions.
 //!
-//! The scopes have the same keys as in `scopes`.
+//! As in the models of `scopes`, the first scope has the keys `a` and `c`, and the second the key
+//! `b`.
 
 use deltafifo::{KeyScope, ScopeId};
 

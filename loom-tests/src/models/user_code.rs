@@ -60,7 +60,7 @@ impl Drop for Curious {
     }
 }
 
-/// The accessor. All objects have the key `a`.
+/// The metadata accessor. All objects have the key `a`.
 struct Access;
 
 impl Meta<Curious> for Access {

@@ -86,7 +86,7 @@ pub struct TakenItem<T> {
 }
 
 impl<T> Model<T> {
-    /// Creates an empty queue with these known objects, or one that does not know objects.
+    /// Creates an empty queue with these known objects, or without known objects for `None`.
     pub fn new(
         key: fn(&T) -> Option<String>,
         known: Option<Vec<Arc<T>>>,
@@ -122,7 +122,7 @@ impl<T> Model<T> {
         self
     }
 
-    /// Detects unchanged objects, as the engine does in its own store.
+    /// Makes the model detect unchanged objects, as the engine does in its own store.
     #[must_use]
     pub fn unchanged(mut self, unchanged: Unchanged<T>) -> Self {
         self.unchanged = Some(unchanged);
@@ -294,7 +294,7 @@ impl<T> Model<T> {
     }
 
     /// Ends a handler. Deltas that it puts back precede the operations that were recorded while it
-    /// ran. These are applied now.
+    /// ran. The recorded operations are applied now.
     pub fn end(&mut self, taken: TakenItem<T>, put_back: bool) {
         let Some(running) = self.running.remove(&taken.key) else { return };
         let key = taken.key.as_str();
@@ -448,7 +448,7 @@ impl<T> Model<T> {
     }
 
     /// Records an offer outside of a relist. If no relist or scope has claimed the initial
-    /// population, there will be none, and the queue is synced.
+    /// population before, there is no initial population, and the queue is synced.
     fn touch(&mut self) {
         match self.initial {
             Initial::Unpopulated => self.initial = Initial::Synced,

@@ -1,5 +1,5 @@
 //! The relists of the model. At most one relist of the whole queue, or one of each scope, is
-//! current; a later begin supersedes it. The commit deletes every key that the relist did not list
+//! current; a newer relist supersedes it. The commit deletes every key that the relist did not list
 //! and that was not written while the relist was open.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,10 @@
 //! An overlay of a client's own writes over a store, which the watch updates a moment later.
 //!
-//! The overlay is read before the store. A write leaves it only when the store has an object that
-//! is as new, so no reader goes back in time. Index functions and accessors run with no lock held;
-//! a checked entry has a version, and is removed only if it still has that version.
+//! The overlay is read before the store, and a write leaves the overlay when the store has an
+//! object that is at least as new. So no reader goes back in time, unless the write was dropped
+//! earlier, because of its age or of too many other writes. Index functions and accessors run with
+//! no lock held, so another thread may replace an entry of the overlay while its version is
+//! compared. An entry is removed only if it is still the compared one.
 
 mod recent;
 
@@ -29,7 +31,7 @@ pub enum MutationError {
     /// The object has no key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// There is no such index.
+    /// There is no index of that name.
     #[error(transparent)]
     Index(#[from] IndexError),
     /// The version is not a decimal number, so it cannot be compared.
@@ -78,7 +80,8 @@ pub enum MutationError {
 /// store.add(Arc::new(Pod { name: "web", version: "9" }))?;
 /// pods.mutation(Arc::new(Pod { name: "web", version: "10" }))?; // written by us, not watched yet
 /// assert_eq!(pods.get_by_key("web")?.unwrap().version, "10");
-/// store.update(Arc::new(Pod { name: "web", version: "11" }))?; // the watch has brought it, and more
+/// // The watch brings a newer object.
+/// store.update(Arc::new(Pod { name: "web", version: "11" }))?;
 /// assert_eq!(pods.get_by_key("web")?.unwrap().version, "11");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -94,8 +97,8 @@ pub struct MutationCache<T, M> {
 struct Own<T> {
     version: ResourceVersion,
     uid: Option<Box<str>>,
-    /// The written object. `None` if the store has reported a deletion, after which a late answer
-    /// to an earlier write has no effect.
+    /// The written object. `None` if the cache was notified of a deletion; a late answer to an
+    /// earlier write then has no effect.
     written: Option<Arc<T>>,
 }
 
@@ -151,7 +154,7 @@ impl<T, M: Meta<T>> MutationCacheBuilder<T, M> {
 }
 
 impl<T, M: Meta<T>> MutationCache<T, M> {
-    /// Starts a cache over `store`.
+    /// Returns a builder of a cache over `store`.
     pub fn builder(store: IndexReader<T, M>) -> MutationCacheBuilder<T, M> {
         MutationCacheBuilder {
             store,
@@ -279,8 +282,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     }
 
     /// Records that the store has lost this object (client-go `OnDelete`). Drops an own write of
-    /// the same object, or one that is not newer; a late answer to it has no effect. A tombstone
-    /// without an object changes nothing. O(log writes).
+    /// the same object, or one that is not newer; a late answer to that write has no effect. A
+    /// tombstone without an object changes nothing. O(log writes).
     ///
     /// # Errors
     /// As for [`on_add_or_update`](Self::on_add_or_update).

@@ -239,7 +239,7 @@ impl<T> ReadyQueue<T> {
         }
     }
 
-    /// Pops up to `max` slots, in order, with their stretches if applied versions are tracked.
+    /// Pops up to `max` slots, in order, with their [`Stretch`]es if applied versions are tracked.
     /// Never waits.
     pub(crate) fn try_pop_batch(&self, max: usize) -> (VecDeque<Ticket<T>>, Vec<Stretch>) {
         let mut head = self.head.lock();

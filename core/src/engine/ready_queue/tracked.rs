@@ -177,7 +177,7 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Takes a slot from its entry in the backlog, or returns `None` if it does not wait there. Its
-    /// deltas may belong to any epoch, so the slot is parked with the oldest.
+    /// deltas may belong to any epoch, so the slot is parked with the oldest epoch.
     #[inline(never)] // Queues without lanes do not pay for the code of it.
     pub(super) fn pass(&self, slot: &Slot<T>) -> Option<QueuedSlot<T>> {
         let Some(positions) = &self.positions else { return slot.pass() };
@@ -241,8 +241,8 @@ impl<T> ReadyQueue<T> {
     }
 }
 
-/// Moves the next slots of a lane into `run`, if it is empty. Removes the markers before them, and
-/// calls `pass` for each marker.
+/// Moves the next slots of a lane into `run`, if `run` is empty. Removes the markers before them,
+/// and calls `pass` for each marker.
 fn advance<T>(
     tail: &SegQueue<QueueEntry<T>>,
     run: &mut VecDeque<Ticket<T>>,

@@ -129,8 +129,8 @@ pub(crate) struct BacklogSlot<T> {
     slot: NonNull<Slot<T>>,
 }
 
-/// A stale entry: its slot has been queued elsewhere since. It keeps its slot from being freed
-/// until it is given up under the shard's lock.
+/// A stale entry of a backlog: its slot has been queued elsewhere since. The entry keeps the slot
+/// from being freed until the entry is given up under the shard's lock.
 pub(crate) struct StaleSlot<T>(BacklogSlot<T>);
 
 /// The outcome of giving up a stale entry.

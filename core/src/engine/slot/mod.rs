@@ -265,7 +265,7 @@ impl<T> SlotOwner<T> {
         self.word.claim().then_some(RunningSlot { slot: self.slot })
     }
 
-    /// Returns whether `gone` was this slot.
+    /// Returns whether `gone` is the address of this slot.
     pub(crate) fn is(&self, gone: &GoneSlot<T>) -> bool {
         self.slot == gone.slot
     }

@@ -33,7 +33,8 @@ pub(crate) enum Content<T> {
     /// The known object, offered again with this type. If the store is not fused, the object is
     /// the one given here.
     Again(DeltaType, Option<Arc<T>>),
-    /// Deltas put back or offered as a batch, which are never merged with others.
+    /// Deltas that were put back, or offered by `add_if_not_present`. They are not merged with the
+    /// deltas before them.
     Sealed(Box<Deltas<T>>),
 }
 

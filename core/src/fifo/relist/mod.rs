@@ -1,9 +1,9 @@
 //! Relists: begin, offer pages as they come, commit (deletions happen here) or abandon (nothing is
 //! deleted).
 //!
-//! A relist stamps the slots of listed keys with its generation; while it is open, adds and
-//! updates stamp too. The commit deletes the keys with older stamps. One relist is current, of the
-//! whole queue or of each scope: a later begin supersedes it. `sweep` has the deletions of a
+//! A relist stamps the slots of listed keys with its generation; while it is open, adds and updates
+//! stamp too. The commit deletes the keys with older stamps. At most one relist of the whole queue,
+//! or one of each scope, is current: a newer relist supersedes it. `sweep` has the deletions of a
 //! commit.
 
 mod sweep;
@@ -24,8 +24,8 @@ use crate::store::applied::Origin;
 use crate::version::ResourceVersion;
 use crate::{DeltaObject, DeltaType, Meta};
 
-/// The largest number of objects for which room is made in advance. A server announces how many
-/// objects follow; for more than this number the table grows as they arrive.
+/// The largest number of objects for which room is made in advance, even if the server says that
+/// the list has more. For further objects the table grows as they arrive.
 const MOST_EXPECTED: usize = 1 << 22;
 
 /// The result of a commit.
@@ -82,7 +82,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Relist::borrowed(self, self.begin_relist())
     }
 
-    /// Begins a relist that keeps the queue alive, so that it can go from thread to thread.
+    /// Begins a relist that keeps the queue alive, so that the relist can move from thread to
+    /// thread.
     pub fn begin_replace_owned(this: &Arc<Self>) -> Relist<'static, T, M> {
         Relist::shared(Arc::clone(this), this.begin_relist())
     }
@@ -211,11 +212,11 @@ pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
 /// The generation and the keys of a relist.
 pub(super) struct Course {
     generation: u32,
-    /// Whether its deltas belong to the initial population.
+    /// Whether the relist's deltas belong to the initial population.
     marks: bool,
-    /// The keys of its scope; `None` for the whole queue.
+    /// The keys of the relist's scope; `None` for the whole queue.
     within: Option<Within>,
-    /// The reason for its deletions.
+    /// The reason for the relist's deletions.
     sweep: Sweep,
 }
 
@@ -318,11 +319,11 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
     /// Queues a page, in order. Consumers get its objects at once. O(page).
     ///
-    /// Returns the refused objects with the reasons; the rest of the page is queued. An object
-    /// that the transformer refuses is [kept](Self::keep): this relist does not delete it, and the
-    /// last good object stays. An object without a key cannot be kept: if it is known under an
-    /// earlier key, the commit deletes that, unless the caller knows the key and keeps it, or
-    /// abandons the relist.
+    /// Returns the refused objects with the reasons; the rest of the page is queued. An object that
+    /// the transformer refuses is [kept](Self::keep): this relist does not delete it, and the last
+    /// good object stays. An object without a key cannot be kept: if it is known under an earlier
+    /// key, the commit deletes that key, unless the caller knows the key and keeps it, or abandons
+    /// the relist.
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: a newer relist has begun. Objects that were queued before that
@@ -440,9 +441,10 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.choices.keeps_unlisted = true;
     }
 
-    /// Queues `Deleted` as [`DeltaFifo::delete`] does. Use it for a streamed list, which can report
-    /// the deletion of an object that it has already listed. The deletion is part of this relist:
-    /// it does not populate the queue, and the initial population waits for its handler. O(1).
+    /// Queues `Deleted` as [`DeltaFifo::delete`] does. Use it for a streamed list, which can
+    /// contain the deletion of an object that it has already listed. The deletion is part of this
+    /// relist: it does not populate the queue, and the initial population waits for its handler.
+    /// O(1).
     ///
     /// An object that the transformer refuses is still deleted, by a [`DeletedFinalStateUnknown`]
     /// with the newest object that is pending or known.
@@ -503,8 +505,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(Committed { deleted })
     }
 
-    /// Ends the relist if it is still current. In that case it calls `step` under the lock under
-    /// which it has checked that; `step` returns whether the queue became synced.
+    /// Ends the relist if it is still current, and then calls `step` under the same lock; `step`
+    /// returns whether the queue became synced.
     fn end(
         &self,
         step: impl FnOnce(&mut Last, Option<&ScopeId>) -> bool,

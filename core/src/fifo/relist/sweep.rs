@@ -1,5 +1,5 @@
 //! Finds the deletions of a relist at its commit: the keys that are known or pending and whose
-//! slots do not have the relist's stamp, so it did not list them.
+//! slots do not have the relist's stamp, which means that the relist did not list them.
 
 use crossbeam::utils::CachePadded;
 
@@ -55,7 +55,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Deletes unlisted keys of some of the shards. If the scope has a predicate, `asked` has the
-    /// keys that it accepted; otherwise every key of the relist's scope may be deleted.
+    /// keys that the predicate accepted; otherwise every key of the relist's scope may be deleted.
     fn sweep_shards(
         &self,
         shards: &[CachePadded<RwLock<Shard<T>>>],
@@ -142,8 +142,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 continue;
             });
             let shard = table.shard(hash).write();
-            // That holds while this lock is held: the begin of a newer relist passes through it
-            // before it lists keys.
+            // That holds while this lock is held: a newer relist waits for it before it lists keys.
             if !self.relists.is_current(generation, within.as_ref()) {
                 break;
             }

@@ -43,7 +43,9 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     ///
     /// struct Pod { name: &'static str, managed_fields: String }
     /// let keys = KeyFunc::custom(NoMeta, |pod: &Pod| Ok(pod.name.to_owned()));
-    /// let slim = |pod: Arc<Pod>| Ok(Arc::new(Pod { name: pod.name, managed_fields: String::new() }));
+    /// let slim = |pod: Arc<Pod>| {
+    ///     Ok(Arc::new(Pod { name: pod.name, managed_fields: String::new() }))
+    /// };
     /// let store = Indexer::builder(keys).transformer(slim).build()?;
     /// store.add(Arc::new(Pod { name: "web", managed_fields: "much".to_owned() }))?;
     /// assert_eq!(store.get_by_key("web").unwrap().managed_fields, "");

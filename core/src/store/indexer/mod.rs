@@ -1,4 +1,4 @@
-//! The store without a queue, and its writes.
+//! The [`Indexer`], and the writes to a store without a queue.
 
 mod builder;
 
@@ -27,8 +27,8 @@ pub use builder::IndexerBuilder;
 /// valid.
 ///
 /// Writers of one key wait for each other, and a writer waits for readers of an index that it
-/// changes ([`by_index`](IndexReader::by_index) with a large answer). A reader of a key waits for
-/// neither.
+/// changes ([`by_index`](IndexReader::by_index) with a large answer). A reader of one key waits
+/// neither for writers of the key nor for readers of an index.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -36,7 +36,9 @@ pub use builder::IndexerBuilder;
 ///
 /// struct Pod { name: String, node: String }
 /// let keys = KeyFunc::custom(NoMeta, |pod: &Pod| Ok(pod.name.clone()));
-/// let store = Indexer::builder(keys).index("node", |pod: &Pod| Ok(vec![pod.node.clone()])).build()?;
+/// let store = Indexer::builder(keys)
+///     .index("node", |pod: &Pod| Ok(vec![pod.node.clone()]))
+///     .build()?;
 /// store.add(Arc::new(Pod { name: "a".into(), node: "n1".into() }))?;
 /// store.add(Arc::new(Pod { name: "b".into(), node: "n1".into() }))?;
 /// assert_eq!(store.index_keys("node", "n1")?, ["a", "b"]);
@@ -65,7 +67,7 @@ pub enum Transaction<T> {
 pub(crate) type Parts<T, M> = (Arc<Core<T, M>>, Source, Option<Transformer<T>>);
 
 impl<T, M: Meta<T>> Indexer<T, M> {
-    /// Starts a store with the built-in namespace index.
+    /// Returns a builder of a store with the built-in namespace index.
     pub fn builder(keys: KeyFunc<T, M>) -> IndexerBuilder<T, M> {
         IndexerBuilder::new(keys)
     }
@@ -114,8 +116,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// functions.
     ///
     /// # Errors
-    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: the transformer or
-    /// an index function failed. The store is unchanged.
+    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: `object` has no key,
+    /// or the transformer or an index function failed. The store is unchanged.
     pub fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
         let mut key = KeyBuf::new();
         self.core.keys.write(&object, &mut key)?;
@@ -149,11 +151,12 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// key. O(objects + stored); index functions run twice per object.
     ///
     /// # Errors
-    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: nothing was changed.
-    /// The functions run for all objects before the first is stored. If an index function fails
-    /// only after that (it is not pure, or the index was added in between), the object for which it
-    /// failed is not stored, and all others are. [`StoreError::Released`]: the destructor of a
-    /// replaced object panicked, and everything is stored.
+    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: an object has no key,
+    /// or the transformer or an index function failed. Nothing was changed, because the functions
+    /// run for all objects before the first is stored. If an index function fails only after that
+    /// (it is not pure, or the index was added in between), the object for which it failed is not
+    /// stored, and all others are. [`StoreError::Released`]: the destructor of a replaced object
+    /// panicked, and everything is stored.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
         let mut listed = OneByOne(objects);
         let keys = listed
@@ -199,7 +202,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// let store = Indexer::builder(keys).transformer(no_b).build()?;
     /// store.add(Arc::new("a".to_owned()))?;
     /// store.add(Arc::new("z".to_owned()))?;
-    /// let refused = store.replace_keeping(["b", "c"].map(|name| Arc::new(name.to_owned())).into(), ["a"]);
+    /// let list = ["b", "c"].map(|name| Arc::new(name.to_owned()));
+    /// let refused = store.replace_keeping(list.into(), ["a"]);
     /// assert_eq!(refused.len(), 1);
     /// let mut stored = store.list_keys();
     /// stored.sort();
@@ -239,9 +243,11 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use deltafifo::{ExplicitKey, Indexer, KeyFunc, NoMeta, Transaction};
+    /// use deltafifo::{Indexer, KeyFunc, NoMeta, Transaction};
     ///
-    /// let keys = KeyFunc::custom(NoMeta, |name: &String| if name.is_empty() { Err("no name".into()) } else { Ok(name.clone()) });
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| {
+    ///     if name.is_empty() { Err("no name".into()) } else { Ok(name.clone()) }
+    /// });
     /// let store = Indexer::builder(keys).build()?;
     /// let changes = ["a", "", "b"].map(|name| Transaction::Add(Arc::new(name.to_owned())));
     /// let error = store.transaction(changes).unwrap_err();
@@ -335,7 +341,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         }
     }
 
-    /// Wakes writers that wait for a slot. The key that each waits for is not known.
+    /// Wakes all writers that wait for a slot, because the key that each of them waits for is not
+    /// known.
     fn notify_ended(&self) {
         mutant!(WriteEndsUnnotified => return);
         self.ended.notify(usize::MAX.additional());

@@ -32,10 +32,13 @@ pub use selector::Selector;
 /// #     fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> { Some(pod.name) }
 /// # }
 /// # impl Labels<Pod> for PodMeta {
-/// #     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> { pod.labels.get(key).copied() }
+/// #     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> {
+/// #         pod.labels.get(key).copied()
+/// #     }
 /// # }
 /// # let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta)).build()?;
-/// # store.add(Arc::new(Pod { name: "web", labels: BTreeMap::from([("app", "web"), ("tier", "front")]) }))?;
+/// # let labels = BTreeMap::from([("app", "web"), ("tier", "front")]);
+/// # store.add(Arc::new(Pod { name: "web", labels }))?;
 /// # store.add(Arc::new(Pod { name: "mail", labels: BTreeMap::new() }))?;
 /// let pods = Lister::new(store.reader());
 /// let front: Selector = "app in (web, till), tier!=back".parse()?;

@@ -31,7 +31,10 @@ use crate::SelectorError;
 /// assert!(selector.matches(|key| (key == "app").then_some("web")));
 ///
 /// let error = "app ist web".parse::<Selector>().unwrap_err();
-/// assert_eq!(error.to_string(), "character 5 of the selector: found \"ist\", expected =, ==, !=, in, notin, > or <");
+/// assert_eq!(
+///     error.to_string(),
+///     "character 5 of the selector: found \"ist\", expected =, ==, !=, in, notin, > or <"
+/// );
 /// # Ok::<(), deltafifo::SelectorError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

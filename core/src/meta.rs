@@ -5,8 +5,8 @@
 /// could implement such a trait for the Kubernetes types.
 ///
 /// The methods are called often and should only read fields. They may be called while a lock is
-/// held to join a relist, so they must not call the queue or the store that they serve.
-/// The destructor of an accessor must not panic.
+/// held to join a relist, so they must not call the queue or the store that uses the accessor. The
+/// destructor of an accessor must not panic.
 ///
 /// ```
 /// use deltafifo::Meta;

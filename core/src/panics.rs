@@ -10,7 +10,7 @@ use crate::error::BoxError;
 /// Calls user code.
 ///
 /// # Errors
-/// The message of its panic.
+/// The message of the panic, if the user code panicked.
 pub fn caught<R>(user_code: impl FnOnce() -> R) -> Result<R, String> {
     assert_none_held();
     catch_unwind(AssertUnwindSafe(user_code)).map_err(panic_message)

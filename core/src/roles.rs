@@ -220,7 +220,7 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for DeltaFifo<T, M> {
 ///
 /// Both methods are called with no lock of the queue held.
 pub trait KnownObjects<T>: Send + Sync {
-    /// Returns all keys. A relist that looks for deletions and a resync visit them in this order.
+    /// Returns all keys. A relist, to find deletions, and a resync visit them in this order.
     fn list_keys(&self) -> Vec<String>;
 
     /// Returns the object of `key`, or `None` if it is not known.

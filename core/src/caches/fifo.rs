@@ -91,13 +91,13 @@ impl<T, M: Meta<T>> Fifo<T, M> {
         self.queue.replace_all(self.queue.keyed(list)?, |_closed| Ok(()))
     }
 
-    /// Takes the first object and calls `handler` with it and with whether it belongs to the
-    /// initial population (client-go `Pop`). Blocks while the queue is empty and open. The object
-    /// is not put back, whatever the handler returns. O(log queued).
+    /// Takes the first object and calls `handler` with the object and a flag that says whether it
+    /// belongs to the initial population (client-go `Pop`). Blocks while the queue is empty and
+    /// open. The object is not put back, whatever the handler returns. O(log queued).
     ///
     /// # Errors
     /// [`ProcessError`] if the queue is closed and empty, or if the handler failed or panicked. A
-    /// panic is caught here.
+    /// panic of the handler is caught.
     pub fn process<R, E>(
         &self,
         handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>,

@@ -12,8 +12,9 @@ use crate::{KeyFunc, KeySource, Meta};
 /// [`KeyedQueue`], which has the common methods.
 ///
 /// A key's place depends on its newest object. If two objects are equal, the one whose key was
-/// added first comes first. Unlike a [`Fifo`](crate::caches::Fifo), and as in client-go, it accepts
-/// nothing after its close. An operation on one key calls the order function O(log queued) times.
+/// added first comes first. Unlike a [`Fifo`](crate::caches::Fifo), and as in client-go, a heap
+/// accepts nothing after its close. An operation on one key calls the order function O(log queued)
+/// times.
 ///
 /// The order function runs under the heap's lock and must not call the heap. If it panics, the
 /// panic is passed to the caller. No object is lost, but objects that are queued at that time may
@@ -110,13 +111,13 @@ impl<T, M: Meta<T>> Heap<T, M> {
         self.queue.replace_all(self.queue.keyed(list)?, check_open)
     }
 
-    /// Takes the first object and calls `handler` with it and with whether it belongs to the
-    /// initial population (client-go `Pop`). Blocks while the heap is empty and open. The object
-    /// is not put back, whatever the handler returns. O(log queued).
+    /// Takes the first object and calls `handler` with the object and a flag that says whether it
+    /// belongs to the initial population (client-go `Pop`). Blocks while the heap is empty and
+    /// open. The object is not put back, whatever the handler returns. O(log queued).
     ///
     /// # Errors
     /// [`ProcessError`] if the heap is closed and empty, or if the handler failed or panicked. A
-    /// panic is caught here.
+    /// panic of the handler is caught.
     pub fn process<R, E>(
         &self,
         handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>,

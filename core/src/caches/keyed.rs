@@ -20,8 +20,8 @@ use crate::{KeyFunc, KeySource, Meta};
 /// The common methods of [`Fifo`](crate::caches::Fifo) and [`Heap`](crate::caches::Heap), which
 /// dereference to this type.
 ///
-/// Any number of producers and consumers may use it at once. Handlers of the same key never run at
-/// the same time; handlers of different keys run in parallel, with no lock held.
+/// Any number of producers and consumers may use a queue at the same time. Handlers of the same key
+/// never run at the same time; handlers of different keys run in parallel, with no lock held.
 pub struct KeyedQueue<T, M> {
     keys: KeyFunc<T, M>,
     before: UserCode<Box<Before<T>>>,

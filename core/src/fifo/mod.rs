@@ -146,8 +146,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Returns whether the initial population has been handled: the first relist is committed and
     /// the handlers of all its items have ended, or another offer populated the queue first. In a
-    /// queue with [scopes](Self::add_scope) that is the first relist of each of them. Once true,
-    /// it stays true.
+    /// queue with [scopes](Self::add_scope) this holds for the first relist of each scope. Once
+    /// true, it stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.life.initial.has_synced()

@@ -292,9 +292,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         true
     }
 
-    /// Returns the generation that an offer stamps with, or 0 for none. No open relist sweeps a key
-    /// that is written. Any other offer protects its key only from relists that have listed it.
-    /// Called with the shard's lock held.
+    /// Returns the generation that an offer stamps with, or 0 for none. An offer that writes an
+    /// object protects its key from every open relist. Any other offer protects its key only from
+    /// relists that have listed the key. Called with the shard's lock held.
     fn stamp_of_offer(&self, key: &[u8], rule: Rule) -> u32 {
         mutant!(OffersDoNotStamp => return 0);
         mutant!(DeltasDoNotStamp => if rule == Rule::IfAbsent { return 0 });

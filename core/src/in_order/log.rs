@@ -2,8 +2,8 @@
 //!
 //! Producers append to a `SegQueue` without a lock. A consumer that pops has the *turn*: until its
 //! guard is dropped no other consumer takes an event, so handlers run one after another, in the
-//! order of arrival. A turn is a flag, not a lock that is held: a short mutex guards it while
-//! events are taken or given back, and never while a handler runs.
+//! order of arrival. A turn is a flag, not a lock that is held: a mutex guards the flag while
+//! events are taken or given back, and is never held while a handler runs.
 //!
 //! Sleeping: a consumer registers, checks again, and then sleeps. An appended event wakes one
 //! consumer. During a turn that consumer finds the turn taken and sleeps again, so the end of a

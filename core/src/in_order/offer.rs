@@ -58,7 +58,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
     /// Queues a relist as one event (client-go `Replace`): `list` has all objects, as of `version`.
     /// If a key is listed twice, the later object is stored. The list, with its keys, is kept in
-    /// memory, besides the known objects, until its turn has ended. Does not wait. O(listed).
+    /// memory, besides the known objects, until the relist's turn has ended. Does not wait.
+    /// O(listed).
     ///
     /// # Errors
     /// [`RelistError::RefusedWhole`]: an object has no key, or the transformer failed for it.

@@ -118,8 +118,8 @@ impl Applied {
     }
 
     /// Returns the point for `version`, whose marker is about to be queued. A list at a lower
-    /// version than the greatest marked one begins a new history, and the caller must then
-    /// [announce](Self::announce) it with no lock held. A list at version 0 does not begin one: 0
+    /// version than the greatest marked one begins a new history, and the caller must then call
+    /// [`announce`](Self::announce) with no lock held. A list at version 0 does not begin one: 0
     /// names no state, and some API servers use it for every list. Returns an error if the queue
     /// does not track applied versions.
     pub(crate) fn expect(

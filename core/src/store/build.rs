@@ -41,7 +41,8 @@ impl<T> Found<T> {
     }
 }
 
-/// Indexes that are being built. If this is dropped before they are finished, they are removed.
+/// Indexes that are being built. If the `Build` is dropped before the indexes are finished, they
+/// are removed.
 struct Build<'c, T, M: Meta<T>> {
     core: &'c Core<T, M>,
     new: Vec<Arc<Index<T>>>,

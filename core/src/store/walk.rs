@@ -34,8 +34,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// exactly once. O(`most`); O(objects) in all. Nothing is locked between steps.
     ///
     /// [`has_walked`](Self::has_walked) returns for every key, stored or not, whether the walk has
-    /// passed it. So a caller that is notified of changes during the walk can leave changes of
-    /// later keys to the walk.
+    /// passed it. So a caller that is notified of changes during the walk can ignore changes of
+    /// keys that the walk has not passed yet.
     ///
     /// ```
     /// use std::sync::Arc;

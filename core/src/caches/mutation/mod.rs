@@ -47,9 +47,9 @@ pub enum MutationError {
     },
 }
 
-/// The recent writes of a client, overlaid on a store until its watch has brought them, or newer
-/// objects (client-go `MutationCache`). A controller that reads this cache does not act on a state
-/// from before its own write.
+/// The recent writes of a client, overlaid on a store until the store's watch has brought them, or
+/// newer objects (client-go `MutationCache`). A controller that reads this cache does not act on a
+/// state from before its own write.
 ///
 /// [`mutation`](Self::mutation) takes the API server's answer to a write. Versions compare as
 /// decimal numbers; any other version is an error when it is compared. The cache gives no

@@ -1,5 +1,5 @@
-//! The state word of a slot: the states of the module docs in one atomic pointer, and the
-//! transitions between them.
+//! The state word of a slot: the states that the module `slot` documents, in one atomic pointer,
+//! and the transitions between them.
 //!
 //! Almost every key has at most one pending delta. Such a delta is stored in the word itself: the
 //! pointer of its object, whose three low bits are free and hold the delta's type. A second delta
@@ -153,10 +153,10 @@ fn inline_kind(tag: usize) -> (DeltaType, bool) {
 
 /// Returns the word for `pending` on top of `next`.
 ///
-/// A link stores only the address of the next one. Its provenance is exposed here, and the owner
-/// of the list recovers it in [`follow`]. A pointer would be wrong: a pusher only guesses `next`.
-/// Before its exchange, a consumer may take that list and free it, and a new list of this slot
-/// may be allocated at the same address. The exchange compares addresses, so it succeeds, and
+/// A link stores only the address of the next one. Its provenance is exposed here, and the owner of
+/// the list recovers it in [`follow`]. A pointer would be wrong: a pusher only guesses `next`.
+/// Before the pusher's exchange, a consumer may take that list and free it, and a new list of this
+/// slot may be allocated at the same address. The exchange compares addresses, so it succeeds, and
 /// that is correct, because the new list is the one to extend. But the guessed pointer would have
 /// the provenance of the freed list.
 #[inline]

@@ -205,7 +205,7 @@ fn weakened(order: Ordering, without_release: Mutant, without_acquire: Mutant) -
     }
 }
 
-/// The word of a slot.
+/// The atomic for the word of a slot; a mutant can weaken its orderings.
 pub(crate) struct WordCell<T>(AtomicPtr<T>);
 
 impl<T> WordCell<T> {
@@ -234,7 +234,7 @@ impl<T> WordCell<T> {
     }
 }
 
-/// The known object of a slot.
+/// The atomic for the known object of a slot; a mutant can weaken its orderings.
 pub(crate) struct KnownCell<T>(AtomicPtr<T>);
 
 impl<T> KnownCell<T> {
@@ -262,7 +262,7 @@ impl<T> KnownCell<T> {
     }
 }
 
-/// The stamp of a slot.
+/// The atomic for the stamp of a slot; a mutant can replace its read-modify-write by a store.
 pub(crate) struct StampCell(AtomicU32);
 
 impl StampCell {

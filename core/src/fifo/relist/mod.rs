@@ -1,5 +1,5 @@
-//! Relists: begin, offer pages as they come, commit (deletions happen here) or abandon (nothing is
-//! deleted).
+//! Relists. The caller begins a relist, offers pages as they come, and then commits the relist
+//! (which deletes the unlisted keys) or abandons it (which deletes nothing).
 //!
 //! A relist stamps the slots of listed keys with its generation; while it is open, adds and updates
 //! stamp too. The commit deletes the keys with older stamps. At most one relist of the whole queue,

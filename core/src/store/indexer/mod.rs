@@ -146,9 +146,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.write(&key, None).map(drop)
     }
 
-    /// Stores exactly `objects`. If two of them have the same key, the later one is stored. Atomic
-    /// per key, not as a whole: readers proceed, and find either the old or the new object of a
-    /// key. O(objects + stored); index functions run twice per object.
+    /// Replaces the contents with `objects`. If two of them have the same key, the later one is
+    /// stored. Atomic per key, not as a whole: readers proceed, and find either the old or the new
+    /// object of a key. O(objects + stored); index functions run twice per object.
     ///
     /// # Errors
     /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: an object has no key,

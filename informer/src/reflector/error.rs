@@ -114,8 +114,8 @@ pub enum RunError {
     /// The queue was closed.
     #[error("the reflector has ended, because its queue was closed")]
     Closed(#[from] Closed),
-    /// The reflector runs already.
-    #[error("the reflector runs already; build another one for another queue")]
+    /// The reflector is already running.
+    #[error("the reflector is already running; build another one for another queue")]
     Running,
 }
 

@@ -132,8 +132,8 @@ pub struct Stopped;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The informer runs already.
-    #[error("the informer runs already")]
+    /// The informer is already running.
+    #[error("the informer is already running")]
     Running,
     /// The informer was stopped.
     #[error("the informer has stopped; build another one")]

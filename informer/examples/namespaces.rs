@@ -3,7 +3,8 @@
 //!
 //!     cargo run -p deltafifo-informer --example namespaces
 //!
-//! It runs without a cluster, on the API server of the test kit, for about fifteen seconds.
+//! The example runs without a cluster, on the API server of the test kit, for about fifteen
+//! seconds.
 
 use std::error::Error;
 use std::time::Duration;

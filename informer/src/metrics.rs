@@ -57,11 +57,11 @@
 //! labels share their metrics. When a reflector or an informer stops or a handler is removed, its
 //! gauges become 0, except for the high-water mark and the time of decodes.
 //!
-//! **Lag** can be measured in two ways. In versions: `reflector_last_resource_version` was
-//! received, and `informer_store_resource_version` is stored; versions that the server has not
-//! sent are not visible to a client. In time: `reflector_last_event_age_seconds` grows while a
-//! watch is silent. Servers send a bookmark about every minute, so a much larger age means that
-//! the watch is dead.
+//! **Lag** can be measured in two ways. In versions: `reflector_last_resource_version` is the
+//! version that was received last, and `informer_store_resource_version` the version up to which
+//! everything is stored; a client does not see versions that the server has not sent. In time:
+//! `reflector_last_event_age_seconds` grows while a watch is silent. Servers send a bookmark about
+//! every minute, so a much larger age means that the watch is dead.
 //!
 //! # Spans
 //!
@@ -333,8 +333,8 @@ impl Labels {
     }
 }
 
-/// The metrics of a component with a name. For a component without one it records nothing and
-/// reads no clock.
+/// The metrics of a component, or `None` if the component has no name: then nothing is recorded,
+/// and no clock is read.
 pub(crate) struct Named<M>(pub(crate) Option<M>);
 
 impl<M> Named<M> {
@@ -369,7 +369,7 @@ pub(crate) fn version(text: &str) -> Option<f64> {
     is_number.then(|| text[text.len().saturating_sub(15)..].parse().ok())?
 }
 
-/// Converts a count for a gauge or histogram. It is exact up to 2^53.
+/// Converts a count for a gauge or histogram. The result is exact up to 2^53.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(crate) fn count(count: usize) -> f64 {
     count as f64

@@ -1,4 +1,4 @@
-//! A simulated cluster with a shop.
+//! A simulated cluster whose namespace `shop` has deployments that change.
 
 use std::time::Duration;
 

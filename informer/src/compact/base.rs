@@ -17,8 +17,8 @@ use super::values::{BaseText, Document, Own};
 const FIRST: u32 = 4;
 /// The largest factor by which a new dictionary usually shrinks a text.
 const GAIN: usize = 3;
-/// The largest size of a difference that is used, as a fraction of the object's size when it is
-/// packed with the dictionary.
+/// The largest size of a difference that is used, as a fraction of the size that the object has
+/// when it is packed with the dictionary.
 const MOST: (usize, usize) = (7, 10);
 
 /// An immutable copy of the text of one member of a group.
@@ -99,7 +99,8 @@ impl Base {
         }
     }
 
-    /// Drops the text unless it was used since the last call. Returns whether it is dropped.
+    /// Drops the unpacked text, unless the text has been used since the last call. Returns whether
+    /// it was dropped.
     pub(super) fn evict(&self) -> bool {
         if self.is_used.swap(false, Ordering::Relaxed) {
             return false;
@@ -168,7 +169,7 @@ impl Base {
         self.is_replaced.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of objects that were stored with the base so far.
+    /// Returns the number of objects that have been stored with the base so far.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed) as usize
     }

@@ -1,4 +1,4 @@
-//! Keeps the texts of recently used bases unpacked, up to a number of bytes.
+//! Keeps the texts of recently used [bases](super::base) unpacked, up to a number of bytes.
 
 use std::collections::VecDeque;
 use std::sync::Weak;

@@ -7,7 +7,8 @@ use super::shapes::Shapes;
 use crate::wire::Types;
 
 pub(super) struct Common {
-    /// The types of objects whose text does not have them, such as the items of a list.
+    /// The `apiVersion` and `kind` of objects whose text does not have them, such as the items of a
+    /// list.
     pub(super) types: Option<Types>,
     pub(super) cache: Cache,
     pub(super) counts: Counts,

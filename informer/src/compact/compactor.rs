@@ -96,7 +96,7 @@ pub struct CompactorBuilder<K> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactStats {
-    /// The number of objects that were packed so far.
+    /// The number of objects that have been packed so far.
     pub packed: u64,
     /// The number of objects that are alive.
     pub objects: usize,
@@ -132,14 +132,14 @@ impl<K> CompactorBuilder<K> {
     }
 
     /// Sets `apiVersion` and `kind` for objects whose JSON has none, such as the items of a list.
-    /// By default these are decoded without types.
+    /// By default such objects are decoded without `apiVersion` and `kind`.
     pub fn types(mut self, api_version: &str, kind: &str) -> Self {
         self.types = Some(Types::new((api_version, kind)));
         self
     }
 
     /// Sets whether an object is refused if it does not decode into `K`. Off by default: decoding
-    /// takes longer than packing, and [`Compact::decode`] reports the error in any case.
+    /// takes longer than packing, and [`Compact::decode`] returns the error in any case.
     pub fn validate(mut self, validate: bool) -> Self {
         self.validate = validate;
         self
@@ -210,9 +210,10 @@ impl<K> Compactor<K> {
     /// Packs one object as it was received, without blank space around it.
     ///
     /// # Errors
-    /// [`PackError`] if `json` is not a JSON object with metadata that can be read, or if it does
-    /// not decode into `K` and that is [validated](CompactorBuilder::validate). If the codec gets
-    /// no memory, that is not an error: the object is then stored uncompressed.
+    /// [`PackError`] if `json` is not UTF-8, if it is not a JSON object, or if its metadata cannot
+    /// be read. If objects are [validated](CompactorBuilder::validate), also if `json` does not
+    /// decode into `K` or the decoder panics. A codec without memory is not an error: the object is
+    /// then stored uncompressed.
     pub fn pack(&self, json: &[u8]) -> Result<Arc<Compact<K>>, PackError>
     where
         K: DeserializeOwned,
@@ -383,9 +384,10 @@ impl<K> Compactor<K> {
         }
     }
 
-    /// Ends a list: trains a dictionary if the list brought many new groups, and packs again the
-    /// bases, and the only objects of groups, that were packed with an earlier dictionary. This
-    /// takes some 15 µs for each of them, so call it on a thread that may block.
+    /// Ends a list. Trains a dictionary if the list brought many new groups. Then packs again what
+    /// was packed with an earlier dictionary: the bases, and each object that is the only one of
+    /// its group. This takes some 15 µs for each base or object, so call it on a thread that may
+    /// block.
     pub fn end_list(&self) {
         let guard = self.training.lock();
         let (bases, firsts) = self.groups.all();

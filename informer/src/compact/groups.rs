@@ -56,8 +56,8 @@ impl<K> Groups<K> {
         base.or_else(|| tables.firsts.get(&group)?.upgrade().map(Relative::First))
     }
 
-    /// Returns the group that has the most of these features, with its base, or else with an
-    /// object that has one of them.
+    /// Returns the group that has the largest number of these features, with its base, or else with
+    /// an object that has one of the features.
     pub(super) fn similar(&self, features: &[u64; FEATURES]) -> Option<(u64, Relative<K>)> {
         let tables = self.0.lock();
         let sketches = features.iter().filter_map(|feature| {

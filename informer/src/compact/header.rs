@@ -57,7 +57,8 @@ impl SharedHeader {
         Self::from_parts([namespace.as_bytes(), &labels, &owners(fields, none)])
     }
 
-    /// Copies the namespace, the labels and the owners of an object.
+    /// Creates a shared header with a copy of the namespace, the labels and the owners of an
+    /// object.
     pub(super) fn of(view: &View) -> Self {
         let none = Texts::default();
         let mut owners = Vec::new();

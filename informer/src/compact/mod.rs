@@ -50,7 +50,8 @@ mod uid;
 mod upkeep;
 mod values;
 
-/// Compiles the chapter of the guide, as the guide itself does not have this feature.
+/// The guide's chapter on compact objects. Its examples are compiled here, because the crate that
+/// compiles the other chapters does not enable the feature `compact`.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/src/compact.md")]
 mod chapter {}

@@ -136,8 +136,8 @@ impl<K> Compact<K> {
     /// Decodes the object.
     ///
     /// # Errors
-    /// [`DecodeError`] if the JSON does not decode into `K`, or the stored bytes do not unpack. The
-    /// object stays stored.
+    /// [`DecodeError`] if the stored bytes do not unpack, if the JSON does not decode into `K`, or
+    /// if the decoder panics. The object stays stored.
     pub fn decode(&self) -> Result<K, DecodeError>
     where
         K: DeserializeOwned,

@@ -1,4 +1,5 @@
-//! Finds metadata that a lone object can share with objects of other workloads.
+//! Finds metadata that an object without others of its workload can share with objects of other
+//! workloads.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

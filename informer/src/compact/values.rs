@@ -73,7 +73,7 @@ impl<'a> Own<'a> {
         Self([name.unwrap_or_default().into(), uid, version.unwrap_or_default().into()])
     }
 
-    /// Returns the number of the value that equals `text`.
+    /// Returns the number of the value in the header that equals `text`.
     fn number(&self, text: &[u8]) -> Option<u8> {
         let at = self.0.iter().position(|own| !own.is_empty() && own.as_bytes() == text)?;
         u8::try_from(at).ok()
@@ -81,7 +81,7 @@ impl<'a> Own<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Returns the document of a text with a header that has `own`.
+    /// Creates the document of a text whose header has the values `own`.
     pub(super) fn new(text: &'a [u8], own: Own<'a>) -> Self {
         Self { text, own }
     }
@@ -92,7 +92,7 @@ impl<'a> Document<'a> {
         Self::new(text, Own::new(value(&fields.name), uid, value(&fields.resource_version)))
     }
 
-    /// Returns the document of a text without a header.
+    /// Creates the document of a text without a header.
     pub(super) fn plain(text: &'a [u8]) -> Self {
         Self::new(text, Own::default())
     }
@@ -165,8 +165,8 @@ impl BaseText {
         Self { text: text.into(), values: OnceLock::new() }
     }
 
-    /// Returns whether the text has `value`. The answer may be wrong if hashes collide; the value
-    /// then stays in the text that is cut, and is packed less well.
+    /// Returns whether the text has `value`. The result may be wrongly true if hashes collide; the
+    /// value then stays in the text that is cut, and is packed less well.
     fn has(&self, value: &[u8]) -> bool {
         let values = self.values.get_or_init(|| {
             let document = Document::plain(self);

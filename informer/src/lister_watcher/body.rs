@@ -112,7 +112,8 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
     })
 }
 
-/// Parses a line. A large object waits for a share of the budget, if it does not have one yet.
+/// Parses a line. A large object that has no share of the process's
+/// [budget](crate::wire::process_budget) yet waits for one.
 async fn read(line: CompleteText, limit: &ObjectLimit) -> Result<Line, RequestError> {
     let (line, share) = match line {
         CompleteText::Read(line, share) => (line, share),

@@ -28,7 +28,7 @@ const MIN_GAIN: usize = 64 << 10;
 /// The number of chunks that are read before the first pause, and after pausing was suspended.
 const UNPAUSED: usize = 64;
 
-/// The state of a reader.
+/// The state of a reader of one body.
 pub(super) struct Coalescer {
     has_caught_up: bool,
     /// The number of bytes read since the last pause.

@@ -15,7 +15,7 @@ use crate::wire::WireError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The server refused: an HTTP status, or an ERROR event of a watch.
+    /// The server refused the request, with an HTTP status or with an ERROR event of the watch.
     #[error(
         "the API server refused the request: {} {}: {}{}",
         status.code, status.reason, status.message, hint(status.code)
@@ -113,8 +113,8 @@ impl RequestError {
         WireError::not_that(format!("{what} without its version"), &[]).into()
     }
 
-    /// Returns the error of a list that ends with an object that is too large. Such a list was cut
-    /// there.
+    /// Returns the error of a list that ends with an object that is too large. The server may have
+    /// cut the list there, so the list counts as incomplete.
     pub(crate) fn cut_at_large() -> Self {
         WireError::CutShort { of: "a list, at an object that is too large" }.into()
     }

@@ -27,14 +27,21 @@ const MOST_OF_A_STATUS: usize = 1 << 20;
 /// authentication and middlewares apply. Bodies are read frame by frame.
 ///
 /// ```
+/// # use bytes::Bytes;
+/// # use http::{Request, Response};
+/// # use http_body_util::Empty;
+/// # use kube::client::Body;
+/// # use std::convert::Infallible;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// # let client = kube::Client::new(tower::service_fn(|_: http::Request<kube::client::Body>| async {
-/// #     Ok::<_, std::convert::Infallible>(http::Response::new(http_body_util::Empty::<bytes::Bytes>::new()))
-/// # }), "default");
+/// # let service = tower::service_fn(|_: Request<Body>| async {
+/// #     Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+/// # });
+/// # let client = kube::Client::new(service, "default");
 /// use deltafifo_informer::KubeListerWatcher;
 /// use k8s_openapi::api::core::v1::Pod;
 ///
-/// let pods = KubeListerWatcher::new::<Pod>(client, &(), Some("shop")).query("labelSelector", "app=web");
+/// let pods = KubeListerWatcher::new::<Pod>(client, &(), Some("shop"))
+///     .query("labelSelector", "app=web");
 /// # let _ = pods;
 /// # }
 /// ```
@@ -80,7 +87,7 @@ impl KubeListerWatcher {
         Self { path, ..Self::new::<K>(api.into_client(), types, namespace.as_deref()) }
     }
 
-    /// Creates the same source, restricted to one namespace.
+    /// Creates a copy of this source that is restricted to one namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         let (all, plural) = self.path.rsplit_once('/').unwrap_or(("", &self.path));

@@ -1,4 +1,6 @@
-//! The size limit of objects, and the progress of large objects that are being read.
+//! The size limit of objects, and the progress of large objects that are being read. A large object
+//! waits for a share of the memory budget that all large objects of the process have together
+//! (`wire/budget.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -27,8 +27,8 @@ use crate::wire::{WireError, bookmark, ends_initial_events};
 /// server, so that their versions can be compared, and no object may be in two parts.
 ///
 /// A `Merged` records the version that its reflector has reached in each part, so each reflector
-/// needs its own. If two reflectors shared one, each would continue from the version that the
-/// other has reached, and miss the events before it.
+/// needs a `Merged` of its own. If two reflectors shared one, each would continue from the version
+/// that the other has reached, and miss the events before it.
 pub struct Merged {
     parts: Arc<[Box<dyn ListerWatcher>]>,
     /// The namespaces of the parts, joined with commas: `blue,green`.
@@ -81,9 +81,10 @@ impl Reached {
         self.0.get(part)?.reached.as_ref()
     }
 
-    /// Returns the least version for the state of a part, if the reflector has requested all parts
-    /// at `requested`. This is the part's own version if that is newer than `requested`, unless
-    /// `requested` asks for any state or for the newest.
+    /// Returns the least version to request for the state of a part, if the reflector has requested
+    /// the state of all parts at the least version `requested`. This is the version that the part
+    /// has reached, if that is newer than `requested`. If `requested` asks for any state or for the
+    /// newest, returns `requested`.
     fn state(&self, part: usize, requested: &str) -> String {
         let own = self.of(part).filter(|_| !matches!(requested, "" | "0"));
         own.map_or_else(|| requested.to_owned(), |own| newer(own, requested))

@@ -88,8 +88,8 @@ pub trait ListerWatcher: Send + Sync + 'static {
         ("", "")
     }
 
-    /// Returns whether the events come from several watches. Then an event does not imply that all
-    /// events with older versions have been received; only bookmarks do.
+    /// Returns whether the events come from several watches. If so, an event does not imply that
+    /// all events with older versions have been received; only bookmarks do.
     fn is_merged(&self) -> bool {
         false
     }
@@ -258,7 +258,7 @@ impl RawObject {
         }
     }
 
-    /// Returns the watch event that [`of_event`](Self::of_event) splits.
+    /// Joins the object with the type of its event: the inverse of [`of_event`](Self::of_event).
     pub(crate) fn into_event(self, kind: EventType) -> Result<RawEvent, RequestError> {
         match self {
             Self::Json(object) => Ok(RawEvent { kind, object }),
@@ -295,7 +295,7 @@ pub struct PageMeta {
     pub resource_version: String,
     /// The token of the next page, if there is one.
     pub continue_token: Option<String>,
-    /// The approximate number of objects on later pages, if the server reports it.
+    /// The approximate number of objects on later pages, if the response contains it.
     pub remaining: Option<u64>,
 }
 

@@ -13,19 +13,23 @@ use super::{
     WatchStream,
 };
 
-/// A lister-watcher with a queue of responses, which it gives in order, independent of the
-/// requests.
+/// A lister-watcher with a queue of responses, which it gives in order, whatever the requests ask
+/// for.
 ///
 /// When no response is left, a request waits for ever. The request is recorded first, so a test
 /// can wait for it with [`asked_times`](Self::asked_times) and end where its script ends.
 ///
 /// ```
-/// use deltafifo_informer::lister_watcher::{ListRequest, Listed, ListerWatcher, PageMeta, Scripted};
+/// use deltafifo_informer::lister_watcher::{
+///     ListRequest, Listed, ListerWatcher, PageMeta, Scripted,
+/// };
 /// use futures_util::StreamExt;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let page = PageMeta { resource_version: "7".to_owned(), ..PageMeta::default() };
-/// let script = Scripted::new().list([Ok(Listed::Meta(page.clone())), Ok(Listed::Items(vec!["{}".into()]))]);
+/// let items = Listed::Items(vec!["{}".into()]);
+/// let script = Scripted::new().list([Ok(Listed::Meta(page.clone())), Ok(items)]);
 /// let mut list = ListerWatcher::list(&script, ListRequest::default()).await?;
 /// assert_eq!(list.next().await.unwrap()?, Listed::Meta(page));
 /// # Ok(())

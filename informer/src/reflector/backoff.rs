@@ -1,6 +1,6 @@
-//! The wait before the next attempt. The defaults are from client-go's reflector: 0.8 s, doubled up
-//! to 30 s, each wait lengthened by up to 100 % at random, and 0.8 s again after two minutes
-//! without a failure.
+//! The wait before a failed request is attempted again. The defaults are from client-go's
+//! reflector: 0.8 s, doubled up to 30 s, each wait lengthened by up to 100 % at random, and 0.8 s
+//! again after two minutes without a failure.
 
 use std::time::Duration;
 

@@ -18,7 +18,8 @@ use super::threads::Threads;
 use crate::lister_watcher::{RawObject, RequestError};
 use crate::wire::{Head, LARGE, WireError, check};
 
-/// The size of a full batch in bytes. Items that arrive fast enough fill one.
+/// The size of a full batch in bytes. Batches are full only if items arrive fast enough; see
+/// [`LEAST_BATCH`].
 const BATCH: usize = 2 << 20;
 /// The size in bytes from which an incomplete batch is sent, if the target is idle. Each batch
 /// costs two wake-ups, and a streamed list arrives event by event, so smaller batches would cost
@@ -33,8 +34,8 @@ const MOST_BATCHES: usize = 64;
 pub(super) enum BatchPart {
     /// Listed objects.
     Items(Vec<RawObject>),
-    /// An object that was listed, and deleted before the list was complete, as a streamed list can
-    /// report.
+    /// An object that was listed, and was deleted before the list was complete. Only streamed lists
+    /// have such objects.
     Deleted(RawObject),
     /// The approximate number of objects of the whole list.
     Expect(usize),

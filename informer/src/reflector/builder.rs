@@ -208,9 +208,16 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     /// # use deltafifo_informer::shared_informer::{BuildError, SharedInformerBuilder};
     /// # use deltafifo_informer::KubeMeta;
     /// # use k8s_openapi::api::core::v1::Pod;
-    /// # fn lean(informer: SharedInformerBuilder<Pod, KubeMeta>) -> Result<SharedInformer<Pod>, BuildError> {
-    /// let applied = ["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"];
-    /// informer.reflector(move |pods| pods.without(&["metadata", "managedFields"]).without(&applied)).build()
+    /// # fn lean(
+    /// #     informer: SharedInformerBuilder<Pod, KubeMeta>,
+    /// # ) -> Result<SharedInformer<Pod>, BuildError> {
+    /// let applied = "kubectl.kubernetes.io/last-applied-configuration";
+    /// informer
+    ///     .reflector(move |pods| {
+    ///         pods.without(&["metadata", "managedFields"])
+    ///             .without(&["metadata", "annotations", applied])
+    ///     })
+    ///     .build()
     /// # }
     /// ```
     pub fn without(mut self, path: &[&str]) -> Self {

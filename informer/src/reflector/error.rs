@@ -18,8 +18,8 @@ pub enum ReflectorError {
     /// A list failed, at once or in the middle. It deletes nothing, and is requested again.
     #[error("a list failed; the known objects stay, and it is retried")]
     List(#[source] RequestError),
-    /// The last list of a namespace, after the namespace had left its set, failed. It is not
-    /// requested again.
+    /// The last list of a namespace, which is requested after the namespace has left its set
+    /// ([`Namespaces`](crate::shared_informer::Namespaces)), failed and is not requested again.
     #[error(
         "the last list of a namespace that left the set failed, and is not retried; its objects are removed without \
          knowing which of them were deleted"
@@ -187,7 +187,8 @@ impl ReflectorError {
         }
     }
 
-    /// Converts the error of a list that is not requested again.
+    /// Converts the [`List`](Self::List) error of a list that is not requested again to
+    /// [`LastList`](Self::LastList). Other errors stay unchanged.
     pub(super) fn of_last_list(self) -> Self {
         match self {
             Self::List(error) => Self::LastList(error),

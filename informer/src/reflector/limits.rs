@@ -14,7 +14,7 @@ use crate::util::time::FAR;
 pub(super) struct Limits {
     /// The name of the response in errors.
     what: &'static str,
-    /// The longest wait for a piece that [counts](Self::piece_counts).
+    /// The longest wait for a piece that [counts](Self::piece_counts) as progress.
     silence: Duration,
     began: Instant,
     /// The time by which the whole response must have arrived.

@@ -41,8 +41,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Lists the newest state for the last time, without a watch. A failure is reported, and the
-    /// list is tried again a few times, unless it is forbidden or the resource does not exist.
+    /// Lists the newest state one last time, without a watch. A failure is reported, and the list
+    /// is tried again a few times, unless the server forbids it or does not have the resource.
     ///
     /// The caller must wait until no thread works for an earlier run any more.
     pub(crate) async fn list_newest(&self) {

@@ -84,10 +84,12 @@ type OnError = dyn Fn(&ReflectorError) + Send + Sync;
 /// use deltafifo_informer::{KubeMeta, Reflector};
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let page = PageMeta { resource_version: "7".to_owned(), ..PageMeta::default() };
 /// let map = r#"{"metadata":{"namespace":"shop","name":"prices","resourceVersion":"5"}}"#;
-/// let script = Scripted::new().list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![map.into()]))]);
+/// let items = Listed::Items(vec![map.into()]);
+/// let script = Scripted::new().list([Ok(Listed::Meta(page)), Ok(items)]);
 ///
 /// let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
 /// let fifo = Arc::new(DeltaFifo::<ConfigMap, _>::over(store).build());
@@ -136,12 +138,12 @@ impl<K: Clone + DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
 impl<K: Send + Sync + 'static> Reflector<K> {
     /// Runs until the queue is closed. A run that is dropped stops: a relist in progress is
-    /// abandoned, and deletes nothing. Only the work of a thread runs to its end, such as a batch
-    /// or the commit of a relist; the next run waits for that.
+    /// abandoned, and deletes nothing. Only work that is already running on a thread, such as a
+    /// batch or the commit of a relist, continues to its end; the next run waits for it.
     ///
     /// Errors are reported to the error handler, and the request is repeated. Returns the reason
-    /// why the run ended: [`RunError::Closed`], or [`RunError::Running`] if the reflector runs
-    /// already.
+    /// why the run ended: [`RunError::Closed`], or [`RunError::Running`] if the reflector is
+    /// already running.
     pub async fn run(&self) -> RunError {
         let Ok(_running) = self.running.try_lock() else { return RunError::Running };
         let _runs = self.begin_run();

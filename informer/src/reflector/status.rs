@@ -34,7 +34,7 @@ pub struct LastError {
     pub at: Instant,
 }
 
-/// The status, which the reflector updates.
+/// The recorded status of a watch. The reflector, or the feed from a kube watcher, updates it.
 #[derive(Default)]
 pub(crate) struct Status {
     now: Mutex<WatchStatus>,
@@ -70,7 +70,8 @@ impl Status {
         OpenWatch(Arc::clone(self))
     }
 
-    /// Returns the time since the last event of this run, or since its start if there was none.
+    /// Returns the time since the last event of this run, or since the start of the run if there
+    /// was no event.
     pub(crate) fn age(&self) -> Option<Duration> {
         let last = self.now.lock().last_event.max(*self.began.lock());
         last.map(|last| last.elapsed())

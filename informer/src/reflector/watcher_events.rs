@@ -6,7 +6,7 @@
 //! | `InitApply` | lists an object. Objects that are ready are passed on together, so a target receives pages |
 //! | `InitDone` | commits the relist: objects that were not listed are deleted |
 //! | `Apply`, `Delete` | an update, a deletion; while a relist is open, a part of it |
-//! | an error | none: the watcher itself emits `Init` when it lists anew, and may continue the open list |
+//! | an error | none on the target: the watcher itself emits `Init` when it lists anew, and may continue the open list |
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -66,7 +66,8 @@ const PAGE: usize = 500;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use kube::runtime::watcher::Event;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
 /// let fifo = Arc::new(DeltaFifo::<ConfigMap, _>::over(store).build());
 /// # let map = |name: &str| {
@@ -74,14 +75,20 @@ const PAGE: usize = 500;
 /// #     map.metadata.name = Some(name.to_owned());
 /// #     map
 /// # };
-/// // In a cluster: watcher(Api::<ConfigMap>::all(client), watcher::Config::default()).default_backoff()
-/// let events = [Event::Init, Event::InitApply(map("a")), Event::InitDone, /* cut off */ Event::Init, Event::InitDone];
+/// // In a cluster the events come from
+/// // watcher(Api::<ConfigMap>::all(client), watcher::Config::default()).default_backoff().
+/// let first_list = [Event::Init, Event::InitApply(map("a")), Event::InitDone];
+/// let list_after_a_cut = [Event::Init, Event::InitDone];
+/// let events = first_list.into_iter().chain(list_after_a_cut).map(Ok);
 /// let on_error = |error: &ReflectorError| eprintln!("{}", error_chain(error));
-/// feed(stream::iter(events.map(Ok)), fifo.clone(), on_error).await?;
+/// feed(stream::iter(events), fifo.clone(), on_error).await?;
 ///
 /// let mut item = fifo.try_pop().expect("something has happened to a");
 /// assert_eq!(item.deltas().len(), 2); // it was listed, and then it was not
-/// assert!(matches!(&item.deltas().newest().unwrap().object, DeltaObject::Tombstone(last) if last.obj.is_some()));
+/// let DeltaObject::Tombstone(last) = &item.deltas().newest().unwrap().object else {
+///     panic!("the watcher has not observed the deletion")
+/// };
+/// assert!(last.obj.is_some());
 /// item.apply(|_| ())?;
 /// # Ok(())
 /// # }
@@ -91,7 +98,7 @@ const PAGE: usize = 500;
 /// [`Closed`] if the queue was closed.
 ///
 /// # Panics
-/// If it is polled outside of a tokio runtime.
+/// If the future is polled outside of a tokio runtime.
 ///
 /// [`SharedInformer::for_stream`]: crate::SharedInformer::for_stream
 pub async fn feed<K: Resource + Send + Sync + 'static>(
@@ -102,7 +109,7 @@ pub async fn feed<K: Resource + Send + Sync + 'static>(
     WatcherEvents::new(target, Box::new(KubeMeta), Box::new(on_error)).feed(events).await
 }
 
-/// The feed of a target.
+/// The feed of a target from a kube watcher.
 pub(crate) struct WatcherEvents<K> {
     target: Arc<dyn Target<K>>,
     meta: Box<dyn Meta<K>>,
@@ -112,7 +119,7 @@ pub(crate) struct WatcherEvents<K> {
     on_error: Box<OnError>,
 }
 
-/// A list that was begun and is not complete.
+/// A list that has begun and is not complete.
 struct OpenList<K> {
     pieces: Box<dyn Pieces<K>>,
     /// Objects that have not been offered yet.

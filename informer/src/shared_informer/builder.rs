@@ -93,8 +93,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     }
 
     /// Sets a function that changes objects before they are stored (client-go `SetTransform`), for
-    /// example to drop unused fields. It must not change the key. If it fails or panics, the
-    /// object is not stored, and the error is reported. [`build`](Self::build) refuses it for
+    /// example to drop unused fields. It must not change the key. If it fails or panics, the object
+    /// is not stored, and the error is reported. [`build`](Self::build) refuses a transform for
     /// `Compact` objects, which are stored as they were received.
     pub fn transform(
         mut self,

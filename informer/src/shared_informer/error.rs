@@ -156,7 +156,8 @@ pub enum FactoryError {
     Build(#[from] BuildError),
 }
 
-/// The error of a wait at whose end some informers of a factory had not synced.
+/// The error of a wait for the informers of a factory, some of which had not synced when the wait
+/// ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("these informers have not received their first list: {}", informers.join(", "))]
 pub struct NotSynced {

@@ -31,7 +31,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// wait.
     ///
     /// # Errors
-    /// [`RunError`] if the informer runs already, or was stopped.
+    /// [`RunError`] if the informer is already running, or was stopped.
     pub async fn run(&self) -> Result<(), RunError> {
         let inner = &self.inner;
         // A guard is only taken while another exists or the informer runs, so once the count has

@@ -121,7 +121,8 @@ impl HandlerMetrics {
         }
     }
 
-    /// Records the current depth, the highest depth, and when the oldest step was pushed.
+    /// Records the current depth, the highest depth, and the time at which the oldest step was
+    /// pushed.
     pub(super) fn waiting(&self, depth: usize, most: usize, oldest: Option<Instant>) {
         self.depth.set(count(depth));
         self.high_water.set(count(most));
@@ -134,7 +135,7 @@ impl HandlerMetrics {
         self.queue_duration.record(now.saturating_duration_since(since));
     }
 
-    /// Records that the handler has handled a notification that it got at `began`.
+    /// Records that the handler has handled a notification that it received at `began`.
     pub(super) fn done(&self, began: Option<Instant>) {
         if began.is_some() {
             self.work_duration.record(elapsed(began));

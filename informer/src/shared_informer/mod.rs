@@ -111,16 +111,23 @@ use worker::InformerQueue;
 /// use futures_util::StreamExt;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let page = PageMeta { resource_version: "7".to_owned(), ..PageMeta::default() };
 /// let map = r#"{"metadata":{"namespace":"shop","name":"prices","resourceVersion":"5"}}"#;
-/// let script = Scripted::new().list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![map.into()]))]);
+/// let items = Listed::Items(vec![map.into()]);
+/// let script = Scripted::new().list([Ok(Listed::Meta(page)), Ok(items)]);
 ///
-/// let informer = SharedInformer::<ConfigMap>::builder(script).reflector(|reflector| reflector.watch_list(false)).build()?;
-/// let printing =
-///     informer.add_event_handler(|notification: Notification<ConfigMap>| println!("{notification:?}"))?;
+/// let informer = SharedInformer::<ConfigMap>::builder(script)
+///     .reflector(|reflector| reflector.watch_list(false))
+///     .build()?;
+/// let print = |notification: Notification<ConfigMap>| println!("{notification:?}");
+/// let printing = informer.add_event_handler(print)?;
 /// let mut stream = informer.subscribe(HandlerOptions::new())?;
-/// let running = tokio::spawn({ let informer = informer.clone(); async move { informer.run().await } });
+/// let running = tokio::spawn({
+///     let informer = informer.clone();
+///     async move { informer.run().await }
+/// });
 ///
 /// printing.wait_for_sync().await?;
 /// let first = stream.next().await;
@@ -154,8 +161,7 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     phase: watch::Sender<Phase>,
     /// The worker tasks of a run.
     working: Mutex<Vec<AbortHandle>>,
-    /// Counts the polls of a run, and the workers, as work in flight. The feeder counts its own
-    /// work.
+    /// The work in flight: polls of a run, and workers. The feeder counts its own work.
     work: InFlight,
     #[cfg(feature = "runtime")]
     availability: watch::Sender<Availability>,
@@ -234,8 +240,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         Ok(registration)
     }
 
-    /// Adds a handler that is called in a task, with one notification after the other. It must not
-    /// block.
+    /// Adds a handler that is called in a task, with one notification after the other. The handler
+    /// must not block.
     ///
     /// # Errors
     /// [`AddHandlerError`] if the informer has stopped, or if this is called outside of a tokio
@@ -314,16 +320,18 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// # use std::time::Duration;
     /// # use deltafifo_informer::SharedInformer;
     /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use tokio::time::Instant;
     /// fn is_fresh(informer: &SharedInformer<Pod>) -> bool {
     ///     let status = informer.watch_status();
-    ///     status.is_open || status.last_event.is_some_and(|last| last.elapsed() < Duration::from_secs(300))
+    ///     let is_recent = |last: Instant| last.elapsed() < Duration::from_secs(300);
+    ///     status.is_open || status.last_event.is_some_and(is_recent)
     /// }
     /// ```
     ///
     /// For an informer of several [`Namespaces`] the watch counts as open if all watches are open.
-    /// It has the time of the namespace that was silent longest, and the error of the namespace
-    /// that failed last. A namespace that is [waived](NamespaceStatus::is_waived) counts for the
-    /// error only.
+    /// The state has the time of the namespace that has been silent longest, and the error of the
+    /// namespace that failed last. A namespace that is [waived](NamespaceStatus::is_waived) counts
+    /// for the error only.
     #[must_use]
     pub fn watch_status(&self) -> WatchStatus {
         self.inner.feeder.watch_status()

@@ -102,7 +102,7 @@ fn reported(
     }
 }
 
-/// Whether an informer can get its first list.
+/// The availability of an informer's first list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Availability {
     Unknown,

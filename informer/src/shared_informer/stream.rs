@@ -41,12 +41,16 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     /// use kube::Api;
     /// use kube::runtime::{WatchStreamExt, watcher};
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use deltafifo_testkit::{ApiServer, Resource};
     /// # let server = ApiServer::builder().resource(Resource::config_maps()).build();
-    /// # server.apply(serde_json::json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" } }))?;
+    /// # server.apply(serde_json::json!({
+    /// #     "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" },
+    /// # }))?;
     /// # let client = server.client();
-    /// let maps = watcher(Api::<ConfigMap>::all(client), watcher::Config::default()).default_backoff();
+    /// let maps = Api::<ConfigMap>::all(client);
+    /// let maps = watcher(maps, watcher::Config::default()).default_backoff();
     /// let informer = SharedInformer::for_stream(maps).build()?;
     /// let mut notifications = informer.subscribe(HandlerOptions::new())?;
     /// let running = informer.clone();
@@ -86,7 +90,7 @@ impl<K: Send + Sync + 'static> Events<K> {
     }
 }
 
-/// The stream of an informer.
+/// The part of an informer that reads its stream and offers the objects to the queue.
 pub(super) struct StreamFeeder<K> {
     stream: Once<K>,
     feeder: WatcherEvents<K>,

@@ -15,7 +15,7 @@ pub(crate) struct InFlight(Arc<Count>);
 #[derive(Default)]
 struct Count {
     guards: AtomicUsize,
-    /// Notified when the number drops to 0.
+    /// The signal that the number has dropped to 0.
     idle: Notify,
 }
 

@@ -6,9 +6,10 @@
 //! is complete, moves with its bytes, and is returned when they are dropped.
 //!
 //! A reflector that holds shares may be stuck. Its queue may be full until another reflector has
-//! read its list, while that reflector waits for a share; or its server may be stuck. Therefore a
-//! reflector that sees no share returned for [`MAX_WAIT`] continues without one. From then on,
-//! until a share is returned, all reflectors that need a share continue at once without one.
+//! read a list, and that other reflector may be waiting for a share. Or the server may send nothing
+//! more. Therefore a reflector that sees no share returned for [`MAX_WAIT`] continues without one.
+//! From then on, until a share is returned, all reflectors that need a share continue at once
+//! without one.
 //!
 //! [`LARGE`]: super::LARGE
 

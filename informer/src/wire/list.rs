@@ -26,8 +26,8 @@ pub(crate) struct ListSplitter {
     large: Option<Large>,
     /// The maximum size of an item or member, in bytes.
     limit: usize,
-    /// The raw value of the list's own `kind`. Of the list's other fields, only `metadata` and
-    /// `items` are used.
+    /// The raw value of the list's own `kind`. Only `metadata` and `items` of the list's other
+    /// fields are used.
     kind: Option<Bytes>,
     metadata: Option<Bytes>,
     has_items: bool,
@@ -67,8 +67,9 @@ struct ListMeta<'a> {
     resource_version: Option<String>,
     #[serde(default)]
     r#continue: Option<String>,
-    /// An estimate, so an invalid value must not fail the list. It is kept raw because a number
-    /// out of the range of f64 would be a decode error.
+    /// The estimated number of items on later pages. Because it is an estimate, an invalid value
+    /// must not fail the list. It is kept raw because a number out of the range of f64 would be a
+    /// decode error.
     #[serde(borrow, default)]
     remaining_item_count: Option<&'a RawValue>,
 }

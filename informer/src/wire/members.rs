@@ -7,7 +7,7 @@ use super::space::trim_start;
 use super::{WireError, check};
 
 /// An iterator over the members of an object. Only brackets and strings are parsed: whether a
-/// skipped value is valid JSON is found by the code that decodes it.
+/// skipped value is valid JSON is found later, by the code that decodes the object.
 pub(crate) struct Members<'a> {
     object: &'a [u8],
     /// The unread rest of the object.

@@ -35,7 +35,7 @@ pub use prune::{Prune, Types};
 #[cfg(feature = "compact")]
 pub(crate) use space::trim;
 
-/// An API server's response that cannot be parsed.
+/// The reason why an API server's response cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::shard::EntryPlace;
 
-/// A wait of a key: the time at which it ends, and a unique number, so that a late keeper does not
-/// end another wait of the same entry.
+/// A wait of a key: the time at which it ends, and a unique number, so that the queue's task
+/// ([`Keeper`](super::keeper::Keeper)), if it is late, does not end a later wait of the same entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Delay {
     pub(super) at: Instant,

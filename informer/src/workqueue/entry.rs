@@ -1,5 +1,5 @@
-//! The entry of a key, and all changes of its state. It implements the table in the docs of the
-//! module.
+//! The entry of a key, and all changes of its state. They follow the table in the docs of
+//! [`workqueue`](super).
 
 use deltafifo::locks::Mutex;
 use tokio::time::Instant;
@@ -179,7 +179,7 @@ impl<K> Entry<K> {
         }
     }
 
-    /// Marks the key as processing. Returns its priority, and when it became dirty.
+    /// Marks the key as processing. Returns its priority, and the time at which it became dirty.
     pub(super) fn take(&mut self) -> (i32, Option<Instant>) {
         self.state = EntryState::Processing;
         self.limited = false;

@@ -16,7 +16,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 pub(super) struct Keeper(AbortHandle);
 
 impl Keeper {
-    /// Spawns the task. It must be called within a tokio runtime.
+    /// Spawns the task. This function must be called within a tokio runtime.
     pub(super) fn spawn<K: Key>(shared: Arc<SharedQueue<K>>) -> Self {
         Self(tokio::spawn(keep(shared)).abort_handle())
     }

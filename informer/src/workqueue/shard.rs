@@ -19,10 +19,10 @@ pub(super) struct EntryPlace {
 
 /// The entries of one shard.
 pub(super) struct Shard<K> {
-    /// The slots of the entries, by the hash of the key.
+    /// The numbers of the entries in the slab, by the hash of the key.
     table: HashTable<u32>,
     entries: Slab<Entry<K>>,
-    /// The time at which the processing of each key began, by slot, for metrics.
+    /// The time at which the processing of each key began, by the number of its entry, for metrics.
     started: BTreeMap<u32, Instant>,
     /// Whether adds are ignored.
     closed: bool,
@@ -72,7 +72,8 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Marks the key as processing. Returns the key, its priority, and when it became dirty.
+    /// Marks the key as processing. Returns the key, its priority, and the time at which it became
+    /// dirty.
     pub(super) fn take(&mut self, slot: u32, now: Option<Instant>) -> (K, i32, Option<Instant>)
     where
         K: Clone,
@@ -84,8 +85,8 @@ impl<K> Shard<K> {
         (entry.key.clone(), priority, since)
     }
 
-    /// Ends the processing of a key. Returns how it ended, when it began, and the key if its entry
-    /// was removed; the caller drops the key after unlocking.
+    /// Ends the processing of a key. Returns how the processing ended, the time at which it began,
+    /// and the key if its entry was removed; the caller drops the key after unlocking.
     pub(super) fn end(
         &mut self,
         place: EntryPlace,
@@ -108,7 +109,7 @@ impl<K> Shard<K> {
         key
     }
 
-    /// Returns when the processing of each key began.
+    /// Returns the times at which the processing of the keys began.
     pub(super) fn started(&self) -> impl Iterator<Item = Instant> {
         self.started.values().copied()
     }

@@ -1,5 +1,6 @@
-//! The state that a queue shares with its items and its keeper, and the operations on it. Each
-//! operation has all steps, from hashing the key to waking the waiters.
+//! The state that a queue shares with its items and its task ([`Keeper`](super::keeper::Keeper)),
+//! and the operations on this state. Each operation has all steps, from hashing the key to waking
+//! the waiters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use super::shard::{EntryPlace, Shard};
 use super::sharded::Sharded;
 use crate::util::time::FAR;
 
-/// The number of due keys that are queued before other tasks get a turn.
+/// The number of due keys that are queued before other tasks can run.
 const PIECE: usize = 256;
 
 /// The state of a queue.
@@ -30,7 +31,7 @@ pub(super) struct SharedQueue<K> {
     schedule: Schedule,
     /// The event that wakes getters. Their wakers cannot panic here, see `util/sleep.rs`.
     pub(super) ready: Notify,
-    /// The event that wakes the keeper, whose waker is tokio's.
+    /// The event that wakes the queue's task, whose waker is tokio's.
     pub(super) keeper: Notify,
     /// The event that wakes drains.
     pub(super) drained: Notify,

@@ -37,8 +37,8 @@ fn next(line: &mut KeyOrder) -> u32 {
     }
 }
 
-/// A taken key has left the line and its worker has not reached the shard, when an add raises the
-/// key.
+/// Raises a key that has left the line and that its worker has not yet marked in the shard. The
+/// raise must affect no other key.
 #[test]
 fn raise_of_a_just_taken_key_raises_no_other() {
     let mut line = KeyOrder::new();
@@ -86,8 +86,8 @@ fn keys_that_are_done_keep_no_memory() {
     assert!(keys <= 2 * LEAST_ROOM, "{keys}");
 }
 
-/// The timer task has taken a delay out and has not reached the shard, when the key is processed
-/// and gets another delay.
+/// Processes a key whose delay the timer task has taken out and has not yet ended in the shard, and
+/// gives the key another delay. The late task must not end that delay.
 #[test]
 fn late_timer_task_ends_no_other_delay() {
     let (schedule, now) = (schedule(), Instant::now());
@@ -121,7 +121,8 @@ fn late_timer_task_ends_no_other_delay() {
     assert!(shard.due(PLACE, late, None, &schedule) == Added::Quietly, "the queue has ended");
 }
 
-/// The condition is checked once before the event, and once after it.
+/// Checks that an event between two checks of the condition is not lost: the condition is checked
+/// once before the event, and once after it.
 #[test]
 fn event_before_the_sleep_is_noticed() {
     let (place, mut checks) = (Notify::new(), 0);
@@ -134,8 +135,8 @@ fn event_before_the_sleep_is_noticed() {
     assert_eq!(pin!(sleep).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(2));
 }
 
-/// Two keys are added between the second check of one sleeper and its sleep. The other sleeper is
-/// woken as well.
+/// Adds two keys between the second check of a getter and its sleep. The getter must use up one
+/// wake-up only, so that the next getter is woken as well.
 #[test]
 fn getter_about_to_sleep_counts_as_sleeping() {
     let place = Notify::new();

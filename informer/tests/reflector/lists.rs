@@ -1,4 +1,4 @@
-//! Tests of list requests, and of the effects of their answers.
+//! Tests of list requests, and of the effects of the responses.
 
 use std::sync::Arc;
 use std::time::Duration;

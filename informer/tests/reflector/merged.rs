@@ -195,7 +195,7 @@ async fn parts_are_requested_at_no_older_version_than_their_own_or_the_requested
         listed.unwrap();
     }
     for version in ["30", "100", "0", ""] {
-        // The script has no more answers.
+        // The script has no more responses.
         assert!(merged.list(at_least(version)).await.unwrap().next().now_or_never().is_none());
         let initial = WatchRequest {
             resource_version: version.to_owned(),

@@ -1,4 +1,4 @@
-//! Tests of objects that a transformer or a key function refuses. They are reported. A listed
+//! Tests of objects that a transformer or a key function refuses. The refusal is reported. A listed
 //! object keeps its stored state, and a deleted one is deleted.
 
 use std::convert::Infallible;
@@ -98,7 +98,7 @@ fn watched() -> Scripted {
     Scripted::new().list(list(4, [map("a", 1), map("b", 1), map("c", 1)])).watch(changes)
 }
 
-/// Returns a script with a streamed list that reports, before it is complete, the deletion of a, a
+/// Returns a script with a streamed list that contains, before it is complete, the deletion of a, a
 /// change of b, and the deletion of c, which it has not listed.
 fn streamed() -> Scripted {
     let listed = ["a", "b"].map(|name| event(EventType::Added, map(name, 1)));

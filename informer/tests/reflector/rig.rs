@@ -194,7 +194,7 @@ pub fn bookmark(version: u32, ends_initial_events: bool) -> Result<RawEvent, Req
     event(EventType::Bookmark, serde_json::json!({ "metadata": metadata }).to_string().into())
 }
 
-/// Returns an answer with these parts, which breaks once the target has received all of them.
+/// Returns a response with these parts, which breaks once the target has received all of them.
 pub fn cut<T: Send + 'static>(
     parts: impl IntoIterator<Item = Result<T, RequestError>>,
 ) -> BoxStream<'static, Result<T, RequestError>> {
@@ -221,7 +221,7 @@ pub fn refused() -> RequestError {
     RequestError::Unreachable(io::Error::from(ErrorKind::ConnectionRefused).into())
 }
 
-/// Returns the error of a connection that is closed before the answer.
+/// Returns the error of a connection that is closed before the response.
 pub fn closed() -> RequestError {
     RequestError::Unreachable("connection closed before message completed".into())
 }

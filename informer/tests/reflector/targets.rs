@@ -349,7 +349,7 @@ async fn stored_after<T: Target<ConfigMap>>(
     let reflector = Reflector::builder(script.clone(), target.clone()).watch_list(false).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        // Up to the next list, for which the script has no answer.
+        // Up to the next list, for which the script has no response.
         () = script.asked_times(2 * stages + 1) => {}
     }
     let mut stored: Vec<_> = apply(&target).iter().map(|map| shown(map)).collect();

@@ -226,8 +226,8 @@ pub struct Begun {
 
 pub type GatedCall = BoxFuture<'static, Outcome>;
 
-/// Returns a reconciler whose calls end when the test lets them, and a receiver of the begun
-/// calls.
+/// Returns a reconciler whose calls end when the test lets them, and a receiver of the calls that
+/// have begun.
 pub fn gated<K: Object>()
 -> (impl FnMut(Arc<K>, Arc<()>) -> GatedCall + Send + 'static, mpsc::UnboundedReceiver<Begun>) {
     let (sender, begun) = mpsc::unbounded_channel();

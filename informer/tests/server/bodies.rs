@@ -68,7 +68,7 @@ async fn three_cut_streamed_lists_are_followed_by_a_list() {
     }
 }
 
-/// Returns the text of the server's answer to a list or watch of its one small object.
+/// Returns the text of the server's response to a list or watch of its one small object.
 async fn answer(query: &str) -> String {
     let request =
         http::Request::get(format!("/api/v1/configmaps?{query}")).body(Vec::new()).unwrap();

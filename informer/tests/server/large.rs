@@ -437,7 +437,7 @@ fn slow(body: String, frame: usize, every: Duration) -> Frames {
     framed(body, frame).then(each).boxed()
 }
 
-/// A source whose lists end after their first error, also if the error concerns one object only.
+/// A source whose lists end after their first error, even if the error concerns one object only.
 struct EndsWithErrors(KubeListerWatcher);
 
 impl ListerWatcher for EndsWithErrors {

@@ -281,8 +281,8 @@ async fn object_whose_filter_panics_counts_as_not_matching() {
     }
 }
 
-/// Returns a filter that accepts objects with the value `matches`, reports each object that it is
-/// called with, and blocks on some of them until the test lets it continue.
+/// Returns a filter that accepts objects with the value `matches`, sends the value of each object
+/// that it is called with to the test, and blocks on some of them until the test lets it continue.
 fn gated_filter(
     waits: fn(&str) -> bool,
 ) -> (HandlerOptions<ConfigMap>, mpsc::UnboundedReceiver<String>, Sender<()>) {

@@ -1324,7 +1324,7 @@ impl Followed {
         }
     }
 
-    /// Asserts that an object whose deletion was notified does not exist on the server, unless its
+    /// Asserts that an object does not exist on the server if `change` is its deletion, unless its
     /// namespace was removed from the set.
     fn check(&self, change: &Notification<ConfigMap>, seed: u64) {
         let Notification::Deleted { old, cause, .. } = change else { return };

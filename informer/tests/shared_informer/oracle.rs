@@ -11,9 +11,9 @@ use super::rig::{MapNotification, value};
 #[derive(Default)]
 pub struct Oracle {
     pub known: BTreeMap<String, String>,
-    /// The greatest number that was ever notified for each name.
+    /// The greatest number of which the handler has been notified, by name.
     greatest: BTreeMap<String, u64>,
-    /// The names that were notified since the current resync began.
+    /// The names of which the handler has been notified since the current resync began.
     anew: Option<BTreeSet<String>>,
 }
 

@@ -89,32 +89,33 @@ pub trait Target<K>: Send + Sync + 'static {
 /// A relist in progress. If it is dropped, it is abandoned, and deletes nothing. In its methods a
 /// name is `namespace/name`, or `name`.
 pub trait Pieces<K>: Send + 'static {
-    /// Announces the approximate number of objects of the whole list.
+    /// Prepares for about this number of objects in the whole list.
     fn expect(&mut self, objects: usize);
 
-    /// Returns for each listed (name, version) whether the object is needed.
+    /// Returns for each listed (name, version) whether the object must be decoded and
+    /// [offered](Self::offer).
     ///
     /// # Errors
-    /// [`RelistError::Superseded`].
+    /// [`RelistError::Superseded`] if a later relist has superseded this one.
     fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError>;
 
     /// Takes the needed objects, in list order, with their names. Returns the refused ones.
     ///
     /// # Errors
-    /// [`RelistError::Superseded`].
+    /// [`RelistError::Superseded`] if a later relist has superseded this one.
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError>;
 
     /// Deletes an object that may have been listed. `object` is `None` if it cannot be decoded.
     ///
     /// # Errors
-    /// [`StoreError::Relist`]. With any other error the object was refused, and is still deleted
-    /// by its name.
+    /// [`StoreError::Relist`] if a later relist has superseded this one. With any other error the
+    /// object was refused, and is still deleted by its name.
     fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError>;
 
     /// Keeps the known object of `name`, which is listed, but cannot be decoded or stored.
     ///
     /// # Errors
-    /// [`RelistError::Superseded`].
+    /// [`RelistError::Superseded`] if a later relist has superseded this one.
     fn keep(&mut self, name: &str) -> Result<(), RelistError>;
 
     /// Makes the commit delete nothing: the name of a listed object is not known, so it may be any

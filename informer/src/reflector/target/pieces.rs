@@ -1,4 +1,4 @@
-//! A queue of deltas as a target.
+//! A queue of deltas ([`DeltaFifo`]) as the target of a reflector.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -91,7 +91,7 @@ fn queued<K: Send + Sync, M: Meta<K>>(fifo: &DeltaFifo<K, M>) -> Vec<Arc<K>> {
 struct InPieces<K: Send + Sync + 'static, M: Meta<K>> {
     relist: Relist<'static, K, M>,
     fifo: Arc<DeltaFifo<K, M>>,
-    /// The scope that is relisted, if not the whole queue.
+    /// The scope that is relisted; `None` for the whole queue.
     scope: Option<ScopeId>,
     /// The names of listed objects that cannot be decoded or stored.
     kept: HashSet<Box<str>>,

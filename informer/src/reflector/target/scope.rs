@@ -45,7 +45,8 @@ pub(crate) struct InScope<K> {
     pub(crate) on_reached: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// A relist of a scope, which reports its first objects and its commit.
+/// A relist of a scope that sets `has_objects` before its first objects are offered, and calls
+/// `on_reached` after its commit.
 struct Reported<K> {
     relist: Box<dyn Pieces<K>>,
     has_objects: Arc<AtomicBool>,

@@ -1,4 +1,5 @@
-//! Targets that take a relist as a whole. The relist is collected here.
+//! Targets of a reflector that take a relist as a whole. The pieces of the relist are collected
+//! here.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -10,15 +10,16 @@ pub struct Action {
 }
 
 impl Action {
-    /// Reconciles the object after `duration`, or earlier if something triggers it.
+    /// Returns the action after which the object is reconciled again when `duration` has passed, or
+    /// earlier if something triggers it.
     #[must_use]
     pub const fn requeue(duration: Duration) -> Self {
         Self { requeue_after: Some(duration) }
     }
 
-    /// Reconciles the object when something triggers it. The controller misses no change or
-    /// deletion of the objects that it watches; use [`requeue`](Self::requeue) if the reconciler
-    /// reads anything else.
+    /// Returns the action after which the object is reconciled again only if something triggers it.
+    /// The controller misses no change or deletion of the objects that it watches; use
+    /// [`requeue`](Self::requeue) if the reconciler reads anything else.
     #[must_use]
     pub const fn await_change() -> Self {
         Self { requeue_after: None }

@@ -22,7 +22,7 @@ pub(super) struct Debounce {
     quiet: Duration,
     longest: Duration,
     waiting: Mutex<WaitingRequests>,
-    /// Notified when a new request is due before all others.
+    /// The signal that a new request is due before all others.
     earlier: Notify,
 }
 
@@ -50,9 +50,9 @@ impl Debounce {
         Self { quiet, longest, waiting: Mutex::default(), earlier: Notify::new() }
     }
 
-    /// Adds a request that is due `after` from now plus the debounce, or postpones the waiting
-    /// request of the object. A waiting request that is due before `after` has passed keeps its
-    /// time.
+    /// Adds a request that is due when `after` and then the debounce have passed, or postpones the
+    /// waiting request of the object. A waiting request that is due before `after` has passed keeps
+    /// its time.
     pub(super) fn request(&self, key: Key, mut priority: i32, after: Duration) {
         let wanted = Instant::now() + after.min(FAR);
         let mut latest = wanted + self.longest;

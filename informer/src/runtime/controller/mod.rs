@@ -25,7 +25,7 @@
 //! | a deletion that the watch missed and a list reveals | lost for owned and watched objects | delivered, as a tombstone |
 //! | an owner reference or label that was changed or removed | only the new state is mapped to main objects | the old and the new state are both mapped |
 //! | an object that a list shows unchanged | reconciled | not reconciled |
-//! | order of reconciles | first in, first out | watch events first. Lists and [`reconcile_all_on`](Controller::reconcile_all_on) have a lower priority, but get one turn in eight |
+//! | order of reconciles | first in, first out | watch events first. Lists and [`reconcile_all_on`](Controller::reconcile_all_on) have a lower priority, but of eight reconciles in a row at least one is for the object that has waited longest |
 //! | owned objects | all metadata is fetched, then dropped | name, version and owners are kept |
 //! | objects of [`watches`](Controller::watches) | mapped, then dropped | kept whole, so that their old state can be mapped too. If that takes too much memory, give [`watches_informer`](Controller::watches_informer) an informer of metadata, or one [`without`](crate::reflector::ReflectorBuilder::without) the fields that no mapper reads |
 //! | API version in an owner reference | must be the version that the controller watches | ignored |
@@ -111,12 +111,19 @@ const MOST_ERRORS: usize = 100;
 ///     Action::requeue(Duration::from_secs(5))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # use deltafifo_testkit::{ApiServer, Resource};
-/// # let server = ApiServer::builder().resource(Resource::config_maps()).resource(Resource::pods()).build();
-/// # server.apply(serde_json::json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" } }))?;
+/// # let server = ApiServer::builder()
+/// #     .resource(Resource::config_maps())
+/// #     .resource(Resource::pods())
+/// #     .build();
+/// # server.apply(serde_json::json!({
+/// #     "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" },
+/// # }))?;
 /// # let client = server.client();
-/// let mut reconciled = Controller::new(Api::<ConfigMap>::all(client.clone()), watcher::Config::default())
+/// let maps = Api::<ConfigMap>::all(client.clone());
+/// let mut reconciled = Controller::new(maps, watcher::Config::default())
 ///     .owns(Api::<Pod>::all(client), watcher::Config::default())
 ///     .run(reconcile, error_policy, Arc::new(()))
 ///     .boxed();
@@ -130,7 +137,8 @@ const MOST_ERRORS: usize = 100;
 pub struct Controller<K: Resource + Send + Sync + 'static> {
     types: K::DynamicType,
     informer: SharedInformer<K>,
-    /// The informer again, if the controller owns it, and so runs and closes it.
+    /// A second handle of the informer, if the controller owns the informer and so must run and
+    /// close it. `None` for a shared informer.
     own: Option<OwnedInformer<K, KubeMeta>>,
     update_filter: UpdateFilter<K>,
     relations: Vec<Relation>,
@@ -168,8 +176,8 @@ where
     /// watched separately: see [`Namespaces`]. `all` must be an `Api` of all namespaces; only its
     /// client and path are used. The objects of a namespace that is removed from the set are no
     /// longer reconciled; since they may still exist, [`on_deleted`](Self::on_deleted) is not
-    /// called. If the set [follows an informer](Namespaces::of_informer), it is called for the
-    /// objects that a last list of the namespace shows to be deleted.
+    /// called. If the set [follows an informer](Namespaces::of_informer), the namespace is listed a
+    /// last time, and `on_deleted` is called for the objects that this list shows to be deleted.
     ///
     /// For related objects use an informer of the same set with
     /// [`owns_informer`](Self::owns_informer) or [`watches_informer`](Self::watches_informer).

@@ -269,8 +269,8 @@ where
     }
 }
 
-/// Requests a reconcile of every key that `objects` maps a state to, for each state in the
-/// informer's notifications.
+/// Calls `objects` with each state in the informer's notifications, and requests a reconcile of
+/// every key that `objects` passes on for it.
 fn request_for<O, M>(
     informer: &SharedInformer<O, M>,
     update_filter: UpdateFilter<O>,

@@ -1,5 +1,5 @@
 //! The loop of a controller: chooses the next step each time its stream is polled, starts calls of
-//! the reconciler, and settles them.
+//! the reconciler, and acts on their results.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ enum StreamStep<K, E: 'static> {
 }
 
 /// The outcome of a reconcile or a deletion handler. Holds the work queue item, so no other call
-/// for the key starts before the outcome is settled.
+/// for the key starts before [`settle`](ControllerRun::settle) has acted on the outcome.
 struct Done<K, E> {
     item: Item<Key>,
     outcome: Outcome<K, E>,

@@ -108,8 +108,8 @@ impl Schedule {
         self.queue.add(key);
     }
 
-    /// Moves debounced requests to the work queue, and never returns. Without a debounce it
-    /// returns at once.
+    /// Moves debounced requests to the work queue when they are due, and never returns. If requests
+    /// are not debounced, returns at once.
     pub(super) async fn run(&self) {
         if let Some(debounce) = &self.debounce {
             debounce.run(&self.queue).await;

@@ -84,8 +84,10 @@ pub(super) struct Trigger<'n, K> {
 }
 
 impl<'n, K> Trigger<'n, K> {
-    /// Returns `None` for notifications that trigger nothing: updates that the predicate rejects,
-    /// and the markers around a handler resync. A predicate that panics counts as accepting.
+    /// Returns the states of a notification that are mapped, and their priority. Returns `None` for
+    /// notifications that trigger nothing: updates that the predicate rejects, deletions because a
+    /// namespace was removed, and the markers around a handler resync. A predicate that panics
+    /// counts as accepting.
     pub(super) fn of(
         notification: &'n Notification<K>,
         update_filter: impl Fn(&K, &K) -> bool,
@@ -196,7 +198,8 @@ pub(super) struct OwnedInformer<K: Send + Sync + 'static, M: Meta<K>> {
     absence: Arc<Absence>,
 }
 
-/// Whether the kind of an informer may be missing.
+/// The state of a relation whose kind may be missing: whether errors of a missing kind are
+/// expected, and whether one has been yielded.
 #[derive(Default)]
 struct Absence {
     /// Whether the relation is optional and has not been listed yet.

@@ -35,14 +35,16 @@ pub(super) struct Terms {
     pub(super) is_optional: bool,
 }
 
-/// The tasks and handlers of a running controller. They end when this is dropped.
+/// The tasks and handlers of a running controller. They end when the `Started` is dropped.
 pub(super) struct Started {
     pub(super) schedule: Arc<Schedule>,
     pub(super) tasks: JoinSet<()>,
-    /// Each future resolves when the controller must shut down. The futures own the handlers'
-    /// registrations, so dropping them removes the handlers.
+    /// Futures that resolve when the controller must shut down: because an informer has stopped, or
+    /// at a graceful shutdown. The futures of informers own the registrations of the handlers, so
+    /// dropping them removes the handlers.
     pub(super) ends: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// Each future resolves when a first list that reconciles wait for has been handled.
+    /// Futures, one for each informer whose first list reconciles wait for, that resolve when that
+    /// list has been handled.
     pub(super) syncs: Vec<BoxFuture<'static, Result<(), RunnerError>>>,
     pub(super) unsynced: Unsynced,
 }

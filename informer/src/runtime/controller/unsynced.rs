@@ -1,6 +1,6 @@
-//! Reports of shared informers that have no first list. Without these a controller over such an
-//! informer would wait silently: the informer's errors go to its own error handler, and an informer
-//! that is not run has no errors.
+//! Errors that a controller yields and logs about shared informers that have no first list. Without
+//! these errors a controller over such an informer would wait silently: the informer's errors go to
+//! its own error handler, and an informer that is not run has no errors.
 
 use std::fmt;
 use std::future::pending;
@@ -13,10 +13,10 @@ use super::error::RunnerError;
 use super::start::Terms;
 use crate::shared_informer::{Availability, Registration, SharedInformer};
 
-/// The time after which an informer that is not running is reported: it was probably forgotten.
+/// The time after which the first error names informers that are not running: the user has probably
+/// forgotten to run them.
 const FIRST_REPORT: Duration = Duration::from_secs(5);
-/// The period of later reports, which also name informers that run and whose first list takes
-/// long.
+/// The period of later errors, which also name informers that run and whose first list takes long.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// A shared informer, which the user has to run.
@@ -40,8 +40,8 @@ impl fmt::Display for SharedSource {
     }
 }
 
-/// The shared informers that a controller still waits for. They are reported and logged
-/// periodically.
+/// The shared informers that a controller still waits for. The errors that name them are yielded
+/// and logged periodically.
 pub(super) struct Unsynced {
     sources: Vec<SharedSource>,
     began: Instant,
@@ -70,7 +70,7 @@ impl Unsynced {
         self.sources.push(SharedSource { title, is_awaited, was_run, is_settled });
     }
 
-    /// Waits until there is something to report. Cancel safe.
+    /// Waits until an error is due, logs it and returns it. Cancel safe.
     pub(super) async fn report(&mut self) -> RunnerError {
         loop {
             self.sources.retain(|source| !(source.is_settled)());

@@ -1,4 +1,4 @@
-//! Notifications of handlers.
+//! The notifications that handlers receive.
 
 use std::sync::Arc;
 

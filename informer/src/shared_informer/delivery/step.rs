@@ -30,9 +30,10 @@ pub(super) enum Now<K> {
 
 impl<K> Step<K> {
     /// Returns the notifications for a handler whose filter is `matches`. An object that begins to
-    /// match is added, one that ceases to match is deleted, and an object that the handler does
-    /// not know is not deleted. If the uid changed, the object is a different one: the old one is
-    /// deleted with a tombstone, because the watch missed its deletion.
+    /// match is added, one that ceases to match is deleted, and an object that the handler does not
+    /// know is not deleted. If the uid changed, the object is a different one: the handler is
+    /// notified of the deletion of the old one with a tombstone, because the watch missed that
+    /// deletion.
     pub(super) fn notifications<'a>(
         self,
         uid: impl Fn(&K) -> Option<&str> + 'a,

@@ -41,7 +41,8 @@ type Name = String;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn Error>> {
-/// # let server = deltafifo_testkit::ApiServer::builder().resource(deltafifo_testkit::Resource::config_maps()).build();
+/// # use deltafifo_testkit::{ApiServer, Resource};
+/// # let server = ApiServer::builder().resource(Resource::config_maps()).build();
 /// # let client = server.client();
 /// let factory = SharedInformerFactory::new(client);
 /// let maps = factory.informer::<ConfigMap>(&Scope::namespace("shop"))?;
@@ -82,7 +83,7 @@ struct Made {
     /// A [`SharedInformer`] of the kind.
     informer: Box<dyn Any + Send + Sync>,
     runs: Arc<dyn Runs>,
-    /// The task that runs it, once it is started.
+    /// The task that runs the informer, once it is started.
     task: Option<AbortHandle>,
 }
 
@@ -91,8 +92,8 @@ impl Made {
         self.task.is_some()
     }
 
-    /// Returns whether no task runs the informer, and it can be run. A task that has ended
-    /// although its informer is not over was dropped with its runtime.
+    /// Returns whether no task runs the informer, and it can be run. A task that has ended although
+    /// its informer was not stopped was dropped with its runtime.
     fn wants_start(&self) -> bool {
         self.task.as_ref().is_none_or(AbortHandle::is_finished) && !self.runs.is_over()
     }
@@ -403,7 +404,7 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     /// [`NotSynced`] with the names of the informers that have not synced, including those that
-    /// were stopped before.
+    /// were stopped before they had synced.
     pub async fn wait_for_cache_sync(
         &self,
         give_up: impl Future<Output = ()>,

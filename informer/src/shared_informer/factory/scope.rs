@@ -33,8 +33,8 @@ impl Scope {
         Self::default()
     }
 
-    /// Returns the scope of the objects of one namespace, or of all namespaces if it is `""`
-    /// (client-go `NamespaceAll`).
+    /// Returns the scope of the objects of one namespace, or of all namespaces if `namespace` is
+    /// `""` (client-go `NamespaceAll`).
     #[must_use]
     pub fn namespace(namespace: impl Into<String>) -> Self {
         Self {

@@ -46,7 +46,8 @@ const MOST_CHANGES: usize = 1_024;
 /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # use deltafifo_testkit::{ApiServer, Resource};
 /// # let server = ApiServer::builder().resource(Resource::config_maps()).build();
 /// # let client = server.client();
@@ -131,17 +132,17 @@ impl Namespaces {
 
     /// Creates a set of the names of the objects of `informer`, for example an informer of
     /// namespaces with a label selector. The caller must run `informer`. An informer of the set
-    /// syncs only after `informer`. The returned future must be polled; it ends when `informer`
-    /// stops.
+    /// syncs only after `informer` has synced. The returned future must be polled; it ends when
+    /// `informer` stops.
     ///
     /// A namespace leaves the set when it no longer exists, and also when it no longer matches the
-    /// selector of `informer`: the API server reports both as the same deletion. Its objects may
-    /// therefore still exist. When a namespace leaves the set, the informers of the set list it
-    /// once more. An object that this list does not contain counts as deleted, with the cause
-    /// [`Relist`](super::Cause::Relist). The other objects, or all objects if the list fails, are
-    /// removed with the cause [`NamespaceRemoved`](super::Cause::NamespaceRemoved). A namespace
+    /// selector of `informer`: in both cases the API server sends a deletion. The objects of the
+    /// namespace may therefore still exist. When a namespace leaves the set, the informers of the
+    /// set list it once more. An object that this list does not contain counts as deleted, with the
+    /// cause [`Relist`](super::Cause::Relist). The other objects, or all objects if the list fails,
+    /// are removed with the cause [`NamespaceRemoved`](super::Cause::NamespaceRemoved). A namespace
     /// that is being deleted stays in the set until the API server has removed it, so the watch of
-    /// its objects usually reports their deletion before the namespace leaves the set.
+    /// its objects usually delivers their deletion before the namespace leaves the set.
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};

@@ -90,7 +90,7 @@ impl Plan {
     }
 }
 
-/// Returns the scope without keys that [`Parts::waits`] contains.
+/// Returns a scope without keys, for [`Parts::waits`].
 fn no_keys() -> KeyScope {
     KeyScope::namespace("")
 }
@@ -160,7 +160,7 @@ struct Part<K> {
     reflector: OnceLock<Reflector<K>>,
 }
 
-/// Whether a namespace was listed, and whether the informer waits for it.
+/// The progress of a namespace, which decides whether the informer waits for it.
 #[derive(Default)]
 struct Progress {
     /// Whether the first list is complete.

@@ -30,8 +30,8 @@ pub(crate) const fn place_size<T>() -> usize {
 /// A slab of values. Numbers are below `u32::MAX`, so that `u32::MAX` can mean "none".
 pub(crate) struct Slab<T> {
     chunks: Vec<Chunk<T>>,
-    /// The chunks with room. Values are stored in the last one. If any other chunk is empty, it has
-    /// no memory.
+    /// The numbers of the chunks that have room. New values go into the last of these chunks. An
+    /// empty chunk other than the last one has no memory.
     open: Vec<usize>,
     len: usize,
 }

@@ -1,4 +1,5 @@
-//! A buffer with one step per key, in the order in which the keys were pushed.
+//! A handler's buffer with at most one pending change (step) per key, in the order in which the
+//! keys were pushed.
 
 use tokio::time::Instant;
 

@@ -1,4 +1,4 @@
-//! A buffer with every step, in order.
+//! A handler's buffer with every pending change (step), in order.
 
 use tokio::time::Instant;
 

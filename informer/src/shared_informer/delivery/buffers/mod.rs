@@ -74,7 +74,7 @@ pub(super) trait StepBuffer<K>: Send {
     /// Returns the number of steps that belong to the initial list.
     fn initial(&self) -> usize;
 
-    /// Returns when the oldest step was pushed.
+    /// Returns the time at which the oldest step was pushed.
     fn oldest(&self) -> Option<Instant>;
 
     /// Returns whether the waiting steps already deliver the current state of `key`, so that a

@@ -1,6 +1,6 @@
-//! Steps by key, in the order in which the keys were pushed. A step is removed completely and in
-//! constant time at any position: deferred cleanup would run under a handler's lock, where a long
-//! pause delays the delivery to all handlers.
+//! The pending changes (steps) of a handler by key, in the order in which the keys were pushed. A
+//! step is removed completely and in constant time at any position: deferred cleanup would run
+//! under a handler's lock, where a long pause delays the delivery to all handlers.
 
 use std::hash::BuildHasher;
 use std::ops::{Index, IndexMut};

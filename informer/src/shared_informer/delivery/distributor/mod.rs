@@ -23,7 +23,7 @@ pub(in crate::shared_informer) struct Distributor<K> {
     known: Arc<dyn WalkedStore<K>>,
     active_keys: Arc<ActiveKeys>,
     list: Mutex<HandlerList<K>>,
-    /// Notified when a handler with resyncs is added.
+    /// The signal that a handler with resyncs was added.
     pub(in crate::shared_informer) resync_added: Notify,
 }
 
@@ -58,7 +58,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         }
     }
 
-    /// Creates the feed of a handler, which is not yet [added](Self::add).
+    /// Creates the feed of a handler. The handler must then be [added](Self::add).
     pub(in crate::shared_informer) fn feed(
         &self,
         options: HandlerOptions<K>,

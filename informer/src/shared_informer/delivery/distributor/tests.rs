@@ -42,7 +42,8 @@ impl Drop for UnlockedWaker {
     }
 }
 
-/// A step arrives after the first check of the inbox, and before the waker is stored.
+/// Lets a step arrive after the first check of the inbox and before the waker is stored. The waker
+/// is then not needed.
 #[test]
 fn waker_that_is_not_needed_is_dropped_with_no_lock_held() {
     let distributor = distributor();

@@ -1,4 +1,5 @@
-//! Deliveries, and the methods by which a handler takes them from its feed.
+//! Deliveries, which contain notifications, and the methods by which a handler takes them from its
+//! feed.
 
 use std::task::{Context, Poll, Waker};
 

@@ -41,7 +41,7 @@ pub(in crate::shared_informer) struct Feed<K> {
     /// The span in which all work for the handler runs.
     pub(super) span: Span,
     locked: Mutex<Locked<K>>,
-    /// Notified when the buffer has room again, and when the feed has ended.
+    /// The signal that the buffer has room again, or that the feed has ended.
     room: Notify,
     state: watch::Sender<HandlerState>,
 }

@@ -66,7 +66,7 @@ struct Handler {
     known: BTreeMap<u8, u32>,
     /// The keys that were stored when the handler was added and that are not yet delivered.
     initial: BTreeSet<u8>,
-    /// The keys notified since the current resync began.
+    /// The keys of which the handler has been notified since the current resync began.
     resynced: Option<BTreeSet<u8>>,
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Returns the parts of each object that the answer shows.
+    /// Returns the parts of each object that the response shows.
     pub(crate) fn shape(&self) -> Shape {
         if self.request.is_metadata_only() { Shape::Partial } else { Shape::Whole }
     }
@@ -109,8 +109,8 @@ pub(crate) fn refusal(status: &Status) -> Response<Body> {
     response
 }
 
-/// Returns the real server's answer for a group or version that it does not serve: plain text, and
-/// no Status.
+/// Returns the real server's response for a group or version that it does not serve: plain text,
+/// and no Status.
 fn page_not_found() -> Response<Body> {
     let mut response = json(StatusCode::NOT_FOUND, Body::whole("404 page not found\n"));
     response

@@ -1,4 +1,4 @@
-//! The body of an answer: frames of a limited size, and faults that spoil them.
+//! The body of a response: frames of a limited size, and faults that spoil them.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::task::coop;
 use crate::list::ListBody;
 use crate::watch::WatchBody;
 
-/// The body of an answer. It is produced while the client reads it, so a list of generated objects
+/// The body of a response. It is produced while the client reads it, so a list of generated objects
 /// never takes more memory than one frame.
 pub struct Body {
     source: Source,

@@ -97,8 +97,9 @@ impl ApiServer {
     /// the resource end with a 410, and so does a watch from an older version.
     ///
     /// # Errors
-    /// [`Error::Unregistered`] if the resource is not served; [`Error::Refused`] or [`Error::Name`]
-    /// if the first or the last object is invalid.
+    /// [`Error::Unregistered`] if the resource is not served; [`Error::Refused`] if the first or
+    /// the last object is not valid for its kind; [`Error::Name`] if the name of one of these two
+    /// does not end in its number.
     pub fn generate(
         &self,
         resource: &Resource,
@@ -175,7 +176,7 @@ impl ApiServer {
 /// The methods for open watches.
 #[allow(clippy::must_use_candidate, reason = "most tests do not need the number of watches")]
 impl ApiServer {
-    /// Returns the number of open watches. A watch counts from its answer until it ends or the
+    /// Returns the number of open watches. A watch counts from its response until it ends or the
     /// client drops it.
     pub fn watchers(&self) -> usize {
         self.shared

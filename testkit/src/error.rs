@@ -20,7 +20,8 @@ pub enum Error {
     /// The object cannot be serialised as JSON.
     #[error("the object cannot be serialised as JSON; correct its `Serialize` implementation")]
     Json(#[from] serde_json::Error),
-    /// The server could not find a generated object by its name.
+    /// The server could not find a generated object by its name, which must end in the object's
+    /// number.
     #[error(
         "generated object {number} cannot be found by its name {name:?}; end the name in {number}, or leave it out"
     )]

@@ -27,7 +27,9 @@ use crate::request::{Request, Verb};
 ///
 /// server.fault(Fault::status(status::too_many_requests(1)).on(Verb::List).times(2));
 /// for _ in 0..2 {
-///     let Err(kube::Error::Api(status)) = pods.list(&ListParams::default()).await else { panic!("too late") };
+///     let Err(kube::Error::Api(status)) = pods.list(&ListParams::default()).await else {
+///         panic!("too late")
+///     };
 ///     assert_eq!(status.code, 429);
 /// }
 /// assert!(pods.list(&ListParams::default()).await.is_ok());
@@ -48,13 +50,13 @@ type Predicate = Box<dyn Fn(&Request) -> bool + Send + Sync>;
 /// The effect of a fault.
 #[derive(Clone)]
 pub(crate) enum Kind {
-    /// The answer is this Status.
+    /// The response is this Status.
     Status(Box<Status>),
     /// The connection is refused.
     Refused,
     /// The request is never answered.
     Silence,
-    /// The body of the answer is spoiled.
+    /// The body of the response is spoiled.
     Body(Spoil),
     /// A watch repeats this many changes.
     Repeat(usize),
@@ -65,23 +67,24 @@ impl Fault {
         Self { kind, verb: None, fits: None, times: 1 }
     }
 
-    /// Answers with this Status and its code. See [`status`](crate::status) for common ones.
+    /// Returns a fault: the server responds with this Status and its code. See
+    /// [`status`](crate::status) for common ones.
     pub fn status(status: Status) -> Self {
         Self::new(Kind::Status(Box::new(status)))
     }
 
-    /// Refuses the connection: the client gets an error of kind
+    /// Returns a fault: the connection is refused, and the client gets an error of kind
     /// [`ConnectionRefused`](std::io::ErrorKind).
     pub fn refused() -> Self {
         Self::new(Kind::Refused)
     }
 
-    /// Leaves the request without an answer, forever.
+    /// Returns a fault: the request never gets a response.
     pub fn silence() -> Self {
         Self::new(Kind::Silence)
     }
 
-    /// Breaks the body of the answer with an error of kind
+    /// Returns a fault: the body of the response breaks with an error of kind
     /// [`ConnectionReset`](std::io::ErrorKind). Like [`cut`](Self::cut), [`hang`](Self::hang) and
     /// [`garbage`](Self::garbage), this fault leaves a body unchanged if the body ends before
     /// `after`.
@@ -89,23 +92,26 @@ impl Fault {
         Self::spoiled(after, Spoiler::Break)
     }
 
-    /// Ends the body early as if it were complete, possibly in the middle of a line.
+    /// Returns a fault: the body of the response ends early as if it were complete, possibly in the
+    /// middle of a line.
     pub fn cut(after: After) -> Self {
         Self::spoiled(after, Spoiler::Cut)
     }
 
-    /// Leaves the body open without sending more data. Not even the timeout that a watch asked for
-    /// ends the body.
+    /// Returns a fault: the body of the response stays open without more data. Not even the timeout
+    /// that a watch asked for ends the body.
     pub fn hang(after: After) -> Self {
         Self::spoiled(after, Spoiler::Hang)
     }
 
-    /// Inserts these bytes into the body. The regular content follows them.
+    /// Returns a fault: these bytes are inserted into the body of the response. The regular content
+    /// follows them.
     pub fn garbage(after: After, bytes: impl Into<Bytes>) -> Self {
         Self::spoiled(after, Spoiler::Garbage(bytes.into()))
     }
 
-    /// Makes a watch repeat the last `changes` changes before its version. Fits watches only.
+    /// Returns a fault: a watch repeats the last `changes` changes before its version. The fault
+    /// fits watches only.
     pub fn repeat(changes: usize) -> Self {
         Self::new(Kind::Repeat(changes)).on(Verb::Watch)
     }

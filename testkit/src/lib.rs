@@ -17,7 +17,10 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = ApiServer::builder().resource(Resource::config_maps()).build();
 //! let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
-//! let map = |data| json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" }, "data": data });
+//! let map = |data| {
+//!     let metadata = json!({ "name": "a" });
+//!     json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": data })
+//! };
 //!
 //! let version = server.apply(map(json!({ "x": "1" })))?;
 //! let mut watch = pin!(maps.watch(&WatchParams::default(), &version.to_string()).await?);

@@ -1,4 +1,4 @@
-//! The answers to list requests: whole or in pages, of the newest version or an older one.
+//! The responses to list requests: whole or in pages, of the newest version or an older one.
 
 use std::sync::Arc;
 

@@ -33,7 +33,7 @@ pub(crate) struct Object {
     pub(crate) draft: Draft,
 }
 
-/// The parts of an object that an answer shows.
+/// The parts of an object that a response shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// The whole object.

@@ -47,7 +47,7 @@ pub(crate) struct Settings {
     pub(crate) bookmarks: Option<Duration>,
 }
 
-/// The answer to watches that start with the existing objects (`sendInitialEvents`).
+/// The response to watches that start with the existing objects (`sendInitialEvents`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchLists {
     /// The server serves these watches, as Kubernetes 1.34 and later does.
@@ -106,7 +106,7 @@ impl Builder {
         self
     }
 
-    /// Sets the answer to watches that start with the existing objects. The default is to serve
+    /// Sets the response to watches that start with the existing objects. The default is to serve
     /// them.
     pub fn watch_lists(mut self, watch_lists: WatchLists) -> Self {
         self.watch_lists = watch_lists;

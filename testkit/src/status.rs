@@ -227,7 +227,7 @@ pub(crate) fn no_watch_lists() -> Status {
     failure(500, reason::INTERNAL_ERROR, message)
 }
 
-/// Returns the answer to the deletion of an object.
+/// Returns the response to the deletion of an object.
 pub(crate) fn deleted(resource: &Resource, name: &str, uid: &str) -> Status {
     Status::success().with_details(StatusDetails { uid: uid.to_owned(), ..about(resource, name) })
 }

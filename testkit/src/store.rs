@@ -181,8 +181,8 @@ impl Store {
         self.collections.iter().any(|known| is_served(known, target))
     }
 
-    /// Writes an object and notifies the watches. `current` is the object's state before the
-    /// write.
+    /// Writes an object and sends the change to the watches. `current` is the object's state before
+    /// the write.
     pub(crate) fn put(
         &mut self,
         place: usize,
@@ -231,8 +231,7 @@ impl Store {
         collection.watchers.retain(|watcher| watcher.send(Signal::Change(Arc::clone(&change))));
     }
 
-    /// Drops the log of a resource, so that every version before the current
-    /// one is refused.
+    /// Drops the log of a resource, so that every version before the current one is refused.
     pub(crate) fn compact(&mut self, place: usize) {
         let collection = &mut self.collections[place];
         collection.log.clear();

@@ -1,5 +1,5 @@
-//! The answers to watch requests: the existing objects, if the client asked for them, and then the
-//! changes.
+//! The responses to watch requests: the existing objects, if the client asked for them, and then
+//! the changes.
 
 use std::pin::Pin;
 use std::sync::Arc;

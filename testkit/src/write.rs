@@ -1,4 +1,4 @@
-//! The answers to requests that read or write one object, and to deletions of a collection.
+//! The responses to requests that read or write one object, and to deletions of a collection.
 
 use http::{Response, StatusCode};
 use json_patch::PatchOperation;

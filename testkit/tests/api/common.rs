@@ -1,4 +1,4 @@
-//! Helpers that all tests share: servers, objects, and raw answers.
+//! Helpers that all tests share: servers, objects, and raw responses.
 
 use bytes::Bytes;
 use deltafifo_testkit::{ApiServer, Builder, Resource};
@@ -62,7 +62,7 @@ pub fn names(count: usize) -> Vec<String> {
     ('a'..='z').take(count).map(String::from).collect()
 }
 
-/// An answer whose body is not yet read.
+/// A response whose body is not yet read.
 pub struct Opened {
     pub code: StatusCode,
     pub headers: HeaderMap,
@@ -79,14 +79,14 @@ pub async fn open(server: &ApiServer, uri: &str) -> Opened {
     send(server, http::Request::get(uri).body(Vec::new()).unwrap()).await.unwrap()
 }
 
-/// Opens the answer to a request for the objects' metadata only.
+/// Opens the response to a request for the objects' metadata only.
 pub async fn open_metadata(server: &ApiServer, uri: &str) -> Opened {
     send(server, http::Request::get(uri).header(ACCEPT, METADATA).body(Vec::new()).unwrap())
         .await
         .unwrap()
 }
 
-/// Sends a request and returns its answer as JSON.
+/// Sends a request and returns the response as JSON.
 pub async fn call(
     server: &ApiServer,
     method: Method,

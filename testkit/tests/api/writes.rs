@@ -417,7 +417,7 @@ async fn errors_of_the_test_side_name_cause_and_remedy() {
 async fn resource_registered_later_is_served() {
     let server = deltafifo_testkit::ApiServer::builder().resource(Resource::pods()).build();
     let all: Api<DynamicObject> = Api::all_with(server.client(), &widget_api());
-    // For a group that is not served the answer is not a Status.
+    // For a group that is not served the response is not a Status.
     let opened = open(&server, "/apis/example.com/v1/widgets").await;
     assert_eq!(
         (opened.code, opened.text().await.as_str()),

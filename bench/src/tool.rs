@@ -34,7 +34,7 @@ pub fn run_tool() -> ExitCode {
 
 type Error = Box<dyn std::error::Error>;
 
-/// The exit status by which a shell reports a program that Ctrl-C ended.
+/// The exit status that shells return for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
 fn child(cli: &Cli) -> Result<(), Error> {

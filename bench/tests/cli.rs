@@ -472,7 +472,7 @@ fn name_all_includes_every_workload_and_the_tool_prints_its_version() {
     assert!(succeed("--version").stdout.contains(env!("CARGO_PKG_VERSION")));
 }
 
-/// Checks that a single file is checked like several.
+/// Checks that a report of a single file goes through the same checks as one of several files.
 #[test]
 fn files_that_no_run_has_written_are_rejected_with_advice() {
     let json = scratch("one.json");

@@ -33,8 +33,8 @@ impl Fnv {
 mod tests {
     use super::Fnv;
 
-    /// Compares with published values of FNV-1a, because the golden file alone would not show an
-    /// error that all of its values share.
+    /// Compares hashes with published values of FNV-1a, because the golden file alone would not
+    /// show an error that all of its values share.
     #[test]
     fn published_hashes_are_computed() {
         for (text, hash) in [

@@ -48,7 +48,7 @@ enum Problem {
     TooMany,
     #[error("the list is empty")]
     Empty,
-    /// A pod without a name has no key.
+    /// An item has no name, and so no key.
     #[error("item {0} is not a pod with a name")]
     Nameless(usize),
 }
@@ -152,8 +152,9 @@ impl Pods {
     /// Reads a LIST response from a file.
     ///
     /// # Errors
-    /// [`InputError`] if the file is missing or truncated, is not a list, is a list of another
-    /// kind, or is empty.
+    /// [`InputError`] if the file cannot be read, or is truncated or damaged; if it is not a list
+    /// of pods, or its list is empty; if the list has too many pods or too many bytes; or if a pod
+    /// has no name.
     pub fn read(path: &Path) -> Result<Self, InputError> {
         let file = File::open(path).map_err(Problem::Unreadable);
         file.and_then(decode).map_err(|source| InputError { path: path.to_owned(), source })

@@ -9,7 +9,8 @@
 //! flight.
 //!
 //! A list is walked in one of two ways: in its own order, in which the objects are in memory, or
-//! partitioned by hash bits, the order of the slots. The tool reports the faster way.
+//! partitioned by hash bits, the order of the slots. The tool measures both ways, and prints the
+//! figures of the faster one only.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! The engine of kube-rs' store: `reflector::Writer`, which gets the events of a watcher. The
-//! store is only a map. It has no deltas, no handler and no index, and does not report missed
-//! deletions, so the engine counts nothing.
+//! The engine of kube-rs' store: `reflector::Writer`, which gets the events of a watcher. The store
+//! is only a map. It has no deltas, no handler and no index, and shows no deletion that a watch
+//! missed, so the engine counts nothing.
 //!
 //! `apply_watcher_event` clones every object of an event. For an object by value ([`Owned`]) this
 //! is a deep clone. The best case is an object behind an `Arc`.

@@ -117,8 +117,8 @@ impl EngineName {
         }
     }
 
-    /// Returns a description with the versions of the engine's parts. For a client-go engine it
-    /// has no versions: the engine's process reports them.
+    /// Returns a description with the versions of the engine's parts. For a client-go engine it has
+    /// no versions: the engine's process prints them.
     pub fn description(self) -> String {
         let [ours, foldhash, kube] = ["deltafifo", "foldhash", "kube-runtime"].map(locked);
         let variant_of_ours =

@@ -94,7 +94,7 @@ pub fn run_child(
 const SIGKILL: i32 = 9;
 
 /// Returns whether the child was ended by SIGHUP, SIGINT or SIGTERM. A terminal signals all its
-/// processes at once, so the child may end before this process is notified.
+/// processes at once, so the child may end before this process has received the signal.
 fn was_signalled(status: ExitStatus) -> bool {
     matches!(status.signal(), Some(1 | 2 | 15))
 }

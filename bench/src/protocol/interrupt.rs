@@ -1,5 +1,5 @@
 //! Handling of Ctrl-C and termination signals. A signal kills the running child, and this process
-//! continues in order to report the measurements so far.
+//! continues, in order to write the report of the measurements so far.
 
 use std::io;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
@@ -17,7 +17,8 @@ pub struct Interrupt(Arc<InterruptState>);
 struct InterruptState {
     requested: AtomicBool,
     running: Mutex<Option<Child>>,
-    /// The condition that is notified when this process is asked to end; waiters hold `running`.
+    /// The condition variable that wakes waiters when this process is asked to end. Waiters use it
+    /// with the lock of `running`.
     on_request: Condvar,
 }
 
@@ -44,8 +45,8 @@ impl Interrupt {
 
     /// Waits up to 500 ms for a request to end, and returns whether there was one.
     ///
-    /// It is called after a child has failed: Ctrl-C in a terminal signals the child as well,
-    /// possibly before this process.
+    /// Call it after a child has failed: Ctrl-C in a terminal signals the child as well, possibly
+    /// before this process.
     pub fn is_requested_soon(&self) -> bool {
         let mut running = self.0.running.lock();
         self.0.on_request.wait_while_for(

@@ -23,7 +23,8 @@ pub enum Line {
     Version(String),
 }
 
-/// The current activity of a child. A child in Go also reports how many steps it has finished.
+/// The current activity of a child. A child in Go also prints the number of steps that it has
+/// finished.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Progress {
     /// The activity, in a few words.

@@ -36,7 +36,7 @@ pub(super) fn count(objects: usize) -> String {
     HumanCount(objects as u64).to_string()
 }
 
-/// Returns a number of samples.
+/// Returns a number of samples as text, as in `2 samples`.
 pub(super) fn samples(number: usize) -> String {
     if number == 1 { "1 sample".to_owned() } else { format!("{} samples", count(number)) }
 }

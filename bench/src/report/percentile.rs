@@ -33,7 +33,8 @@ pub(super) fn is_the_largest(variant: &str, extra: &Map<String, Value>) -> bool 
     samples(extra).zip(quantile(variant)).is_some_and(|(samples, quantile)| !has(samples, quantile))
 }
 
-/// Returns the figure that a row shows.
+/// Returns the figure to show for a row: its largest sample if the row has too few samples for its
+/// percentile, and otherwise its value.
 pub(super) fn figure(row: &Row) -> f64 {
     let largest = row.extra.get("largest").and_then(Value::as_f64);
     largest.filter(|_| is_the_largest(&row.variant, &row.extra)).unwrap_or(row.value)
@@ -52,10 +53,11 @@ fn places(row: &Row) -> Vec<Place> {
 
 /// Returns the curve that summarises several rounds.
 ///
-/// For each percentile the curve has the value of the round that is in the middle for this
-/// percentile, with that round's number of samples, as in the rows. So two points may come from
-/// different rounds. A percentile is left out if that round has too few samples. The largest
-/// sample is always included.
+/// For each percentile the curve has the median of the values of the rounds, with the number of
+/// samples of the round that has this median. So different points may come from different rounds.
+/// In a round with too few samples for a percentile, the largest sample counts as its value; if
+/// that is the median, the percentile is left out. The point of the largest sample is always
+/// included.
 pub(super) fn curve(rounds: &[&Row], middle: usize) -> Value {
     let curves: Vec<(Vec<Place>, u64)> =
         rounds.iter().map(|row| (places(row), samples(&row.extra).unwrap_or(u64::MAX))).collect();

@@ -31,12 +31,13 @@ pub struct Summary {
     /// Number of rounds without this figure.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_rounds: usize,
-    /// Notes about the figures of the rounds that are not shown. `extra` has the notes about the
-    /// round that is shown.
+    /// Notes about losses in the rounds other than the median round. Those of the median round
+    /// follow from `extra`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_rounds: Vec<String>,
-    /// The other values of the median round. Each point of a curve comes from the round that the
-    /// row of its percentile shows.
+    /// The other values of the median round, except for the field `curve`: each of its points is
+    /// the median of the rounds for the point's percentile, so different points may come from
+    /// different rounds.
     pub extra: Map<String, Value>,
 }
 
@@ -58,8 +59,8 @@ impl Summary {
         groups.into_iter().filter_map(|group| Self::of_group(&group, rounds)).collect()
     }
 
-    /// Summarizes the rows of one figure. With an even number of rounds it shows the worse of the
-    /// two in the middle, so that every figure is one that was measured.
+    /// Summarizes the rows of one figure. The median of an even number of rounds is the worse of
+    /// the two values in the middle, so that every median is a value that was measured.
     fn of_group(group: &[&Measured], rounds: usize) -> Option<Self> {
         let of_rounds: Vec<f64> =
             group.iter().map(|measured| percentile::figure(&measured.row)).collect();

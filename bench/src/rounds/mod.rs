@@ -92,7 +92,7 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
     outcome
 }
 
-/// Returns the description of an engine whose process has reported `version`.
+/// Returns the description of an engine whose process has printed `version`.
 fn described(engine: EngineName, version: String) -> String {
     if engine.is_go() { format!("{}: {version}", engine.description()) } else { version }
 }

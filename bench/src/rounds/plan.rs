@@ -1,4 +1,4 @@
-//! The plan of a run.
+//! The plan of a run: its engines, workloads and numbers of objects.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::names::EngineName;
 use crate::names::Workload;
 use crate::protocol::Settings;
 
-/// The plan of a run.
+/// The plan of a run: its engines, workloads and numbers of objects.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The engines, in order.

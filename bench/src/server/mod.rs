@@ -1,7 +1,7 @@
 //! Clients of a real API server: `relist --server KUBECONFIG`. Each client is measured from the
 //! start of its process to the last notification of its handler, and then in a relist with 1 %
-//! changed objects. The objects are config maps. The server runs on the same machine, so next to
-//! the time there is the CPU time of the client alone.
+//! changed objects. The objects are config maps. The server runs on the same machine and slows the
+//! client down, so the figures include the CPU time of the client alone.
 //!
 //! * `objects.rs`: the objects on the server.
 //! * `turn.rs`: the measurement of one client, in its process (`process.rs`) or by curl

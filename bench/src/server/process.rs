@@ -1,5 +1,5 @@
-//! The process of a client, in any language: its input and output, and the CPU time and memory
-//! that the system reports for it.
+//! The process of a client, in any language: its input and output, and the CPU time and memory that
+//! the system has measured for it.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};

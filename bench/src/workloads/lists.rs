@@ -13,7 +13,7 @@ use crate::engines::{Counts, ListEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Row, output};
 
-/// The lists of a child's workloads. They live to the end of the process, so that no measurement
+/// The lists of a child's workloads. They live until the end of the process, so that no measurement
 /// includes the freeing of a list.
 pub(super) struct Lists<T>(Vec<(Workload, Vec<Arc<T>>)>);
 

@@ -1,9 +1,9 @@
 //! Plots of latency distributions, as in HDR plots: the quantile axis gives each further nine the
 //! same width.
 //!
-//! A row has its curve in `extra`, under `curve`: quantile, seconds, and the number of samples.
-//! The curve has the percentiles for which there are enough samples, and the largest sample. The
-//! line does not reach the largest sample, because the values between are not known.
+//! A row has its curve in `extra`, under `curve`: quantile, seconds, and the number of samples. The
+//! curve has the percentiles for which there are enough samples, and the largest sample. The line
+//! does not reach the largest sample, because the values in between are not known.
 
 use serde_json::Value;
 

@@ -27,7 +27,7 @@ pub(super) struct Section {
 
 /// A plot.
 pub(super) struct Plot {
-    /// The name of its file, without the extension.
+    /// The name of the plot's file, without the extension.
     pub name: String,
     pub title: String,
     pub svg: String,

@@ -41,10 +41,12 @@ enum Phase {
     #[default]
     Open,
     Held,
-    /// The held watches end now, with the error. If no watch is held, the next one ends so. The
-    /// first watch that ends changes the phase to `Reported`.
+    /// The held watches end now, with the error of an expired version. If no watch is held, the
+    /// next watch that is opened ends with this error. The first watch that ends changes the phase
+    /// to `Reported`.
     Expired,
-    /// A watch has ended with the error. Watches that are opened later are not cut.
+    /// A watch has ended with the error of an expired version. Watches that are opened later are
+    /// not cut.
     Reported,
 }
 
@@ -62,8 +64,8 @@ impl Cut {
         self.0.send_modify(|state| state.phase = Phase::Held);
     }
 
-    /// Ends the held watch with the error. If that watch has already ended, the client's next
-    /// watch ends with the error.
+    /// Ends the held watch with the error of an expired version. If that watch has already ended,
+    /// the client's next watch ends with this error.
     pub fn expire(&self) {
         self.0.send_modify(|state| state.phase = Phase::Expired);
     }

@@ -55,7 +55,7 @@ pub(super) const THERE: &str = "there";
 pub(super) const CUT: &str = "cut";
 pub(super) const RELIST: &str = "relist";
 
-/// Runs a client until its standard input ends. The parent process reports the error.
+/// Runs a client until its standard input ends.
 pub fn run(name: ClientName, kubeconfig: &Path, objects: usize) -> Result<(), BoxError> {
     Runtime::new()?.block_on(async {
         let (cut, namespace) = (Cut::default(), namespace(objects));

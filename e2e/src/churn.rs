@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::writer::{Write, Writer, name};
 
 const WRITERS: usize = 4;
-/// The delay before a retry if the server did not answer.
+/// The delay before a retry if the server did not respond.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The running writers. Dropping the value stops them at once.
@@ -59,7 +59,7 @@ async fn write(writer: Writer, mine: Vec<String>, stop: watch::Receiver<bool>) -
                 exists[index] = !matches!(write, Write::Delete);
                 written += 1;
             }
-            // An earlier write whose answer was lost has been done.
+            // An earlier write whose response was lost has been done.
             Err(Error::Api(status)) if status.code == 404 => exists[index] = false,
             Err(Error::Api(status)) if status.code == 409 => exists[index] = true,
             Err(_) => sleep(PAUSE).await,

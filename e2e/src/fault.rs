@@ -6,7 +6,7 @@ use deltafifo_informer::{ReflectorError, WireError, error_chain};
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The server gave no answer, or its answer broke off: it is not available.
+    /// There was no response, or the response broke off: the server is not available.
     Cut,
     /// A watch ended at once, as it does when a server is being stopped.
     Short,

@@ -1,4 +1,4 @@
-//! A gate in front of the API server. It cuts off the answers that a reflector is reading, and
+//! A gate in front of the API server. It cuts off the responses that a reflector is reading, and
 //! holds the reflector's requests, so that a scenario can write to the server and restart it
 //! unobserved. It records the requests and the errors.
 
@@ -46,7 +46,7 @@ pub struct Seen {
     pub requests: Vec<Asked>,
     /// The metadata of each list page.
     pub pages: Vec<PageMeta>,
-    /// The errors in answers.
+    /// The errors in responses.
     pub faults: Vec<Fault>,
     /// The request that is held, if there is one.
     held: Option<Asked>,
@@ -63,8 +63,8 @@ impl Gate {
         }
     }
 
-    /// Cuts off the answers that are being read, and holds every request. Waits until a request is
-    /// held; no other request is in progress then.
+    /// Cuts off the responses that are being read, and holds every request. Waits until a request
+    /// is held; no other request is in progress then.
     pub async fn close(&self) {
         self.mode.send_replace(Mode::Nothing);
         self.held().await;
@@ -122,7 +122,7 @@ impl Gate {
         }
     }
 
-    /// Returns an answer that breaks off when the gate closes, and whose errors are recorded.
+    /// Returns a response that breaks off when the gate closes, and whose errors are recorded.
     fn cuttable<T: Send + 'static>(
         &self,
         parts: BoxStream<'static, Result<T, RequestError>>,

@@ -1,6 +1,6 @@
-//! A proxy to the API server, through which informers can connect, also client-go's, whose requests
-//! no [`gate`](crate::gate) can hold. A scenario can cut the proxy: its connections are then
-//! closed, and new ones are refused until it is opened again.
+//! A proxy through which informers can connect to the API server. It also serves client-go's
+//! informers, whose requests a [`gate`](crate::gate) cannot hold. A scenario can cut the proxy: its
+//! connections are then closed, and new ones are refused until it is opened again.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -10,8 +10,8 @@ use crate::writer::Writer;
 
 /// The time between two polls.
 pub const POLL: Duration = Duration::from_millis(50);
-/// The age at which a list is requested again, because a write whose answer was lost may have
-/// taken effect after it.
+/// The age at which a list is requested again, because a write whose response was lost may have
+/// taken effect after that list.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// Waits until `holds` is true. If that takes longer than `limit`, returns an error that contains

@@ -16,7 +16,7 @@ pub struct Written {
 #[derive(Default)]
 struct Log {
     states: HashMap<String, Vec<State>>,
-    /// The keys with a write whose answer was lost.
+    /// The keys with a write whose response was lost.
     unsure: HashSet<String>,
 }
 
@@ -26,7 +26,7 @@ impl Written {
         self.log.lock().states.entry(key).or_default().push(state);
     }
 
-    /// Records that a write to `key` had no answer, so it may or may not have been done.
+    /// Records that a write to `key` got no response, so it may or may not have been done.
     pub fn record_unanswered(&self, key: String) {
         self.log.lock().unsure.insert(key);
     }

@@ -111,7 +111,7 @@ fn is_cuttable(uri: &Uri) -> bool {
     is_watch && ["/pods", "/secrets"].iter().any(|resource| uri.path().ends_with(resource))
 }
 
-/// Returns the answer of a server that no longer has the requested version: an ERROR event.
+/// Returns the response of a server that no longer has the requested version: an ERROR event.
 fn expired() -> Answer {
     let status = Status::failure("too old resource version", "Expired").with_code(410);
     let event = json!({ "type": "ERROR", "object": status });

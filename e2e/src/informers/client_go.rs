@@ -114,7 +114,7 @@ async fn read(
             Line::FullRequest(for_all) => {
                 full_requests.fetch_add(usize::from(for_all), Ordering::Relaxed);
             }
-            // If the send fails, the scenario has failed and nothing waits for the answer.
+            // If the send fails, the scenario has failed and nothing waits for the response.
             Line::Stored(all) => drop(stored.send(all)),
             Line::Ended {} => return Ok(()),
         }

@@ -106,8 +106,8 @@ impl OurInformer {
     }
 
     /// Checks that the handlers that slept while objects changed several times were notified as the
-    /// policies of their buffers promise: one of fewer changes than there were, and the other with
-    /// a handler resync.
+    /// policies of their buffers promise: one was notified of fewer changes than there were, and
+    /// the other got a handler resync.
     pub fn check_buffers(&self) -> Result<(), BoxError> {
         let count_of = |handler| self.handlers[handler].lock().counts().all();
         let (plain, slept, resyncs) =

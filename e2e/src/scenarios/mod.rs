@@ -37,9 +37,9 @@ pub struct Setting {
 
 /// The outcome of a scenario that found no fault.
 pub enum Outcome {
-    /// The scenario held, with this summary.
+    /// Everything that the scenario requires was true. Contains a summary.
     Held(String),
-    /// The scenario could not run, for this reason.
+    /// The scenario could not run. Contains the reason.
     Skipped(String),
 }
 

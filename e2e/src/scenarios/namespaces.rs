@@ -121,7 +121,7 @@ impl Running {
             .build()?;
         let running = informer.clone();
         let run = tokio::spawn(async move {
-            // `run` fails only if the informer runs already.
+            // `run` fails only if the informer is already running.
             let _ = running.run().await;
         });
         Ok(Self { informer, forbidden, run })

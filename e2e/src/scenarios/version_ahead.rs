@@ -1,6 +1,6 @@
 //! The scenario in which the reflector asks for all objects at a version that the API server has
 //! not reached. This happens with a server that lags behind the other servers of a load balancer.
-//! The answer is a 504 after some seconds, and the reflector then asks for the newest version.
+//! The response is a 504 after some seconds, and the reflector then asks for the newest version.
 //!
 //! The gate increases the requested version, because a server whose cache really lags would require
 //! a second server.

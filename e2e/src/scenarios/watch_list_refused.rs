@@ -1,6 +1,6 @@
-//! The scenarios of an API server that does not stream lists, because its feature is off or
-//! because its etcd is too old. The reflector requests a plain list at once, and plain lists from
-//! then on.
+//! The scenarios of an API server that does not stream lists, because its feature for streamed
+//! lists is off or because its etcd is too old. The reflector requests a plain list at once, and
+//! plain lists from then on.
 
 use deltafifo_informer::lister_watcher::Asked;
 
@@ -12,15 +12,15 @@ use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::writer::Write;
 
-/// Runs the scenario of an API server whose feature is off. It answers that the request is
-/// invalid.
+/// Runs the scenario of an API server whose feature for streamed lists is off. It responds that the
+/// request is invalid.
 pub async fn by_gate(setting: &Setting) -> Ended {
     let arguments = vec!["--feature-gates=WatchList=false"];
     falls_back(setting, Options { arguments, ..Options::default() }, Fault::Status(422)).await
 }
 
-/// Runs the scenario of etcd 3.4, which cannot report the progress of a watch. The API server
-/// answers with an internal error.
+/// Runs the scenario of etcd 3.4, which cannot send the progress of a watch, so the API server over
+/// it cannot stream lists. It responds with an internal error.
 pub async fn by_etcd34(setting: &Setting) -> Ended {
     match setting.etcd34.clone() {
         Some(etcd) => {

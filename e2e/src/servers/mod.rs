@@ -41,7 +41,7 @@ const LIMITED_TOKEN: &str = "not-a-secret-either";
 pub const LIMITED: &str = "limited";
 /// The longest time until a server is ready. It includes reading all objects.
 const STARTING: Duration = Duration::from_secs(60);
-/// The longest time that an answer to a write may take.
+/// The longest time that the response to a write may take.
 const ANSWERING: Duration = Duration::from_secs(20);
 
 /// The options of a scenario's servers.
@@ -257,7 +257,7 @@ fn config(url: &str) -> Result<Config, BoxError> {
     Ok(config)
 }
 
-/// Waits until a server reports that it is ready.
+/// Waits until a server responds that it is ready.
 async fn ready(process: &mut Process, client: &Client, path: &str) -> Result<(), BoxError> {
     let deadline = Instant::now() + STARTING;
     loop {

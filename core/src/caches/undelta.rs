@@ -49,7 +49,8 @@ struct Turns {
 }
 
 impl Turns {
-    /// Returns whether the pushing thread has one more push to make.
+    /// Takes the next push for the pushing thread. Returns false if none is due; then no thread is
+    /// pushing any more.
     fn next(&mut self) -> bool {
         self.pushing = self.due > 0;
         self.due = self.due.saturating_sub(1);

@@ -296,8 +296,8 @@ fn relist_is_one_event_among_the_others() {
     assert_eq!(events(&fifo), ["foo:A2", "all@10 foo2", "all@20 foo3 bar1", "all@56"]);
 }
 
-/// Checks a difference from client-go, where a bookmark of a queue with atomic events is an event
-/// and moves the store's version.
+/// Checks that a bookmark is not an event and leaves the store's version unchanged. In client-go,
+/// a bookmark of a queue with atomic events is an event and moves the version.
 #[test]
 fn bookmark_is_not_an_event_and_does_not_populate() {
     let fifo = over([]);

@@ -53,7 +53,7 @@ pub(super) struct Dictionary {
     unpack: DDict<'static>,
 }
 
-/// The reason why a frame cannot be packed or unpacked.
+/// The reason why a packed text cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CodecError {
     #[error("there is not enough memory for a zstd context")]

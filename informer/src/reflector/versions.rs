@@ -16,8 +16,8 @@ pub(super) struct Versions {
     /// or if a list failed after the target had received a part of it: an older list would revert
     /// that part.
     least: Option<String>,
-    /// Whether a list at any version came in pages. Then the server has no cache of this resource,
-    /// and an unpaged list would be too expensive for it.
+    /// Whether a list from version "0" (any version) came in pages. Then the server has no cache
+    /// of this resource, and an unpaged list would be too expensive for it.
     pages: bool,
     /// The restrictions of the next list.
     caution: Caution,

@@ -168,7 +168,7 @@ impl Notes {
         all
     }
 
-    /// Returns the remaining notifications, once the handler was dropped.
+    /// Waits until the handler is dropped, and returns the remaining notifications.
     pub async fn rest(mut self) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(one) = self.0.recv().await {

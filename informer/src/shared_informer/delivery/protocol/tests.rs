@@ -313,8 +313,8 @@ proptest! {
     }
 }
 
-/// Each delivered object is changed at once, so the buffer is never empty. Asserts that the walk
-/// nevertheless ends, after at most two strides more notifications than there are objects.
+/// Checks that the walk ends even if the buffer is never empty, because each delivered object is
+/// changed at once. The walk ends after at most `OBJECTS + 2 * STRIDE` notifications.
 #[test]
 fn walk_alternates_with_buffered_notifications() {
     const OBJECTS: usize = 2_000;

@@ -54,7 +54,7 @@ struct Cli {
     /// Run only the servers: print a kubeconfig, and end when the standard input ends
     #[arg(long, conflicts_with_all = ["scenarios", "smoke", "objects"])]
     serve: bool,
-    /// The number of objects in churn and large, instead of 10000 and 100000
+    /// The number of objects in the scenarios churn and large; 10000 and 100000 by default
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(100..=1_000_000))]
     objects: Option<u32>,
     /// The directory in which e2e/build.sh has put kube-apiserver, etcd and client-go

@@ -44,7 +44,7 @@
 //! | --- | --- | --- |
 //! | `informer_compact_bytes` | gauge | Bytes of the compact objects that are alive, without their bases and dictionaries |
 //! | `informer_compact_raw_bytes` | gauge | Bytes of the JSON of these objects |
-//! | `informer_compact_base_bytes` | gauge | Bytes of their bases: packed, and those that are kept unpacked |
+//! | `informer_compact_base_bytes` | gauge | Bytes of their packed bases, plus the bytes of the texts of bases that are kept unpacked |
 //! | `informer_compact_dictionary_bytes` | gauge | Bytes of their dictionaries |
 //! | `informer_compact_decodes_total` | counter | Calls of `Compact::decode` |
 //! | `informer_compact_failed_decodes_total` | counter | Calls of `Compact::decode` that failed |
@@ -270,7 +270,7 @@ pub(crate) const RAW_BYTES: Metric =
     Metric::gauge("informer_compact_raw_bytes", "Bytes of the JSON of these objects");
 pub(crate) const BASE_BYTES: Metric = Metric::gauge(
     "informer_compact_base_bytes",
-    "Bytes of their bases: packed, and those that are kept unpacked",
+    "Bytes of their packed bases, plus the bytes of the texts of bases that are kept unpacked",
 );
 pub(crate) const DICTIONARY_BYTES: Metric =
     Metric::gauge("informer_compact_dictionary_bytes", "Bytes of their dictionaries");

@@ -48,7 +48,7 @@ fn builder(server: &ApiServer) -> Builder {
     Informer::builder(KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None))
 }
 
-/// Runs an informer until the test's runtime ends.
+/// Starts an informer on a task that runs until the test's runtime ends, and waits for the sync.
 async fn run<K: Send + Sync + 'static>(informer: &SharedInformer<K>)
 where
     KubeMeta: deltafifo::Meta<K>,

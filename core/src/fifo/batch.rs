@@ -13,9 +13,10 @@ use crate::engine::sync::{Arc, mutant};
 use crate::error::Closed;
 use crate::lifecycle::Marks;
 
-/// The number of slots by which the batch prefetches a slot, and the reference count of its known
-/// object, ahead of its use.
+/// The distance, in slots, at which a batch prefetches a slot before its use.
 const SLOT_AHEAD: usize = 8;
+/// The distance, in slots, at which a batch prefetches the reference count of a slot's known object
+/// before its use.
 const KNOWN_AHEAD: usize = 4;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -163,8 +164,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         }
     }
 
-    /// Prepares a slot to go back to the queue: parks it if it has a hold. Returns `None` if the
-    /// slot's entry is stale.
+    /// Prepares a slot to go back to the queue. If the batch has a hold for the slot, the hold goes
+    /// back to the ledger ([`park`](DeltaFifo::park)), because the queue's head has already passed
+    /// the slot's marker. Returns `None` if the slot's entry is stale.
     fn give_back(&mut self, slot: Ticket<T>) -> Option<Ticket<T>> {
         let held = self.held.next();
         mutant!(GivenBackIsNotParked => return Some(slot));

@@ -41,13 +41,15 @@ const PIECE: usize = if cfg!(miri) { 32 } else { 16_384 };
 const USUAL_KEY: usize = 40;
 /// The smallest number of objects for which a page is joined by more than one thread.
 const WORTH_THREADS: usize = PIECE / 2;
-/// The number of objects by which the join prefetches an object, its strings, its bucket and its
-/// slot ahead of their use.
+/// The distance, in objects, at which the join prefetches an object before its use.
 const OBJECT_AHEAD: usize = 16;
+/// The distance, in objects, at which the join prefetches the strings of an object.
 const STRING_AHEAD: usize = 8;
+/// The distance, in objects, at which the join prefetches the bucket of an object's key.
 const BUCKET_AHEAD: usize = 20;
+/// The distance, in objects, at which the join prefetches the slot of an object's key.
 const SLOT_AHEAD: usize = 10;
-/// The number of objects by which the join prefetches a known object ahead, if its version is
+/// The distance, in objects, at which the join prefetches a known object, if its version is
 /// compared.
 const KNOWN_AHEAD: usize = 5;
 

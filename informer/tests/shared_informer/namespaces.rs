@@ -410,7 +410,8 @@ async fn living_objects_of_a_terminating_namespace_without_its_label_do_not_coun
     }
 }
 
-/// Returns whether a list asks for more than the first page of a first list.
+/// Returns whether a request is not for the first page of a first list: it has a continue token or
+/// a resource version.
 fn is_later(request: &Request) -> bool {
     request.continue_token().is_some() || !request.resource_version().is_empty()
 }

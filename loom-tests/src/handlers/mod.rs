@@ -171,8 +171,8 @@ fn write_in_order(world: &World) {
     }
 }
 
-/// Writes the last object, after all others are applied and delivered. A handler that is notified
-/// of it and knows everything stored has been notified of everything.
+/// Writes the object `LAST`, which is delivered after the changes of all other keys. A handler that
+/// knows exactly the stored objects, `LAST` included, is complete: no change follows.
 fn finish(world: &World) {
     if let Fed::Delta(fifo) = world.informer.fed() {
         fifo.bookmark("100").unwrap();

@@ -189,7 +189,8 @@ fn revived_by_settle() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// Wakes a consumer that sleeps while a relist has pushed a key but not queued it yet.
+/// Offers a live event of a key that a relist has pushed but not queued yet. The event wakes a
+/// sleeping consumer.
 fn passed_for_a_sleeper() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
     let sleeper = spawn_with(&fifo, wait_and_show);

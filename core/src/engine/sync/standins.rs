@@ -101,8 +101,9 @@ impl<T> ArcSwap<T> {
 /// A queue with the weakest ordering that callers may rely on: a push happens before the pop that
 /// returns its value, and a thread that is not ordered after a push may not see it yet. A deque
 /// behind a mutex would order calls that the real queue does not order, and would always show the
-/// newest state; it would hide faults that depend on either. These atomics need no gate, because
-/// no thread loads one before it stores to it.
+/// newest state; it would hide faults that depend on either. The fields are plain atomics of the
+/// model and not those of [`gated`](super::gated), which a thread needs only for an atomic that it
+/// loads before it stores to it.
 pub(crate) struct SegQueue<T> {
     /// The number of pushed entries.
     pushed: AtomicUsize,

@@ -16,10 +16,11 @@ use crate::engine::sync::Arc;
 use crate::{Labels, Meta};
 pub use selector::Selector;
 
-/// A lister of a store's objects (client-go `Lister`, `GenericLister`). Cheap to clone, as the
+/// A lister of a store's objects (client-go `Lister`, `GenericLister`). Cheap to clone, like the
 /// [`IndexReader`] that it is made of.
 ///
-/// A list comes in no particular order, and is a read of several keys: see [`IndexReader`].
+/// The objects of a list come in no particular order. A list is not a snapshot: it is read shard by
+/// shard, and may contain a part of another thread's relist (see [`IndexReader`]).
 ///
 /// ```
 /// # use std::collections::BTreeMap;

@@ -33,7 +33,7 @@ pub(super) struct Header {
 }
 
 /// The namespace, labels and owner references that the headers of many objects refer to: those of
-/// one member of a group, or of one of the objects with the same [shape](shape).
+/// one member of a group, or of one of the objects with the same [`shape`].
 #[derive(Clone)]
 pub(super) struct SharedHeader {
     /// The namespace, the labels and the owners.

@@ -50,8 +50,9 @@ impl<T, M: Meta<T>> MutexFifoBuilder<T, M> {
         self
     }
 
-    /// Sets whether known keys are visited in byte order, which makes runs repeatable. By default
-    /// they are visited in the order in which the known objects list them.
+    /// Sets whether relists and resyncs visit the known keys in byte order, which makes runs
+    /// repeatable. By default they visit the keys in the order in which the known objects list
+    /// them.
     pub fn ordered_walks(mut self, yes: bool) -> Self {
         self.ordered_walks = yes;
         self

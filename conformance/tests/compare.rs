@@ -17,9 +17,9 @@ proptest! {
     }
 }
 
-/// Applies a delta with a tombstone and a type other than Deleted, which only a caller of
-/// `add_if_not_present` can create. One engine used to store it, another ignored it, and the third
-/// treated it as a deletion.
+/// Checks that every engine treats a delta with a tombstone as a deletion, even if the type of the
+/// delta is not Deleted. Only a caller of `add_if_not_present` can create such a delta. In
+/// earlier versions one engine stored it, and another one ignored it.
 #[test]
 fn tombstone_of_any_delta_type_deletes_on_every_engine() -> Result<(), BoxError> {
     let object = r#"{"ns":"a","name":"x","rv":"1"}"#;

@@ -50,7 +50,7 @@ pub enum OfferError {
         /// [`KeyScope`](crate::KeyScope).
         older: Option<String>,
     },
-    /// The queue is relisted scope by scope.
+    /// The queue has scopes, so it refuses a relist of all its keys.
     #[error(
         "the queue has scopes, so it is not relisted as a whole, and the object was not queued: relist \
          each scope, or remove them first"
@@ -81,7 +81,8 @@ pub enum ScopeError {
         /// The key that lies in both scopes.
         key: String,
     },
-    /// The keys of the queue do not contain the namespace.
+    /// The scope is a namespace, but the queue has a custom key function, whose keys need not
+    /// contain the namespace.
     #[error(
         "scope {scope:?} is a namespace, but the queue has a custom key function, so its keys do not \
          contain the namespace: use KeyScope::keys"
@@ -130,7 +131,7 @@ pub enum RelistError {
         "relist was superseded by a newer one: its queued deltas stay queued, and the rest of it is ignored"
     )]
     Superseded,
-    /// The queue is relisted scope by scope.
+    /// The queue has scopes, so it refuses a relist of all its keys.
     #[error(
         "the queue has scopes, so it is not relisted as a whole, and nothing was listed or deleted: \
          relist each scope, or remove them first"

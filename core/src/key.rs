@@ -165,8 +165,8 @@ pub(crate) trait KeySink {
     fn put(&mut self, text: &str);
 }
 
-/// The size of the buffer for a key: larger than nearly all keys (Kubernetes allows up to 63 + 1 +
-/// 253 bytes).
+/// The size, in bytes, of the buffer for a key: larger than nearly all keys (Kubernetes allows up
+/// to 63 + 1 + 253 bytes).
 const INLINE: usize = 128;
 
 /// A buffer for one key, which allocates only for long keys. A `SmallVec` took 56 or 78

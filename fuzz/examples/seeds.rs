@@ -16,11 +16,12 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-/// The number of cases that become seeds of the targets for operations.
+/// The minimum number of cases that become seeds of the targets for operations. If there are fewer
+/// cases, all of them become seeds.
 const CASES: usize = 40;
 /// The number of cases that also become seeds of the target `files`.
 const FILES: usize = 6;
-/// The number of the first seed with scopes.
+/// The number that names the file of the first seed with scopes.
 const SCOPED: usize = 50;
 /// The number of steps of a case that become part of a file. A fuzzer needs small inputs.
 const STEPS: usize = 12;
@@ -215,8 +216,8 @@ fn overlapping(ops: &[oracle::Op]) -> Vec<oracle::Op> {
 }
 
 /// Returns the operations on a queue with three scopes. Each relist of the whole queue becomes a
-/// relist of each scope. In the middle one scope is waived, and another one is removed and added
-/// again.
+/// relist of each scope. Halfway through, one scope is waived (`DeltaFifo::waive_scope`), and
+/// another one is removed and added again.
 fn scoped(ops: &[oracle::Op]) -> Vec<oracle::Op> {
     let parts = 0..3_u8;
     let change = |part, change| oracle::Op::Scope(part, change);

@@ -170,8 +170,8 @@ fn too_large(size: usize) -> Bytes {
     format!("{size} bytes").into()
 }
 
-/// Returns the items of a list, with each item above the limit replaced by its entry for a skipped
-/// object.
+/// Returns the items of a list. An item that is longer than `limit` bytes is replaced by the bytes
+/// that stand for a skipped object (see [`too_large`]).
 fn limited(items: &[Bytes], limit: usize) -> Vec<Bytes> {
     items
         .iter()
@@ -195,8 +195,8 @@ fn items(body: &[u8]) -> Option<Vec<Bytes>> {
     whole.then(|| items.iter().map(|item| Bytes::copy_from_slice(item.get().as_bytes())).collect())
 }
 
-/// Returns whether a JSON parser accepts the body, but its items are not an array or it has no
-/// version.
+/// Returns whether the body is valid JSON but not a list: its items are not an array, or it has no
+/// resource version.
 fn is_none(body: &[u8]) -> bool {
     // A JSON parser reads the last of duplicate members.
     let Ok(list) = serde_json::from_slice::<Value>(body) else { return false };

@@ -40,8 +40,10 @@ pub struct Model {
     pub body: fn() -> String,
 }
 
-/// The number of iterations over the expected ones after which a model is assumed never to end.
+/// The number of iterations, beyond three times [`Model::at_least`], after which a model is assumed
+/// never to end.
 const ENDLESS: usize = 300_000;
+/// The panic message of a model that is assumed never to end.
 const NO_END: &str = "it has no end";
 
 /// The messages with which loom reports that a model breaks a rule. The last one appears when an
@@ -59,8 +61,9 @@ enum Failure {
     NoVerdict(String),
 }
 
-/// The exit code for a model that does not hold. With a mutant, only this code is a kill.
+/// The exit code for a model that does not hold. Only a model with this exit code kills a mutant.
 pub const BROKEN: u8 = 1;
+/// The exit code if there is no verdict on a model (see `Failure`).
 pub const NO_VERDICT: u8 = 3;
 
 /// The start of the line that a panic prints.

@@ -239,7 +239,7 @@ pub fn end(mut item: Item<'_>, is_fused: bool) {
     item.done();
 }
 
-/// Pops all remaining keys. Only the last thread may call it.
+/// Pops all remaining keys. Must be called when no other thread uses the queue any more.
 pub fn drain(fifo: &Fifo, log: &Log, is_fused: bool) {
     while pop_one(fifo, log, is_fused) {}
 }

@@ -22,7 +22,7 @@ pub struct Arguments {
     /// The subject whose threads run
     #[arg(value_enum, default_value = "queue")]
     subject: Subject,
-    /// Schedules of each scheduler
+    /// The number of schedules for each of the two schedulers, random and PCT
     #[arg(long, default_value_t = 2_000)]
     schedules: usize,
     /// Run with this deliberate defect (core/src/engine/sync/mutants.rs,

@@ -5,25 +5,27 @@
 use crate::op::COUNT;
 use crate::{Change, Known, Op, PARTS, Place, Setup, Step, TransformKind, Verdict};
 
-/// The length of the longest list that can be encoded. A length takes three bits.
+/// The largest number of elements of an encoded list. The number takes three bits.
 const LONGEST: usize = 7;
-/// The lowest byte of a step of the superseded relist. The bytes from [`SCOPED`] up to this one
-/// are steps of the relists of scopes, and the bytes below [`SCOPED`] are steps of the open
-/// relist.
+/// The lowest byte that encodes a step of the superseded relist ([`Op::OldRelist`]). The bytes from
+/// [`SCOPED`] up to this one encode steps of the relists of scopes, and the bytes below [`SCOPED`]
+/// encode steps of the open relist of the whole queue.
 const OLD: u8 = 0xe0;
-/// The lowest byte of a step of a scope's relist. Two of its other bits hold the position of the
-/// scope, and three bits hold the step.
+/// The lowest byte that encodes a step of a scope's relist ([`Op::RelistIn`]). Two of the lower
+/// bits hold the position of the scope in [`PARTS`], and the three lowest bits hold the step.
 const SCOPED: u8 = 0x80;
-/// The lowest second byte of an operation on a scope. Lower values after the same first byte are
-/// operations on a batch.
+/// The lowest second byte of a change of a scope ([`Op::Scope`]). With a lower second byte, the
+/// same first byte begins an operation on a batch.
 const SCOPES: u8 = 0x80;
 
-/// The flag for `skip_unchanged`. It and [`NOTIFY`] are the two free bits of the byte that holds
-/// the positions known at the start.
+/// The flag for `skip_unchanged` in the second byte of a setup.
 const SKIP: u8 = 0x40;
+/// The flag for `notify_unchanged` in the second byte of a setup.
 const NOTIFY: u8 = 0x80;
+/// The bits of the second byte of a setup that hold the positions known at the start, one bit for
+/// each position.
 const PLACES: u8 = 0x3f;
-/// The flag for `live_lane`, in the only free bit of the first byte of the setup.
+/// The flag for `live_lane` in the first byte of a setup.
 const LANE: u8 = 0x08;
 
 /// A reader of bytes.

@@ -8,8 +8,8 @@ use deltafifo::{DeltaFifo, DeltaType, ExplicitKey, Indexer, KeyError, KeyFunc, N
 
 use crate::{Bytes, Fifo, Obj, ObjMeta, deltas, key_func, tombstone};
 
-/// The length of the longest text. It is longer than the part of a key that a slot holds inline,
-/// and longer than the stack buffer to which keys are written.
+/// The length, in bytes, of the longest text that [`text`] makes itself. It is longer than the part
+/// of a key that a slot holds inline, and longer than the stack buffer to which keys are written.
 const LONGEST: usize = 300;
 
 /// Reads objects from `bytes`, each with a namespace and a name, and passes them through a queue

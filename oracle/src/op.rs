@@ -128,7 +128,7 @@ pub enum TransformKind {
     None,
     /// Changes the object.
     Tag,
-    /// Fails for one key.
+    /// Fails for the object of this key.
     Fail(Place),
 }
 
@@ -207,7 +207,7 @@ pub enum Change {
     Add,
     /// Removes the scope.
     Remove,
-    /// Waives the scope until its next list.
+    /// Waives the scope ([`waive_scope`](deltafifo::DeltaFifo::waive_scope)) until its next list.
     Waive,
 }
 
@@ -243,13 +243,13 @@ pub enum Op {
     Close,
     /// Takes a key and handles it.
     Pop(Verdict),
-    /// Takes a key and holds it.
+    /// Takes a key, whose handler runs until an [`End`](Op::End).
     Take,
-    /// Ends one of the held handlers; the number wraps around.
+    /// Ends one of the running handlers, by its position among them. The position wraps around.
     End(u8, Verdict),
     /// Takes several keys as a batch. The remaining keys of an earlier batch return to the queue.
     TakeBatch(u8),
-    /// Takes the next key of the batch, and holds it.
+    /// Takes the next key of the batch, whose handler runs until an [`End`](Op::End).
     Next,
     /// Drops the batch, whose remaining keys return to the queue.
     DropBatch,

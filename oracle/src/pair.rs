@@ -100,10 +100,12 @@ fn key_of(object: &Obj) -> Option<String> {
     })
 }
 
-/// The positions of relists in `relists`: the last relist of the whole queue, the relist that was
-/// superseded last, and one for each of the [`PARTS`].
+/// The position in [`Pair::relists`] of the last relist of the whole queue.
 const WHOLE: usize = 0;
+/// The position in [`Pair::relists`] of the relist that was superseded last.
 const OLD: usize = 1;
+/// The position in [`Pair::relists`] of the relist of the first of the [`PARTS`]. The relists of
+/// the other parts follow.
 const FIRST_PART: usize = 2;
 
 struct Pair<'f> {
@@ -112,14 +114,14 @@ struct Pair<'f> {
     /// Whether the engine keeps the model's order across keys. Otherwise the model takes the keys
     /// that the engine takes.
     keeps_order: bool,
-    /// The running handlers, and the items that the model took for them.
+    /// The running handlers, each with the item that the model took for it.
     held: Vec<(Guard<'f>, TakenItem<Obj>)>,
     batch: Option<(Batch<'f, Obj, ObjMeta>, VecDeque<String>)>,
     /// The relists in pieces, each with its number in the model.
     relists: [Option<(Relist<'f, Obj, ObjMeta>, u32)>; FIRST_PART + PARTS.len()],
     /// The scopes that were last added, each with its number in the model.
     scopes: [Option<(ScopeId, u32)>; PARTS.len()],
-    /// The number of the last object.
+    /// The number of the object that was created last.
     n: u64,
     made: Vec<Weak<Obj>>,
 }
@@ -506,7 +508,7 @@ impl<'f> Pair<'f> {
         }
     }
 
-    /// Ends all held handlers, handles the rest, and returns all objects that were created.
+    /// Ends all running handlers, handles the rest, and returns all objects that were created.
     fn finish(mut self) -> Vec<Weak<Obj>> {
         self.compare_walks();
         (0..self.relists.len()).for_each(|which| self.put_relist(which, None));

@@ -303,7 +303,7 @@ pub enum Outcome {
     Empty,
 }
 
-/// The answer of a subject. Its JSON form is compared with a step's `want`.
+/// The answer of a queue under test. Its JSON form is compared with a step's `want`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 #[allow(missing_docs, reason = "the fields of the vectors, explained in their description")]

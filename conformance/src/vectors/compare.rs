@@ -63,7 +63,7 @@ impl Subjects {
         Ok(Self { model, engines, seen: BTreeSet::new() })
     }
 
-    /// Runs one operation on all subjects, and returns their common answer.
+    /// Runs one operation on the model and on all engines, and returns their common answer.
     fn step(&mut self, op: &Op) -> Result<Answer, Box<Difference>> {
         let want = answer(&mut *self.model, op);
         for (engine, (way, subject)) in &mut self.engines {

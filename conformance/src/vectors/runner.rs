@@ -107,7 +107,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs an operation on a subject.
+/// Runs an operation on a queue under test, and returns its answer.
 pub(super) fn answer(subject: &mut dyn Subject, op: &Op) -> Answer {
     let result = match op {
         Op::Add { item } => subject.add(item.into()),

@@ -132,9 +132,11 @@ pub enum Engine {
     Model,
 }
 
-/// The names of the kinds of known objects.
+/// The name for known objects that are in the engine's own store.
 const OWN_STORE: &str = "own store";
+/// The name for known objects that an engine reads through the trait `KnownObjects`.
 const TRAIT_OBJECT: &str = "known-objects trait";
+/// The name for a queue without known objects.
 const NOTHING_KNOWN: &str = "nothing known";
 
 impl Engine {

@@ -262,9 +262,9 @@ impl<E: BucketEntry> Buckets<E> {
     /// Does one step of a walk over the map: visits the entries of some homes, and returns the
     /// cursor of the next step, or `None` at the end of the walk.
     ///
-    /// A step ends with the home in which the number of visited entries and buckets reaches `max`.
-    /// The map may change between two steps. An entry that is in the map during the whole walk is
-    /// visited exactly once.
+    /// A step ends with the home in which the number of visited entries plus the number of visited
+    /// buckets reaches `max`. The map may change between two steps. An entry that is in the map
+    /// during the whole walk is visited exactly once.
     ///
     /// The walk visits homes in the order of their bits read backwards, as the scan of Redis does.
     /// When the map doubles, each home becomes two that follow each other in this order. So a walk

@@ -22,8 +22,8 @@ use crate::engine::shard::Shard;
 use crate::engine::slot::{Left, QueuedSlot, RunningSlot, Slot, SlotOwner, StaleSlot};
 use crate::engine::sync::{RandomState, RwLock, SHARDS, mutant};
 
-/// The position of the shard's number in the hash: above the bits that choose a bucket, below the
-/// bits of the tag.
+/// The position in the hash, in bits, of the shard's number: above the bits that choose a bucket,
+/// below the bits of the tag.
 const SHARD_BITS_FROM: u32 = 40;
 
 pub(crate) struct Table<T> {

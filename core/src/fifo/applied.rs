@@ -105,8 +105,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Takes the pending deltas of `slot`, with the hold of its place in the queue, or with its
-    /// own hold if it was parked.
+    /// Takes the pending deltas of `slot`, with the hold `place` of its place in the queue. If the
+    /// slot was parked (`engine/ledger.rs`), takes them with the hold that the ledger keeps for it.
     #[cold]
     pub(super) fn take_held<'f>(
         &'f self,
@@ -192,8 +192,9 @@ impl<T, M> DeltaFifo<T, M> {
         epoch.map(|epoch| Hold { fifo: self, epoch })
     }
 
-    /// Parks a slot that was taken out of the queue, or is not in it yet, so that it can be queued
-    /// behind a marker that it came before. Returns `None` if the slot's entry is stale.
+    /// Parks a slot that was taken out of the queue, or is not in it yet: leaves a hold on epoch
+    /// `since` for it in the ledger (`engine/ledger.rs`). The slot can then be queued behind a
+    /// marker that its deltas came before. Returns `None` if the slot's entry is stale.
     pub(super) fn park(&self, ticket: Ticket<T>, since: Epoch) -> Option<Ticket<T>> {
         let lane = Lane::of(&ticket);
         let slot = self.redeem(ticket)?;

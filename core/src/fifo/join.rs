@@ -37,13 +37,14 @@ use crate::{DeltaType, Meta};
 /// its cache when they are joined. (Under Miri the number is so small that small tests have several
 /// pieces and threads.)
 const PIECE: usize = if cfg!(miri) { 32 } else { 16_384 };
-/// The number of bytes that are reserved for each key.
+/// The number of bytes that a piece reserves for each key.
 const USUAL_KEY: usize = 40;
 /// The smallest number of objects for which a page is joined by more than one thread.
 const WORTH_THREADS: usize = PIECE / 2;
-/// The distance, in objects, at which the join prefetches an object before its use.
+/// The distance, in objects, at which the join prefetches an object's memory before its use.
 const OBJECT_AHEAD: usize = 16;
-/// The distance, in objects, at which the join prefetches the strings of an object.
+/// The distance, in objects, at which the join prefetches an object's name and, if versions are
+/// compared, its version.
 const STRING_AHEAD: usize = 8;
 /// The distance, in objects, at which the join prefetches the bucket of an object's key.
 const BUCKET_AHEAD: usize = 20;
@@ -59,7 +60,8 @@ pub(super) struct Join<'r> {
     /// The relist's generation; 0 for a batch of single offers, which stamp with the open one.
     pub(super) generation: u32,
     pub(super) marks: bool,
-    /// The keys of a relist of a scope.
+    /// The keys that a relist of a scope may list; `None` for a relist of the whole queue and for a
+    /// batch of single offers.
     pub(super) within: Option<&'r Within>,
     pub(super) skip_unchanged: bool,
     /// Whether the page ends before the first refused object, instead of continuing without it.
@@ -91,7 +93,7 @@ struct PageEntry<T> {
 }
 
 /// The part of a stride that one thread takes through the first step. The buffers are kept from
-/// stride to stride, because fresh memory costs more than the work in it.
+/// stride to stride, because fresh memory costs more than the work that is done in it.
 struct Piece<T> {
     /// The objects, in list order. Empty after the first step.
     objects: OneByOne<Vec<Arc<T>>>,

@@ -419,7 +419,7 @@ mod tests {
     use crate::engine::sync::{Arc, RUN};
     use crate::{DeltaFifoBuilder, Indexer, KeyFunc, NoMeta};
 
-    /// The number of keys: more than two runs have.
+    /// The number of keys in the tests: more than fit into two runs of the ready queue.
     const MANY: u32 = if cfg!(miri) { 200 } else { 3_000 };
 
     fn over_a_store() -> DeltaFifoBuilder<u32, NoMeta> {

@@ -23,9 +23,10 @@ use crate::lifecycle::Marks;
 use crate::panics::{ignore_panic, panic_message};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
-/// The time after which a handler is logged as slow, if more than [`SLOW_DEPTH`] deltas wait
-/// (client-go's thresholds).
+/// The time after which a handler is logged as slow, as in client-go, if more than [`SLOW_DEPTH`]
+/// deltas wait.
 pub(crate) const SLOW: Duration = Duration::from_millis(100);
+/// The number of waiting deltas above which slow handlers are logged, as in client-go.
 pub(super) const SLOW_DEPTH: usize = 10;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {

@@ -64,7 +64,8 @@ pub(super) fn resolve<T>(
     resolved
 }
 
-/// Returns the first object, or else the second one, and the unused one.
+/// Returns the first object, or the second one if there is no first; then the object, if any, that
+/// was not chosen.
 fn either<T>(first: Option<T>, second: Option<T>) -> (Option<T>, Option<T>) {
     if first.is_some() { (first, second) } else { (second, None) }
 }

@@ -141,7 +141,8 @@ fn put<'a, T>(old: Option<&'a Arc<T>>, new: &'a Arc<T>, kind: DeltaType) -> Chan
 /// still writes the other keys, so that the store does not fall behind.
 struct KeyWriter<'c, T, M: Meta<T>> {
     core: &'c Core<T, M>,
-    /// The last error. Its destructor is user code, which may run while a panic unwinds.
+    /// The last error of an index function. Its destructor is user code, which may run while a
+    /// panic unwinds.
     error: LastError,
     /// The first panic of an accessor or a predicate.
     panic: FirstPanic,

@@ -59,15 +59,16 @@ pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     first: Option<LogEntry<T>>,
     rest: VecDeque<LogEntry<T>>,
     is_initial: bool,
-    /// The marks of the initial population, and the weight in the depth gauge, of the handled
-    /// events.
+    /// The number of marks of the initial population that the handled events have.
     marks: usize,
+    /// The weight of the handled events in the depth gauge.
     weight: usize,
-    /// The key of the event that was applied last. For a relist or resync, only if a handler
-    /// panicked at it.
+    /// The key for errors about the event that was applied last: the key of a delta, or, for a
+    /// relist or resync, the key for which user code panicked. `None` if there is no such key, or
+    /// if an event has been skipped since.
     last_applied_key: Option<Box<str>>,
-    /// Whether the last apply panicked: its event is handled, and the current one was not
-    /// involved.
+    /// Whether the last call of [`Turn::apply`] panicked. The event of that call is handled,
+    /// and the panic has nothing to do with the current event.
     broke: bool,
     was_panicking: bool,
     started: Option<Started>,

@@ -109,7 +109,8 @@ impl<T> Values<T> {
         Self { hasher: RandomState::default(), shards }
     }
 
-    /// Returns the shards of a value.
+    /// Returns the shards over which the slots of a value are spread. `of_value` is the hash of
+    /// the value.
     fn spread(&self, of_value: u64) -> &[IndexShard<T>] {
         let first = (of_value >> 32) as usize % (SHARDS / SPREAD) * SPREAD;
         &self.shards[first..first + SPREAD]

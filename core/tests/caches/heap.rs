@@ -53,8 +53,8 @@ fn add_moves_a_key_to_the_place_of_its_newest_object() {
     assert_eq!(popped(&heap), [14, 30]);
 }
 
-/// Runs a heap's order function, which is called under the heap's lock, while it reads another
-/// store. Debug builds must not mistake the heap's lock for a lock of that store.
+/// Checks that a heap's order function, which runs under the heap's lock, may read another store.
+/// Debug builds must not mistake the heap's lock for a lock of that store.
 #[test]
 fn order_function_may_read_another_store() {
     let by_name = KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone()));

@@ -117,7 +117,7 @@ type Point = (u64, u64, u64);
 
 #[derive(Default)]
 struct Scope {
-    /// Whether the scope was waived, with no list or bookmark since.
+    /// Whether the scope was waived (`DeltaFifo::waive_scope`), with no list or bookmark since.
     is_waived: bool,
     /// The history and the version that the scope has reached.
     reached: Option<(u64, u64)>,

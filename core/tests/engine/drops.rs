@@ -356,7 +356,8 @@ fn refused_list_drops_every_object_although_their_destructors_panic() {
     });
 }
 
-/// Panics in the accessor, which is called before each object is stored.
+/// Checks that all objects of a list are dropped although the accessor, which is called before each
+/// object is stored, panics.
 #[test]
 fn list_is_dropped_whole_although_an_accessor_and_the_destructors_panic() {
     let store = || {

@@ -128,9 +128,9 @@ fn index_function_may_use_the_store_and_add_an_index() {
     });
 }
 
-/// Fails a function during the building of another index: while "slow" is built, the function of
-/// "name" fails for the old object of a write. By then another index has seen the object, so the
-/// write is planned again.
+/// Checks that an index whose function fails once keeps its object. While the index "slow" is
+/// built, the function of the index "name" fails for the old object of a write. By then a third
+/// index has seen the object, so the write is planned again.
 #[test]
 fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     let (fails, queue) =
@@ -239,8 +239,9 @@ fn indexes_added_during_writes_and_reads_are_exact() {
     assert_eq!(store.by_index("two-0", "all").unwrap().len(), store.len());
 }
 
-/// Adds one entry twice: first by the writer, and then by the builder on another thread, which
-/// uses another shard of the index.
+/// Checks that an object that is written while an index is built gets one entry in the index. The
+/// writer adds the entry first. The builder, on another thread and with another shard of the index,
+/// must find that entry and add none.
 #[test]
 fn object_written_during_an_index_build_is_indexed_once() {
     let store = Arc::new(Indexer::builder(keys()).build().unwrap());

@@ -497,7 +497,8 @@ fn requeued_item_of_an_abandoned_first_relist_does_not_populate() {
     }
 }
 
-/// Commits over an external store that learns late, or never, of a deletion that was handled.
+/// Checks that a commit queues only one deletion of a key, although the external store still lists
+/// the key after that deletion was handled.
 #[test]
 fn commit_deletes_a_key_once_despite_a_late_store() {
     let rig = Rig::knowing(Mode::Elsewhere, &[obj("x", 1)], |builder| builder);

@@ -168,8 +168,8 @@ fn deletion_without_effect_does_not_delay_the_sync() {
     }
 }
 
-/// Deletes and lists a key whose slot holds no object, and exists only for its old entry in the
-/// backlog.
+/// Checks that a deletion within a relist has no effect if the key's slot holds no object, and
+/// exists only because the backlog still has an old entry of the slot.
 #[test]
 fn deletion_of_a_key_gone_past_the_backlog_does_not_delay_the_sync() {
     let rig = Rig::with(Mode::Fused, |builder| builder.live_lane(true));

@@ -9,8 +9,8 @@ use crate::common::{Fifo, Guard, KNOWING, MODES, Mode, Rig, deltas, obj, show, t
 use deltafifo::DeltaType::{Added, Sync};
 use deltafifo::{Batch, DeltaFifo, Indexer, KeyFunc, NoMeta, Popped, ProcessError, StoreError};
 
-/// Runs `check` while the key `x` is handled, with the guard of its item `U2`. If the mode has
-/// known objects, `x` is known with the number 1.
+/// Runs `check` while the key `x` is handled, with the guard of the item. The item is an update to
+/// the object with number 2. If the mode has known objects, `x` is known with the number 1.
 fn running(mode: Mode, check: impl FnOnce(&Rig, Guard<'_>)) {
     let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
     rig.fifo.update(obj("x", 2)).unwrap();

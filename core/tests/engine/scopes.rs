@@ -884,7 +884,8 @@ fn removal_during_a_relist_of_the_whole_queue_does_not_sync_it() {
     assert!(fifo.has_synced());
 }
 
-/// Supersedes an older relist of the whole queue while the removal of a scope sweeps.
+/// Checks that a key that is offered during the removal of its scope stays, although an older
+/// relist of the whole queue is superseded during that removal.
 #[test]
 fn key_offered_during_a_removal_and_a_superseded_relist_stays() {
     let (known, fifo) = Interrupted::over(&[object("blue", "a", 1)]);

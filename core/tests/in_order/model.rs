@@ -127,7 +127,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// An event of the queue, in the form of the model.
 #[derive(Clone, Debug)]
 enum Noted {
-    /// Kind, key and number.
+    /// A delta with an object: the kind, the key, and the number of the object.
     Delta(char, Key, u64),
     Tombstone(Key),
     All(All),

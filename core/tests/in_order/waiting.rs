@@ -109,8 +109,8 @@ fn end_of_a_turn_wakes_a_task_if_an_event_remains() {
     assert_eq!(take(turn), "b:A2");
 }
 
-/// Wakes a task that does not poll its future, because it is busy with another branch of a
-/// `select!`.
+/// Checks that a second event wakes another consumer while the task that the first event woke does
+/// not poll its future, because it is busy with another branch of a `select!`.
 #[test]
 fn event_wakes_another_consumer_while_a_notified_one_is_not_polled() {
     let fifo = bare();

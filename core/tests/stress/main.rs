@@ -38,11 +38,14 @@ use plan::{PLANS, Plan};
 use verdict::Tally;
 use world::World;
 
-/// The number of producers. There are more threads than cores of a small machine, so that a thread
-/// may be preempted at any point.
+/// The number of producers in a round. A round has more threads than a small machine has cores, so
+/// that a thread may be preempted at any point.
 const PRODUCERS: usize = if cfg!(miri) { 2 } else { 3 };
+/// The number of consumers in a round.
 const CONSUMERS: u64 = 2;
+/// The number of threads that run relists in a round.
 const RELISTERS: u64 = 2;
+/// The number of readers in a round.
 const READERS: u64 = if cfg!(miri) { 1 } else { 2 };
 
 fn setting(name: &str, otherwise: u64) -> u64 {

@@ -23,7 +23,8 @@ impl History {
         self.0.last().copied().flatten()
     }
 
-    /// Returns the index of a version. For a deletion it is the first such index after `after`.
+    /// Returns the index at which the key has `state`: for a version its first index, and for a
+    /// deletion the index of the first deletion after `after`.
     fn place(&self, state: Option<u64>, after: Option<usize>) -> Option<usize> {
         let from = if state.is_some() { 0 } else { after.map_or(0, |after| after + 1) };
         Some(from + self.0.get(from..)?.iter().position(|one| *one == state)?)
@@ -44,7 +45,7 @@ pub enum MayMiss {
 }
 
 enum Event {
-    /// The next state of a key.
+    /// A notification that a key has this state: a version, or `None` after a deletion.
     State(&'static str, Option<u64>),
     /// A handler resync. The next state of each key may be any later state, or the present one
     /// again.

@@ -137,8 +137,8 @@ fn tracked(objects: &[Arc<Object>]) -> Arc<Fifo> {
     Arc::new(tracking(objects).build())
 }
 
-/// Checks that no version is applied until all remaining keys are handled, and that 7 is applied
-/// then. Returns the keys handled here.
+/// Handles all remaining keys, and returns their deltas. Checks that no version is applied before
+/// that, and that version 7 is applied afterwards.
 fn applied_with_the_rest(fifo: &Fifo) -> String {
     let log = Log::default();
     assert_eq!(fifo.applied_version(), None, "applied before it was handled");
@@ -233,8 +233,8 @@ fn a_page_on_an_offer() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// Pushes a page on a slot that a deletion holds, as a handler would, while it reads an external
-/// store.
+/// Pushes a page on a slot that a deletion has claimed. The deletion keeps the slot, as a handler
+/// would, while it reads an external store.
 fn a_page_on_a_claim() -> String {
     let (builder, outside) = elsewhere::over(&[Object::new("a", 1)]);
     let fifo = Arc::new(builder.track_applied(true).build());
@@ -267,7 +267,7 @@ fn past_the_backlog() -> String {
     log.text()
 }
 
-/// Creates a queue with one key ahead of the marker that is not handled yet.
+/// Creates a queue with one key, which is not handled yet, ahead of the marker of version 7.
 fn about_to_apply() -> Arc<Fifo> {
     let fifo = tracked(&[]);
     fifo.add(Object::new("a", 1)).unwrap();

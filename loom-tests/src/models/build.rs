@@ -73,7 +73,8 @@ fn update() -> String {
     during_an_index(&fifo)
 }
 
-/// Checks that nothing holds the slot at the end: the slot is freed together with its object.
+/// Deletes an object while an index is added. Checks that the slot is freed together with the
+/// object, so that no index keeps the slot at the end.
 fn delete() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     fifo.delete(Object::new("a", 1)).unwrap();

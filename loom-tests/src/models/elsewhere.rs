@@ -104,7 +104,7 @@ impl KnownObjects<Object> for Outside {
 }
 
 impl Outside {
-    /// Handles one key, if one is pending.
+    /// Handles one key, if one is pending. Returns its deltas, or the empty string.
     pub(super) fn handle(&self, fifo: &Fifo) -> String {
         let Some(item) = fifo.try_pop() else { return String::new() };
         for delta in item.deltas() {

@@ -165,7 +165,7 @@ fn wait_and_show(fifo: &Queue) -> String {
     end_and_show(fifo.pop())
 }
 
-/// Handles all pending events. Only the last thread may call it.
+/// Handles all pending events. Must be called when no other thread uses the queue any more.
 fn rest(fifo: &Queue) -> String {
     std::iter::from_fn(|| fifo.try_pop())
         .map(|turn| end_and_show(Ok(turn)))
@@ -211,7 +211,8 @@ fn cancelled() -> String {
     format!("{cancelled} {}", sleeper.join().unwrap())
 }
 
-/// Checks that one wake-up per event is enough, together with one at the end of a turn.
+/// Checks that two sleeping consumers get one of two events each. One wake-up per event is enough
+/// for that, together with the wake-up at the end of a turn.
 fn two_sleepers_and_two_adds() -> String {
     let fifo = bare();
     let sleepers = [spawn_with(&fifo, wait_and_show), spawn_with(&fifo, wait_and_show)];

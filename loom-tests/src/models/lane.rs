@@ -203,8 +203,8 @@ fn passed_for_a_sleeper() -> String {
     log.text()
 }
 
-/// Pushes a key on two threads under the shared lock. The second push finds the delta or the entry
-/// of the first.
+/// Pushes a key by a relist and by a batch on two threads, which both hold the shard's lock in
+/// shared mode. The second push finds the delta or the queue entry of the first.
 fn relist_and_burst() -> String {
     let (fifo, log) =
         (Arc::new(fused_with(&[Object::new("a", 0)]).live_lane(true).build()), Log::default());
@@ -235,7 +235,8 @@ fn unknown_and_listed() -> String {
     deleted_and_listed(&backlog(), 3)
 }
 
-/// Lists a key with its former version, in a queue that skips unchanged objects.
+/// Lists a key again like [`unknown_and_listed`], but with its former version, in a queue that
+/// skips unchanged objects.
 fn listed_as_it_was() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).skip_unchanged(true).build());
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();

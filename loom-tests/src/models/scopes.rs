@@ -386,7 +386,8 @@ fn a_superseded_deletion_during_another() -> String {
     format!("{deleted}, {}", rest(&fifo, &log))
 }
 
-/// Checks that the end of the wait for one scope does not end the wait for the list of another.
+/// Waives a scope (`waive_scope`) while the other scope is listed. Checks that the queue is not
+/// synced before that list is handled.
 fn waived_during_a_list() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let [a, b] = scopes(&fifo);
@@ -444,8 +445,8 @@ fn commit_of_a_namespace_and_a_retired_key() -> String {
     format!("{deleted} deleted, {popped}, {}", rest(&fifo, &log))
 }
 
-/// Checks that the removal of the only scope ends the initial population, unless it waits for a
-/// scope that is added during the removal.
+/// Checks that the removal of the only scope ends the initial population, unless the population
+/// waits for a scope that is added during the removal.
 fn added_during_the_last_removal() -> String {
     let fifo = fused(&[]);
     let a = fifo.add_scope(KeyScope::keys("a", |key| key == "a")).unwrap();

@@ -59,7 +59,8 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// Pops and applies `offer` while `read` runs; `a1` is stored.
+/// Calls `offer`, and then pops and applies the offered delta while `read` runs. The caller has
+/// stored `a1`. Returns the result of `read`, and the result of another `read` at the end.
 fn read_while(fifo: &Arc<Fifo>, offer: fn(&Fifo), read: fn(&Fifo) -> String) -> String {
     offer(fifo);
     let reader = spawn_with(&fifo, read);

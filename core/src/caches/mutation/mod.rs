@@ -22,6 +22,7 @@ use recent::Recent;
 
 /// The default time for which a write is kept, as in client-go.
 const TTL: Duration = Duration::from_secs(5 * 60);
+/// The default for the largest number of writes that are kept, as in client-go.
 const CAPACITY: usize = 100;
 
 /// The reason why a [`MutationCache`] cannot answer a query, or did not keep a write.

@@ -84,9 +84,10 @@ pub(crate) struct ReadyQueue<T> {
 
 /// The state that consumers share.
 struct QueueHead<T> {
-    /// The run in progress, and slots that were given back.
+    /// The run in progress of the live lane, or of the only lane, and the slots of that lane that
+    /// were given back.
     run: VecDeque<Ticket<T>>,
-    /// The run in progress of the backlog.
+    /// The run in progress of the backlog, and the slots of the backlog that were given back.
     backlog: VecDeque<Ticket<T>>,
     /// The number of pops since the last one from the backlog.
     turns: usize,
@@ -142,7 +143,7 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Queues a slot after a push, if it gets a new place. Returns how many consumers to wake.
-    /// The lock is held as for [`ticket`](Self::ticket).
+    /// The caller has held the shard's lock since before the push.
     #[allow(clippy::inline_always)] // Every offer goes through it.
     #[inline(always)]
     pub(crate) fn enter(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> usize {

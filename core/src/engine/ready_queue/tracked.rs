@@ -1,8 +1,8 @@
 //! The queue's part of applied-version tracking: markers among the entries, and holds for offers
 //! that are outside the queue.
 //!
-//! A slot's place in the queue gives its epoch (`ledger.rs`), with these exceptions, each of
-//! which is covered by a hold:
+//! A slot's place in the queue gives its epoch (`ledger.rs`, which also says what a parked slot
+//! is), with these exceptions, each of which is covered by a hold:
 //!
 //! | offers that are not in the queue before the marker | covered by |
 //! | --- | --- |

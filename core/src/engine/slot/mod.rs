@@ -98,7 +98,8 @@ pub(crate) struct Slot<T> {
     /// The stamp: the generation of the newest relist that listed this key, or that was in progress
     /// when the key was written.
     stamp: StampCell,
-    /// The tokens that keep the slot from being freed while its word is idle.
+    /// The count of index tokens and the state of the backlog's entry, which keep the slot from
+    /// being freed while its word is idle (see [`lane`]).
     holds: Holds,
     name: Name,
 }

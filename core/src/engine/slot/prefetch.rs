@@ -1,4 +1,4 @@
-//! The only processor hint of the engine.
+//! Prefetching of memory: the only processor hint that the engine uses.
 
 /// Prefetches the cache line at `place`. Never faults, whatever `place` is. Does nothing on
 /// targets without such a hint.

@@ -36,11 +36,13 @@ impl Event {
     }
 }
 
-/// A registered listener. Its fields are dropped in this order.
+/// A registered listener. Its fields are dropped in the order of their declaration: the drop of
+/// `listener` may notify another listener, whose task the drop of `wake_on_drop` then wakes.
 pub(crate) struct EventListener {
     listener: event_listener::EventListener,
     wake_on_drop: WakeOnDrop,
-    /// A second reference, so that event-listener never drops the last one with its lock held.
+    /// A second reference to the waker that event-listener holds, so that event-listener never
+    /// drops the last reference with its lock held.
     deferred: Option<Arc<DeferredWaker>>,
 }
 

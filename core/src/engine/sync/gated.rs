@@ -65,7 +65,7 @@ gated! {
         fetch_add(value: usize, order: Ordering) -> usize;
 }
 
-/// An atomic pointer.
+/// An atomic pointer whose accesses are steps of the model's schedule.
 pub(crate) type AtomicPtr<T> = Gated<atomic::AtomicPtr<T>>;
 
 impl<T> Gated<atomic::AtomicPtr<T>> {

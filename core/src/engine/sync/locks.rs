@@ -65,9 +65,10 @@ impl<G: DerefMut> DerefMut for Guard<G> {
 
 /// The guard of [`RwLock::upgradable_read`].
 ///
-/// `parking_lot` 0.12.5 releases such a lock by a Relaxed exchange if another thread is parked
-/// (`unlock_upgradable_slow`), so the reads under the guard would not happen before the writes of
-/// the next exclusive holder. The fence in the `Drop` of this guard restores that.
+/// `parking_lot` 0.12.5 releases such a lock by a Relaxed exchange if another thread sleeps until
+/// it gets the lock (`unlock_upgradable_slow`), so the reads under the guard would not happen
+/// before the writes of the next exclusive holder. The fence in the `Drop` of this guard restores
+/// that.
 pub struct UpgradableGuard<'a, T>(Guard<parking_lot::RwLockUpgradableReadGuard<'a, T>>);
 
 impl<T> Deref for UpgradableGuard<'_, T> {

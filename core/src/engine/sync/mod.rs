@@ -34,8 +34,8 @@ mod imp {
     /// The number of shards of a table: a power of two, at most 2^24. (Fewer under Miri, which
     /// needs too long to visit 256.)
     pub(crate) const SHARDS: usize = if cfg!(miri) { 8 } else { 256 };
-    /// The number of slots in a run. (Fewer under Miri, where tests of several full runs would take
-    /// a quarter of an hour each.)
+    /// The largest number of slots in a run of the ready queue. (Smaller under Miri, where tests of
+    /// several full runs would take a quarter of an hour each.)
     pub(crate) const RUN: usize = if cfg!(miri) { 64 } else { 1024 };
     /// The number of shards of an index.
     pub(crate) const INDEX_SHARDS: usize = SHARDS;

@@ -12,7 +12,7 @@ use super::imp::model::sync as model;
 use super::imp::model::sync::atomic::{AtomicUsize, Ordering};
 use super::mutants::mutant;
 
-/// `parking_lot::Mutex`, which has no poisoning.
+/// A mutex of the model with the methods of `parking_lot::Mutex`, which has no poisoning.
 pub(crate) struct Mutex<T>(model::Mutex<T>);
 
 impl<T> Mutex<T> {
@@ -25,7 +25,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// `parking_lot::RwLock`, which has no poisoning.
+/// A lock of the model with the methods of `parking_lot::RwLock`, which has no poisoning.
 pub(crate) struct RwLock<T> {
     lock: model::RwLock<T>,
     upgradable: model::Mutex<()>,
@@ -66,9 +66,9 @@ impl<T> Deref for RwLockUpgradableReadGuard<'_, T> {
     }
 }
 
-/// `arc_swap::ArcSwap` with the weakest ordering that callers may rely on: a load synchronises
-/// only with the store that it reads, and a thread that is not ordered after the newest store may
-/// read an older one. All stored values are kept.
+/// A replacement for `arc_swap::ArcSwap` with the weakest ordering that callers may rely on: a load
+/// synchronises only with the store that it reads, and a thread that is not ordered after the
+/// newest store may read the value of an older one. All stored values are kept.
 pub(crate) struct ArcSwap<T> {
     /// The index of the newest value.
     newest: super::imp::AtomicUsize,
@@ -173,8 +173,8 @@ impl<T> SegQueue<T> {
     }
 }
 
-/// event-listener's `Event`: a notification goes to the listeners that were registered before it,
-/// first come first served.
+/// An event that behaves as event-listener's `Event` does: a notification goes to the listeners
+/// that were registered before it, first come first served.
 pub(crate) struct Event(model::Arc<EventState>);
 
 struct EventState {

@@ -171,7 +171,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// The queue of a relist.
+/// The reference of a relist to its queue, which is borrowed or shared.
 enum Owner<'f, T, M> {
     Borrowed(&'f DeltaFifo<T, M>),
     Shared(Arc<DeltaFifo<T, M>>),

@@ -54,8 +54,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         deleted
     }
 
-    /// Deletes unlisted keys of some of the shards. If the scope has a predicate, `asked` has the
-    /// keys that the predicate accepted; otherwise every key of the relist's scope may be deleted.
+    /// Deletes unlisted keys of some of the shards. If the scope has a predicate, `asked` has, for
+    /// each shard, the unlisted keys that the predicate accepted; otherwise this function finds the
+    /// unlisted keys of the scope, or of the whole queue.
     fn sweep_shards(
         &self,
         shards: &[CachePadded<RwLock<Shard<T>>>],

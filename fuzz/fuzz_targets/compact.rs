@@ -13,7 +13,7 @@ use serde_json::Value;
 
 type Objects<'i> = Vec<(&'i [u8], Arc<Compact<Value>>)>;
 
-/// The settings of the compactor of an input.
+/// The settings of the compactor, as the first byte of an input chooses them.
 #[derive(Clone, Copy)]
 struct Choices {
     trains: bool,

@@ -26,7 +26,7 @@ pub struct Outside {
     pub objects: Mutex<BTreeMap<String, Arc<Obj>>>,
     /// Keys whose look-up fails.
     pub failing: Mutex<Vec<String>>,
-    /// Keys that are listed but not found.
+    /// Keys that a listing contains although their look-up finds nothing.
     pub ghosts: Mutex<Vec<String>>,
     /// A hook that runs once, after the next listing is computed and before it is returned.
     pub after_list: Mutex<Option<Hook>>,
@@ -161,7 +161,8 @@ impl Rig {
         }
     }
 
-    /// Handles the next key. Returns `key: deltas`.
+    /// Handles the next key. Returns the key and its deltas as the text `key: deltas`, or `None` if
+    /// nothing is pending.
     pub fn handle(&self) -> Option<String> {
         let mut guard = self.fifo.try_pop()?;
         let shown = format!("{}: {}", guard.key(), show(guard.deltas()));
@@ -170,7 +171,7 @@ impl Rig {
         Some(shown)
     }
 
-    /// Handles all pending keys.
+    /// Handles all pending keys. Returns the text of each, as [`handle`](Self::handle) does.
     pub fn drain(&self) -> Vec<String> {
         std::iter::from_fn(|| self.handle()).collect()
     }
@@ -195,7 +196,7 @@ impl Rig {
         stored
     }
 
-    /// Returns the pending deltas of `key`.
+    /// Returns the pending deltas of `key` as text, or `None` if there are none.
     pub fn pending(&self, key: &str) -> Option<String> {
         self.fifo.get_by_key(key).map(|deltas| show(&deltas))
     }

@@ -386,7 +386,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Records a key that is joined, for an external store.
+    /// Records, if the store is external, that a relist lists this key, or that a batch of offers
+    /// writes it while relists are open.
     #[cold]
     fn list_joined(&self, join: &Join<'_>, generation: u32, key: &[u8]) {
         if join.generation == 0 {

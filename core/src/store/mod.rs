@@ -85,7 +85,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         }
     }
 
-    /// Calls `of` with the values of the index of that name, if there is one.
+    /// Calls `of` with the values of the index of that name. Fails if there is none.
     fn values<R>(&self, name: &str, of: impl FnOnce(&Values<T>) -> R) -> Result<R, IndexError> {
         if name == NAMESPACE_INDEX {
             return Ok(of(&self.namespaces));

@@ -26,7 +26,7 @@ fn store() -> Indexer<u32, NoMeta> {
         .unwrap()
 }
 
-/// Asserts that the queue that `work` returns keeps little memory.
+/// Asserts that the queue that `work` returns keeps at most [`KEPT`] bytes.
 #[track_caller]
 fn keeps_little<F>(what: &str, work: impl FnOnce() -> F) {
     let before = allocated();

@@ -55,9 +55,9 @@ pub struct Watch {
     leaked: Vec<(u64, isize)>,
 }
 
-/// The round after which all one-time allocations of the process are made.
+/// The number of the round after which all one-time allocations of the process have been made.
 const WARM: u64 = 0;
-/// The number of threads that wait at the same time: more than a round has.
+/// The number of threads that wait at the same time in [`warm`]: more than a round has.
 const WAITING: usize = 32;
 
 /// Grows `parking_lot`'s table of waiting threads and arc-swap's list of loading threads to their

@@ -158,7 +158,8 @@ impl Handler {
 }
 
 impl Registered {
-    /// Checks that no further notification is pending. Call it when all writes are handled.
+    /// Takes the remaining notifications of a stream, and checks that the handler then knows
+    /// exactly the stored objects. Must be called when all writes are handled.
     pub fn check_complete(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         loop {
@@ -172,7 +173,8 @@ impl Registered {
         assert!(self.registration.has_synced(), "the handler knows all initial objects");
     }
 
-    /// Checks the handler after the informer has stopped.
+    /// Checks, after the informer has stopped, that the handler has ended and that no notification
+    /// waits for it.
     pub fn check_stopped(&mut self) {
         self.handler.log.close();
         if let Some(stream) = &mut self.stream {

@@ -146,7 +146,8 @@ fn index_and_write() -> String {
     reader.join().unwrap()
 }
 
-/// Builds an index while `write` runs.
+/// Builds an index while `write` runs. Checks that the index then has the stored objects, and
+/// returns them.
 fn build(store: &Arc<Store>, write: impl FnOnce(&Store) + Send + 'static) -> String {
     const LATER: &str = "later";
     let writer = spawn_with(store, write);

@@ -80,7 +80,7 @@ fn two_keys() -> [loom::sync::Arc<Object>; 2] {
     [Object::new("a", 1), Object::new("b", 1)]
 }
 
-/// Pops up to two keys as a batch and handles them.
+/// Pops up to two keys as a batch and handles them. Returns their deltas.
 fn batch_and_show(fifo: &Fifo, is_fused: bool) -> String {
     let log = Log::default();
     let Some(mut batch) = fifo.try_pop_batch(2) else { return String::new() };

@@ -31,7 +31,7 @@ pub struct Model<T> {
     initial: Initial,
     /// The pending keys of the initial population.
     marked: BTreeSet<String>,
-    /// The number of relists that have begun.
+    /// The number of the relist or scope that was numbered last.
     relists: u32,
     /// The relists that are current: one of the whole queue, or at most one for each scope.
     open: Vec<Open>,

@@ -204,7 +204,7 @@ impl<T> ReadyQueue<T> {
         Some((ticket, epoch))
     }
 
-    /// Pops slots in order, with one hold per stretch.
+    /// Pops up to `max` slots in order. Takes one hold for each [`Stretch`] of them.
     #[inline(never)]
     pub(super) fn try_pop_batch_tracked(
         &self,

@@ -28,7 +28,7 @@ pub(super) fn selector(text: &str) -> Result<Selector, SelectorError> {
 
 /// A word, a sign, or the empty token at the end.
 struct Token<'a> {
-    /// The position of the token's first byte.
+    /// The position of the token's first byte in the text of the selector.
     at: usize,
     text: &'a str,
 }
@@ -45,7 +45,7 @@ impl Token<'_> {
 
 struct Tokens<'a> {
     text: &'a str,
-    /// The position of the next byte to read.
+    /// The position in `text` of the next byte to read.
     at: usize,
 }
 

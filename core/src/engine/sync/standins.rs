@@ -102,8 +102,7 @@ impl<T> ArcSwap<T> {
 /// returns its value, and a thread that is not ordered after a push may not see it yet. A deque
 /// behind a mutex would order calls that the real queue does not order, and would always show the
 /// newest state; it would hide faults that depend on either. The fields are plain atomics of the
-/// model and not those of [`gated`](super::gated), which a thread needs only for an atomic that it
-/// loads before it stores to it.
+/// model, without the gates of [`gated`](super::gated), which keeps the models small.
 pub(crate) struct SegQueue<T> {
     /// The number of pushed entries.
     pushed: AtomicUsize,

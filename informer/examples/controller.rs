@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// Maintains rosters of pods.
+/// Maintains rosters of pods: config maps that list the pods with a certain label.
 #[derive(Parser)]
 pub(crate) struct Args {
     #[command(flatten)]

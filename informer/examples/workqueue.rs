@@ -1,5 +1,6 @@
-//! Runs two workers over one queue. A key that is added often is processed once, changes precede
-//! the initial list, and failures are retried later.
+//! Runs two workers over one queue. A key that is added often is processed once, the key of an
+//! event is processed before the other keys of the initial list, and a key that fails is retried
+//! later.
 //!
 //!     cargo run -p deltafifo-informer --example workqueue
 

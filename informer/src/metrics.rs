@@ -379,7 +379,8 @@ pub(crate) fn count(count: usize) -> f64 {
 mod tests {
     use super::{ALL, COMPACT, Kind, version};
 
-    /// Compares the tables above, which dashboards are made from, with [`ALL`] and `COMPACT`.
+    /// Checks that the tables in the docs of this module, from which dashboards are made, have
+    /// exactly the metrics of [`ALL`] and `COMPACT`.
     #[test]
     fn the_tables_have_every_metric_with_its_kind_and_what_it_says() {
         let table =

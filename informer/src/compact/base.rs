@@ -15,7 +15,8 @@ use super::values::{BaseText, Document, Own};
 /// The number of differences that count as the first ones of a base. Later differences are
 /// compared with the average size of the first ones.
 const FIRST: u32 = 4;
-/// The largest factor by which a new dictionary usually shrinks a text.
+/// The factor by which a new dictionary is assumed to pack a text smaller than the previous one
+/// does. The true factor is rarely larger.
 const GAIN: usize = 3;
 /// The largest size of a difference that is used, as a fraction of the size that the object has
 /// when it is packed with the dictionary.

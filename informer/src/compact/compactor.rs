@@ -29,13 +29,14 @@ use crate::wire::{Prune, Types, trim};
 /// [`GROWTH`] times the number of groups of the previous training, or earlier by
 /// [`end_list`](Compactor::end_list).
 const FIRST_TRAINING: usize = 256;
+/// The factor by which the number of groups grows from one training of a dictionary to the next.
 const GROWTH: usize = 8;
 /// The smallest number of samples that a dictionary is trained on.
 const FEWEST_SAMPLES: usize = 8;
 /// The largest number of bytes of samples. Training takes about 100 ms for each MiB.
 const SAMPLE_BYTES: usize = 1 << 20;
-/// A base is given up if fewer than one in `USED_UP` of the objects that were stored with it still
-/// hold it.
+/// The limit for the use of a base: the base is given up if fewer than one in `USED_UP` of the
+/// objects that were stored with it still hold it.
 const USED_UP: usize = 20;
 
 /// A packer of the objects of one informer. For each object, it finds a similar one that is stored

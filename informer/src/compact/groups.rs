@@ -19,7 +19,7 @@ const SKETCHES: usize = 1 << 12;
 /// tables keep no object or base alive.
 pub(super) struct Groups<K>(Mutex<Tables<K>>);
 
-/// The tables that one lock protects.
+/// The tables of [`Groups`], which its lock protects.
 struct Tables<K> {
     /// The only member so far of each group without a base, by the hash of the group. Its text may
     /// become the base. An entry takes 16 bytes.

@@ -146,7 +146,8 @@ mod tests {
         prop::collection::vec(prop::collection::vec(name, 0..4), 0..4)
     }
 
-    /// Compares the text pruner with the one that prunes while it decodes.
+    /// Asserts that [`cut`] and [`Prune::decode`] leave the same members in `json`, or that both
+    /// fail.
     fn compare(paths: &[Vec<&str>], json: &str) -> Result<(), TestCaseError> {
         let prune = without(paths);
         let expected: Option<Map<String, Value>> = prune.decode(json, None).ok();

@@ -52,7 +52,8 @@ fn mix(value: u64) -> u64 {
 mod tests {
     use super::features;
 
-    /// Returns an object of `workload` with `own` distinct values of its own.
+    /// Returns object number `own` of a workload: 60 values that all objects of the workload have,
+    /// and 6 values that no other object has.
     fn object(workload: usize, own: usize) -> String {
         let common = (0..60).map(|at| format!(r#""key{at}":"{workload}-{at}""#));
         let own = (0..6).map(|at| format!(r#""own{at}":"{own}-{workload}-{at}""#));

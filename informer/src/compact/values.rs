@@ -18,15 +18,17 @@ use super::fields::{Fields, Text};
 use super::sketch::hash;
 use super::uid::{from_bits, to_bits};
 
-/// The mark of a time: 4 bytes.
+/// The mark of a time. The value takes 4 bytes.
 const TIME: u8 = 1;
-/// The mark of 64 hexadecimal digits: 32 bytes.
+/// The mark of 64 hexadecimal digits, such as the id of a container. The value takes 32 bytes.
 const ID: u8 = 2;
 /// The mark of any other value. The first byte among the values says which: the number of a value
 /// of the header, [`UUID`] with 16 bytes more, or [`EARLIER`] with the number of an equal value
 /// that was cut out earlier.
 const OTHER: u8 = 3;
+/// The first byte for a uid that is not the uid in the header: see [`OTHER`].
 const UUID: u8 = 3;
+/// The first byte for a value that equals an earlier one: see [`OTHER`].
 const EARLIER: u8 = 4;
 
 /// The largest number of values that are cut out of a text. Each is compared with all earlier ones,
@@ -272,10 +274,13 @@ fn id(digits: &[u8]) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// The first digits of a time. [`BEHIND`] has the characters that follow its parts of two digits.
+/// The first two digits of a time that can be cut out, such as `2026-01-02T03:04:05Z`. Six parts of
+/// two digits each follow, from the year to the second.
 const CENTURY: &[u8] = b"20";
+/// The character that follows each of the six parts of a time.
 const BEHIND: &[u8; 6] = b"--T::Z";
-/// The number of bits of each part. A year beyond 2063 does not fit, and stays in the text.
+/// The number of bits in which each of the six parts of a time is stored. A year beyond 2063 does
+/// not fit, so such a time stays in the text.
 const BITS: [u32; 6] = [6, 4, 5, 5, 6, 6];
 
 /// Returns a time such as `2026-01-02T03:04:05Z` in 32 bits: six numbers of two digits each.

@@ -128,7 +128,8 @@ async fn read(line: CompleteText, limit: &ObjectLimit) -> Result<Line, RequestEr
     })
 }
 
-/// Flattens a stream of results in which an inner error does not end the stream.
+/// Flattens a stream of nested results. An outer error ends the stream; an inner one, for example
+/// of an object that is too large, does not.
 pub(super) fn flattened<T: Send + 'static>(
     pieces: impl Stream<Item = Result<Result<T, RequestError>, RequestError>> + Send + 'static,
 ) -> BoxStream<'static, Result<T, RequestError>> {

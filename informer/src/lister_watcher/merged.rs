@@ -259,7 +259,7 @@ enum WatchPhase {
     /// All objects, as ADDED events: the watch started without a version. The first event of
     /// another type shows that all of them were received.
     Objects,
-    /// Changes.
+    /// Changes, after all objects were received.
     Changes,
 }
 

@@ -28,6 +28,7 @@ const LEAST_BATCH: usize = 256 << 10;
 /// The largest number of bytes between the reader and the target. An object of more bytes is let
 /// through alone. In addition, the reader may hold a batch and the beginning of an item.
 const MOST_IN_FLIGHT: usize = 12 << 20;
+/// The largest number of batches between the reader and the target.
 const MOST_BATCHES: usize = 64;
 
 /// The contents of a batch.
@@ -114,7 +115,7 @@ impl BatchSender {
     }
 }
 
-/// The outcome of passing a part to the target.
+/// The outcome of passing a [`BatchPart`] to the target.
 #[derive(Default)]
 pub(super) struct PartOutcome {
     /// The number of listed objects.

@@ -7,8 +7,8 @@ use super::budget::Share;
 use super::outline::Outline;
 use super::{LARGE, WireError};
 
-/// The size above which the rest of an item or line is not read, even to find its end, unless the
-/// limit is higher.
+/// The size in bytes above which the rest of an item or line is not read, even to find its end. If
+/// the limit for objects is higher, that limit applies instead.
 pub(super) const ENDLESS: usize = if cfg!(test) { 64 << 20 } else { 1 << 30 };
 
 /// A large item or line whose bytes are arriving.

@@ -22,7 +22,7 @@ pub struct Prune {
     members: HashMap<String, Member>,
 }
 
-/// The change to a member.
+/// The treatment of a member of an object: left out, or kept without some of its own members.
 #[derive(Clone, Debug)]
 pub(crate) enum Member {
     LeftOut,
@@ -110,11 +110,12 @@ impl Types {
     }
 }
 
-/// A wrapper of a serde trait's implementation on the path to a removed member.
+/// A wrapper of a deserializer, visitor or seed of the object, or of an object on the path to a
+/// removed member.
 struct Pruned<'p, T> {
     inner: T,
     prune: &'p Prune,
-    /// The types to add. `Some` for the object itself only.
+    /// The `apiVersion` and `kind` to add. `Some` for the object itself only.
     types: Option<&'p Types>,
 }
 
@@ -124,7 +125,8 @@ impl<'p, T> Pruned<'p, T> {
     }
 }
 
-/// Delegates the methods for shapes that cannot contain an object.
+/// Implements methods of a wrapped deserializer by the same methods of the inner one, with an
+/// unchanged visitor: no path to a removed member leads through a value of the requested type.
 macro_rules! delegate_deserialize {
     ($($method:ident($($argument:ident: $type:ty),*))*) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
@@ -185,7 +187,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Pruned<'_, D> {
     }
 }
 
-/// Delegates the methods for values that cannot contain an object.
+/// Implements methods of a wrapped visitor by the same methods of the inner one: no path to a
+/// removed member leads through a value of the visited type.
 macro_rules! delegate_visit {
     ($($method:ident($type:ty))*) => {$(
         fn $method<E: Error>(self, value: $type) -> Result<V::Value, E> {
@@ -242,8 +245,8 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
     }
 }
 
-/// The members of an object without the removed ones, followed by the types that the object does
-/// not have.
+/// The members of an object without the removed ones, followed by the `apiVersion` and `kind` to
+/// add if the object does not have them.
 struct PrunedMembers<'p, A> {
     inner: A,
     prune: &'p Prune,
@@ -258,11 +261,11 @@ enum MemberValue<'p> {
     Plain,
     /// The value is passed on without some of its members.
     Pruned(&'p Prune),
-    /// The value is an added type.
+    /// The value is that of an added `apiVersion` or `kind`.
     Text(&'p str),
 }
 
-/// The types that have not been found in the object.
+/// The `apiVersion` and `kind` to add, each unless the object was found to have it.
 struct Missing<'p> {
     api_version: Option<&'p str>,
     kind: Option<&'p str>,
@@ -280,7 +283,7 @@ impl<'p> Missing<'p> {
         }
     }
 
-    /// Records a member of the object.
+    /// Records that the object has this member.
     fn record(&mut self, name: &str) {
         match name {
             Self::API_VERSION => self.api_version = None,
@@ -290,7 +293,7 @@ impl<'p> Missing<'p> {
         }
     }
 
-    /// Returns the name and value of the next missing type.
+    /// Takes the next of the two members that the object does not have. Returns its name and value.
     fn take(&mut self) -> Option<(&'static str, &'p str)> {
         let api_version = self.api_version.take().map(|value| (Self::API_VERSION, value));
         api_version.or_else(|| self.kind.take().map(|value| (Self::KIND, value)))

@@ -21,7 +21,7 @@ enum EntryState {
     /// Neither dirty nor processing: the key waits for a time, or the holder of the shard's lock
     /// is about to queue or remove it.
     Idle,
-    /// Queued in the line, under this number.
+    /// Queued in the [`KeyOrder`], under this number.
     Queued(u32),
     Processing,
     /// The key was added while it was processed. It is queued when the processing ends.
@@ -50,11 +50,12 @@ const _: () = assert!(place_size::<Entry<[usize; 3]>>() == 88, "the docs of the 
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Added {
-    /// The key is dirty and queued: wake a getter.
+    /// The key is dirty and queued. The caller must wake a getter.
     Queued,
-    /// The key is dirty and being processed.
+    /// The key is dirty and being processed. It is queued when the processing ends.
     Again,
-    /// The key now has the earliest wait: wake the keeper.
+    /// The key now has the earliest wait of all keys. The caller must wake the queue's task
+    /// ([`Keeper`](super::keeper::Keeper)).
     WaitsFirst,
     /// No waiter has to be woken.
     Quietly,

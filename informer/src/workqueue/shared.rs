@@ -180,8 +180,8 @@ impl<K: Key> SharedQueue<K> {
     }
 
     /// Ends the queue in the given phase. Adds that begin after this are ignored, and getters that
-    /// find no key learn that none will come. The shards are closed before the line, so a getter
-    /// that finds the line ended and empty has missed no add.
+    /// find no key learn that none will come. The shards are closed before the order of keys
+    /// (`line.rs`) ends, so a getter that finds the order ended and empty has missed no add.
     pub(super) fn end_with(&self, phase: QueuePhase) {
         self.shards.each().for_each(|mut shard| shard.close());
         self.schedule.delays.lock().clear();

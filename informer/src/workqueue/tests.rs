@@ -37,8 +37,8 @@ fn next(line: &mut KeyOrder) -> u32 {
     }
 }
 
-/// Raises a key that has left the line and that its worker has not yet marked in the shard. The
-/// raise must affect no other key.
+/// Checks that a raise affects no other key if its own key has been taken from the order of keys
+/// (`line.rs`), but is not yet marked as processing in the shard.
 #[test]
 fn raise_of_a_just_taken_key_raises_no_other() {
     let mut line = KeyOrder::new();
@@ -86,8 +86,8 @@ fn keys_that_are_done_keep_no_memory() {
     assert!(keys <= 2 * LEAST_ROOM, "{keys}");
 }
 
-/// Processes a key whose delay the timer task has taken out and has not yet ended in the shard, and
-/// gives the key another delay. The late task must not end that delay.
+/// Checks that a late timer task does not end the new delay of a key. The task has taken the old
+/// delay out and has not yet ended it in the shard when the key is processed and gets the new one.
 #[test]
 fn late_timer_task_ends_no_other_delay() {
     let (schedule, now) = (schedule(), Instant::now());
@@ -135,8 +135,8 @@ fn event_before_the_sleep_is_noticed() {
     assert_eq!(pin!(sleep).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(2));
 }
 
-/// Adds two keys between the second check of a getter and its sleep. The getter must use up one
-/// wake-up only, so that the next getter is woken as well.
+/// Checks that a getter uses up one wake-up only if two keys are added between its second check and
+/// its sleep. The next getter is then woken as well.
 #[test]
 fn getter_about_to_sleep_counts_as_sleeping() {
     let place = Notify::new();
@@ -163,9 +163,9 @@ fn shut_down_drops_the_delays() {
     assert!(shared.next_due().is_none());
 }
 
-/// Checks that a shutdown closes all shards before it ends the line. In the other order, an add
-/// could still queue a key after all getters have ended. The test locks the last shard, so that
-/// the shutdown stops there.
+/// Checks that a shutdown closes all shards before it ends the order of keys (`line.rs`). Otherwise
+/// an add could still queue a key after all getters have ended. The test locks the last shard, so
+/// that the shutdown stops there.
 #[test]
 fn line_ends_only_when_every_shard_refuses_adds() {
     let shared = SharedQueue::<&str>::new(Box::new(default_controller_rate_limiter()), None);

@@ -14,7 +14,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::rig::{Queue, bookmark, event, expired, list, map, shown};
 
-/// The lowest version of the objects that the functions below refuse.
+/// The lowest version that the transformer and the key function of these tests refuse. They accept
+/// objects of a lower version.
 const REFUSED: &str = "5";
 
 fn refuses(map: &ConfigMap) -> bool {

@@ -210,8 +210,9 @@ async fn undecodable_object_is_found_under_another_kind_of_key() {
     assert_eq!(fifo.store().list_keys(), ["shop#a"]);
 }
 
-/// Returns the notifications and the errors of an in-order queue with this transformer. The first
-/// relist is handled at once. All other events are handled only after `asked` requests were made.
+/// Runs a reflector into an in-order queue with the transformer `transform`. Returns the
+/// notifications and the errors. The first relist is handled at once. All other events are handled
+/// only after `asked` requests were made.
 async fn notifications_with_late_handling(
     script: Scripted,
     asked: usize,
@@ -317,7 +318,9 @@ async fn object_deleted_within_a_streamed_list_is_not_listed() {
     }
 }
 
-/// Returns the contents of a target's store after this many of the lists and watches below.
+/// Runs a reflector into `target`. The script is a fixed sequence of five stages, each a list and a
+/// watch, some of whose objects are too large; only the first `stages` of them are used. Returns
+/// the names and versions of the objects that `apply` then finds in the target's store.
 async fn stored_after<T: Target<ConfigMap>>(
     target: T,
     apply: impl FnOnce(&T) -> Vec<Arc<ConfigMap>>,

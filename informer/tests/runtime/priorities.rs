@@ -48,13 +48,15 @@ impl Rig {
         self.server.apply(map(name, data)).unwrap();
     }
 
-    /// Starts a reconcile that blocks all others.
+    /// Applies the map `busy`, and waits until its reconcile has begun. The reconcile blocks all
+    /// others until the test ends it.
     async fn busy(&mut self) -> Begun {
         self.apply("busy", "1");
         self.begun.recv().await.unwrap()
     }
 
-    /// Returns the order in which the objects that wait for `busy` are reconciled.
+    /// Ends the reconcile `busy`, and then each reconcile that follows it. Returns the names of the
+    /// objects in the order in which they were reconciled.
     async fn order(mut self, busy: Begun) -> Vec<String> {
         let (mut begun, mut order) = (busy, Vec::new());
         while order.len() < self.names.len() {

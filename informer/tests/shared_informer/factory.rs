@@ -282,8 +282,9 @@ fn of_maps(factory: &SharedInformerFactory) -> Informer {
     factory.informer::<ConfigMap>(&Scope::all()).unwrap()
 }
 
-/// Requests a kind whose informer was stopped. client-go returns the stopped informer
-/// (kubernetes#79610, controller-runtime#935, #1397).
+/// Checks that a factory returns a new informer, with the current objects, for a kind whose
+/// informer was stopped. client-go returns the stopped informer (kubernetes#79610,
+/// controller-runtime#935, #1397).
 #[tokio::test(start_paused = true)]
 async fn stopped_informer_is_replaced_when_its_kind_is_requested() {
     let server = server();
@@ -310,8 +311,8 @@ async fn stopped_informer_is_replaced_when_its_kind_is_requested() {
     assert!(new.is_stopped());
 }
 
-/// Requests a kind whose informer is stopping: it still runs a call of its handler, and delivers
-/// no further notification.
+/// Checks that a factory returns a new informer for a kind whose informer is stopping but still
+/// runs a call of its handler, and that the shutdown of the factory waits for that call.
 #[tokio::test]
 async fn informer_that_is_stopping_is_replaced_and_shutdown_waits_for_its_handlers() {
     let server = server();

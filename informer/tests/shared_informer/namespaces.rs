@@ -835,8 +835,9 @@ async fn informer_of_a_followed_set_syncs_after_the_first_item() {
     }
 }
 
-/// Replaces the only namespace. Its removal runs on another thread, at the same time as the
-/// addition of the next one.
+/// Checks that an informer does not count as synced when its only namespace is replaced before the
+/// server has responded to the list of either. The removal runs on another thread, at the same time
+/// as the addition of the new namespace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn informer_whose_only_namespace_is_replaced_waits_for_the_new_one() {
     let server = server();

@@ -13,7 +13,7 @@ use super::rig::{Builder, Informer, QUEUES, Rig, map, server};
 
 const OBJECTS: usize = 5;
 
-/// A gate that blocks user code in its first call.
+/// A gate that blocks each call of user code until the test opens it, and counts the calls.
 struct Gate {
     calls: AtomicUsize,
     begun: tokio_mpsc::UnboundedSender<()>,
@@ -112,8 +112,9 @@ async fn stop_waits_for_a_running_transform() {
     }
 }
 
-/// Stops an informer whose run was dropped. A worker's task that is aborted still runs until its
-/// next await point.
+/// Checks that the stop of an informer whose run was dropped waits for the call of an index
+/// function. Dropping the run aborts the task of the worker, which still runs until its next await
+/// point.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stop_waits_for_workers_of_a_dropped_run() {
     for queue in QUEUES {

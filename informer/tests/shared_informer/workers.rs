@@ -52,8 +52,9 @@ async fn several_workers_deliver_each_key_in_order_and_once() {
     }
 }
 
-/// Fills the buffer of a `HoldBack(n)` handler. When n notifications are buffered, each worker
-/// finishes its current item and then waits.
+/// Checks how many notifications the full buffer of a `HoldBack(n)` handler has: when n are
+/// buffered, each worker finishes its current item and then waits, so there are fewer than n plus
+/// the number of workers.
 #[tokio::test(start_paused = true)]
 async fn hold_back_bound_is_exceeded_by_at_most_the_workers_current_items() {
     const MOST: usize = 3;

@@ -202,8 +202,9 @@ async fn rate_limited_keys_do_not_affect_each_other() {
     assert_returned_after(&queue, "bar", ms(635)).await;
 }
 
-/// Adds one key repeatedly to a rate-limited queue. In controller-runtime#1594, each addition
-/// reserved a token, so that each wait was longer than the one before.
+/// Checks that the waits of a key that is added often to a rate-limited queue do not become longer.
+/// In controller-runtime#1594, each addition reserved a token, so that each wait was longer than
+/// the one before.
 #[tokio::test(start_paused = true)]
 async fn bucket_wait_of_a_key_added_often_does_not_grow() {
     let queue = Arc::new(
@@ -223,8 +224,9 @@ async fn bucket_wait_of_a_key_added_often_does_not_grow() {
     }
 }
 
-/// Adds a key often during its back-off. In kubernetes#132805, this counted 605 failures in a
-/// minute for a key that had failed ten times.
+/// Checks that a key that is added often during its back-off has one failure for each time that it
+/// was taken. In kubernetes#132805, 605 failures were counted in a minute for a key that had failed
+/// ten times.
 #[tokio::test(start_paused = true)]
 async fn additions_during_back_off_are_not_failures() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(5), ms(1_000_000));
@@ -265,8 +267,8 @@ async fn failure_of_a_key_added_again_during_processing_counts_once() {
     }
 }
 
-/// Fails a key that waits for a delay of its own. This delay is not a back-off: the failure
-/// counts, and the earlier of the two times applies.
+/// Checks that a rate-limited add of a key that waits because of `add_after` counts as a failure,
+/// and that the earlier of the two times applies. The wait of an `add_after` is not a back-off.
 #[tokio::test(start_paused = true)]
 async fn failure_of_a_key_with_a_longer_delay_counts_and_ends_that_delay() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(1000));
@@ -344,8 +346,8 @@ async fn shorter_of_delay_and_rate_limit_counts() {
     assert_eq!(queue.num_requeues(&"foo"), 2);
 }
 
-/// Adds a key with a delay of zero, which in controller-runtime (`After: 0`) means that no delay
-/// was set.
+/// Checks that a rate-limited add with a delay of zero waits for the rate limiter's delay. As in
+/// controller-runtime (`After: 0`), zero means that no delay was set.
 #[tokio::test(start_paused = true)]
 async fn missing_delay_does_not_change_the_rate_limit() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(100));

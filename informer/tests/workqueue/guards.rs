@@ -142,8 +142,9 @@ impl std::hash::Hash for Heavy {
     fn hash<H: std::hash::Hasher>(&self, _state: &mut H) {}
 }
 
-/// Ends the processing of a key whose drop panics: first only of the queue's own key, then also of
-/// the item's key, while the first panic unwinds.
+/// Checks that the processing of a key whose drop panics ends, and that a drain ends with it. First
+/// only the drop of the queue's own copy of the key panics; then also the drop of the item's copy,
+/// while the first panic unwinds.
 #[tokio::test]
 async fn key_whose_drop_panics_ends_its_processing_and_the_drain() {
     for panics in [1, 2] {
@@ -200,7 +201,8 @@ async fn panicking_waker_affects_neither_add_nor_timer_task_nor_done() {
     assert_eq!(next(&queue).await, Some("still later"), "the keeper lives");
 }
 
-/// The number of waiters. It is larger than the number of waiters that tokio wakes in one batch.
+/// The number of futures that wait for the queue in a test. It is larger than the number of waiters
+/// that tokio wakes in one batch.
 const SLEEPERS: usize = 40;
 
 #[tokio::test]
@@ -236,7 +238,8 @@ async fn panicking_waker_does_not_block_other_drains() {
     }
 }
 
-/// Drops a getter that was woken, possibly during a panic. The getter must pass its wake-up on.
+/// Checks that a woken getter that is dropped passes its wake-up on: to a getter whose waker
+/// panics, and, when that one is dropped, to the next.
 #[tokio::test]
 async fn panicking_waker_does_not_affect_a_dropped_getter() {
     let queue = queue();
@@ -267,8 +270,8 @@ impl Drop for Forgets {
     }
 }
 
-/// Drops keys that call their queue. Runs on a separate thread, so that a deadlock does not hang
-/// the test.
+/// Checks that an add drops a key with no lock held: the key calls its queue in its drop. The adds
+/// run on a separate thread, so that a deadlock fails the test and does not hang it.
 #[tokio::test]
 async fn key_may_use_its_queue_when_an_add_drops_it() {
     let queue = FORGETS.get_or_init(|| WorkQueue::builder().build().unwrap());

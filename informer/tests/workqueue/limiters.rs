@@ -205,8 +205,9 @@ impl Drop for Asks {
     }
 }
 
-/// Drops keys that call their limiter. Runs on a separate thread, so that a deadlock does not hang
-/// the test.
+/// Checks that a limiter drops a forgotten key with no lock held: the key calls its limiter in its
+/// drop. The calls run on a separate thread, so that a deadlock fails the test and does not hang
+/// it.
 #[test]
 fn forgotten_key_may_use_the_limiter_in_its_drop() {
     let (done, is_done) = mpsc::channel();

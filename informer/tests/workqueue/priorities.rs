@@ -116,9 +116,9 @@ async fn delayed_keys_are_not_counted_until_they_are_due() {
     }
 }
 
-/// Takes a thousand keys in each of five priorities. One get in eight takes the oldest key,
-/// whatever its priority, and the other seven take a key of the highest priority. Keys of the same
-/// priority come in order.
+/// Takes a thousand keys in each of five priorities. Checks that keys of the same priority come in
+/// the order of their adds, and that seven of eight of the first thousand keys have the highest
+/// priority: one get in eight takes the oldest key, whatever its priority.
 #[tokio::test(start_paused = true)]
 async fn many_keys_of_several_priorities_keep_the_order_of_their_level() {
     for after in [ms(0), ms(1000)] {
@@ -160,7 +160,8 @@ async fn one_of_eight_pops_is_the_oldest_key() {
     assert_eq!(taken, expected);
 }
 
-/// Checks the documented bound against adds of ever higher priority.
+/// Checks that a key of the lowest priority behind `n` other keys is the last of `8 (n + 1)` keys
+/// that are taken, although a key of a higher priority than all before is added before each get.
 #[tokio::test]
 async fn low_key_behind_n_others_is_popped_within_eight_times_n_plus_one() {
     for n in [0, 1, 10] {

@@ -187,9 +187,9 @@ mod tests {
     }
 
     proptest! {
-        /// Compares a slab with a map. Also checks that the slab has no more chunks than it has
-        /// needed for its largest number of values so far, and that at most one chunk without
-        /// values has memory.
+        /// Checks that a slab has the same values under the same numbers as a map. Also checks that
+        /// the slab has no more chunks than it has needed for its largest number of values so far,
+        /// and that at most one chunk without values has memory.
         #[test]
         fn value_keeps_its_number_and_empty_chunks_are_freed(
             ops in prop::collection::vec((any::<bool>(), any::<bool>(), 1..900_usize), 0..12)

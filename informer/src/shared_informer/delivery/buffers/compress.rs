@@ -8,7 +8,7 @@ use super::super::step::{Now, Step};
 use super::steps::Steps;
 use super::{STRIDE, StepBuffer};
 
-/// The buffer of `Buffer::Compress`.
+/// The buffer of [`Buffer::Compress`](super::Buffer::Compress).
 pub(in super::super) struct Compress<K> {
     steps: Steps<K>,
     initial: usize,

@@ -6,7 +6,8 @@ use super::super::step::Step;
 use super::StepBuffer;
 use super::queue::ChunkedQueue;
 
-/// The buffer of the two policies that bound the number of steps.
+/// The buffer of [`Buffer::HoldBack`](super::Buffer::HoldBack) and
+/// [`Buffer::DropAndResync`](super::Buffer::DropAndResync).
 pub(in super::super) struct Log<K> {
     steps: ChunkedQueue<Step<K>>,
     initial: usize,

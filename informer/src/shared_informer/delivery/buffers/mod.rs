@@ -4,8 +4,10 @@
 //!
 //! * `compress.rs`: one step per key, from the state that the handler was last notified of to the
 //!   current one.
-//! * `log.rs`: every step, for the two policies that bound the number of steps.
-//! * `queue.rs`, `steps.rs`: the containers of these two. They grow in small parts.
+//! * `log.rs`: every step, for the policies [`Buffer::HoldBack`] and [`Buffer::DropAndResync`],
+//!   which bound the number of steps.
+//! * `steps.rs`, `queue.rs`: the containers of `compress.rs` and of `log.rs`. They grow in small
+//!   parts.
 
 mod compress;
 mod log;
@@ -65,7 +67,7 @@ pub(super) trait StepBuffer<K>: Send {
     fn len(&self) -> usize;
 
     /// Returns the number of steps that come from changes rather than from a walk. Used only with
-    /// the policies that bound this number.
+    /// [`Buffer::HoldBack`] and [`Buffer::DropAndResync`], which bound this number.
     fn changes(&self) -> usize;
 
     /// Returns whether a walk may add up to [`STRIDE`] steps.

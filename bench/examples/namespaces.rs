@@ -27,7 +27,7 @@ use tokio::time::sleep;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Compare one informer of many namespaces with an informer for each.
+/// Compare one informer of many namespaces with an informer for each namespace.
 #[derive(Parser)]
 struct Args {
     /// The number of config maps
@@ -36,13 +36,15 @@ struct Args {
     /// The number of namespaces that the config maps are in
     #[arg(long, default_value_t = 200)]
     namespaces: usize,
-    /// How often each form is measured
+    /// How often each of the two forms (one informer, or one for each namespace) is measured
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// The number of updates after which the writer waits until the informers have them
+    /// The number of updates after which the writer of the config maps waits until the informers
+    /// have received them; by default it waits only after the last update
     #[arg(long, default_value_t = usize::MAX)]
     pace: usize,
-    /// Measure only this form, in this process
+    /// Measure only this form, in this process; the program starts a process with this option for
+    /// each measurement
     #[arg(long, hide = true)]
     form: Option<Form>,
 }

@@ -35,8 +35,8 @@ pub struct Cli {
     /// 100000 with --server and for the workload cache
     #[arg(long, value_name = "N,M", value_delimiter = ',')]
     pub objects: Vec<NonZero<usize>>,
-    /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N objects.
-    /// Default: generated objects (needs peers)
+    /// File with a LIST response of pods, as JSON or gzipped JSON. The pods are repeated under new
+    /// names until there are as many as --objects says. Default: generated objects (needs peers)
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// Workloads, separated by commas; workqueue and cache need peers, and cache has a run of its
@@ -50,14 +50,16 @@ pub struct Cli {
     /// Number of rounds. Default: 3, or 5 with --server, or 1 without any option
     #[arg(long, value_name = "R", value_parser = value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
-    /// Seconds for which the stall workload offers and the readers read
+    /// Seconds for which the workload stall offers updates, and for which the workload readers
+    /// reads the store
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     pub seconds: Duration,
-    /// Replicas of each workload that the pods of the workload cache belong to
+    /// For the workload cache: number of pods in each replicated application (such as a Deployment)
+    /// of the cluster that is generated from the input
     #[arg(long, value_name = "R", default_value = "20", requires = "input")]
     pub replicas: NonZero<usize>,
-    /// For the workload cache, repeat the pods of the input under new names and ids, without other
-    /// changes
+    /// For the workload cache: repeat the pods of the input under new names and ids, without other
+    /// changes, instead of generating replicas
     #[arg(long, conflicts_with = "replicas", requires = "input")]
     pub as_is: bool,
     /// Measure clients of a real API server instead: from their start until a handler was notified
@@ -73,11 +75,11 @@ pub struct Cli {
     /// Clients of the server, separated by commas. Default: all that can be run here (needs peers)
     #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "server")]
     pub client: Vec<ClientName>,
-    /// File for the figures as JSON
+    /// File to which the figures are written as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Directory for the report: a page with plots, index.html, and the plots as SVG files (needs
-    /// peers)
+    /// Directory to which the report is written: a page with plots, index.html, and the plots as
+    /// SVG files (needs peers)
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     /// Measure nothing, and use the figures that an earlier run wrote with --json (several files

@@ -324,8 +324,9 @@ fn interrupt(id: &str) {
     assert!(sent.success());
 }
 
-/// Interrupts a run by a signal to the tool alone, as `kill` sends it, and another by a signal to
-/// its children as well, as a terminal does.
+/// Checks that an interrupted run writes a report with the rows so far, and names the turns that
+/// did not end. One run is interrupted by a signal to the tool alone, as `kill` sends it, and
+/// another by a signal to its children as well, as a terminal sends it.
 #[test]
 fn interrupted_run_writes_the_rows_that_were_measured() {
     for signals_children in [false, true] {
@@ -358,7 +359,8 @@ fn interrupted_run_writes_the_rows_that_were_measured() {
     }
 }
 
-/// Kills a child with SIGKILL, as the system does when memory runs out.
+/// Checks that the report says which turn failed, and has all rows of the other turns, if a child
+/// is killed with SIGKILL, as the system does when memory runs out.
 #[test]
 fn killed_child_loses_only_its_turn() {
     let json = scratch("killed.json");

@@ -85,7 +85,7 @@ impl Gate {
         *self.ahead.lock() = true;
     }
 
-    /// Waits until a request is held, and returns it.
+    /// Waits until a request is held, and returns it. Never returns `None`.
     pub async fn held(&self) -> Option<Asked> {
         let mut seen = self.seen.subscribe();
         // `wait_for` fails only if the sender is gone, and `self` owns it.

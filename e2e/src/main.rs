@@ -1,4 +1,4 @@
-//! Runs reflectors and informers against a real API server and etcd that are killed, stopped,
+//! Runs reflectors and informers against a real API server and etcd that are killed, stopped or
 //! compacted, that refuse requests, or that have many objects. `ci/e2e.sh` builds the servers and
 //! runs this program.
 //!

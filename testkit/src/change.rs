@@ -9,9 +9,10 @@ use crate::server::Shared;
 use crate::status::{self, Refused};
 use crate::store::{Current, Store};
 
-/// The metadata fields that only the server writes.
+/// The metadata fields that only the server writes. An update keeps their values.
 const KEPT: [&str; 4] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
+/// The message of the refusal of an object whose namespace is not that of the request.
 const OTHER_NAMESPACE: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
 /// The letters of generated names, as in the real server. There are no vowels, so that the names

@@ -250,8 +250,9 @@ impl Store {
         self.names
     }
 
-    /// Removes the open watches of a resource, or of all resources if `place` is `None`. Sends
-    /// each the signal that `last` returns, if any. Returns the number of watches.
+    /// Removes the open watches of the resource whose collection has the index `place`, or of all
+    /// resources if `place` is `None`. Sends each watch the signal that `last` returns, if any.
+    /// Returns the number of watches.
     pub(crate) fn end_watches(
         &mut self,
         place: Option<usize>,

@@ -9,11 +9,12 @@ use serde_json::{Map, Value, json};
 
 use super::splitmix64;
 
-/// The number of pods in which a token must occur to count as vocabulary of Kubernetes, which is
-/// not replaced.
+/// The limit for common tokens (words of ASCII letters and digits): a token that occurs in at least
+/// one in `COMMON` pods of the list counts as vocabulary of Kubernetes, and is not replaced.
 const COMMON: usize = 4;
-/// The length of the shortest token that is replaced.
+/// The length of the shortest token that is replaced, in bytes.
 const SHORTEST: usize = 4;
+/// The number of nodes of the generated cluster, on which the pods run.
 const NODES: u64 = 5000;
 
 /// A generator of pods. Each workload is modelled on one pod of a list.

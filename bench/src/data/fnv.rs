@@ -33,7 +33,7 @@ impl Fnv {
 mod tests {
     use super::Fnv;
 
-    /// Compares hashes with published values of FNV-1a, because the golden file alone would not
+    /// Checks hashes against published values of FNV-1a, because the golden file alone would not
     /// show an error that all of its values share.
     #[test]
     fn published_hashes_are_computed() {

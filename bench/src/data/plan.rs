@@ -109,7 +109,8 @@ pub fn hot_key(offer: usize, objects: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Compares the formulas for the numbers of changes with a count over all objects.
+    /// Checks that the list of the workload churn has the objects that it should have, and that
+    /// [`changed`] returns the number of its objects with a new version.
     #[test]
     fn churn_has_the_documented_shares() {
         for objects in [1, 3, 4, 7, 8, 99, 100, 107, 108, 1000, 1234] {

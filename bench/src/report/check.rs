@@ -9,6 +9,7 @@ use crate::protocol::Measured;
 
 /// The fields of a row with the content of the store at the end.
 const STORE: &[&str] = &["store_len", "store_digest"];
+/// The fields of a row with the handler's counts of added, updated and deleted keys.
 const COUNTS: &[&str] = &["adds", "updates", "deletes"];
 /// The fields with the number and the digest of the objects that the look-ups of all values of an
 /// index returned.

@@ -140,8 +140,8 @@ mod tests {
         Plan::of(&[engine], workloads, objects)
     }
 
-    /// Compares the estimates with measured peaks, in bytes a key with 50,000 objects. An estimate
-    /// must not be below the peak, and must be less than half above it.
+    /// Checks the estimates against measured peaks, in bytes a key with 50,000 objects. An estimate
+    /// must not be below the peak, and must be less than one and a half times the peak.
     #[test]
     fn estimate_is_near_the_measured_peak() {
         let all = Workload::ALL;
@@ -165,7 +165,8 @@ mod tests {
         }
     }
 
-    /// Checks the run that BENCHMARKS.md recommends, on an otherwise idle machine with 24 GiB.
+    /// Checks that the run that BENCHMARKS.md recommends fits into the free memory of an otherwise
+    /// idle machine with 24 GiB.
     #[test]
     fn documented_growth_run_fits_the_memory() {
         for engine in [

@@ -19,8 +19,8 @@ use crate::protocol::Row;
 use crate::rounds::order;
 use crate::warm::ReservedMemory;
 
-/// The interval at which memory is released to a client. A client uses a few megabytes in this
-/// time.
+/// The interval at which pieces of the [`ReservedMemory`] are released to a client. A client uses a
+/// few megabytes in this time.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A turn of one client.

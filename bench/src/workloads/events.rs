@@ -16,8 +16,9 @@ use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Row, output};
 
-/// The numbers of producers; there are as many consumers.
+/// The numbers of producers in the variants. Each variant has as many consumers as producers.
 const THREADS: [usize; 3] = [1, 2, 4];
+/// The number of updates in a burst.
 const BURST: usize = 64;
 
 /// Runs all variants, each on an engine of its own.

@@ -154,7 +154,9 @@ impl Gets {
     }
 }
 
-/// Gets the keys one after another, over and over, beginning with key number `first`.
+/// Gets the keys one after another, over and over, beginning with key number `first`. The caller
+/// has drawn the keys at random. Ends when the main thread stops the readers, or at the deadline
+/// during a relist.
 fn read<T, E: StoreEngine<T>>(
     engine: &E,
     keys: &[E::Key],
@@ -187,8 +189,8 @@ fn read<T, E: StoreEngine<T>>(
     gets
 }
 
-/// Relists back to back for `length`, at least once. Returns the counts of the handler for each
-/// relist.
+/// Relists back to back for `length`, at least once, and longer if no get has been counted yet.
+/// Returns the counts of the handler for each relist.
 fn keep_relisting<T, E: StoreEngine<T>>(
     engine: &E,
     lists: &[E::List; 2],

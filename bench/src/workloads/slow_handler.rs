@@ -17,8 +17,9 @@ use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Row, output};
 
-/// The time that the handler takes, in microseconds.
+/// The times that a call of the handler takes in the variants, in microseconds.
 const WORK: [u64; 3] = [0, 1, 10];
+/// The numbers of consumers in the variants.
 const CONSUMERS: [usize; 2] = [1, 4];
 /// The limit for the number of events. With this many, the slowest handler is busy for a second.
 const MOST_EVENTS: usize = 100_000;

@@ -26,9 +26,11 @@ use ours::OurInformer;
 /// The longest time that the slowest handler may take to catch up: client-go waits up to 30 seconds
 /// before it retries.
 const LEARNING: Duration = Duration::from_secs(240);
-/// The handler that does nothing but record its notifications.
+/// The name of the handler that does nothing but record its notifications.
 const PLAIN: &str = "plain";
+/// The name of the handler that sleeps.
 const SLEEPS: &str = "sleeps";
+/// The name of the handler that panics.
 const PANICS: &str = "panics";
 
 /// All informers while they run. Dropping the value stops them.

@@ -27,9 +27,11 @@ use crate::oracle::{States, keyed};
 const DROPS: &str = "drops";
 /// The buffer size of the handler that panics, and of the one whose buffer drops changes.
 const FEW: usize = 64;
-/// The time that a sleeping handler sleeps. It does so after each [`SLEEP_EACH`] notifications.
-/// `client-go/handlers.go` has the same values.
+/// The time that a sleeping handler sleeps, after each [`SLEEP_EACH`] notifications.
+/// `client-go/handlers.go` has the same value.
 const ASLEEP: Duration = Duration::from_millis(100);
+/// The number of notifications after which a sleeping handler sleeps again. `client-go/handlers.go`
+/// has the same value.
 const SLEEP_EACH: usize = 256;
 
 pub struct OurInformer {

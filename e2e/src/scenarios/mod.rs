@@ -53,11 +53,12 @@ pub enum Scenario {
     Tombstones,
     /// The API server restarts and no longer knows the reflector's version
     ResumeRefused,
-    /// The API server restarts and the watch resumes
+    /// The API server restarts after nothing was written, and the watch resumes
     ResumeAccepted,
-    /// The second page of a list is requested after the compaction
+    /// The second page of a list is requested after the API server has compacted etcd, so its page
+    /// token has expired
     PageExpired,
-    /// The API server does not stream lists
+    /// The API server does not stream lists, because its feature for streamed lists is off
     WatchListRefused,
     /// The API server does not stream lists, because its etcd is version 3.4. The variable
     /// `DELTAFIFO_ETCD34` contains the path of that etcd
@@ -68,8 +69,8 @@ pub enum Scenario {
     VersionAhead,
     /// 100000 objects are listed again, one in a hundred of which has changed
     Large,
-    /// Controllers of kube's runtime and of this project's, when related objects are deleted
-    /// unobserved
+    /// Objects that are related to the objects of controllers (kube's and this project's) are
+    /// deleted, and no watch delivers the deletions
     Controllers,
     /// An account loses its rights in one of two namespaces, and gets them back
     Namespaces,

@@ -30,14 +30,17 @@ use process::Process;
 /// The namespace of the scenarios' objects.
 pub const NAMESPACE: &str = "e2e";
 
+/// The name of the program of the API server.
 const API: &str = "kube-apiserver";
+/// The name of the program of etcd.
 const ETCD: &str = "etcd";
-/// The program with client-go's informer, which is not a server.
+/// The name of the program with client-go's informer, which is not a server.
 pub const CLIENT_GO: &str = "client-go";
+/// The token of the user with all permissions.
 pub const TOKEN: &str = "not-a-secret";
-/// The token of [`LIMITED`].
+/// The token of the user [`LIMITED`].
 const LIMITED_TOKEN: &str = "not-a-secret-either";
-/// A user that has only the rights that a scenario gives it.
+/// The name of a user that has only the rights that a scenario gives it.
 pub const LIMITED: &str = "limited";
 /// The longest time until a server is ready. It includes reading all objects.
 const STARTING: Duration = Duration::from_secs(60);

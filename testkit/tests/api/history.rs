@@ -11,6 +11,7 @@ use crate::common::{Opened, PODS, list, open, refused, server};
 
 /// The number of names that belong to generated pods. The other names belong to stored pods.
 const GENERATED: usize = 6;
+/// The names of the objects that a test writes and deletes.
 const NAMES: [&str; 10] =
     ["gen-0", "gen-1", "gen-2", "gen-3", "gen-4", "gen-5", "pod-a", "pod-b", "pod-c", "zen"];
 
@@ -25,15 +26,16 @@ enum Step {
         name: usize,
     },
     Compact,
-    /// Lists an older version: the one this many steps back.
+    /// Lists exactly the version that is lower than the newest by `back`.
     Exact {
         back: u64,
     },
-    /// Reads the next page, of at most this many objects.
+    /// Reads the next page of the current list, or the first page of a new one, with at most
+    /// `limit` objects.
     Page {
         limit: usize,
     },
-    /// Watches from an older version: the one this many steps back.
+    /// Watches from the version that is lower than the newest by `back`.
     Watch {
         back: u64,
     },

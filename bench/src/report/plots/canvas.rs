@@ -16,10 +16,10 @@ pub type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<io::Error>>;
 pub const WIDTH: i32 = 400;
 const TITLE: i32 = 14;
 const LABEL: i32 = 13;
-/// The height of a title.
+/// The height of a title, in pixels.
 pub const TITLE_HEIGHT: i32 = 30;
 
-/// Draws an SVG of this height, with a title.
+/// Draws an SVG of this height in pixels, with a title.
 pub fn draw(height: i32, title: &str, content: impl FnOnce(&Area) -> Drawn) -> Drawn<String> {
     let mut svg = String::new();
     {
@@ -34,7 +34,7 @@ pub fn draw(height: i32, title: &str, content: impl FnOnce(&Area) -> Drawn) -> D
     Ok(svg)
 }
 
-/// Returns the height of this many lines.
+/// Returns the height of `count` lines that are `height` pixels high each.
 pub fn lines(count: usize, height: i32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX).saturating_mul(height)
 }

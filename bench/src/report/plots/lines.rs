@@ -11,9 +11,10 @@ const PLOT: i32 = 240;
 const LABELS: i32 = 62;
 const AXIS: i32 = 44;
 const LEGEND_ROW: i32 = 20;
-/// The place of notes in a legend: to the right of the longest name.
+/// The horizontal position of the notes in a legend, in pixels: to the right of the longest name of
+/// an engine.
 const NOTE: i32 = 190;
-/// The gap above the legend.
+/// The height of the gap above the legend, in pixels.
 const GAP: i32 = 8;
 
 /// Number of labels for which an axis has room.

@@ -99,8 +99,9 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     Ok(())
 }
 
-/// Relists one queue back to back, while updates are offered to the target. Returns the number of
-/// relists.
+/// Relists the queue `first` back to back for `length`, while updates are offered to the queue
+/// `target`: the same queue in the measurement, and the second queue in the control. Returns the
+/// number of relists.
 fn offer_during_replaces<T: Send + Sync, E: QueueEngine<T>>(
     first: &E,
     lists: &[Vec<Arc<T>>; 2],

@@ -91,7 +91,7 @@ impl Shared {
     }
 }
 
-/// Returns five letters for a number. Different numbers below 27^5 have different letters.
+/// Returns a text of five of the [`LETTERS`], which is different for each number below 27^5.
 fn suffix(mut number: usize) -> String {
     let letter = |_| {
         let letter = LETTERS[number % LETTERS.len()];

@@ -12,11 +12,11 @@ super::named! {
         DeltaFifoSkip = "deltafifo-skip",
         /// This project, on one thread.
         DeltaFifoOneThread = "deltafifo-1-thread",
-        /// This project, with a lane for live events.
+        /// This project, with a lane in which live events pass the backlog of a relist.
         DeltaFifoLane = "deltafifo-lane",
         /// This project, with consumers that pop one key at a time.
         DeltaFifoSingle = "deltafifo-single",
-        /// The classic design.
+        /// The classic design: a `MutexFifo` over a `MutexStore`.
         Mutex = "mutex",
         /// `DashMap` with a lock-free queue.
         DashMap = "dashmap",
@@ -27,9 +27,9 @@ super::named! {
         KubeWriter = "kube-writer",
         /// kube-rs' store, with objects behind an `Arc`.
         KubeWriterArc = "kube-writer-arc",
-        /// client-go's classic queue.
+        /// client-go's classic queue, `DeltaFIFO`.
         ClientGoDeltaFifo = "client-go-deltafifo",
-        /// client-go's current queue.
+        /// client-go's current queue, `RealFIFO`.
         ClientGoRealFifo = "client-go-realfifo",
         /// client-go's informer.
         ClientGoInformer = "client-go-informer",

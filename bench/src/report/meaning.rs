@@ -56,7 +56,8 @@ fn advantage(report: &Report) -> Option<String> {
     ))
 }
 
-/// Returns the sentence that compares deltafifo with the floor.
+/// Returns the sentence that compares deltafifo with the engine floor, the lower limit for the time
+/// of a relist (`engines/floor.rs`).
 fn distance(report: &Report) -> Option<String> {
     let (ours, floor) =
         (relist(report, EngineName::DeltaFifo)?, relist(report, EngineName::Floor)?);

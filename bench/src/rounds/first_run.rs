@@ -6,8 +6,8 @@ use super::plan::Plan;
 use crate::names::EngineName;
 use crate::protocol::Settings;
 
-/// The engines of the run without options. The floor is the first and fastest, and the times of the
-/// others are estimated from its turn.
+/// The engines of the run without options. The engine floor (`engines/floor.rs`) is the first and
+/// fastest, and the times of the others are estimated from its turn.
 pub const FIRST_RUN: &[EngineName] = &[
     EngineName::Floor,
     EngineName::DeltaFifo,

@@ -146,7 +146,8 @@ fn run_lists<S: Source, E: ListEngine<S::Object>>(
     Ok(())
 }
 
-/// Runs both walks of the floor, and prints the rows of the faster one.
+/// Runs the engine floor (`engines/floor.rs`) once with each of its two walks through a list, and
+/// prints the row of the faster walk for each workload.
 fn run_floor<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
     let lists = Lists::build(args, source)?;
     let run = |walk| lists.run::<S, _>(args, &Floor::new(S::Meta::default(), walk));

@@ -27,7 +27,8 @@ use crate::wait::until;
 /// The longest time that an informer may take to follow a change. The API server takes some seconds
 /// to notice a new role binding.
 const FOLLOWING: Duration = Duration::from_secs(30);
-/// The longest time that an unaffected namespace may take once the API server is back.
+/// The longest time that an informer may take to follow a change in a namespace whose rights have
+/// not changed, once the API server is back.
 const UNAFFECTED: Duration = Duration::from_secs(5);
 /// The name of the role and its binding in each namespace.
 const ROLE: &str = "read-maps";

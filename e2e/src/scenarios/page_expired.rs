@@ -21,7 +21,7 @@ use crate::servers::{Options, Servers};
 use crate::wait::until;
 use crate::writer::Write;
 
-/// The longest time until the first object arrives.
+/// The longest time until the consumer knows the first object.
 const FIRST: Duration = Duration::from_secs(30);
 /// The silence after which the reflector gives up a list. It is longer than the default, so that
 /// the gate can hold a page.

@@ -15,8 +15,8 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// A reader of values that the functions above have written. Past the end, numbers are 0 and texts
-/// are empty.
+/// A reader of numbers and texts that [`put_number`] and [`put_bytes`] have written. Past the end,
+/// numbers are 0 and texts are empty.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 

@@ -23,8 +23,8 @@ use crate::wire::{LARGE, check};
 
 /// A watch that a server ends in less than this time counts as refused.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
-/// The largest number of attempts in a row. If this many watches were lost without an event, a
-/// proxy may be blocking watches.
+/// The largest number of attempts in a row to open a watch, or to stream a list. If this many were
+/// lost without an event, the reflector requests a list: a proxy may be blocking watches.
 pub(super) const MOST_ATTEMPTS: u32 = 3;
 /// The time that a server has to end a watch after its requested end. After that the connection is
 /// considered dead.

@@ -26,7 +26,8 @@ fn maps_of(pod: &Pod) -> Vec<ObjectRef<ConfigMap>> {
 
 type Watches = fn(Controller<ConfigMap>, Api<Pod>) -> Controller<ConfigMap>;
 
-/// The methods that watch, each with its form of mapper.
+/// The methods that add watched objects to a controller: `watches`, whose mapper gets a clone of an
+/// object, and `watches_ref`, whose mapper borrows it.
 const WATCHES: [Watches; 2] = [
     |controller, pods| controller.watches(pods, watcher::Config::default(), |pod| maps_of(&pod)),
     |controller, pods| controller.watches_ref(pods, &(), watcher::Config::default(), maps_of),

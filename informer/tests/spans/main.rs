@@ -19,8 +19,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 use rig::{Rig, map, next, notes, server};
 
-/// A record of each new span, such as `reflector name=test resource=configmaps.v1 namespace=`,
-/// after the spans around it.
+/// A record of the informer's new spans: the name of the span around it, if there is one, and then
+/// the span, such as `reflector name=test resource=configmaps.v1 namespace=`.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<String>>>);
 

@@ -16,7 +16,8 @@ fn watch(server: &ApiServer, config: Config) -> Events {
     Box::pin(watcher(Api::all(server.client()), config))
 }
 
-/// Asserts that the next events of the watcher are these, in a short form.
+/// Asserts that the next events and errors of the watcher are `expected`, in a short form: `init`,
+/// `has a`, `done`, `apply a`, `delete a`, `event 410` for an ERROR event, or `failed`.
 async fn expect<const N: usize>(events: &mut Events, expected: [&str; N]) {
     for expected in expected {
         let name = |pod: Pod| pod.metadata.name.unwrap();

@@ -41,7 +41,8 @@ use ours::{Informer, Ours};
 use packed::{Cbor, Gzip, PackedStore};
 use server::ListServer;
 
-/// The number of gets that are timed. It is lower if there are fewer objects.
+/// The largest number of gets, and of decodings, that are timed. If there are fewer objects, their
+/// number is the limit.
 const GETS: usize = 20_000;
 /// The time for which idle threads are kept.
 const KEEP_ALIVE: Duration = Duration::from_millis(50);

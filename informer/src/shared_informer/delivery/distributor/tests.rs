@@ -42,9 +42,8 @@ impl Drop for UnlockedWaker {
     }
 }
 
-/// Checks that the feed holds no lock while it drops a waker that it does not need. It does not need
-/// the waker because a step arrives after the first check of the inbox and before it stores the
-/// waker.
+/// Checks that the feed holds no lock while it drops a waker that it does not need: a step arrives
+/// after the first check of the inbox and before the feed stores the waker.
 #[test]
 fn waker_that_is_not_needed_is_dropped_with_no_lock_held() {
     let distributor = distributor();

@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.."
 run() { # part
   case $1 in
     models) ci/models.sh ;;
+    # Histories of two and three candidates for a lease, with a fault.
+    lease) cargo test --release -p deltafifo-informer --lib lease::protocol::explore -- --nocapture ;;
     shuttle) ci/shuttle.sh 200000 ;;
     stress) STRESS_SECS=600 cargo test --release -p deltafifo --test stress ;;
     sanitizers) ci/sanitizers.sh 120 ;;
@@ -25,7 +27,7 @@ run() { # part
 
 parts=("$@")
 if ((!$#)); then
-  parts=(models shuttle stress sanitizers miri-races miri-engine miri-stress fuzz-operations fuzz-handlers fuzz-indexer fuzz-keys fuzz-files
+  parts=(models lease shuttle stress sanitizers miri-races miri-engine miri-stress fuzz-operations fuzz-handlers fuzz-indexer fuzz-keys fuzz-files
     fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact mutants e2e package verify msrv docs deny semver)
 fi
 # Records uncommitted changes, except those of the result file.

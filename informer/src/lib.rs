@@ -32,6 +32,8 @@
 
 #[cfg(feature = "compact")]
 pub mod compact;
+#[cfg(test)]
+mod lease;
 pub mod lister_watcher;
 mod meta;
 pub mod metrics;

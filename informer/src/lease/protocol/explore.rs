@@ -1,0 +1,731 @@
+//! An exhaustive search of the protocol for a state with two leaders.
+//!
+//! A *world* is an API server with one lease, two or three processes that are candidates, and the
+//! messages between them. Its next worlds are all that can happen next: time passes, a process
+//! takes its next step, a request arrives, an answer or a watch event is delivered, an attempt is
+//! given up, a leader is stopped, its work ends. Nothing is urgent, so that every request, answer,
+//! watch event and process may be delayed for any time or for ever. This covers lost messages, cut
+//! connections and paused processes. Crashes, duplicated requests, steps of a wall clock, time that
+//! a suspended machine does not count, and changes by hand are *faults*, of which a history has a
+//! limited number.
+//!
+//! Times are kept relative to a constant now, and versions are numbered in their order, so that
+//! worlds that differ only in their age are one world. The search visits every world that can be
+//! reached. It remembers worlds by a hash of 64 bits: among 10 million worlds, two share one with a
+//! probability of about 10⁻⁶.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, Hash};
+use std::time::{Duration, Instant};
+
+use super::mutants::Mutant;
+use super::{Answer, Clocks, Protocol, Purpose, Record, Request, Seen, State, Step, Timing};
+
+type Lease = Record<u8, ()>;
+
+/// A tick of a clock with the rate 100.
+const TICK: u64 = 100;
+
+/// The present, by every clock.
+const NOW: Clocks =
+    Clocks { monotonic: Duration::from_millis(100_000), wall: Duration::from_millis(100_000) };
+
+/// A step of a wall clock, longer than any lease.
+const WALL_STEP: Duration = Duration::from_millis(20 * TICK);
+
+/// The step between the identities of a process: each of at most three processes starts with its
+/// index.
+const IDENTITIES: u8 = 4;
+
+/// A holder that is none of the processes.
+const STRANGER: u8 = 3;
+
+/// The most messages in flight of one process.
+const MOST_MESSAGES: usize = 2;
+
+/// The bounds of a search.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    /// For each process, its lease duration in ticks and the rate of its clocks in percent. The
+    /// renew deadline is two thirds of the lease duration, and the retry period one tick.
+    processes: &'a [(u64, u64)],
+    /// The kinds of faults, and how many of them a history may have.
+    faults: &'a [Fault],
+    most_faults: u8,
+    /// How many claims of one lease a history may have.
+    most_claims: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// A process ends without a word, and another one starts in its place.
+    Crash,
+    /// A request arrives twice.
+    Duplicate,
+    /// A wall clock is set forward or back.
+    WallStep,
+    /// A tick passes that a monotonic clock does not count.
+    Suspend,
+    /// The lease is deleted by hand.
+    Delete,
+    /// The lease gets another version by hand, or a duration that is not valid.
+    Touch,
+    /// The lease gets another holder by hand: a stranger or one of the processes.
+    Edit,
+}
+
+/// An event that leads from one world to the next, with the process that it concerns.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Tick,
+    Step(usize),
+    Watch(usize),
+    OldWatch(usize),
+    GiveUp(usize),
+    Stop(usize),
+    WorkEnds(usize),
+    Arrive(usize),
+    Deliver(usize),
+    Fault(Fault, usize),
+}
+
+#[derive(Clone, Hash)]
+struct World {
+    lease: Option<Lease>,
+    versions: u8,
+    uids: u8,
+    processes: Vec<Process>,
+    messages: Vec<Message>,
+    faults: u8,
+    /// Set if a process goes on after it has read that another holds the lease.
+    ignores_another: bool,
+}
+
+#[derive(Clone, Hash)]
+struct Process {
+    candidate: Protocol<u8, ()>,
+    /// The deadline of the work of a leader.
+    works_until: Option<Clocks>,
+}
+
+#[derive(Clone, Hash)]
+struct Message {
+    process: usize,
+    number: u64,
+    content: Content,
+}
+
+#[derive(Clone, Copy, Hash, PartialEq, Eq)]
+enum Content {
+    Request(Request<u8, ()>),
+    Answer(Answer<u8, ()>),
+}
+
+/// The number of worlds that a search visited, and the history that ends with two leaders, if there
+/// is one.
+struct Found {
+    worlds: usize,
+    violation: Option<Vec<Event>>,
+}
+
+struct Search<'a> {
+    scope: Scope<'a>,
+    mutant: Option<Mutant>,
+}
+
+impl<'a> Search<'a> {
+    fn run(scope: Scope<'a>, mutant: Option<Mutant>) -> Found {
+        let search = Self { scope, mutant };
+        let hasher = foldhash::quality::FixedState::default();
+        let mut seen = HashSet::with_hasher(foldhash::fast::FixedState::default());
+        // Each world that was reached, by the index of the world before it and the event.
+        let mut reached: Vec<(u32, Event)> = vec![(0, Event::Tick)];
+        let mut start = search.start();
+        search.normalise(&mut start);
+        let mut level = vec![(0, start)];
+        while !level.is_empty() {
+            let mut next = Vec::new();
+            for (index, world) in level {
+                let mut violation = None;
+                search.successors(&world, &mut |event, mut world: World| {
+                    search.normalise(&mut world);
+                    if violation.is_some() || !seen.insert(world.fingerprint(&hasher)) {
+                        return;
+                    }
+                    let to = u32::try_from(reached.len()).expect("a world fits in memory");
+                    reached.push((index, event));
+                    if world.leaders() > 1 || world.ignores_another {
+                        violation = Some(to);
+                    }
+                    next.push((to, world));
+                });
+                if let Some(mut at) = violation {
+                    let mut history = Vec::new();
+                    while at != 0 {
+                        let (before, event) = reached[at as usize];
+                        history.push(event);
+                        at = before;
+                    }
+                    history.reverse();
+                    return Found { worlds: reached.len(), violation: Some(history) };
+                }
+            }
+            level = next;
+        }
+        Found { worlds: reached.len(), violation: None }
+    }
+
+    /// Returns the world of a free lease.
+    fn start(&self) -> World {
+        let lease = Record {
+            version: 1,
+            uid: 1,
+            holder: None,
+            transitions: 0,
+            duration: Duration::ZERO,
+            body: (),
+        };
+        let process = |index| Process {
+            candidate: self.candidate(index, u8::try_from(index).expect("few processes"), None),
+            works_until: None,
+        };
+        World {
+            lease: Some(lease),
+            versions: 1,
+            uids: 1,
+            processes: (0..self.scope.processes.len()).map(process).collect(),
+            messages: Vec::new(),
+            faults: 0,
+            ignores_another: false,
+        }
+    }
+
+    fn candidate(&self, index: usize, identity: u8, former: Option<u8>) -> Protocol<u8, ()> {
+        let (lease_ticks, _) = self.scope.processes[index];
+        let timing = Timing {
+            lease_duration: Duration::from_millis(lease_ticks * TICK),
+            renew_deadline: Duration::from_millis(lease_ticks * TICK * 2 / 3),
+            retry_period: Duration::from_millis(TICK),
+        };
+        let mut candidate = Protocol::new(timing, identity, former);
+        candidate.set_watching(true);
+        candidate.mutant = self.mutant;
+        candidate
+    }
+
+    /// Starts another process in the place of one that has ended.
+    fn restart(&self, world: &mut World, index: usize, former: Option<u8>) {
+        let process = &mut world.processes[index];
+        let before = process.candidate.identity;
+        process.candidate = self.candidate(index, before + IDENTITIES, former);
+        process.works_until = None;
+        world.messages.retain(|message| {
+            message.process != index || matches!(message.content, Content::Request(_))
+        });
+    }
+
+    /// Calls `next` with every world that can follow.
+    fn successors(&self, world: &World, next: &mut impl FnMut(Event, World)) {
+        let mut after = |event, change: &dyn Fn(&mut World)| {
+            let mut world = world.clone();
+            change(&mut world);
+            next(event, world);
+        };
+        after(Event::Tick, &|world| self.tick(world, None));
+        for (index, process) in world.processes.iter().enumerate() {
+            self.process_events(index, process, &mut after);
+        }
+        for (at, message) in world.messages.iter().enumerate() {
+            match message.content {
+                Content::Request(_) => {
+                    after(Event::Arrive(message.process), &|world| self.arrive(world, at, false));
+                }
+                Content::Answer(_) => {
+                    after(Event::Deliver(message.process), &|world| self.deliver(world, at));
+                }
+            }
+        }
+        if world.faults < self.scope.most_faults {
+            for fault in self.scope.faults {
+                self.fault(world, *fault, &mut |event, change| {
+                    after(event, &|world| {
+                        world.faults += 1;
+                        change(world);
+                    });
+                });
+            }
+        }
+    }
+
+    fn process_events(
+        &self,
+        index: usize,
+        process: &Process,
+        after: &mut impl FnMut(Event, &dyn Fn(&mut World)),
+    ) {
+        match process.candidate.clone().next(NOW) {
+            Step::Send { number, request } => after(Event::Step(index), &|world| {
+                let _ = world.processes[index].candidate.next(NOW);
+                // A read that arrives late has the effect of one that is sent late.
+                let content = match request {
+                    Request::Read => Content::Answer(Answer::State(world.lease)),
+                    request => Content::Request(request),
+                };
+                world.messages.push(Message { process: index, number, content });
+            }),
+            Step::Wait(_) | Step::Lost(_) | Step::Gone => {}
+        }
+        let watch = |world: &mut World, state: Option<Lease>| {
+            let process = &mut world.processes[index];
+            process.candidate.observed(NOW, state);
+            self.sync(process);
+        };
+        after(Event::Watch(index), &|world| watch(world, world.lease));
+        // A holder may see a state from before its claim. An observer gets old states by reads.
+        if process.candidate.held().is_some() {
+            after(Event::OldWatch(index), &|world| watch(world, None));
+        }
+        if let Some(flight) = process.candidate.flight {
+            after(Event::GiveUp(index), &|world| {
+                let process = &mut world.processes[index];
+                process.candidate.answered(NOW, flight.number, Answer::Unclear);
+                self.sync(process);
+            });
+        }
+        if matches!(process.candidate.state, State::Live(_)) {
+            after(Event::Stop(index), &|world| {
+                let process = &mut world.processes[index];
+                process.candidate.stop();
+                if self.mutant == Some(Mutant::ReleasesBeforeWorkHasEnded) {
+                    process.candidate.work_ended(NOW);
+                }
+                self.sync(process);
+            });
+        }
+        let has_stopped = matches!(
+            process.candidate.state,
+            State::Draining(_) | State::Releasing(_) | State::Gone
+        );
+        if has_stopped && process.works_until.is_some() {
+            after(Event::WorkEnds(index), &|world| {
+                let process = &mut world.processes[index];
+                process.candidate.work_ended(NOW);
+                process.works_until = None;
+            });
+        }
+    }
+
+    /// Gives a leader its deadline, and takes the work from a process that does not lead.
+    fn sync(&self, process: &mut Process) {
+        let released_early = self.mutant == Some(Mutant::ReleasesBeforeWorkHasEnded)
+            && matches!(process.candidate.state, State::Releasing(_) | State::Gone);
+        match process.candidate.held() {
+            Some((deadline, _)) => process.works_until = Some(deadline),
+            None if released_early => {}
+            None => process.works_until = None,
+        }
+    }
+
+    /// Lets one tick pass. The monotonic clock of `suspended` does not count it.
+    fn tick(&self, world: &mut World, suspended: Option<usize>) {
+        for (index, process) in world.processes.iter_mut().enumerate() {
+            let (_, rate) = self.scope.processes[index];
+            let elapsed = Duration::from_millis(TICK * rate / 100);
+            let monotonic = if suspended == Some(index) { Duration::ZERO } else { elapsed };
+            process.map_times(|time| Clocks {
+                monotonic: past(time.monotonic, monotonic),
+                wall: past(time.wall, elapsed),
+            });
+        }
+    }
+
+    /// Applies a request at the server. Its answer is sent to the process.
+    fn arrive(&self, world: &mut World, at: usize, is_duplicated: bool) {
+        let Message { process, number, content } = world.messages[at].clone();
+        let Content::Request(request) = content else { return };
+        if !is_duplicated {
+            world.messages.remove(at);
+        }
+        let (lease_ticks, _) = self.scope.processes[process];
+        let duration = Duration::from_millis(lease_ticks * TICK);
+        let is_forced = self.mutant == Some(Mutant::WritesWithoutVersion);
+        let answer = match (request, world.lease) {
+            (Request::Create, None) => {
+                world.uids += 1;
+                let identity = world.processes[process].candidate.identity;
+                let uid = world.uids;
+                let holder = Some(identity);
+                world.write(Record { version: 0, uid, holder, transitions: 0, duration, body: () })
+            }
+            (Request::Replace { base, holder, transitions }, Some(lease))
+                if base.version == lease.version || (is_forced && base.uid == lease.uid) =>
+            {
+                world.write(Record { holder, transitions, duration, ..lease })
+            }
+            (_, _) => Answer::Conflict,
+        };
+        world.messages.push(Message { process, number, content: Content::Answer(answer) });
+    }
+
+    fn deliver(&self, world: &mut World, at: usize) {
+        let Message { process, number, content } = world.messages.remove(at);
+        let Content::Answer(answer) = content else { return };
+        let process = &mut world.processes[process];
+        let flight = process.candidate.flight;
+        let leads = process.works_until.is_some();
+        process.candidate.answered(NOW, number, answer);
+        self.sync(process);
+        let reads =
+            flight.is_some_and(|flight| flight.number == number && flight.purpose == Purpose::Read);
+        let is_anothers = match answer {
+            Answer::State(lease) => {
+                lease.is_none_or(|lease| lease.holder != Some(process.candidate.identity))
+            }
+            Answer::Conflict | Answer::Unclear => false,
+        };
+        let goes_on = matches!(process.candidate.state, State::Live(_) | State::Draining(_));
+        world.ignores_another |= leads && reads && is_anothers && goes_on;
+    }
+
+    fn fault(
+        &self,
+        world: &World,
+        fault: Fault,
+        after: &mut impl FnMut(Event, &dyn Fn(&mut World)),
+    ) {
+        let processes = 0..world.processes.len();
+        let edit = |after: &mut dyn FnMut(Event, &dyn Fn(&mut World)), lease| {
+            after(Event::Fault(fault, 0), &|world| {
+                let _ = world.write(lease);
+            });
+        };
+        match (fault, world.lease) {
+            (Fault::Crash, _) => {
+                for index in processes {
+                    after(Event::Fault(fault, index), &|world| self.restart(world, index, None));
+                }
+            }
+            (Fault::Duplicate, _) => {
+                for (at, message) in world.messages.iter().enumerate() {
+                    if matches!(message.content, Content::Request(_)) {
+                        after(Event::Fault(fault, message.process), &|world| {
+                            self.arrive(world, at, true);
+                        });
+                    }
+                }
+            }
+            (Fault::WallStep, _) => {
+                for index in processes {
+                    for is_forward in [true, false] {
+                        after(Event::Fault(fault, index), &|world| {
+                            world.processes[index].map_times(|time| match is_forward {
+                                true => Clocks { wall: past(time.wall, WALL_STEP), ..time },
+                                false => Clocks { wall: future(time.wall), ..time },
+                            });
+                        });
+                    }
+                }
+            }
+            (Fault::Suspend, _) => {
+                for index in processes {
+                    after(Event::Fault(fault, index), &|world| self.tick(world, Some(index)));
+                }
+            }
+            (Fault::Delete, Some(_)) => after(Event::Fault(fault, 0), &|world| world.lease = None),
+            (Fault::Touch, Some(lease)) => {
+                edit(after, lease);
+                edit(after, Record { duration: Duration::ZERO, ..lease });
+            }
+            (Fault::Edit, Some(lease)) => {
+                let of_process = |process: &Process| process.candidate.identity;
+                let holders = world.processes.iter().map(of_process).chain([STRANGER]);
+                for holder in holders.filter(|holder| lease.holder != Some(*holder)) {
+                    edit(after, Record { holder: Some(holder), ..lease });
+                }
+            }
+            (Fault::Delete | Fault::Touch | Fault::Edit, None) => {}
+        }
+    }
+
+    /// Removes differences that have no effect on what can follow.
+    fn normalise(&self, world: &mut World) {
+        for index in 0..world.processes.len() {
+            let process = &mut world.processes[index];
+            self.normalise_times(process);
+            let candidate = &mut process.candidate;
+            candidate.check_deadline(NOW);
+            match candidate.state {
+                // The process campaigns again: its work has ended.
+                State::Lost(_) => {
+                    let former = candidate.identity;
+                    self.restart(world, index, Some(former));
+                }
+                // The process ends after its release, and another one starts.
+                State::Gone if process.works_until.is_none() => self.restart(world, index, None),
+                _ => {}
+            }
+        }
+        let World { lease, processes, messages, faults, .. } = world;
+        for (index, process) in processes.iter_mut().enumerate() {
+            self.normalise_times(process);
+            let candidate = &mut process.candidate;
+            // The number of the attempt in progress is 1, and that of all earlier ones is 0.
+            let current = candidate.flight.map(|flight| flight.number);
+            for message in messages.iter_mut().filter(|message| message.process == index) {
+                message.number = u64::from(Some(message.number) == current);
+            }
+            candidate.attempts = u64::from(current.is_some());
+            if let Some(flight) = &mut candidate.flight {
+                flight.number = 1;
+            }
+        }
+        // Claims beyond the bound never arrive.
+        messages.retain(|message| match message.content {
+            Content::Request(Request::Replace { transitions, .. }) => {
+                transitions <= self.scope.most_claims
+            }
+            _ => true,
+        });
+        let deletable = self.scope.faults.contains(&Fault::Delete)
+            && *faults < self.scope.most_faults
+            || lease.is_none();
+        messages.retain(|message| match message.content {
+            _ if message.number == 1 => true,
+            Content::Answer(_) => self.mutant == Some(Mutant::OldAnswersCount),
+            Content::Request(Request::Read) => unreachable!("a read is answered when it is sent"),
+            Content::Request(Request::Create) => deletable,
+            Content::Request(Request::Replace { base, .. }) => {
+                self.mutant == Some(Mutant::WritesWithoutVersion)
+                    || lease.is_some_and(|lease| lease.version == base.version)
+            }
+        });
+        for index in 0..processes.len() {
+            while messages.iter().filter(|message| message.process == index).count() > MOST_MESSAGES
+            {
+                let oldest = messages.iter().position(|message| message.process == index);
+                messages.remove(oldest.expect("there are messages"));
+            }
+        }
+        world.renumber();
+    }
+
+    fn normalise_times(&self, process: &mut Process) {
+        let longest = self.scope.processes.iter().map(|(ticks, _)| ticks * TICK).max();
+        let oldest = Duration::from_millis(longest.unwrap_or_default());
+        let candidate = &mut process.candidate;
+        candidate.not_before = NOW.monotonic;
+        if process.works_until.is_some_and(|deadline| deadline.has_passed(NOW)) {
+            process.works_until = None;
+        }
+        let clamp = |time: &mut Clocks| {
+            time.monotonic = time.monotonic.max(NOW.monotonic - oldest);
+            time.wall = time.wall.max(NOW.wall - oldest);
+        };
+        if let Some(flight) = &mut candidate.flight {
+            match flight.purpose {
+                Purpose::Claim | Purpose::Renew => clamp(&mut flight.sent),
+                Purpose::Read | Purpose::Create | Purpose::Release => flight.sent = NOW,
+            }
+        }
+        match &mut candidate.state {
+            State::Foreign(Seen::Known { record, since, checked }) => {
+                if record.holder.is_none() {
+                    *since = NOW;
+                }
+                clamp(since);
+                if self.mutant != Some(Mutant::ObserverUsesWallClock) {
+                    since.wall = NOW.wall;
+                }
+                *checked = NOW.monotonic;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl World {
+    fn leaders(&self) -> usize {
+        self.processes.iter().filter(|process| process.works_until.is_some()).count()
+    }
+
+    /// Writes a new version of the lease.
+    fn write(&mut self, lease: Lease) -> Answer<u8, ()> {
+        self.versions += 1;
+        self.lease = Some(Record { version: self.versions, ..lease });
+        Answer::State(self.lease)
+    }
+
+    /// Calls `change` with every state of the lease that is known anywhere.
+    fn each_lease(&mut self, mut change: impl FnMut(&mut Lease)) {
+        self.lease.iter_mut().for_each(&mut change);
+        for process in &mut self.processes {
+            match &mut process.candidate.state {
+                State::Foreign(Seen::Known { record, .. }) => change(record),
+                State::Live(held) | State::Draining(held) | State::Releasing(held) => {
+                    change(&mut held.record);
+                }
+                _ => {}
+            }
+        }
+        for message in &mut self.messages {
+            match &mut message.content {
+                Content::Request(Request::Replace { base, .. }) => change(base),
+                Content::Answer(Answer::State(Some(lease))) => change(lease),
+                _ => {}
+            }
+        }
+    }
+
+    /// Calls `change` with every identity that is known anywhere.
+    fn each_identity(&mut self, mut change: impl FnMut(&mut u8)) {
+        self.each_lease(|lease| lease.holder.iter_mut().for_each(&mut change));
+        for message in &mut self.messages {
+            if let Content::Request(Request::Replace { holder: Some(holder), .. }) =
+                &mut message.content
+            {
+                change(holder);
+            }
+        }
+        for process in &mut self.processes {
+            change(&mut process.candidate.identity);
+            process.candidate.former.iter_mut().for_each(&mut change);
+        }
+    }
+
+    /// Numbers the known versions, and the known identities of each process, in their order.
+    fn renumber(&mut self) {
+        let mut known = [false; 256];
+        self.each_lease(|lease| known[usize::from(lease.version)] = true);
+        let versions = ranks(&known, 1);
+        self.each_lease(|lease| lease.version = versions[usize::from(lease.version)]);
+        self.versions = known.iter().map(|known| u8::from(*known)).sum();
+        let mut known = [false; 256];
+        self.each_identity(|identity| known[usize::from(*identity)] = true);
+        let identities = ranks(&known, IDENTITIES);
+        self.each_identity(|identity| *identity = identities[usize::from(*identity)]);
+    }
+
+    /// Returns a hash that does not depend on the order of messages.
+    fn fingerprint(&self, hasher: &impl BuildHasher) -> u64 {
+        let Self { lease, versions, uids, processes, messages, faults, ignores_another } = self;
+        let messages = messages.iter().map(|message| hasher.hash_one(message));
+        let messages = messages.fold(0_u64, u64::wrapping_add);
+        hasher.hash_one((lease, versions, uids, processes, messages, faults, ignores_another))
+    }
+}
+
+/// Returns new numbers for known ones. Their order stays within each class of numbers that are
+/// equal modulo `classes`.
+fn ranks(known: &[bool; 256], classes: u8) -> [u8; 256] {
+    let mut ranks = [0; 256];
+    for class in 0..classes {
+        let of_class = (class..=u8::MAX).step_by(classes.into());
+        let of_class = of_class.filter(|number| known[usize::from(*number)]);
+        for (number, rank) in of_class.zip((class..=u8::MAX).step_by(classes.into())) {
+            ranks[usize::from(number)] = rank;
+        }
+    }
+    ranks
+}
+
+impl Process {
+    /// Changes all times that the process knows.
+    fn map_times(&mut self, change: impl Fn(Clocks) -> Clocks) {
+        let monotonic =
+            |time: &mut Duration| *time = change(Clocks { monotonic: *time, ..NOW }).monotonic;
+        let candidate = &mut self.candidate;
+        monotonic(&mut candidate.not_before);
+        if let Some(flight) = &mut candidate.flight {
+            flight.sent = change(flight.sent);
+        }
+        if let Some(deadline) = &mut self.works_until {
+            *deadline = change(*deadline);
+        }
+        match &mut candidate.state {
+            State::Foreign(Seen::Known { since, checked, .. }) => {
+                *since = change(*since);
+                monotonic(checked);
+            }
+            State::Live(held) | State::Draining(held) | State::Releasing(held) => {
+                held.deadline = change(held.deadline);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns a time after a clock has advanced. A deadline that a mutant does not have stays away.
+fn past(time: Duration, elapsed: Duration) -> Duration {
+    if time == Duration::MAX { time } else { time - elapsed }
+}
+
+/// Returns a time after the wall clock was set back.
+fn future(time: Duration) -> Duration {
+    time.saturating_add(WALL_STEP)
+}
+
+/// Two processes whose clocks run at rates that differ by 1.5, the most that is safe.
+const RATES: &[(u64, u64)] = &[(3, 100), (3, 150)];
+
+/// Two processes with other durations, of which the shorter one observes the longer one.
+const DURATIONS: &[(u64, u64)] = &[(6, 100), (3, 150)];
+
+/// Three processes.
+const THREE: &[(u64, u64)] = &[(3, 100), (3, 150), (3, 150)];
+
+/// Searches a scope, prints its size, and returns the first history with two leaders.
+fn search(title: &str, scope: Scope<'_>, mutant: Option<Mutant>) -> Option<Vec<Event>> {
+    let began = Instant::now();
+    let Found { worlds, violation } = Search::run(scope, mutant);
+    let seconds = began.elapsed().as_secs_f32();
+    let found = if violation.is_some() { "two leaders" } else { "at most one leader" };
+    println!("| {title} | {worlds} | {seconds:.1} | {found} |");
+    violation
+}
+
+fn assert_safe(title: &str, processes: &[(u64, u64)], fault: Option<Fault>, most_claims: i32) {
+    let faults: Vec<_> = fault.into_iter().collect();
+    let scope = Scope { processes, faults: &faults, most_faults: 1, most_claims };
+    if let Some(history) = search(&format!("{title}, fault: {fault:?}"), scope, None) {
+        panic!("two leaders, or a leader that ignores another: {history:?}");
+    }
+}
+
+#[test]
+fn no_history_without_faults_has_two_leaders() {
+    assert_safe("two processes", RATES, None, 2);
+}
+
+/// Not in a debug build: `ci/full.sh lease` runs it.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without optimisation")]
+fn no_history_with_a_fault_has_two_leaders() {
+    use Fault::{Crash, Delete, Duplicate, Edit, Suspend, Touch, WallStep};
+    for fault in [Crash, Duplicate, WallStep, Suspend, Delete, Touch, Edit] {
+        assert_safe("two processes", RATES, Some(fault), 2);
+    }
+    // A lease that is deleted, or whose duration is removed, is safe only if all candidates have
+    // equal durations.
+    for fault in [Crash, Duplicate, Suspend] {
+        assert_safe("two processes of different durations", DURATIONS, Some(fault), 2);
+    }
+    assert_safe("three processes", THREE, None, 2);
+}
+
+#[test]
+fn every_mutant_has_a_history_with_two_leaders() {
+    use Fault::{Delete, Edit, Suspend, WallStep};
+    for (mutant, defect) in Mutant::ALL {
+        let faults: &[Fault] = match mutant {
+            Mutant::HolderIgnoresWallClock => &[Suspend],
+            Mutant::HolderIgnoresMonotonicClock | Mutant::ObserverUsesWallClock => &[WallStep],
+            Mutant::AbsentLeaseIsFree => &[Delete],
+            Mutant::KeepsLeadingUnderAnother => &[Edit],
+            _ => &[],
+        };
+        let processes = if mutant == Mutant::ObserverUsesOwnDuration { DURATIONS } else { RATES };
+        let most_claims = if mutant == Mutant::ReleasesAnothersLease { 3 } else { 2 };
+        let scope = Scope { processes, faults, most_faults: 1, most_claims };
+        assert!(search(defect, scope, Some(mutant)).is_some(), "{mutant:?} survives");
+    }
+}

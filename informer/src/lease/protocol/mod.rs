@@ -1,0 +1,524 @@
+//! The protocol of a candidate for a lease, without I/O: time and inputs go in, requests come out.
+//!
+//! ```text
+//!                 free, or expired                written
+//!      Foreign ----------------------> Claiming ----------> Live --stop--> Draining
+//!         ^                               |                   |               | work has ended
+//!         +--- conflict, or no answer ----+                   |               v
+//!                                                             |           Releasing --> Gone
+//!                               deadline, or another holds it v               |
+//!                                                            Lost <-----------+
+//! ```
+//!
+//! | state | the lease is held | next request |
+//! | --- | --- | --- |
+//! | `Foreign` | no | a read, if the lease is not known; a creation, if it does not exist; a claim, if it is free |
+//! | `Claiming` | no | none: the claim is in flight |
+//! | `Live`, `Draining` | until the deadline | a renewal each third of the lease duration, or each half of the renew deadline if that is shorter; a read after a conflict |
+//! | `Releasing` | no work is left | the release; a read after a conflict, or without an answer |
+//! | `Lost`, `Gone` | no | none |
+//!
+//! # Rules
+//!
+//! 1. Every write contains the version that it replaces, so the holders of a lease form one
+//!    sequence.
+//! 2. A candidate holds the lease only by an answer to its own write, from then until its
+//!    *deadline*: the time when that write was *sent*, plus the renew deadline. A read never makes
+//!    a holder, and never moves a deadline.
+//! 3. An answer counts only for the attempt in progress.
+//! 4. Another's lease has expired if its version has not changed for the lease duration since this
+//!    candidate first saw it. The duration is the larger of the candidate's own and the one in the
+//!    lease, by the monotonic clock of the candidate. Times that others wrote are never read.
+//! 5. A lease without a holder is free. A holder removes its name only after its work has ended.
+//! 6. A lease that does not exist is created at once, but with the creator's name, and is then a
+//!    lease that must expire: the holder of a deleted lease may still be at work. The creator does
+//!    not hold it either, since its request may have been delayed past the creation, the claim and
+//!    the deletion of another lease.
+//! 7. A claim without an answer does not count either: if a read shows it, the lease is one that
+//!    must expire. Each claim increments `leaseTransitions`, also if the holder was the same.
+//! 8. The lease of an earlier identity of the same process is free: its work has ended.
+//!
+//! # Why there is one holder
+//!
+//! By rule 1 a holder is replaced by a write that contains its last version. An observer sends that
+//! write a whole lease duration after it saw the version, so after the holder sent it; by then the
+//! holder has passed its deadline, as long as the lease duration by the observer's clock takes
+//! longer than the renew deadline by the holder's. With client-go's durations of 15 and 10 s the
+//! clocks may run at rates that differ by a factor of 1.5.
+//!
+//! A person breaks these rules who removes the holder's name, or deletes the lease or its duration
+//! while candidates of a shorter lease duration wait. A suspended machine does not, unless its wall
+//! clock stands still as well.
+
+#[cfg(test)]
+mod explore;
+#[cfg(test)]
+mod mutants;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use super::clocks::Clocks;
+#[cfg(test)]
+use mutants::{Mutant, mutant};
+
+/// A [`mutant!`] line marks the place of a deliberate defect, and expands to nothing outside of
+/// tests. Skip these lines when you read the code.
+#[cfg(not(test))]
+macro_rules! mutant {
+    ($($defect:tt)*) => {};
+}
+
+/// The durations of an election, with client-go's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Timing {
+    /// The time for which others leave a lease alone.
+    pub(crate) lease_duration: Duration,
+    /// The time for which a holder holds the lease without another renewal.
+    pub(crate) renew_deadline: Duration,
+    /// The time between attempts after a failure, and the limit of a request.
+    pub(crate) retry_period: Duration,
+}
+
+/// A state of the lease. `T` is the type of names and versions. `B` is the object itself, which the
+/// protocol carries and does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Record<T, B> {
+    pub(crate) version: T,
+    pub(crate) uid: T,
+    /// `None` if the lease is free.
+    pub(crate) holder: Option<T>,
+    pub(crate) transitions: i32,
+    /// The lease duration of the holder; 0 if it is missing or invalid.
+    pub(crate) duration: Duration,
+    pub(crate) body: B,
+}
+
+/// A request to the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Request<T, B> {
+    /// Reads the newest version.
+    Read,
+    /// Creates the lease with the candidate as its holder and no transitions.
+    Create,
+    /// Replaces this version of the lease.
+    Replace { base: Record<T, B>, holder: Option<T>, transitions: i32 },
+}
+
+impl<T, B> Request<T, B> {
+    /// Returns the verb of the request, as in a role.
+    pub(crate) fn verb(&self) -> &'static str {
+        match self {
+            Self::Read => "get",
+            Self::Create => "create",
+            Self::Replace { .. } => "update",
+        }
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Answer<T, B> {
+    /// The state that was read or written, or `None` if the lease does not exist.
+    State(Option<Record<T, B>>),
+    /// The write was refused because the lease has another version, exists already, or is deleted.
+    Conflict,
+    /// The request failed or was not answered in time, and may still be applied.
+    Unclear,
+}
+
+/// The next step of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Step<T, B> {
+    /// Send this request, and pass its answer to [`Protocol::answered`] with its number.
+    Send { number: u64, request: Request<T, B> },
+    /// Wait for an input, or until this time of the monotonic clock.
+    Wait(Option<Duration>),
+    /// The lease is lost. No request follows.
+    Lost(Loss<T>),
+    /// The candidate has stopped, and has released the lease if it was asked to. No request
+    /// follows.
+    Gone,
+}
+
+/// The reason why a lease was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Loss<T> {
+    /// No renewal was answered before the deadline.
+    Deadline,
+    /// The lease was taken by this holder, or was edited or deleted.
+    Replaced(Option<T>),
+}
+
+/// A candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Protocol<T, B> {
+    timing: Timing,
+    identity: T,
+    /// An earlier identity of this process, whose work has ended.
+    former: Option<T>,
+    state: State<T, B>,
+    /// The attempt in progress.
+    flight: Option<Flight>,
+    /// The number of the last attempt.
+    attempts: u64,
+    /// No request is sent before this time of the monotonic clock.
+    not_before: Duration,
+    /// Whether a watch reports changes, so that no polling is needed.
+    is_watching: bool,
+    #[cfg(test)]
+    mutant: Option<Mutant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State<T, B> {
+    Foreign(Seen<T, B>),
+    Claiming,
+    Live(Held<T, B>),
+    Draining(Held<T, B>),
+    Releasing(Held<T, B>),
+    Lost(Loss<T>),
+    Gone,
+}
+
+/// The lease, as a candidate that does not hold it last saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Seen<T, B> {
+    Unknown,
+    Absent,
+    Known {
+        record: Record<T, B>,
+        /// The time when this version was first seen.
+        since: Clocks,
+        /// The time of the monotonic clock when the version was last seen.
+        checked: Duration,
+    },
+}
+
+/// The lease, as its holder last wrote or read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Held<T, B> {
+    record: Record<T, B>,
+    deadline: Clocks,
+    /// Whether another may hold the lease, so that it must be read before it is written again.
+    is_doubtful: bool,
+}
+
+/// An attempt in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Flight {
+    number: u64,
+    purpose: Purpose,
+    /// The time when the request was sent.
+    sent: Clocks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Purpose {
+    Read,
+    Create,
+    Claim,
+    Renew,
+    Release,
+}
+
+impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
+    /// Creates a candidate. `former` is an earlier identity of the same process: its work must have
+    /// ended, so that a lease with this name is free.
+    pub(crate) fn new(timing: Timing, identity: T, former: Option<T>) -> Self {
+        Self {
+            timing,
+            identity,
+            former,
+            state: State::Foreign(Seen::Unknown),
+            flight: None,
+            attempts: 0,
+            not_before: Duration::ZERO,
+            is_watching: false,
+            #[cfg(test)]
+            mutant: None,
+        }
+    }
+
+    /// Returns the deadline and the lease while the lease is held for work: in the states Live and
+    /// Draining. The deadline may have passed.
+    pub(crate) fn held(&self) -> Option<(Clocks, &Record<T, B>)> {
+        match &self.state {
+            State::Live(held) | State::Draining(held) => Some((held.deadline, &held.record)),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the candidate waits for a lease that it does not hold.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self.state, State::Foreign(_))
+    }
+
+    /// Returns the next step. Call it after each input, and at the time that it asked for.
+    pub(crate) fn next(&mut self, now: Clocks) -> Step<T, B> {
+        self.check_deadline(now);
+        let deadline = match &self.state {
+            State::Lost(loss) => return Step::Lost(loss.clone()),
+            State::Gone => return Step::Gone,
+            State::Live(held) | State::Draining(held) | State::Releasing(held) => {
+                Some(held.deadline.monotonic)
+            }
+            State::Foreign(_) | State::Claiming => None,
+        };
+        let wait = |until: Duration| {
+            Step::Wait(Some(deadline.map_or(until, |deadline| deadline.min(until))))
+        };
+        if self.flight.is_some() {
+            return Step::Wait(deadline);
+        }
+        if now.monotonic < self.not_before {
+            return wait(self.not_before);
+        }
+        let replace = |base: &Record<T, B>, holder| Request::Replace {
+            base: base.clone(),
+            holder,
+            transitions: base.transitions,
+        };
+        let (purpose, request) = match &self.state {
+            State::Foreign(Seen::Unknown) => (Purpose::Read, Request::Read),
+            State::Foreign(Seen::Absent) => (Purpose::Create, Request::Create),
+            State::Foreign(Seen::Known { record, since, checked }) => {
+                let free_at = self.free_at(record, *since);
+                let read_at = checked.saturating_add(self.timing.retry_period);
+                let is_free = free_at <= now.monotonic;
+                mutant!(self, ObserverUsesWallClock => let is_free =
+                    since.after(free_at - since.monotonic).wall <= now.wall);
+                if is_free {
+                    let transitions = record.transitions.max(0).saturating_add(1);
+                    let holder = Some(self.identity.clone());
+                    let request = Request::Replace { base: record.clone(), holder, transitions };
+                    self.state = State::Claiming;
+                    (Purpose::Claim, request)
+                } else if self.is_watching {
+                    return wait(free_at);
+                } else if now.monotonic < read_at {
+                    return wait(free_at.min(read_at));
+                } else {
+                    (Purpose::Read, Request::Read)
+                }
+            }
+            State::Live(held) | State::Draining(held) | State::Releasing(held)
+                if held.is_doubtful =>
+            {
+                (Purpose::Read, Request::Read)
+            }
+            State::Live(held) | State::Draining(held) => {
+                (Purpose::Renew, replace(&held.record, Some(self.identity.clone())))
+            }
+            State::Releasing(held) => (Purpose::Release, replace(&held.record, None)),
+            State::Claiming | State::Lost(_) | State::Gone => return Step::Wait(None),
+        };
+        self.attempts += 1;
+        self.flight = Some(Flight { number: self.attempts, purpose, sent: now });
+        Step::Send { number: self.attempts, request }
+    }
+
+    /// Takes the answer to an attempt. Ignores it if the attempt is no longer in progress.
+    pub(crate) fn answered(&mut self, now: Clocks, number: u64, answer: Answer<T, B>) {
+        mutant!(self, OldAnswersCount => let number =
+            self.flight.map_or(number, |flight| flight.number));
+        let Some(flight) = self.flight.take_if(|flight| flight.number == number) else { return };
+        self.check_deadline(now);
+        mutant!(self, DeadlineFromAnswer => let flight = Flight { sent: now, ..flight });
+        if matches!(answer, Answer::Unclear) {
+            self.not_before = now.monotonic.saturating_add(self.timing.retry_period);
+        }
+        match self.state {
+            State::Foreign(_) => self.answered_foreign(now, flight, answer),
+            State::Claiming => self.answered_claim(now, flight, answer),
+            State::Live(_) | State::Draining(_) | State::Releasing(_) => {
+                self.answered_holder(flight, answer);
+            }
+            State::Lost(_) | State::Gone => {}
+        }
+    }
+
+    fn answered_foreign(&mut self, now: Clocks, flight: Flight, answer: Answer<T, B>) {
+        mutant!(self, AbsentLeaseIsFree => if flight.purpose == Purpose::Create {
+            return self.answered_claim(now, flight, answer);
+        });
+        mutant!(self, ReadCountsAsClaim => if let Answer::State(Some(record)) = &answer
+            && record.holder.as_ref() == Some(&self.identity)
+        {
+            return self.answered_claim(now, flight, answer);
+        });
+        let State::Foreign(seen) = &mut self.state else { return };
+        match answer {
+            Answer::State(record) => seen.update(now, record),
+            // The creation was, or may have been, applied.
+            Answer::Conflict | Answer::Unclear if flight.purpose == Purpose::Create => {
+                *seen = Seen::Unknown;
+            }
+            Answer::Conflict | Answer::Unclear => {}
+        }
+    }
+
+    fn answered_claim(&mut self, now: Clocks, flight: Flight, answer: Answer<T, B>) {
+        let deadline = self.deadline(flight);
+        self.state = match answer {
+            Answer::State(Some(record)) if !deadline.has_passed(now) => {
+                self.not_before = self.renew_at(flight);
+                State::Live(Held { record, deadline, is_doubtful: false })
+            }
+            _ => State::Foreign(Seen::Unknown),
+        };
+    }
+
+    fn answered_holder(&mut self, flight: Flight, answer: Answer<T, B>) {
+        let (deadline, renew_at) = (self.deadline(flight), self.renew_at(flight));
+        let identity = self.identity.clone();
+        let is_releasing = matches!(self.state, State::Releasing(_));
+        let (State::Live(held) | State::Draining(held) | State::Releasing(held)) = &mut self.state
+        else {
+            return;
+        };
+        match (flight.purpose, answer) {
+            (Purpose::Renew, Answer::State(Some(record))) => {
+                held.record = record;
+                held.deadline = deadline;
+                self.not_before = renew_at;
+            }
+            (Purpose::Release, Answer::State(_)) => self.state = State::Gone,
+            (Purpose::Read, Answer::State(Some(record))) if held.is_of(&record, &identity) => {
+                held.record = record;
+                held.is_doubtful = false;
+                mutant!(self, ReadCountsAsRenewal => held.deadline = deadline);
+            }
+            (Purpose::Read, Answer::State(read)) => {
+                mutant!(self, ReleasesAnothersLease => if let Some(record) = &read
+                    && is_releasing
+                {
+                    held.record = record.clone();
+                    held.is_doubtful = false;
+                    return;
+                });
+                mutant!(self, KeepsLeadingUnderAnother => return);
+                self.state = if is_releasing {
+                    State::Gone
+                } else {
+                    State::Lost(Loss::Replaced(read.and_then(|record| record.holder)))
+                };
+            }
+            (Purpose::Release, Answer::Unclear) | (_, Answer::Conflict | Answer::State(None)) => {
+                held.is_doubtful = true;
+            }
+            // A renewal is repeated with the same version: if it was applied, that is a conflict.
+            (_, Answer::Unclear | Answer::State(Some(_))) => {}
+        }
+    }
+
+    /// Takes a state of the lease from a watch, which may be late: `None` if it was deleted.
+    pub(crate) fn observed(&mut self, now: Clocks, record: Option<Record<T, B>>) {
+        match &mut self.state {
+            State::Foreign(seen) => seen.update(now, record),
+            State::Live(held) | State::Draining(held) | State::Releasing(held) => {
+                // The state may be older than the claim. A read decides, and at once.
+                if !record.is_some_and(|record| held.is_of(&record, &self.identity)) {
+                    held.is_doubtful = true;
+                    self.not_before = now.monotonic;
+                }
+            }
+            State::Claiming | State::Lost(_) | State::Gone => {}
+        }
+    }
+
+    /// Sets whether a watch reports changes. Without a watch, the lease is read each retry period.
+    pub(crate) fn set_watching(&mut self, is_watching: bool) {
+        self.is_watching = is_watching;
+    }
+
+    /// Stops the candidate. A holder renews the lease until [`work_ended`](Self::work_ended).
+    pub(crate) fn stop(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Gone) {
+            State::Live(held) => State::Draining(held),
+            State::Foreign(_) | State::Claiming => State::Gone,
+            other => other,
+        };
+    }
+
+    /// Releases the lease. All work of the holder must have ended.
+    pub(crate) fn work_ended(&mut self, now: Clocks) {
+        self.check_deadline(now);
+        self.state = match std::mem::replace(&mut self.state, State::Gone) {
+            State::Draining(held) => {
+                // A renewal in flight does not delay the release. If it is applied first, the
+                // release is a conflict and is repeated.
+                self.flight = None;
+                self.not_before = now.monotonic;
+                State::Releasing(held)
+            }
+            other => other,
+        };
+    }
+
+    /// Loses the lease if its deadline has passed.
+    fn check_deadline(&mut self, now: Clocks) {
+        if let State::Live(held) | State::Draining(held) | State::Releasing(held) = &self.state
+            && held.deadline.has_passed(now)
+        {
+            self.state = State::Lost(Loss::Deadline);
+            self.flight = None;
+        }
+    }
+
+    /// Returns the deadline of a holder whose write was answered.
+    fn deadline(&self, flight: Flight) -> Clocks {
+        let held_for = self.timing.renew_deadline;
+        mutant!(self, HoldsForLeaseDuration => let held_for = self.timing.lease_duration);
+        let deadline = flight.sent.after(held_for);
+        mutant!(self, HolderIgnoresWallClock => let deadline =
+            Clocks { wall: Duration::MAX, ..deadline });
+        mutant!(self, HolderIgnoresMonotonicClock => let deadline =
+            Clocks { monotonic: Duration::MAX, ..deadline });
+        deadline
+    }
+
+    /// Returns the time of the renewal that follows a write.
+    fn renew_at(&self, flight: Flight) -> Duration {
+        let Timing { lease_duration, renew_deadline, .. } = self.timing;
+        flight.sent.monotonic.saturating_add((lease_duration / 3).min(renew_deadline / 2))
+    }
+
+    /// Returns the time of the monotonic clock when another candidate's lease is free.
+    fn free_at(&self, record: &Record<T, B>, since: Clocks) -> Duration {
+        let is_free = match &record.holder {
+            None => true,
+            Some(holder) => self.former.as_ref() == Some(holder),
+        };
+        let duration = self.timing.lease_duration.max(record.duration);
+        mutant!(self, ObserverUsesOwnDuration => let duration = self.timing.lease_duration);
+        mutant!(self, TakesUnexpiredLease => let duration = Duration::ZERO);
+        if is_free { since.monotonic } else { since.monotonic.saturating_add(duration) }
+    }
+}
+
+impl<T: Eq, B> Seen<T, B> {
+    /// Takes a state of the lease. Only another version restarts the wait.
+    fn update(&mut self, now: Clocks, state: Option<Record<T, B>>) {
+        let Some(record) = state else {
+            *self = Self::Absent;
+            return;
+        };
+        match self {
+            Self::Known { record: known, checked, .. } if known.version == record.version => {
+                *checked = now.monotonic;
+            }
+            _ => *self = Self::Known { record, since: now, checked: now.monotonic },
+        }
+    }
+}
+
+impl<T: Eq, B> Held<T, B> {
+    /// Returns whether a state of the lease is of this claim.
+    fn is_of(&self, record: &Record<T, B>, identity: &T) -> bool {
+        record.holder.as_ref() == Some(identity)
+            && record.uid == self.record.uid
+            && record.transitions == self.record.transitions
+    }
+}

@@ -1,0 +1,60 @@
+//! Deliberate defects of the protocol. The exploration in `explore` must find each of them.
+
+/// A defect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Mutant {
+    DeadlineFromAnswer,
+    HoldsForLeaseDuration,
+    HolderIgnoresWallClock,
+    HolderIgnoresMonotonicClock,
+    TakesUnexpiredLease,
+    WritesWithoutVersion,
+    AbsentLeaseIsFree,
+    OldAnswersCount,
+    ObserverUsesWallClock,
+    ObserverUsesOwnDuration,
+    ReadCountsAsRenewal,
+    ReadCountsAsClaim,
+    ReleasesBeforeWorkHasEnded,
+    ReleasesAnothersLease,
+    KeepsLeadingUnderAnother,
+}
+
+impl Mutant {
+    /// All mutants, each with its defect.
+    pub(super) const ALL: [(Self, &str); 15] = [
+        (Self::DeadlineFromAnswer, "the deadline counts from the answer of a renewal"),
+        (Self::HoldsForLeaseDuration, "a holder holds for the lease duration"),
+        (Self::HolderIgnoresWallClock, "a holder's deadline is by the monotonic clock alone"),
+        (Self::HolderIgnoresMonotonicClock, "a holder's deadline is by the wall clock alone"),
+        (Self::TakesUnexpiredLease, "an observer takes a lease that has not expired"),
+        (Self::WritesWithoutVersion, "a claim is written without a version"),
+        (Self::AbsentLeaseIsFree, "a lease that is absent is created and held at once"),
+        (Self::OldAnswersCount, "an answer to an earlier attempt counts"),
+        (Self::ObserverUsesWallClock, "an observer waits by the wall clock"),
+        (Self::ObserverUsesOwnDuration, "an observer waits for its own lease duration"),
+        (Self::ReadCountsAsRenewal, "a read that names the holder moves its deadline"),
+        (Self::ReadCountsAsClaim, "a read that names a candidate makes it the holder"),
+        (Self::ReleasesBeforeWorkHasEnded, "the lease is released before work has ended (a)"),
+        (Self::ReleasesAnothersLease, "a release takes a fresh version of any holder (b)"),
+        (Self::KeepsLeadingUnderAnother, "a holder that reads another's name goes on (c)"),
+    ];
+}
+
+/// Marks the place of a deliberate defect, which has an effect if a test has chosen its mutant.
+macro_rules! mutant {
+    // Replaces the value of a variable.
+    ($protocol:expr, $name:ident => let $variable:ident = $defect:expr) => {
+        let $variable = if $protocol.mutant == Some($crate::lease::protocol::mutants::Mutant::$name) {
+            $defect
+        } else {
+            $variable
+        };
+    };
+    ($protocol:expr, $name:ident => $($defect:tt)*) => {
+        if $protocol.mutant == Some($crate::lease::protocol::mutants::Mutant::$name) {
+            $($defect)*
+        }
+    };
+}
+pub(super) use mutant;

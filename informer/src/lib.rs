@@ -8,6 +8,8 @@
 //! * [`Controller`]: calls a reconciler for each object that has changed, with
 //!   the names and paths of kube's `kube::runtime` in [`runtime`] (feature `runtime`, on by
 //!   default).
+//! * [`leader_election`]: of several replicas of a program, one leads (client-go
+//!   `tools/leaderelection`).
 //! * [`lister_watcher`]: the sources of objects: an API server, several namespaces of one, or a
 //!   script in a test.
 //! * [`KubeMeta`]: the metadata accessor of all Kubernetes types.
@@ -32,8 +34,8 @@
 
 #[cfg(feature = "compact")]
 pub mod compact;
-#[cfg(test)]
-mod lease;
+pub mod leader_election;
+pub mod lease;
 pub mod lister_watcher;
 mod meta;
 pub mod metrics;

@@ -1,8 +1,23 @@
 //! Leases: objects of the API server that one process holds at a time.
 //!
-//! * `protocol/`: the protocol of a candidate, without I/O, and an exhaustive search of it for two
-//!   leaders at a time.
-//! * `clocks.rs`: the clocks of a process, and the deadline of a holder.
+//! [`leader_election`](crate::leader_election) elects a leader by a lease.
 
+// * `protocol/`: the protocol of a candidate, without I/O, and an exhaustive search of it for two
+//   leaders at a time.
+// * `clocks.rs`: the clocks of a process, and the deadline of a holder.
+// * `api.rs`: the requests of a candidate.
+// * `hold.rs`: the hold on a lease, as the work under it sees it.
+// * `fence.rs`: the client of that work.
+
+mod api;
 mod clocks;
+mod fence;
+mod hold;
 mod protocol;
+
+pub use api::LeaseError;
+pub(crate) use api::{LeaseApi, State, Watched};
+pub(crate) use fence::fenced;
+pub use fence::is_lost;
+pub(crate) use hold::{Clock, Hold, HoldOwner};
+pub(crate) use protocol::{Answer, Loss, Protocol, Step, Timing};

@@ -15,6 +15,7 @@
 //! probability of about 10⁻⁶.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
@@ -75,7 +76,7 @@ enum Fault {
 }
 
 /// An event that leads from one world to the next, with the process that it concerns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum Event {
     Tick,
     Step(usize),
@@ -87,6 +88,23 @@ enum Event {
     Arrive(usize),
     Deliver(usize),
     Fault(Fault, usize),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tick => write!(f, "a tick"),
+            Self::Step(process) => write!(f, "{process} sends a request"),
+            Self::Watch(process) => write!(f, "{process} sees the lease"),
+            Self::OldWatch(process) => write!(f, "{process} sees an old state"),
+            Self::GiveUp(process) => write!(f, "{process} gives its request up"),
+            Self::Stop(process) => write!(f, "{process} is stopped"),
+            Self::WorkEnds(process) => write!(f, "the work of {process} ends"),
+            Self::Arrive(process) => write!(f, "a request of {process} arrives"),
+            Self::Deliver(process) => write!(f, "{process} gets an answer"),
+            Self::Fault(fault, process) => write!(f, "{fault:?} of {process}"),
+        }
+    }
 }
 
 #[derive(Clone, Hash)]
@@ -594,15 +612,13 @@ impl World {
 
     /// Numbers the known versions, and the known identities of each process, in their order.
     fn renumber(&mut self) {
-        let mut known = [false; 256];
-        self.each_lease(|lease| known[usize::from(lease.version)] = true);
-        let versions = ranks(&known, 1);
-        self.each_lease(|lease| lease.version = versions[usize::from(lease.version)]);
-        self.versions = known.iter().map(|known| u8::from(*known)).sum();
-        let mut known = [false; 256];
-        self.each_identity(|identity| known[usize::from(*identity)] = true);
-        let identities = ranks(&known, IDENTITIES);
-        self.each_identity(|identity| *identity = identities[usize::from(*identity)]);
+        let mut known = 0_u64;
+        self.each_lease(|lease| known |= 1 << lease.version);
+        self.each_lease(|lease| lease.version = rank(lease.version, known, 1));
+        self.versions = u8::try_from(known.count_ones()).expect("at most 64");
+        let mut known = 0_u64;
+        self.each_identity(|identity| known |= 1 << *identity);
+        self.each_identity(|identity| *identity = rank(*identity, known, IDENTITIES));
     }
 
     /// Returns a hash that does not depend on the order of messages.
@@ -614,18 +630,12 @@ impl World {
     }
 }
 
-/// Returns new numbers for known ones. Their order stays within each class of numbers that are
-/// equal modulo `classes`.
-fn ranks(known: &[bool; 256], classes: u8) -> [u8; 256] {
-    let mut ranks = [0; 256];
-    for class in 0..classes {
-        let of_class = (class..=u8::MAX).step_by(classes.into());
-        let of_class = of_class.filter(|number| known[usize::from(*number)]);
-        for (number, rank) in of_class.zip((class..=u8::MAX).step_by(classes.into())) {
-            ranks[usize::from(number)] = rank;
-        }
-    }
-    ranks
+/// Returns a new number for a known one, so that their order stays within each class of numbers
+/// that are equal modulo `classes`.
+fn rank(number: u8, known: u64, classes: u8) -> u8 {
+    let below = (number % classes..number).step_by(classes.into());
+    let known_below = below.filter(|below| known & (1 << below) != 0).count();
+    number % classes + classes * u8::try_from(known_below).expect("at most 64")
 }
 
 impl Process {
@@ -674,20 +684,20 @@ const DURATIONS: &[(u64, u64)] = &[(6, 100), (3, 150)];
 const THREE: &[(u64, u64)] = &[(3, 100), (3, 150), (3, 150)];
 
 /// Searches a scope, prints its size, and returns the first history with two leaders.
-fn search(title: &str, scope: Scope<'_>, mutant: Option<Mutant>) -> Option<Vec<Event>> {
+fn search(title: &str, scope: Scope<'_>, mutant: Option<Mutant>) -> Option<String> {
     let began = Instant::now();
     let Found { worlds, violation } = Search::run(scope, mutant);
     let seconds = began.elapsed().as_secs_f32();
     let found = if violation.is_some() { "two leaders" } else { "at most one leader" };
     println!("| {title} | {worlds} | {seconds:.1} | {found} |");
-    violation
+    violation.map(|events| events.iter().map(Event::to_string).collect::<Vec<_>>().join(", "))
 }
 
 fn assert_safe(title: &str, processes: &[(u64, u64)], fault: Option<Fault>, most_claims: i32) {
     let faults: Vec<_> = fault.into_iter().collect();
     let scope = Scope { processes, faults: &faults, most_faults: 1, most_claims };
     if let Some(history) = search(&format!("{title}, fault: {fault:?}"), scope, None) {
-        panic!("two leaders, or a leader that ignores another: {history:?}");
+        panic!("two leaders, or a leader that ignores another: {history}");
     }
 }
 
@@ -716,6 +726,10 @@ fn no_history_with_a_fault_has_two_leaders() {
 fn every_mutant_has_a_history_with_two_leaders() {
     use Fault::{Delete, Edit, Suspend, WallStep};
     for (mutant, defect) in Mutant::ALL {
+        // Its shortest history has three claims, which takes minutes without optimisation.
+        if cfg!(debug_assertions) && mutant == Mutant::ReleasesAnothersLease {
+            continue;
+        }
         let faults: &[Fault] = match mutant {
             Mutant::HolderIgnoresWallClock => &[Suspend],
             Mutant::HolderIgnoresMonotonicClock | Mutant::ObserverUsesWallClock => &[WallStep],

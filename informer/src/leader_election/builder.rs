@@ -1,0 +1,122 @@
+//! The builder of an elector.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use kube::Client;
+
+use super::error::BuildError;
+use super::lock::LeaseLock;
+use super::{LeaderElector, OnError};
+use crate::error_chain;
+use crate::lease::{LeaseError, Timing};
+
+/// A builder of a [`LeaderElector`] (client-go `LeaderElectionConfig`).
+#[must_use = "build() makes the elector"]
+pub struct LeaderElectorBuilder {
+    pub(super) client: Client,
+    pub(super) lock: LeaseLock,
+    pub(super) timing: Timing,
+    pub(super) release_on_cancel: bool,
+    pub(super) cancel: BoxFuture<'static, ()>,
+    pub(super) on_error: Arc<OnError>,
+}
+
+impl LeaderElectorBuilder {
+    pub(super) fn new(client: Client, lock: LeaseLock) -> Self {
+        Self {
+            client,
+            lock,
+            timing: Timing {
+                lease_duration: Duration::from_secs(15),
+                renew_deadline: Duration::from_secs(10),
+                retry_period: Duration::from_secs(2),
+            },
+            release_on_cancel: true,
+            cancel: std::future::pending().boxed(),
+            on_error: Arc::new(|error| {
+                tracing::warn!(
+                    error = error_chain(error),
+                    "a request of the leader election failed; the election continues"
+                );
+            }),
+        }
+    }
+
+    /// Sets the time for which other candidates leave a lease alone that is not renewed. The
+    /// default is 15 s. In the lease it is rounded up to seconds. Candidates may be configured
+    /// differently: each waits for the longer duration of its own and the one in the lease.
+    pub fn lease_duration(mut self, duration: Duration) -> Self {
+        self.timing.lease_duration = duration;
+        self
+    }
+
+    /// Sets the time after which a leader stops if no renewal was answered, counted from the time
+    /// when the last answered renewal was *sent*. The default is 10 s. Two candidates cannot lead
+    /// as long as their clocks run at rates that differ by less than the lease duration divided by
+    /// this deadline: by default 1.5.
+    pub fn renew_deadline(mut self, deadline: Duration) -> Self {
+        self.timing.renew_deadline = deadline;
+        self
+    }
+
+    /// Sets the limit of a request, and the time until a failed one is repeated. The default is
+    /// 2 s. A candidate that cannot watch the lease reads it in this period.
+    pub fn retry_period(mut self, period: Duration) -> Self {
+        self.timing.retry_period = period;
+        self
+    }
+
+    /// Sets whether the lease is released when the elector is cancelled, or when its work returns.
+    /// The default is true (in client-go false). Without a release, other candidates wait for the
+    /// lease duration.
+    pub fn release_on_cancel(mut self, release: bool) -> Self {
+        self.release_on_cancel = release;
+        self
+    }
+
+    /// Stops the elector when `trigger` resolves. A leader's work is dropped, and the lease is
+    /// released once the work has ended. To let work end gracefully, shut it down instead: the
+    /// elector ends when its work returns. The last call wins.
+    pub fn cancel_on(mut self, trigger: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.cancel = trigger.boxed();
+        self
+    }
+
+    /// Sets a function that is called for each error of a request. By default errors are logged.
+    /// An error that repeats, with the same verb and the same status code, is reported once until a
+    /// request with this verb succeeds.
+    pub fn on_error(mut self, on_error: impl Fn(&LeaseError) + Send + Sync + 'static) -> Self {
+        self.on_error = Arc::new(on_error);
+        self
+    }
+
+    /// Creates the elector. Sends no request.
+    ///
+    /// # Errors
+    /// If a name is empty, or the durations are not safe: see [`BuildError`].
+    pub fn build(self) -> Result<LeaderElector, BuildError> {
+        let Timing { lease_duration, renew_deadline, retry_period } = self.timing;
+        if self.lock.namespace.is_empty() || self.lock.name.is_empty() {
+            return Err(BuildError::NoLease);
+        }
+        if self.lock.identity.is_empty() {
+            return Err(BuildError::NoIdentity);
+        }
+        if i32::try_from(lease_duration.as_millis().div_ceil(1000)).is_err() {
+            return Err(BuildError::LeaseDuration(lease_duration));
+        }
+        if lease_duration <= renew_deadline {
+            return Err(BuildError::RenewDeadline { lease_duration, renew_deadline });
+        }
+        if retry_period.is_zero() {
+            return Err(BuildError::NoRetryPeriod);
+        }
+        if renew_deadline.saturating_mul(5) <= retry_period.saturating_mul(6) {
+            return Err(BuildError::RetryPeriod { renew_deadline, retry_period });
+        }
+        Ok(LeaderElector::new(self))
+    }
+}

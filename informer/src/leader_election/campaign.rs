@@ -1,0 +1,260 @@
+//! The task of a campaign, which runs the protocol: it sends requests, watches the lease and
+//! renews it, whatever the work under the lease does.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::panics::ignore_panic;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tracing::Instrument;
+
+use super::Shared;
+use super::metrics::Metrics;
+use crate::lease::{
+    Answer, Hold, HoldOwner, LeaseApi, LeaseError, Loss, Protocol, Step, Timing, Watched,
+};
+
+/// A campaign in a task of its own, which ends when this is dropped.
+pub(super) struct Campaign {
+    elected: oneshot::Receiver<Tenure>,
+    orders: watch::Sender<Order>,
+    task: JoinHandle<Ended>,
+}
+
+/// The lease of a candidate that was elected.
+pub(super) struct Tenure {
+    pub(super) hold: Hold,
+    pub(super) owner: HoldOwner,
+    pub(super) uid: Arc<str>,
+    pub(super) transitions: i32,
+}
+
+/// The end of a campaign.
+#[derive(Debug)]
+pub(super) enum Ended {
+    Lost(Loss<Arc<str>>),
+    /// The lease was released.
+    Gone,
+}
+
+/// An order to the task. Orders follow each other in this order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Campaign,
+    /// The work under the lease is ending. The lease is renewed until it has ended.
+    Drain,
+    Release,
+}
+
+impl Campaign {
+    /// Starts a campaign. `former` is the identity of an earlier campaign, whose work has ended.
+    pub(super) fn start(shared: &Arc<Shared>, identity: &str, former: Option<&str>) -> Self {
+        let Timing { lease_duration, retry_period, .. } = shared.timing;
+        let api = LeaseApi::new(
+            shared.client.clone(),
+            (&shared.lock.namespace, &shared.lock.name),
+            identity.to_owned(),
+            lease_duration,
+            retry_period,
+        );
+        let (tenure, elected) = oneshot::channel();
+        let (orders, received) = watch::channel(Order::Campaign);
+        let runner = Runner {
+            protocol: Protocol::new(shared.timing, identity.into(), former.map(Arc::from)),
+            api: Arc::new(api),
+            shared: Arc::clone(shared),
+            elected: Some(tenure),
+            owner: None,
+            failing: Vec::new(),
+        };
+        let span = tracing::info_span!("leader_election", lease = shared.title(), identity);
+        let task = tokio::spawn(runner.run(received).instrument(span));
+        Self { elected, orders, task }
+    }
+
+    /// Waits until the candidate is elected.
+    pub(super) async fn elected(&mut self) -> Tenure {
+        match (&mut self.elected).await {
+            Ok(tenure) => tenure,
+            Err(_) => panic!("the task of a campaign ended: {:?}", (&mut self.task).await),
+        }
+    }
+
+    /// Announces that the work under the lease is ending.
+    pub(super) fn drain(&self) {
+        self.orders.send_replace(Order::Drain);
+    }
+
+    /// Releases the lease. All work under it must have ended.
+    pub(super) fn release(&self) {
+        self.orders.send_replace(Order::Release);
+    }
+
+    /// Waits until the lease is lost or released.
+    pub(super) async fn ended(&mut self) -> Ended {
+        match (&mut self.task).await {
+            Ok(ended) => ended,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime is shutting down.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+}
+
+impl Drop for Campaign {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+type Object = k8s_openapi::api::coordination::v1::Lease;
+type Sent = Result<Answer<Arc<str>, Arc<Object>>, LeaseError>;
+
+/// A request in flight.
+struct InFlight {
+    number: u64,
+    verb: &'static str,
+    answer: BoxFuture<'static, Sent>,
+}
+
+struct Runner {
+    protocol: Protocol<Arc<str>, Arc<Object>>,
+    api: Arc<LeaseApi>,
+    shared: Arc<Shared>,
+    elected: Option<oneshot::Sender<Tenure>>,
+    /// Set while the lease is held for work.
+    owner: Option<HoldOwner>,
+    /// The verbs of requests that fail, with the status codes that were reported.
+    failing: Vec<(&'static str, Option<u16>)>,
+}
+
+impl Runner {
+    async fn run(mut self, mut orders: watch::Receiver<Order>) -> Ended {
+        let api = Arc::clone(&self.api);
+        let mut watched = pin!(api.watch());
+        let mut in_flight: Option<InFlight> = None;
+        let clock = self.shared.clock;
+        loop {
+            let mut wake = None;
+            match self.protocol.next(clock.now()) {
+                Step::Send { number, request } => {
+                    let verb = request.verb();
+                    if verb == "get" && self.protocol.held().is_some() {
+                        self.shared.metrics.record(Metrics::slow_path);
+                    }
+                    let api = Arc::clone(&self.api);
+                    let answer = async move { api.send(request).await }.boxed();
+                    in_flight = Some(InFlight { number, verb, answer });
+                }
+                Step::Wait(until) => wake = until.map(|until| until + self.jitter()),
+                Step::Lost(loss) => return Ended::Lost(loss),
+                Step::Gone => return Ended::Gone,
+            }
+            tokio::select! {
+                answer = answer(&mut in_flight) => {
+                    if let Some(InFlight { number, verb, .. }) = in_flight.take() {
+                        self.answered(number, verb, answer);
+                    }
+                }
+                Some(event) = watched.next() => self.watched(event),
+                Ok(()) = orders.changed() => match *orders.borrow_and_update() {
+                    Order::Campaign => {}
+                    Order::Drain => self.protocol.stop(),
+                    Order::Release => {
+                        self.protocol.stop();
+                        self.protocol.work_ended(clock.now());
+                    }
+                },
+                () = clock.sleep_until(wake) => {}
+            }
+            self.publish();
+        }
+    }
+
+    /// Returns a random delay for a candidate, so that not all of them claim at once.
+    fn jitter(&self) -> Duration {
+        if self.protocol.is_foreign() {
+            self.shared.timing.retry_period.mul_f64(fastrand::f64() / 4.0)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    fn answered(&mut self, number: u64, verb: &'static str, answer: Sent) {
+        let answer = match answer {
+            Ok(answer) => {
+                self.failing.retain(|(failing, _)| *failing != verb);
+                if let Answer::State(state) = &answer {
+                    self.shared.observe(state.as_ref());
+                }
+                answer
+            }
+            Err(error) => {
+                self.report(&error);
+                Answer::Unclear
+            }
+        };
+        self.protocol.answered(self.shared.clock.now(), number, answer);
+    }
+
+    fn watched(&mut self, event: Watched) {
+        match event {
+            Watched::Open => {
+                self.failing.retain(|(failing, _)| *failing != "watch");
+                self.protocol.set_watching(true);
+            }
+            Watched::Changed(state) => {
+                self.shared.observe(state.as_ref());
+                self.protocol.observed(self.shared.clock.now(), state);
+            }
+            Watched::Failed(error) => {
+                self.protocol.set_watching(false);
+                self.report(&error);
+            }
+        }
+    }
+
+    /// Reports an error, unless the last request with its verb failed in the same way.
+    fn report(&mut self, error: &LeaseError) {
+        if !self.failing.contains(&error.kind()) {
+            self.failing.retain(|(verb, _)| *verb != error.kind().0);
+            self.failing.push(error.kind());
+            // The function is user code.
+            ignore_panic(|| (self.shared.on_error)(error));
+        }
+    }
+
+    /// Begins, extends or ends the hold, as the protocol has decided.
+    fn publish(&mut self) {
+        let Some((deadline, record)) = self.protocol.held() else {
+            self.owner = None;
+            return;
+        };
+        match &self.owner {
+            Some(owner) => owner.extend(deadline),
+            None => {
+                let (owner, hold) = Hold::new(deadline, self.shared.clock);
+                self.owner = Some(owner.clone());
+                let (uid, transitions) = (record.uid.clone(), record.transitions);
+                if let Some(elected) = self.elected.take() {
+                    // Fails if the elector was dropped, which also ends this task.
+                    let _ = elected.send(Tenure { hold, owner, uid, transitions });
+                }
+            }
+        }
+    }
+}
+
+/// Waits for the answer to the request in flight, or for ever if there is none.
+async fn answer(in_flight: &mut Option<InFlight>) -> Sent {
+    match in_flight {
+        Some(in_flight) => (&mut in_flight.answer).await,
+        None => std::future::pending().await,
+    }
+}

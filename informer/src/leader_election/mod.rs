@@ -1,0 +1,368 @@
+//! Leader election: of several replicas of a program, one leads (client-go
+//! `tools/leaderelection`).
+//!
+//! The candidates compete for a `Lease`. [`LeaderElector::run`] campaigns, runs the work of the
+//! leader, and returns when the work returns, the elector is cancelled or the lease is lost.
+//!
+//! ```
+//! use deltafifo_informer::leader_election::{LeaderElector, LeaseLock};
+//! # use deltafifo_testkit::{ApiServer, Resource};
+//! # use k8s_openapi::api::coordination::v1::Lease;
+//! # use kube::core::{ApiResource, discovery::Scope};
+//! # use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let leases = Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced);
+//! # let server = ApiServer::builder().resource(leases).build();
+//! # let client = server.client();
+//! # server.apply(json!({
+//! #     "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+//! #     "metadata": { "namespace": "shop", "name": "counter" }, "spec": { "holderIdentity": "" },
+//! # }))?;
+//! let lock = LeaseLock::new("shop", "counter").identity("counter-7f9c-x2x4k");
+//! let elector = LeaderElector::builder(client, lock).build()?;
+//! elector
+//!     .run(|term| async move {
+//!         println!("leads in term {} of {}", term.transitions(), term.uid());
+//!         let client = term.client(); // refuses writes once the term has ended
+//! #       drop(client);
+//!     })
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! Two terms of a lease never overlap, as long as the rates of the clocks of the candidates differ
+//! by less than the lease duration divided by the renew deadline (by default 1.5), no machine is
+//! suspended while its wall clock stands still as well, and nobody removes the holder's name by
+//! hand. No clock is compared with the clock of another machine. Every write of the lease is
+//! conditional.
+//!
+//! A lease cannot make the *server* refuse the last request of a former leader. A process that is
+//! stopped between its look at the clock and the write sends that write when it wakes. Put a
+//! `resourceVersion` into writes that must not come from a former leader, or the
+//! [transitions](Term::transitions) of the term.
+//!
+//! # Differences from client-go
+//!
+//! | | client-go | here |
+//! | --- | --- | --- |
+//! | release | before the work has stopped, if a renewal failed | after the work has been dropped, and its requests are answered |
+//! | a leader that reads another's name | continues until its renew deadline | stops at once |
+//! | renewals | each retry period | each third of the lease duration |
+//! | candidates | poll each retry period | watch the lease, and poll only without a watch |
+//! | a lease that does not exist | is created and held at once | is created, and held after the lease duration: the holder of a lease that was deleted may still lead. A manifest that contains the lease without a holder saves this wait |
+//! | `ReleaseOnCancel` | off by default | on by default |
+//! | `OnStartedLeading`, `OnStoppedLeading`, `OnNewLeader` | callbacks | the argument and the result of [`run`](LeaderElector::run), and [`leader`](LeaderElector::leader) |
+//!
+//! # Rights
+//!
+//! The account needs `get` and `update` for the lease, and `watch`, without which candidates poll;
+//! and `create`, unless the lease exists.
+//!
+//! # Metrics
+//!
+//! | metric | kind | meaning |
+//! | --- | --- | --- |
+//! | `leader_election_master_status` | gauge | 1 if this process is the leader, and 0 otherwise |
+//! | `leader_election_slowpath_total` | counter | Renewals that had to read the lease again after a conflict |
+//!
+//! The label `name` is the name of the lease.
+
+mod builder;
+mod campaign;
+mod error;
+mod lock;
+mod metrics;
+mod term;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::locks::Mutex;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared as SharedFuture};
+use kube::Client;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+pub use crate::lease::LeaseError;
+use crate::lease::{Clock, Hold, Loss, State, Timing};
+use crate::metrics::Named;
+pub use builder::LeaderElectorBuilder;
+use campaign::{Campaign, Ended};
+pub use error::{BuildError, CheckError, ElectionError};
+pub use lock::LeaseLock;
+use metrics::Metrics;
+pub use term::Term;
+
+type OnError = dyn Fn(&LeaseError) + Send + Sync;
+
+/// A candidate for a lease (client-go `LeaderElector`). Clones are cheap, and are one candidate.
+#[derive(Clone)]
+pub struct LeaderElector {
+    shared: Arc<Shared>,
+    release_on_cancel: bool,
+    cancelled: SharedFuture<BoxFuture<'static, ()>>,
+    /// Locked while the elector runs, so that there is one run at a time.
+    running: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The part of an elector that its campaigns share.
+struct Shared {
+    client: Client,
+    lock: LeaseLock,
+    timing: Timing,
+    clock: Clock,
+    on_error: Arc<OnError>,
+    metrics: Named<Metrics>,
+    leader: watch::Sender<Option<String>>,
+    /// The hold of a term whose work has not ended.
+    hold: Mutex<Option<Hold>>,
+}
+
+impl Shared {
+    fn title(&self) -> String {
+        format!("{}/{}", self.lock.namespace, self.lock.name)
+    }
+
+    /// Takes the holder of the lease from a state of it.
+    fn observe(&self, state: Option<&State>) {
+        let holder = state.and_then(|state| state.holder.as_deref());
+        self.leader.send_if_modified(|leader| {
+            let is_new = leader.as_deref() != holder;
+            if is_new {
+                *leader = holder.map(str::to_owned);
+            }
+            is_new
+        });
+    }
+}
+
+/// The guard of a term, until its work has ended.
+struct TermGuard<'s>(&'s Shared);
+
+impl<'s> TermGuard<'s> {
+    fn begin(shared: &'s Shared, hold: &Hold) -> Self {
+        *shared.hold.lock() = Some(hold.clone());
+        shared.metrics.record(|metrics| metrics.leads(true));
+        Self(shared)
+    }
+}
+
+impl Drop for TermGuard<'_> {
+    fn drop(&mut self) {
+        *self.0.hold.lock() = None;
+        self.0.metrics.record(|metrics| metrics.leads(false));
+    }
+}
+
+/// A term whose lease was lost.
+struct LostTerm<'s> {
+    loss: Loss<Arc<str>>,
+    hold: Hold,
+    guard: TermGuard<'s>,
+}
+
+impl LeaderElector {
+    /// Starts to configure an elector. Its requests go through `client`: give it a client of its
+    /// own if requests of the work can keep the connection of a shared one busy.
+    pub fn builder(client: Client, lock: LeaseLock) -> LeaderElectorBuilder {
+        LeaderElectorBuilder::new(client, lock)
+    }
+
+    fn new(builder: LeaderElectorBuilder) -> Self {
+        let LeaderElectorBuilder { client, lock, timing, release_on_cancel, cancel, on_error } =
+            builder;
+        let metrics = Metrics::of(&lock.name);
+        let shared = Shared {
+            client,
+            lock,
+            timing,
+            clock: Clock::new(),
+            on_error,
+            metrics,
+            leader: watch::Sender::new(None),
+            hold: Mutex::new(None),
+        };
+        Self {
+            shared: Arc::new(shared),
+            release_on_cancel,
+            cancelled: cancel.shared(),
+            running: Arc::default(),
+        }
+    }
+
+    /// Campaigns, and runs `lead` once as the leader. The lease is renewed by a task of its own
+    /// while the future of `lead` is polled here. The future is dropped when the term ends.
+    ///
+    /// Returns `Ok` after `lead` has returned, or the elector was
+    /// [cancelled](LeaderElectorBuilder::cancel_on). The lease is then released, once all clones of
+    /// the term are dropped and all requests of its client are answered. If this future is dropped,
+    /// the work is dropped too, and the lease is not released.
+    ///
+    /// # Errors
+    /// [`ElectionError::Expired`] or [`ElectionError::Replaced`] if the lease was lost: a program
+    /// usually ends with it, so that its pod restarts. [`ElectionError::Running`] if the elector
+    /// runs already.
+    ///
+    /// # Panics
+    /// If called outside of a tokio runtime. A panic of `lead` is not caught.
+    pub async fn run<F, Fut>(&self, lead: F) -> Result<(), ElectionError>
+    where
+        F: FnOnce(Term) -> Fut,
+        Fut: Future<Output = ()>,
+    {
+        let _running = self.running.try_lock().map_err(|_| ElectionError::Running)?;
+        let identity = self.shared.lock.new_identity();
+        match self.lead_once(lead, &identity, None).await {
+            Some(lost) => Err(self.error(lost.loss)),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs like [`run`](Self::run), but campaigns again after a loss, with a new identity and
+    /// after the work of the lost term has ended. `lead` is called for each term.
+    ///
+    /// # Errors
+    /// [`ElectionError::Running`] if the elector runs already.
+    ///
+    /// # Panics
+    /// If called outside of a tokio runtime. A panic of `lead` is not caught.
+    pub async fn run_again<F, Fut>(&self, mut lead: F) -> Result<(), ElectionError>
+    where
+        F: FnMut(Term) -> Fut,
+        Fut: Future<Output = ()>,
+    {
+        let _running = self.running.try_lock().map_err(|_| ElectionError::Running)?;
+        let mut former = None;
+        loop {
+            let identity = self.shared.lock.new_identity();
+            let lost = self.lead_once(&mut lead, &identity, former.as_deref()).await;
+            let Some(LostTerm { loss, hold, guard: _guard }) = lost else { return Ok(()) };
+            tracing::warn!(error = %self.error(loss), "leader election campaigns again");
+            tokio::select! {
+                () = self.cancelled.clone() => return Ok(()),
+                () = self.work_ended(&hold) => {}
+            }
+            former = Some(identity);
+        }
+    }
+
+    /// Runs one campaign. Returns the term if its lease was lost, or `None` if the elector was
+    /// cancelled or the work has returned.
+    async fn lead_once<F, Fut>(
+        &self,
+        lead: F,
+        identity: &str,
+        former: Option<&str>,
+    ) -> Option<LostTerm<'_>>
+    where
+        F: FnOnce(Term) -> Fut,
+        Fut: Future<Output = ()>,
+    {
+        let mut campaign = Campaign::start(&self.shared, identity, former);
+        let tenure = tokio::select! {
+            biased;
+            () = self.cancelled.clone() => {
+                if self.release_on_cancel {
+                    // The lease may have been claimed just now.
+                    campaign.release();
+                    campaign.ended().await;
+                }
+                return None;
+            }
+            tenure = campaign.elected() => tenure,
+        };
+        let hold = tenure.hold;
+        tracing::info!(lease = self.shared.title(), identity, "leads");
+        let guard = TermGuard::begin(&self.shared, &hold);
+        let fence = (&*tenure.uid, tenure.transitions);
+        let term = Term::new(&self.shared.client, hold.clone(), fence, identity.to_owned());
+        let is_lost = tokio::select! {
+            biased;
+            () = hold.clone().ended() => true,
+            () = self.cancelled.clone() => false,
+            () = lead(term) => false,
+        };
+        // The work was dropped at the end of the statement. From here on its clones of the term
+        // and its clients are refused.
+        tenure.owner.end();
+        self.shared.metrics.record(|metrics| metrics.leads(false));
+        if is_lost {
+            // The campaign ends as well, unless an answer came at the moment of the deadline.
+            let loss = match timeout(self.shared.timing.retry_period, campaign.ended()).await {
+                Ok(Ended::Lost(loss)) => loss,
+                Ok(Ended::Gone) | Err(_) => Loss::Deadline,
+            };
+            return Some(LostTerm { loss, hold, guard });
+        }
+        if self.release_on_cancel {
+            campaign.drain();
+            tokio::select! {
+                () = self.work_ended(&hold) => {
+                    campaign.release();
+                    campaign.ended().await;
+                }
+                _ = campaign.ended() => {}
+            }
+        }
+        None
+    }
+
+    /// Waits until the work under a lease has ended. Logs a warning if that takes longer than the
+    /// lease duration.
+    async fn work_ended(&self, hold: &Hold) {
+        loop {
+            tokio::select! {
+                () = hold.wait_idle() => return,
+                () = sleep(self.shared.timing.lease_duration) => tracing::warn!(
+                    lease = self.shared.title(),
+                    "the term has ended, but a clone of it is alive or a request is not answered; \
+                     the elector waits for them"
+                ),
+            }
+        }
+    }
+
+    fn error(&self, loss: Loss<Arc<str>>) -> ElectionError {
+        let lease = self.shared.title();
+        match loss {
+            Loss::Deadline => ElectionError::Expired { lease },
+            Loss::Replaced(holder) => {
+                let holder = holder.map(|holder| holder.to_string());
+                ElectionError::Replaced { lease, holder }
+            }
+        }
+    }
+
+    /// Returns the holder in the lease, as this candidate last saw it, and its changes. `None` if
+    /// the lease has no holder, does not exist, or has not been read yet (client-go `GetLeader`,
+    /// `OnNewLeader`). The holder may have stopped since: it is for people, not for decisions.
+    #[must_use]
+    pub fn leader(&self) -> watch::Receiver<Option<String>> {
+        self.shared.leader.subscribe()
+    }
+
+    /// Checks for a liveness probe that this process does not lead with an expired lease
+    /// (client-go `HealthzAdaptor`). Work that blocks its thread is not dropped at the renew
+    /// deadline. A candidate is always healthy. For readiness use the sync of informers.
+    ///
+    /// # Errors
+    /// [`CheckError`] if work under a lease still runs, or is not dropped, `tolerance` after the
+    /// lease has expired.
+    pub fn check(&self, tolerance: Duration) -> Result<(), CheckError> {
+        let Shared { timing, clock, hold, .. } = &*self.shared;
+        let Some(hold) = hold.lock().clone() else { return Ok(()) };
+        let expired = hold.deadline().after(timing.lease_duration - timing.renew_deadline);
+        let now = clock.now();
+        if !expired.after(tolerance).has_passed(now) {
+            return Ok(());
+        }
+        let overdue = now.monotonic.saturating_sub(expired.monotonic);
+        Err(CheckError { lease: self.shared.title(), overdue })
+    }
+}

@@ -1,0 +1,105 @@
+//! A term of a leader.
+
+use std::sync::Arc;
+
+use kube::Client;
+
+use crate::lease::{Hold, fenced};
+use crate::util::in_flight::WorkGuard;
+
+/// A term: the time from a claim of the lease until it is lost or given up.
+///
+/// Clones are cheap, and share one term. Each clone is *work under the lease*: a lease is released
+/// only after all clones are dropped. So a thread or task that works on its own must hold a clone.
+///
+/// ```
+/// use deltafifo_informer::leader_election::Term;
+///
+/// async fn index(term: Term) {
+///     let held = term.clone();
+///     let indexed = tokio::task::spawn_blocking(move || {
+///         while held.is_held() { /* the next part of the index */ # break;
+///         }
+///     });
+///     indexed.await.ok();
+/// }
+/// ```
+pub struct Term {
+    hold: Hold,
+    shared: Arc<Shared>,
+    /// Held for its `Drop`, which ends this piece of work.
+    _guard: WorkGuard,
+}
+
+struct Shared {
+    client: Client,
+    transitions: i32,
+    uid: String,
+    identity: String,
+}
+
+impl Term {
+    pub(super) fn new(
+        client: &Client,
+        hold: Hold,
+        (uid, transitions): (&str, i32),
+        identity: String,
+    ) -> Self {
+        let shared =
+            Shared { client: fenced(client, &hold), transitions, uid: uid.to_owned(), identity };
+        let guard = hold.continue_work();
+        Self { hold, shared: Arc::new(shared), _guard: guard }
+    }
+
+    /// Returns whether the term continues. It ends when the lease is lost, at the latest at its
+    /// renew deadline, and when the elector stops. Reads two clocks.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.hold.is_held()
+    }
+
+    /// Waits until the term has ended.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.hold.clone().ended()
+    }
+
+    /// Returns a client that refuses mutating requests once the term has ended: every method except
+    /// GET, and every request that upgrades its connection. A request that has been sent is not
+    /// cancelled with its caller, and is work under the lease until it is answered.
+    /// [`is_lost`](crate::lease::is_lost) recognises the error of a refused request.
+    ///
+    /// A request that is sent just before the deadline can arrive after another leader has begun.
+    /// The server refuses it if it contains a `resourceVersion` and the object has been written
+    /// since.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.shared.client.clone()
+    }
+
+    /// Returns the transitions of the lease at the claim. Together with [`uid`](Self::uid) they are
+    /// a fencing token: later terms of one lease have more transitions. A lease that is deleted and
+    /// created again starts anew, with another uid.
+    #[must_use]
+    pub fn transitions(&self) -> i32 {
+        self.shared.transitions
+    }
+
+    /// Returns the uid of the lease.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.shared.uid
+    }
+
+    /// Returns the identity of the leader in this term.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.shared.identity
+    }
+}
+
+impl Clone for Term {
+    fn clone(&self) -> Self {
+        let guard = self.hold.continue_work();
+        Self { hold: self.hold.clone(), shared: Arc::clone(&self.shared), _guard: guard }
+    }
+}

@@ -1,0 +1,61 @@
+//! The client of work under a lease.
+
+use http::{Method, Request, header};
+use kube::Client;
+use kube::client::Body;
+use tower::BoxError;
+
+use super::hold::Hold;
+
+/// The error of a request that was refused or given up because the lease is not held.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the lease is not held any more: the request was not sent, or its answer was given up; do not repeat it"
+)]
+struct LeaseLost;
+
+/// Returns whether a request failed because the lease of its client is not held any more.
+///
+/// ```
+/// use deltafifo_informer::lease;
+///
+/// fn is_worth_a_retry(error: &kube::Error) -> bool {
+///     !lease::is_lost(error)
+/// }
+/// ```
+#[must_use]
+pub fn is_lost(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Service(source) if source.is::<LeaseLost>())
+}
+
+/// Returns a client that sends mutating requests only while the lease is held. Such a request is
+/// sent by a task of its own: it is work under the lease until it is answered, even if its caller
+/// is dropped or gives up at the deadline.
+pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
+    let (sender, hold) = (client.clone(), hold.clone());
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, hold) = (sender.clone(), hold.clone());
+        async move {
+            if !is_mutating(&request) {
+                return client.send(request).await.map_err(BoxError::from);
+            }
+            let guard = hold.begin().ok_or(LeaseLost)?;
+            let sent = tokio::spawn(async move {
+                let _guard = guard;
+                client.send(request).await
+            });
+            tokio::select! {
+                answer = sent => answer?.map_err(BoxError::from),
+                () = hold.ended() => Err(LeaseLost.into()),
+            }
+        }
+    });
+    Client::new(service, namespace)
+}
+
+/// Returns whether a request may change something: its method is not GET, or it upgrades the
+/// connection (`exec`, `attach`, `portforward`).
+fn is_mutating(request: &Request<Body>) -> bool {
+    request.method() != Method::GET || request.headers().contains_key(header::UPGRADE)
+}

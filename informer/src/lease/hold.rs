@@ -1,0 +1,124 @@
+//! The hold on a lease, as the work under it sees it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::clocks::Clocks;
+use crate::util::in_flight::{InFlight, WorkGuard};
+
+/// The source of [`Clocks`] of one election. The monotonic clock is tokio's, which a test may
+/// pause.
+#[derive(Clone, Copy)]
+pub(crate) struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self { origin: Instant::now() }
+    }
+
+    pub(crate) fn now(self) -> Clocks {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Clocks { monotonic: self.origin.elapsed(), wall }
+    }
+
+    /// Sleeps until this time of the monotonic clock, or for ever if there is none.
+    pub(crate) async fn sleep_until(self, monotonic: Option<Duration>) {
+        match monotonic.and_then(|monotonic| self.origin.checked_add(monotonic)) {
+            Some(until) => tokio::time::sleep_until(until).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// A hold on a lease. It ends at its deadline, or when its owner ends it.
+#[derive(Clone)]
+pub(crate) struct Hold {
+    span: watch::Receiver<Span>,
+    clock: Clock,
+    /// The work under the hold.
+    work: InFlight,
+}
+
+/// The owner of a hold. The hold ends when a clone of its owner is dropped.
+#[derive(Clone)]
+pub(crate) struct HoldOwner(watch::Sender<Span>);
+
+#[derive(Clone, Copy)]
+struct Span {
+    deadline: Clocks,
+    has_ended: bool,
+}
+
+impl Hold {
+    /// Creates a hold with this deadline.
+    pub(crate) fn new(deadline: Clocks, clock: Clock) -> (HoldOwner, Self) {
+        let (sender, span) = watch::channel(Span { deadline, has_ended: false });
+        (HoldOwner(sender), Self { span, clock, work: InFlight::default() })
+    }
+
+    /// Returns whether the lease is held now, by both clocks.
+    pub(crate) fn is_held(&self) -> bool {
+        let Span { deadline, has_ended } = *self.span.borrow();
+        !has_ended && !deadline.has_passed(self.clock.now())
+    }
+
+    /// Returns the deadline. It may have passed, and the hold may have ended before.
+    pub(crate) fn deadline(&self) -> Clocks {
+        self.span.borrow().deadline
+    }
+
+    /// Waits until the lease is not held any more.
+    pub(crate) async fn ended(mut self) {
+        while self.is_held() {
+            let deadline = self.span.borrow_and_update().deadline.monotonic;
+            tokio::select! {
+                // An owner ends the hold before it is dropped.
+                changed = self.span.changed() => if changed.is_err() { return },
+                () = self.clock.sleep_until(Some(deadline)) => {}
+            }
+        }
+    }
+
+    /// Counts a piece of work. Returns `None` if the lease is not held.
+    pub(crate) fn begin(&self) -> Option<WorkGuard> {
+        // Counted first: the owner ends the hold before it checks whether work is in flight.
+        let guard = self.work.begin();
+        self.is_held().then_some(guard)
+    }
+
+    /// Counts a piece of work that is a part of work in flight.
+    pub(crate) fn continue_work(&self) -> WorkGuard {
+        self.work.begin()
+    }
+
+    /// Waits until no work is in flight.
+    pub(crate) async fn wait_idle(&self) {
+        self.work.wait_idle().await;
+    }
+}
+
+impl HoldOwner {
+    /// Moves the deadline.
+    pub(crate) fn extend(&self, to: Clocks) {
+        self.0.send_if_modified(|span| {
+            let is_later = span.deadline != to;
+            span.deadline = to;
+            is_later
+        });
+    }
+
+    /// Ends the hold.
+    pub(crate) fn end(&self) {
+        self.0.send_modify(|span| span.has_ended = true);
+    }
+}
+
+impl Drop for HoldOwner {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

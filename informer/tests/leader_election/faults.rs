@@ -1,0 +1,117 @@
+//! Tests of servers that fail or refuse requests.
+
+use std::time::Duration;
+
+use deltafifo_informer::leader_election::ElectionError;
+use deltafifo_testkit::{After, ApiServer, Fault, Verb, status};
+use tokio::time::{Instant, sleep};
+
+use super::rig::{Replica, builder, holder, leases, server};
+
+#[tokio::test(start_paused = true)]
+async fn leader_without_answers_stops_at_its_renew_deadline() {
+    let server = server();
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    let began = Instant::now();
+    server.fault(Fault::silence().on(Verb::Update).times(usize::MAX));
+    assert!(leader.elector.check(Duration::ZERO).is_ok());
+    term.lost().await;
+    assert_eq!(began.elapsed(), Duration::from_secs(10));
+    assert_eq!(leader.errors.lock().unwrap().len(), 1, "{:?}", leader.errors);
+    let lost = leader.ended().await.unwrap_err();
+    assert!(matches!(lost, ElectionError::Expired { .. }) && lost.is_lost(), "{lost}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn outage_that_is_shorter_than_the_renew_deadline_changes_nothing() {
+    let server = server();
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    server.fault(Fault::refused().times(usize::MAX));
+    sleep(Duration::from_millis(8_900)).await;
+    server.clear_faults();
+    sleep(Duration::from_secs(60)).await;
+    assert!(term.is_held());
+    assert_eq!(term.transitions(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewal_whose_answer_was_lost_is_not_a_loss() {
+    let server = server();
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    server.fault(Fault::broken(After::Bytes(0)).on(Verb::Update));
+    sleep(Duration::from_secs(60)).await;
+    assert!(term.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_leader_that_campaigns_again_has_a_new_identity() {
+    let server = server();
+    let mut replica = Replica::start_with(builder(&server, "a"), true);
+    let first = replica.term().await;
+    server.fault(Fault::refused().times(usize::MAX));
+    first.lost().await;
+    let identity = first.identity().to_owned();
+    drop(first);
+    server.clear_faults();
+    let again = Instant::now();
+    let second = replica.term().await;
+    assert_ne!(second.identity(), identity);
+    assert_eq!(second.transitions(), 2);
+    assert!(
+        again.elapsed() < Duration::from_secs(3),
+        "its own lease is free: {:?}",
+        again.elapsed()
+    );
+    replica.cancel();
+    drop(second);
+    assert_eq!(replica.ended().await, Ok(()));
+    assert_eq!(holder(&server), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_right_is_reported_once_with_its_verb_and_resource() {
+    for (verb, name) in [(Verb::Get, "get"), (Verb::Update, "update"), (Verb::Watch, "watch")] {
+        let server = server();
+        let fault = Fault::status(status::forbidden(&leases()));
+        server.fault(fault.on(verb).times(usize::MAX));
+        let replica = Replica::start(&server, "a");
+        sleep(Duration::from_secs(120)).await;
+        let errors = replica.errors.lock().unwrap().clone();
+        let expected = format!(
+            "cannot {name} leases.coordination.k8s.io shop/counter; grant this verb to the account: "
+        );
+        assert!(errors.len() == 1 && errors[0].starts_with(&expected), "{errors:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidate_that_may_not_watch_polls_the_lease() {
+    let server = server();
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    let forbidden = Fault::status(status::forbidden(&leases()));
+    server.fault(forbidden.on(Verb::Watch).times(usize::MAX));
+    let mut standby = Replica::start(&server, "b");
+    sleep(Duration::from_secs(30)).await;
+    leader.cancel();
+    drop(term);
+    let released = Instant::now();
+    let _next = standby.term().await;
+    assert!(released.elapsed() <= Duration::from_millis(2_500), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_without_the_api_is_reported_and_served_later() {
+    let server = ApiServer::builder().build();
+    let mut replica = Replica::start(&server, "a");
+    sleep(Duration::from_secs(60)).await;
+    let errors = replica.errors.lock().unwrap().clone();
+    assert_eq!(errors.len(), 2, "of the read and of the watch: {errors:?}");
+    assert!(errors.iter().any(|error| error.starts_with("cannot get leases.coordination.k8s.io")));
+    server.register(leases());
+    let term = replica.term().await;
+    assert_eq!(term.transitions(), 1);
+}

@@ -1,0 +1,6 @@
+//! Leader election against an API server in this process, with a paused clock.
+
+mod configured;
+mod elections;
+mod faults;
+mod rig;

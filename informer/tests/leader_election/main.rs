@@ -4,3 +4,5 @@ mod configured;
 mod elections;
 mod faults;
 mod rig;
+#[cfg(feature = "runtime")]
+mod work;

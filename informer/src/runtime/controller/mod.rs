@@ -77,6 +77,7 @@ use tokio::sync::mpsc;
 use super::reflector::{ObjectRef, Store};
 use super::watcher;
 use crate::KubeMeta;
+use crate::leader_election::Term;
 use crate::lister_watcher::resource;
 use crate::shared_informer::{Namespaces, SharedInformer, SharedInformerBuilder};
 pub use action::Action;
@@ -146,6 +147,7 @@ pub struct Controller<K: Resource + Send + Sync + 'static> {
     on_deleted: Option<OnDeleted<K>>,
     config: Config,
     retry: Option<Retry>,
+    term: Option<Term>,
     graceful: Vec<BoxFuture<'static, ()>>,
     forceful: Vec<BoxFuture<'static, ()>>,
     errors: mpsc::Sender<Failure>,
@@ -260,6 +262,7 @@ where
             on_deleted: None,
             config: Config::default(),
             retry: None,
+            term: None,
             graceful: Vec::new(),
             forceful: Vec::new(),
             errors,

@@ -25,6 +25,7 @@ use super::source::{Failure, InformerOwner, Trigger, listen};
 use super::start::{Relation, Started, Terms};
 use super::{Action, Controller};
 use crate::KubeMeta;
+use crate::leader_election::Term;
 use crate::metrics::Named;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
@@ -126,6 +127,8 @@ struct ControllerRun<K: Resource + Send + Sync + 'static, E> {
     /// that.
     syncing: Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>,
     is_shut_down: bool,
+    /// The term in which the controller may work.
+    term: Option<Term>,
     forceful: FuturesUnordered<BoxFuture<'static, ()>>,
     errors: mpsc::Receiver<Failure>,
 }
@@ -148,7 +151,7 @@ where
             config,
             ..
         } = controller;
-        let Controller { retry, graceful, forceful, error_receiver: errors, .. } = controller;
+        let Controller { retry, term, graceful, forceful, error_receiver: errors, .. } = controller;
         let schedule = Schedule::new(&config, retry);
         let deletions = Deletions::new();
         let mut started = Started::new(Arc::clone(&schedule));
@@ -202,6 +205,7 @@ where
             most: config.max_concurrent(),
             syncing: Some(try_join_all(syncs).boxed()),
             is_shut_down: false,
+            term,
             forceful: forceful.into_iter().collect(),
             errors,
         })
@@ -253,11 +257,17 @@ where
                         resume_panic(error);
                     }
                 }
-                Some(item) = self.schedule.queue.get(), if takes => match self.find(item) {
-                    Ok(Some((item, object))) => return StreamStep::Reconcile(item, object),
-                    Ok(None) => {}
-                    Err(error) => return StreamStep::Failed(error),
-                },
+                Some(item) = self.schedule.queue.get(), if takes => {
+                    // The timer in `forceful` may be late.
+                    if self.term.as_ref().is_some_and(|term| !term.is_held()) {
+                        return StreamStep::End;
+                    }
+                    match self.find(item) {
+                        Ok(Some((item, object))) => return StreamStep::Reconcile(item, object),
+                        Ok(None) => {}
+                        Err(error) => return StreamStep::Failed(error),
+                    }
+                }
                 else => return StreamStep::End,
             }
         }
@@ -336,7 +346,10 @@ where
         call: impl Future<Output = Outcome<K, E>> + Send + 'static,
     ) {
         let call = call.instrument(span.clone());
+        let term = self.term.clone();
         self.work.spawn(async move {
+            // The call is work under the lease until it has been dropped.
+            let _term = term;
             let outcome = AssertUnwindSafe(call).catch_unwind().await;
             let outcome = outcome
                 .unwrap_or_else(|panic| Outcome::Panicked { message: panic_message(panic), again });

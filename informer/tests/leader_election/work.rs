@@ -1,0 +1,169 @@
+//! Tests of the work under a lease: its client, and controllers.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo_informer::lease;
+use deltafifo_informer::runtime::{Controller, controller::Action};
+use deltafifo_informer::{KubeListerWatcher, SharedInformer};
+use deltafifo_testkit::{Fault, Verb};
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use super::rig::{Replica, builder, holder, server};
+
+fn map(name: &str) -> Value {
+    let metadata = json!({ "namespace": "shop", "name": name });
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata })
+}
+
+fn typed(name: &str) -> ConfigMap {
+    serde_json::from_value(map(name)).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_of_a_term_refuses_writes_after_its_end_but_not_reads() {
+    let server = server();
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    let maps = Api::<ConfigMap>::namespaced(term.client(), "shop");
+    maps.create(&PostParams::default(), &typed("a")).await.unwrap();
+    server.fault(Fault::refused().on(Verb::Update).times(usize::MAX));
+    term.lost().await;
+    server.forget_requests();
+    let refused = maps.create(&PostParams::default(), &typed("b")).await.unwrap_err();
+    assert!(lease::is_lost(&refused), "{refused}");
+    assert_eq!(maps.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    let sent: Vec<_> = server.requests().iter().map(|request| request.verb()).collect();
+    assert!(!sent.contains(&Verb::Create), "{sent:?}");
+    let error = maps.get("missing").await.unwrap_err();
+    assert!(matches!(&error, kube::Error::Api(status) if status.code == 404), "{error}");
+    assert!(!lease::is_lost(&error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_without_an_answer_is_given_up_at_the_deadline() {
+    let server = server();
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    let maps = Api::<ConfigMap>::namespaced(term.client(), "shop");
+    server.fault(Fault::silence().times(usize::MAX));
+    let began = Instant::now();
+    let given_up = maps.create(&PostParams::default(), &typed("a")).await.unwrap_err();
+    assert!(lease::is_lost(&given_up), "{given_up}");
+    assert_eq!(began.elapsed(), Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_is_renewed_and_not_released_while_a_sent_request_has_no_answer() {
+    let server = server();
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    let maps = Api::<ConfigMap>::namespaced(term.client(), "shop");
+    server.fault(Fault::silence().on(Verb::Create));
+    let create =
+        tokio::spawn(async move { maps.create(&PostParams::default(), &typed("a")).await });
+    server.wait_for_request(|request| request.verb() == Verb::Create).await;
+    leader.cancel();
+    let refused = create.await.unwrap().unwrap_err();
+    assert!(lease::is_lost(&refused), "its caller does not wait: {refused}");
+    assert!(!term.is_held());
+    drop(term);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(holder(&server), "a");
+    let mut standby = Replica::start(&server, "b");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(holder(&server), "a", "the lease is renewed");
+    leader.kill().await;
+    assert_eq!(standby.term().await.transitions(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_is_not_released_while_a_clone_of_the_term_is_alive() {
+    let server = server();
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    let other = term.clone();
+    leader.cancel();
+    drop(term);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(holder(&server), "a");
+    drop(other);
+    assert_eq!(leader.ended().await, Ok(()));
+    assert_eq!(holder(&server), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_outlives_its_lease_fails_the_check() {
+    let server = server();
+    let mut replica = Replica::start_with(builder(&server, "a"), true);
+    let term = replica.term().await;
+    server.fault(Fault::refused().times(usize::MAX));
+    let tolerance = Duration::from_secs(20);
+    term.lost().await;
+    // The lease expires 5 s after the renew deadline.
+    sleep(Duration::from_millis(24_900)).await;
+    assert_eq!(replica.elector.check(tolerance), Ok(()));
+    sleep(Duration::from_millis(200)).await;
+    assert!(replica.elector.check(tolerance).is_err());
+    drop(term);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(replica.elector.check(tolerance), Ok(()));
+}
+
+/// Reports its drop.
+struct Dropped(mpsc::UnboundedSender<String>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let _ = self.0.send("dropped".to_owned());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn controller_reconciles_only_while_its_term_continues() {
+    let server = server();
+    server.apply(map("a")).unwrap();
+    let source = KubeListerWatcher::of_api(Api::<ConfigMap>::all(server.client()), &());
+    let maps = SharedInformer::<ConfigMap>::builder(source).build().unwrap();
+    let running = maps.clone();
+    tokio::spawn(async move { running.run().await });
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let begun = sender.clone();
+    let reconcile = move |map: Arc<ConfigMap>, _: Arc<()>| {
+        let _ = begun.send(map.metadata.name.clone().unwrap_or_default());
+        let dropped = Dropped(begun.clone());
+        async move {
+            let _dropped = dropped;
+            pending::<Result<Action, Infallible>>().await
+        }
+    };
+    let stream = Controller::from_informer(&maps).while_leading(&term).run(
+        reconcile,
+        |_, _, _| Action::await_change(),
+        Arc::new(()),
+    );
+    let controller = tokio::spawn(stream.for_each(|_| async {}));
+    assert_eq!(events.recv().await.unwrap(), "a");
+
+    leader.cancel();
+    controller.await.unwrap();
+    assert_eq!(events.recv().await.unwrap(), "dropped");
+    assert_eq!(holder(&server), "a", "the test holds the term");
+    drop(term);
+    assert_eq!(leader.ended().await, Ok(()));
+    assert_eq!(holder(&server), "");
+    server.apply(map("b")).unwrap();
+    sleep(Duration::from_secs(60)).await;
+    assert!(events.is_empty(), "nothing is reconciled after the term");
+    assert_eq!(maps.store().len(), 2, "the informer continues");
+}

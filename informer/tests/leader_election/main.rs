@@ -2,6 +2,7 @@
 
 mod configured;
 mod elections;
+mod examples;
 mod faults;
 mod rig;
 #[cfg(feature = "runtime")]

@@ -92,7 +92,13 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::MarksPassNothingOn => &["waiting::two_handlers"],
         Mutant::WalkWakesOne => &["sleep::sweep"],
         Mutant::WriteEndsUnnotified => &["alone::two_writers"],
-        Mutant::OldValuesLeftLate => &["store::index"],
+        Mutant::OldValuesLeftEarly | Mutant::IndexReadByValues => {
+            &["store::index_of_either_value_and_update"]
+        }
+        Mutant::MovingIsNotChecked | Mutant::MoveCheckedAfterOnly => {
+            &["store::index_and_gain_of_a_value"]
+        }
+        Mutant::MoveCheckedBeforeOnly => &["store::index_and_loss_of_a_value"],
         Mutant::SettleDoesNotWake
         | Mutant::SettledBacklogWakesNoConsumer
         | Mutant::OfferDoesNotWake
@@ -167,7 +173,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::PlainNotifyInOrder => &["in_order::notified_and_not_polled"],
         Mutant::TurnEndNotifiesPlainly => &["in_order::notified_before_a_turn_ends"],
         Mutant::IndexReadByShards | Mutant::IndexLeftInOwnShard => &["store::index_of_two_threads"],
-        Mutant::RefusedWriteForgetsFound => &["build::function_fails_once"],
+        Mutant::RefusedWriteStaysJoined => &["build::function_fails_once"],
         Mutant::DroppedQueueForgets => &["handles"],
         Mutant::TurnsOverlap
         | Mutant::TurnHidesRemainingEvents

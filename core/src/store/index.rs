@@ -1,6 +1,8 @@
 //! One index: the slots of each value.
 
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
@@ -11,7 +13,7 @@ use crate::engine::release::UserCode;
 use crate::engine::room::less_room;
 use crate::engine::slot::{IndexedSlot, Slot};
 use crate::engine::sync::{
-    self, Arc, AtomicBool, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState,
+    self, AtomicBool, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState,
     RwLock, mutant,
 };
 use crate::error::BoxError;
@@ -42,13 +44,22 @@ impl<T> Index<T> {
         self.given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Adds the slot under `values`, unless the build of the index has failed.
-    pub(super) fn join(&self, values: &[String], slot: &Slot<T>) {
+    /// Adds the slot under `value`, unless the build of the index has failed.
+    pub(super) fn join(&self, value: &str, slot: &Slot<T>) {
         // Relaxed: as in `give_up`. The flag stays false once the index is built.
         if !self.given_up.load(Ordering::Relaxed) {
-            for value in values {
-                self.values.insert(value, slot);
+            self.values.insert(value, slot);
+        }
+    }
+
+    /// Removes the slot from the values that `leave` describes, except from those of `stay`, which
+    /// are sorted.
+    pub(super) fn leave(&self, leave: &Leave, stay: &[String], slot: &Slot<T>) {
+        match leave {
+            Leave::Values(values) => {
+                values.iter().for_each(|value| self.values.remove(value, slot));
             }
+            Leave::Everything => self.values.remove_everywhere(stay, slot),
         }
     }
 
@@ -109,11 +120,16 @@ impl<T> Values<T> {
         Self { hasher: RandomState::default(), shards }
     }
 
-    /// Returns the shards over which the slots of a value are spread. `of_value` is the hash of
-    /// the value.
-    fn spread(&self, of_value: u64) -> &[IndexShard<T>] {
+    /// Returns the numbers of the shards over which the slots of a value are spread. `of_value` is
+    /// the hash of the value.
+    fn spread(of_value: u64) -> Range<usize> {
         let first = (of_value >> 32) as usize % (SHARDS / SPREAD) * SPREAD;
-        &self.shards[first..first + SPREAD]
+        first..first + SPREAD
+    }
+
+    /// Returns the shards of a value.
+    fn shards_of(&self, of_value: u64) -> &[IndexShard<T>] {
+        &self.shards[Self::spread(of_value)]
     }
 
     fn hash_of(&self, slot: &IndexedSlot<T>) -> u64 {
@@ -123,7 +139,7 @@ impl<T> Values<T> {
     pub(super) fn insert(&self, value: &str, slot: &Slot<T>) {
         let (of_value, of_slot) =
             (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
-        let mut shard = self.spread(of_value)[sync::thread_number() % SPREAD].write();
+        let mut shard = self.shards_of(of_value)[sync::thread_number() % SPREAD].write();
         let members = shard
             .entry(
                 of_value,
@@ -137,43 +153,29 @@ impl<T> Values<T> {
         }
     }
 
-    /// Removes the slot from the values that `leave` describes. Returns the values that were found
-    /// by a search; none for [`Leave::Values`].
-    pub(super) fn leave(&self, leave: &Leave, slot: &Slot<T>) -> Vec<String> {
-        match leave {
-            Leave::Values(values) => {
-                for value in values {
-                    self.remove(value, slot);
-                }
-                Vec::new()
-            }
-            Leave::Everything => self.remove_everywhere(slot),
-        }
-    }
-
-    /// Removes the slot from every value, and returns the values that had it. O(values).
-    pub(super) fn remove_everywhere(&self, slot: &Slot<T>) -> Vec<String> {
+    /// Removes the slot from every value except those of `stay`, which are sorted. O(values).
+    pub(super) fn remove_everywhere(&self, stay: &[String], slot: &Slot<T>) {
         let of_slot = self.hasher.hash_one(slot.address());
-        let mut found = Vec::new();
         for shard in &self.shards {
             let mut shard = shard.write();
             shard.retain(|members| {
-                if let Some(place) = members.place_of(of_slot, slot) {
+                let stays = || stay.binary_search_by(|value| (**value).cmp(&members.value)).is_ok();
+                if let Some(place) = members.place_of(of_slot, slot)
+                    && !stays()
+                {
                     drop(members.slots.take(of_slot, place, |one| self.hash_of(one)));
-                    found.push(members.value.to_string());
                 }
                 members.slots.len() > 0
             });
             self.shrink(&mut shard);
         }
-        found
     }
 
     /// Removes the slot from a value. At most one of the value's shards has it.
     pub(super) fn remove(&self, value: &str, slot: &Slot<T>) {
         let (of_value, of_slot) =
             (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
-        let (before, own_first) = self.spread(of_value).split_at(sync::thread_number() % SPREAD);
+        let (before, own_first) = self.shards_of(of_value).split_at(sync::thread_number() % SPREAD);
         mutant!(IndexLeftInOwnShard => let (before, own_first) = (&before[..0], &own_first[..1]));
         for shard in own_first.iter().chain(before) {
             let mut shard = shard.write();
@@ -202,7 +204,7 @@ impl<T> Values<T> {
     pub(super) fn has(&self, value: &str, slot: &Slot<T>) -> bool {
         let (of_value, of_slot) =
             (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
-        self.spread(of_value).iter().any(|shard| {
+        self.shards_of(of_value).iter().any(|shard| {
             let shard = shard.read();
             let members = shard.find(of_value, |members| *members.value == *value);
             members.is_some_and(|members| members.place_of(of_slot, slot).is_some())
@@ -219,7 +221,7 @@ impl<T> Values<T> {
     pub(super) fn for_each(&self, value: &str, mut visit: impl FnMut(&IndexedSlot<T>)) {
         let of_value = self.hasher.hash_one(value);
         mutant!(IndexReadByShards => {
-            for shard in self.spread(of_value) {
+            for shard in self.shards_of(of_value) {
                 if let Some(members) = shard.read().find(of_value, |members| *members.value == *value) {
                     members.slots.iter().for_each(&mut visit);
                 }
@@ -228,7 +230,7 @@ impl<T> Values<T> {
         });
         // All shards are locked at once: a slot that leaves the value and joins it again may move
         // from one to another.
-        let shards: Vec<_> = self.spread(of_value).iter().map(|shard| shard.read()).collect();
+        let shards: Vec<_> = self.shards_of(of_value).iter().map(|shard| shard.read()).collect();
         for shard in &shards {
             if let Some(members) = shard.find(of_value, |members| *members.value == *value) {
                 members.slots.iter().for_each(&mut visit);
@@ -236,19 +238,31 @@ impl<T> Values<T> {
         }
     }
 
-    /// Returns the objects of `value`.
-    pub(super) fn objects(&self, value: &str) -> Vec<Arc<T>> {
-        let mut objects = Vec::new();
-        self.for_each(value, |slot| objects.extend(slot.known()));
-        objects
-    }
-
-    /// Returns the keys of `value`, sorted.
-    pub(super) fn keys(&self, value: &str) -> Vec<String> {
-        let mut keys = Vec::new();
-        self.for_each(value, |slot| keys.push(slot.key().to_owned()));
-        keys.sort_unstable();
-        keys
+    /// Visits every slot that has any of `values`, once, with the shards of all these values
+    /// locked: a slot that moves from one of the values to another would be missed if they were
+    /// locked one after another. Needs memory for the addresses of the slots.
+    pub(super) fn for_each_of(&self, values: &[&str], mut visit: impl FnMut(&IndexedSlot<T>)) {
+        if let [value] = values {
+            return self.for_each(value, visit);
+        }
+        mutant!(IndexReadByValues => {
+            values.iter().for_each(|value| self.for_each(value, &mut visit));
+            return;
+        });
+        let hashes: Vec<_> = values.iter().map(|value| self.hasher.hash_one(value)).collect();
+        // In the order of their numbers, so that two readers do not wait for each other, and each
+        // once, because a waiting writer would block a second read lock.
+        let numbers: BTreeSet<_> = hashes.iter().flat_map(|hash| Self::spread(*hash)).collect();
+        let shards: BTreeMap<_, _> =
+            numbers.into_iter().map(|number| (number, self.shards[number].read())).collect();
+        let mut seen = HashSet::new();
+        for (value, of_value) in values.iter().zip(hashes) {
+            for (_, shard) in shards.range(Self::spread(of_value)) {
+                let members = shard.find(of_value, |members| *members.value == **value);
+                let slots = members.into_iter().flat_map(|members| members.slots.iter());
+                slots.filter(|slot| seen.insert(slot.address())).for_each(&mut visit);
+            }
+        }
     }
 
     /// Returns all values, sorted.
@@ -314,7 +328,7 @@ mod tests {
             values.insert(&number.to_string(), &slot);
         }
         assert!(room(&values) >= count);
-        assert_eq!(values.remove_everywhere(&slot).len(), count);
+        values.remove_everywhere(&[], &slot);
         assert!(room(&values) <= SHARDS * LEAST_ROOM, "{}", room(&values));
     }
 }

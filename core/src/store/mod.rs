@@ -3,13 +3,14 @@
 //!
 //! A store without a queue is written by its [`Indexer`]; each write claims the slot of its key
 //! (`sole.rs`). A store that was given to a queue is written by popped items only, each for its
-//! own key. So a key has one writer at a time, and an index never has a key under the values of
-//! two different objects. No lock of the table is held while a writer waits for readers of an
+//! own key. So a key has one writer at a time. While it writes, an index has the key under the values
+//! of the old and of the new object; at any other time under those of the known object. No lock of the table is held while a writer waits for readers of an
 //! index. Index functions are user code, and run before any lock is taken.
 
 pub(crate) mod applied;
 mod apply;
 mod build;
+mod find;
 mod index;
 mod indexer;
 mod indexes;
@@ -83,14 +84,6 @@ impl<T, M: Meta<T>> Core<T, M> {
             keys,
             applied,
         }
-    }
-
-    /// Calls `of` with the values of the index of that name. Fails if there is none.
-    fn values<R>(&self, name: &str, of: impl FnOnce(&Values<T>) -> R) -> Result<R, IndexError> {
-        if name == NAMESPACE_INDEX {
-            return Ok(of(&self.namespaces));
-        }
-        self.indexes.with(name, |index| of(&index.values))
     }
 
     /// Fails if an index function fails for `object`.

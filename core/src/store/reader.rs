@@ -1,10 +1,8 @@
 //! The reading handle of a store, which can be cloned and outlives the queue.
 
-use std::collections::HashSet;
-
 use super::{Core, Indexers, Values};
 use crate::engine::buckets::Cursor;
-use crate::engine::release::{OneByOne, Rest, release};
+use crate::engine::release::{OneByOne, release};
 use crate::engine::slot::Slot;
 use crate::engine::sync::{Arc, GROUP, assert_none_held};
 use crate::error::{BoxError, IndexError, KeyError, WaitError};
@@ -16,8 +14,9 @@ use crate::{KeyFunc, KeySource, KnownObjects, Meta};
 ///
 /// A read of one key is atomic. A read of several keys (list, index) reads shard by shard and may
 /// see part of another thread's relist, but never an object that was not stored. An index never
-/// returns an object that no longer has the value. An object is found by its key a moment before it
-/// is found in an index.
+/// returns an object that does not have the value, and never misses an object that has one of the
+/// values before and after an update. A new object may be found by its key a moment before it is
+/// found in an index.
 pub struct IndexReader<T, M> {
     pub(crate) core: Arc<Core<T, M>>,
 }
@@ -154,38 +153,15 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.len() == 0
     }
 
-    /// Returns every stored object that shares a value of index `name` with `object`. Each key is
-    /// returned once, with the object of the first lookup that finds it. O(answers of each value).
+    /// Returns every stored object that shares a value of index `name` with `object`, each once.
+    /// O(answers of each value).
     ///
     /// # Errors
     /// [`IndexError`]: there is no such index, or its function fails for `object`.
     pub fn index(&self, name: &str, object: &T) -> Result<Vec<Arc<T>>, IndexError> {
         let values = self.core.values_of(name, object)?;
-        if let [value] = &values[..] {
-            return self.by_index(name, value);
-        }
-        // Duplicates are found by key: between two lookups an object may be replaced, or its slot
-        // freed and another slot created at the address.
-        let mut seen = HashSet::new();
-        let mut objects = OneByOne(Vec::new());
-        for value in &values {
-            let mut found = Vec::new();
-            self.core.values(name, |values| {
-                values.for_each(value, |slot| {
-                    found.extend(slot.known().map(|object| (Box::from(slot.key()), object)));
-                });
-            })?;
-            // With no lock held: an object that is found again may have been replaced in between,
-            // and is then released here.
-            let mut found = Rest(found.into_iter());
-            objects.extend(
-                found
-                    .0
-                    .by_ref()
-                    .filter_map(|(key, object): (Box<str>, _)| seen.insert(key).then_some(object)),
-            );
-        }
-        Ok(objects.take())
+        let values: Vec<_> = values.iter().map(String::as_str).collect();
+        self.by_values(name, &values)
     }
 
     /// Returns every stored object with `value` in index `name`. O(answers).
@@ -193,7 +169,13 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// # Errors
     /// [`IndexError::Unknown`] if there is no index of that name.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, IndexError> {
-        self.core.values(name, |values| values.objects(value))
+        self.by_values(name, &[value])
+    }
+
+    /// Returns every stored object that has any of `values` in index `name`, each once.
+    pub(super) fn by_values(&self, name: &str, values: &[&str]) -> Result<Vec<Arc<T>>, IndexError> {
+        let mut found = self.core.find(name, values, |_| ())?;
+        Ok(found.take().into_iter().map(|((), object)| object).collect())
     }
 
     /// Returns the keys of the objects with `value` in index `name`, sorted.
@@ -201,10 +183,15 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// # Errors
     /// [`IndexError::Unknown`] if there is no index of that name.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<String>, IndexError> {
-        self.core.values(name, |values| values.keys(value))
+        let mut found = self.core.find(name, &[value], |slot| slot.key().to_owned())?;
+        let (mut keys, objects): (Vec<_>, Vec<_>) = found.take().into_iter().unzip();
+        release(objects);
+        keys.sort_unstable();
+        Ok(keys)
     }
 
-    /// Returns all values of index `name`, sorted.
+    /// Returns all values of index `name`, sorted. During an update both the old and the new value
+    /// may be among them.
     ///
     /// # Errors
     /// [`IndexError::Unknown`] if there is no index of that name.

@@ -131,6 +131,38 @@ fn look_up_of_many_values_returns_each_key_once_during_updates() {
     });
 }
 
+/// An object whose digit moves between 1 and 2 always has one of them. The reader of a single digit
+/// must not get the object while it has the other one.
+#[test]
+fn reader_of_both_values_finds_an_object_that_moves_between_them() {
+    let rounds = if cfg!(miri) { 20 } else { 20_000 };
+    let store = indexed();
+    store.add(obj("a", 1)).unwrap();
+    let read = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in (1..=2).cycle() {
+                store.update(obj("a", n)).unwrap();
+                if read.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let found = |round: u64| {
+            let of_digit = round % 2 + 1;
+            let digit = store.by_index("digits", &of_digit.to_string()).unwrap();
+            (
+                store.index("digits", &obj("elsewhere", 12)).unwrap().len() == 1
+                    && digit.iter().all(|object| object.n == of_digit),
+                round,
+            )
+        };
+        let missed = (0..rounds).map(found).find(|(found, _)| !found);
+        read.store(true, Ordering::Relaxed);
+        assert_eq!(missed, None);
+    });
+}
+
 #[test]
 fn unknown_indexes_and_failing_index_functions_are_errors() {
     let store = indexed();

@@ -2,7 +2,7 @@
 //! change with the previous list of indexes detects the new list. Readers find no object under a
 //! value that the object does not have.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc as StdArc, OnceLock, Weak};
 
 use deltafifo::{DeltaFifo, Indexer, Indexers, KeyFunc};
@@ -46,7 +46,7 @@ pub const MODELS: &[Model] = &[
         name: "build::function_fails_once",
         bound: None,
         at_least: 1,
-        outcomes: &["[a], later: even"],
+        outcomes: &["[a], later: even, even before: 0"],
         body: function_fails_once,
     },
 ];
@@ -104,25 +104,34 @@ fn update_of_an_indexed() -> String {
 /// Checks a write whose old object an index function rejects once.
 ///
 /// The function fails while one index is being built and after another has been added. The write
-/// is planned again, and the function succeeds then.
+/// is refused and planned again, and the function succeeds then. By that time no index has the
+/// object under a value of the refused one.
 fn function_fails_once() -> String {
     let (fails, queue) =
         (StdArc::new(AtomicBool::new(false)), StdArc::new(OnceLock::<Weak<Fifo>>::new()));
     let fifo_of = |queue: &OnceLock<Weak<Fifo>>| queue.get().unwrap().upgrade().unwrap();
     let by_parity_of =
         || Indexers::new().index(LATER, |object| Ok(vec![parity(object).to_owned()]));
+    let even = StdArc::new(AtomicUsize::new(0));
     let name = {
-        let (fails, queue) = (fails.clone(), queue.clone());
+        let (fails, queue, even) = (fails.clone(), queue.clone(), even.clone());
         move |object: &Object| {
+            let fifo = queue.get().and_then(Weak::upgrade);
             if fails.swap(false, Ordering::Relaxed) {
-                fifo_of(&queue).store().add_indexers(by_parity_of())?;
+                fifo.unwrap().store().add_indexers(by_parity_of())?;
                 return Err("fails once".into());
+            }
+            if let Some(fifo) = fifo.filter(|_| object.number == 2) {
+                even.fetch_add(fifo.store().by_index(PARITY, "even")?.len(), Ordering::Relaxed);
             }
             Ok(vec![object.key.to_owned()])
         }
     };
-    let store =
-        Indexer::builder(KeyFunc::meta_namespace(Access)).index("name", name).build().unwrap();
+    let store = Indexer::builder(KeyFunc::meta_namespace(Access))
+        .index("name", name)
+        .index(PARITY, |object| Ok(vec![parity(object).to_owned()]))
+        .build()
+        .unwrap();
     let fifo = StdArc::new(DeltaFifo::over(store).build());
     queue.set(StdArc::downgrade(&fifo)).unwrap();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -137,8 +146,9 @@ fn function_fails_once() -> String {
     });
     fifo.store().add_indexers(slow).unwrap();
     format!(
-        "[{}], later: {}",
+        "[{}], later: {}, even before: {}",
         fifo.store().index_keys("name", "a").unwrap().join(" "),
-        by_parity(&fifo, LATER)
+        by_parity(&fifo, LATER),
+        even.load(Ordering::Relaxed)
     )
 }

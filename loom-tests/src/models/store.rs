@@ -1,11 +1,12 @@
 //! Models of reads of a store against apply and delete: a reader never gets a freed object, and
-//! never finds an object under an index value that the object does not have.
+//! never finds an object under an index value that the object does not have. It does not miss an
+//! object that matches before and after an update.
 
-use deltafifo::NAMESPACE_INDEX;
+use deltafifo::{DeltaFifo, Indexer, KeyFunc, NAMESPACE_INDEX};
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{self, Fifo, Log, Object, PARITY, by_parity, fused, pop_one, spawn_with};
+use crate::rig::{self, Access, Fifo, Log, Object, PARITY, by_parity, fused, pop_one, spawn_with};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -38,17 +39,38 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "store::index_and_update",
-        bound: Some(6), // 6.2 s; without a bound, more than 360,000 schedules
-        at_least: 47_000,
+        bound: Some(3), // 4.5 s; with 4, 68 s
+        at_least: 11_000,
         outcomes: &[" then even", "even then even", "odd then even"],
         body: index_and_update,
     },
     Model {
         name: "store::index_and_delete",
-        bound: Some(6), // 5.6 s; as above
-        at_least: 39_000,
+        bound: Some(4), // 27 s on a busy machine
+        at_least: 37_900,
         outcomes: &[" then ", "odd then "],
         body: index_and_delete,
+    },
+    Model {
+        name: "store::index_of_either_value_and_update",
+        bound: Some(3), // 4.7 s; with 4, 82 s
+        at_least: 10_500,
+        outcomes: &["a1 then a2", "a2 then a2"],
+        body: index_of_either_value_and_update,
+    },
+    Model {
+        name: "store::index_and_gain_of_a_value",
+        bound: Some(4), // 24 s on a busy machine
+        at_least: 28_600,
+        outcomes: &[" then even", "even then even"],
+        body: index_and_gain_of_a_value,
+    },
+    Model {
+        name: "store::index_and_loss_of_a_value",
+        bound: Some(4), // 47 s on a busy machine
+        at_least: 101_000,
+        outcomes: &[" then ", "even then "],
+        body: index_and_loss_of_a_value,
     },
     Model {
         name: "store::index_of_two_threads",
@@ -136,6 +158,50 @@ fn index_and_update() -> String {
 
 fn index_and_delete() -> String {
     read_while(&indexed(), delete, by_index)
+}
+
+/// Reads two values at once while an object moves from one to the other: it matches throughout.
+fn index_of_either_value_and_update() -> String {
+    let either = |object: &Object| {
+        let of_probe = vec!["even".to_owned(), "odd".to_owned()];
+        Ok(if object.number == 0 { of_probe } else { vec![rig::parity(object).to_owned()] })
+    };
+    let store = Indexer::builder(KeyFunc::meta_namespace(Access)).index(PARITY, either);
+    let fifo = Arc::new(DeltaFifo::over(store.build().unwrap()).build());
+    fifo.add(Object::new("a", 1)).unwrap();
+    pop_one(&fifo, &Log::default(), true);
+    read_while(&fifo, update, |fifo| {
+        rig::show_all(&fifo.store().index(PARITY, &Object::new("probe", 0)).unwrap())
+    })
+}
+
+/// Creates a queue whose store holds `a1` or `a2`, with an index that has even objects only.
+fn with_index_of_even(number: usize) -> Arc<Fifo> {
+    let even = |object: &Object| {
+        Ok(Some(rig::parity(object))
+            .into_iter()
+            .filter(|parity| *parity == "even")
+            .map(str::to_owned)
+            .collect())
+    };
+    let store = Indexer::builder(KeyFunc::meta_namespace(Access)).index(PARITY, even);
+    let fifo = Arc::new(DeltaFifo::over(store.build().unwrap()).build());
+    fifo.add(Object::new("a", number)).unwrap();
+    pop_one(&fifo, &Log::default(), true);
+    fifo
+}
+
+/// Reads a value that an object gains. The writer has no value to remove, and so never waits for
+/// the reader after the swap.
+fn index_and_gain_of_a_value() -> String {
+    read_while(&with_index_of_even(1), update, by_index)
+}
+
+/// Reads a value that an object loses. The writer has no value to add, and so never waits for the
+/// reader before the swap.
+fn index_and_loss_of_a_value() -> String {
+    let update = |fifo: &Fifo| fifo.update(Object::new("a", 3)).unwrap();
+    read_while(&with_index_of_even(2), update, by_index)
 }
 
 /// Moves an object out of an index value and into it again on another thread, whose index entries

@@ -2,7 +2,9 @@
 //! the live lane without searching the backlog for its entry.
 //!
 //! One number holds everything that keeps an idle slot from being freed: the count of
-//! `IndexedSlot`s and, in two bits, whether a relist's backlog has an entry for the slot:
+//! `IndexedSlot`s and, in two bits, whether a relist's backlog has an entry for the slot. (A third
+//! bit, `MOVING`, belongs to the indexes: see [`IndexedSlot::found`](super::IndexedSlot::found).)
+//! The bits of the backlog:
 //!
 //! | bits | meaning | left by |
 //! | --- | --- | --- |
@@ -21,6 +23,8 @@ use super::word::State;
 use super::{QueuedSlot, RunningSlot, Slot, prefetch};
 use crate::engine::sync::{self, AtomicU32, Ordering, mutant};
 
+/// Whether the slot is moving from the index values of one known object to those of the next.
+const MOVING: u32 = 1 << 29;
 const RUN: u32 = 1 << 30;
 const STALE: u32 = 1 << 31;
 const LANE: u32 = RUN | STALE;
@@ -37,7 +41,24 @@ impl Holds {
         // Acquire, paired with `index`: an index that is being built adds slots that other
         // consumers run, and the consumer that runs such a slot must see that the index exists. A
         // consumer needs no ordering to see the entries that it added itself.
-        (self.0.load(Ordering::Acquire) & !LANE) as usize
+        (self.0.load(Ordering::Acquire) & !(LANE | MOVING)) as usize
+    }
+
+    pub(super) fn begin_move(&self) {
+        // Relaxed: a thread that must see the bit has taken a lock after the writer released it, or
+        // has read the object that the writer stored after this.
+        self.0.fetch_or(MOVING, Ordering::Relaxed);
+    }
+
+    pub(super) fn end_move(&self) {
+        // Release, paired with `is_moving`.
+        self.0.fetch_and(!MOVING, Ordering::Release);
+    }
+
+    pub(super) fn is_moving(&self) -> bool {
+        // Acquire, paired with `end_move`: a thread that sees the end of a move also sees the
+        // object that was stored during the move.
+        self.0.load(Ordering::Acquire) & MOVING != 0
     }
 
     pub(super) fn index(&self) {

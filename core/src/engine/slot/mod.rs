@@ -379,6 +379,17 @@ impl<T> RunningSlot<T> {
         self.slot().known.swap(object)
     }
 
+    /// Declares that the slot will be under the index values of two objects, until
+    /// [`end_move`](Self::end_move). The caller adds or removes no index entry before this.
+    pub(crate) fn begin_move(&mut self) {
+        self.slot().holds.begin_move();
+    }
+
+    /// Declares that all index entries of the slot belong to the known object again.
+    pub(crate) fn end_move(&mut self) {
+        self.slot().holds.end_move();
+    }
+
     /// Synchronises with the threads that have noticed the known object; after that it can be
     /// changed.
     pub(crate) fn heed(&mut self) {
@@ -441,6 +452,14 @@ pub(crate) struct GoneSlot<T> {
     slot: NonNull<Slot<T>>,
 }
 
+/// The known object of a slot that an index has under a value.
+pub(crate) enum Found<T> {
+    /// The object has the value.
+    Checked(Arc<T>),
+    /// The slot was moving between values, so the object may not have this one.
+    Unchecked(Arc<T>),
+}
+
 /// The token of an index, through which the index reads the known object.
 pub(crate) struct IndexedSlot<T> {
     slot: NonNull<Slot<T>>,
@@ -470,6 +489,26 @@ impl<T> IndexedSlot<T> {
 
     pub(crate) fn known(&self) -> Option<Arc<T>> {
         self.slot().known.read()
+    }
+
+    /// Returns the known object, and whether it has the index value under which the caller has
+    /// found the slot. The caller holds the lock of that value. If it holds the locks of several
+    /// values, the object has one of those under which the slot is.
+    ///
+    /// While the slot moves, it is under the values of two objects, and may have either. Two checks
+    /// are needed. A writer adds the slot to new values before it stores the object that has them;
+    /// the check before the read detects that the older object may be read. A writer removes the
+    /// slot from old values after it has stored the object that lacks them; the check after the
+    /// read detects that this object was read. That move cannot end before the caller releases the
+    /// lock, because the writer needs it.
+    pub(crate) fn found(&self) -> Option<Found<T>> {
+        let slot = self.slot();
+        let before = slot.holds.is_moving();
+        mutant!(MoveCheckedAfterOnly => let before = false);
+        let object = slot.known.read()?;
+        let after = slot.holds.is_moving();
+        mutant!(MoveCheckedBeforeOnly => let after = false);
+        Some(if before || after { Found::Unchecked(object) } else { Found::Checked(object) })
     }
 
     /// Clears the stamp: see [`Slot::take_stamp`].

@@ -57,6 +57,7 @@ gated! {
     AtomicU32 u32: load(order: Ordering) -> u32, store(value: u32, order: Ordering),
         fetch_add(value: u32, order: Ordering) -> u32, fetch_sub(value: u32, order: Ordering) -> u32,
         fetch_max(value: u32, order: Ordering) -> u32,
+        fetch_or(value: u32, order: Ordering) -> u32, fetch_and(value: u32, order: Ordering) -> u32,
         compare_exchange(seen: u32, new: u32, order: Ordering, failed: Ordering) -> Result<u32, u32>;
     AtomicU64 u64: load(order: Ordering) -> u64, store(value: u64, order: Ordering);
     AtomicI64 i64: load(order: Ordering) -> i64, fetch_add(value: i64, order: Ordering) -> i64,

@@ -123,7 +123,11 @@ mutants! {
     GivenBackWakesNoConsumer: "the rest of a batch is given back and wakes no consumer",
     GivenBackBehind: "the rest of a batch is given back behind the slots at the head of the queue",
     SweepReadsUnlocked: "a sweep of an external store checks for writes of a key before it locks the shard",
-    OldValuesLeftLate: "an index leaves the old values after the new object is stored",
+    OldValuesLeftEarly: "an object leaves the old values of an index before it joins the new ones",
+    MovingIsNotChecked: "a reader of an index does not check an object that moves between values",
+    MoveCheckedAfterOnly: "a reader of an index checks for a move only after it has read the object",
+    MoveCheckedBeforeOnly: "a reader of an index checks for a move only before it reads the object",
+    IndexReadByValues: "a reader of several index values locks one of them at a time",
     NoticeLeavesNothing: "the builder of an index does not mark the objects that it has read",
     BuiltUnlocked: "the builder adds a known object to an index without holding the index's lock",
     WrittenUnlocked: "a writer changes an index under construction without holding the index's lock",
@@ -165,7 +169,7 @@ mutants! {
     PlainNotifyInOrder: "an event of the in-order queue wakes no consumer while a notified one has not run",
     IndexReadByShards: "a reader of an index value locks one of its shards at a time",
     IndexLeftInOwnShard: "a slot leaves an index value only in its thread's shard",
-    RefusedWriteForgetsFound: "a refused write does not put back what only a search of the indexes has found",
+    RefusedWriteStaysJoined: "a refused write leaves the object under the index values of the refused one",
 }
 
 /// Returns the number of slots, so that a model can check that none is left behind.

@@ -1,0 +1,53 @@
+//! Reads of an index.
+
+use super::{Core, NAMESPACE_INDEX, Values};
+use crate::Meta;
+use crate::engine::release::{OneByOne, Rest};
+use crate::engine::slot::{Found, IndexedSlot};
+use crate::engine::sync::{Arc, mutant};
+use crate::error::IndexError;
+
+impl<T, M: Meta<T>> Core<T, M> {
+    /// Calls `of` with the values of the index of that name. Fails if there is none.
+    pub(super) fn values<R>(
+        &self,
+        name: &str,
+        of: impl FnOnce(&Values<T>) -> R,
+    ) -> Result<R, IndexError> {
+        if name == NAMESPACE_INDEX {
+            return Ok(of(&self.namespaces));
+        }
+        self.indexes.with(name, |index| of(&index.values))
+    }
+
+    /// Returns the objects that have any of `values` in the index of that name, each once, with
+    /// the result of `with` for its slot. An object that has one of the values before and after an
+    /// update is not missed. O(answers).
+    pub(super) fn find<R>(
+        &self,
+        name: &str,
+        values: &[&str],
+        with: impl Fn(&IndexedSlot<T>) -> R,
+    ) -> Result<OneByOne<Vec<(R, Arc<T>)>>, IndexError> {
+        let (mut found, mut unchecked) = (OneByOne(Vec::new()), OneByOne(Vec::new()));
+        self.values(name, |of_index| {
+            of_index.for_each_of(values, |slot| match slot.found() {
+                Some(Found::Checked(object)) => found.push((with(slot), object)),
+                Some(Found::Unchecked(object)) => unchecked.push((with(slot), object)),
+                None => {}
+            });
+        })?;
+        // With no lock held, because index functions and destructors are user code.
+        let mut unchecked = Rest(unchecked.take().into_iter());
+        for (result, object) in unchecked.0.by_ref() {
+            let has_one =
+                |of_object: Vec<String>| of_object.iter().any(|value| values.contains(&&**value));
+            let matches = self.values_of(name, &object).is_ok_and(has_one);
+            mutant!(MovingIsNotChecked => let matches = true);
+            if matches {
+                found.push((result, object));
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,5 +1,7 @@
 //! Access to an object's metadata without knowing its type.
 
+use std::borrow::Cow;
+
 /// An accessor of the metadata of a `T`. Queues and stores take an accessor as a type parameter
 /// instead of a trait bound on `T`, because of the orphan rule: neither this crate nor its users
 /// could implement such a trait for the Kubernetes types.
@@ -40,7 +42,7 @@ pub trait Meta<T>: Send + Sync + 'static {
 }
 
 /// An accessor that can also read labels. Only a [`Lister`](crate::Lister) that selects by label
-/// needs it.
+/// and an [index](crate::Indexers::label) of a label need it.
 ///
 /// ```
 /// use deltafifo::{Labels, Meta};
@@ -62,6 +64,13 @@ pub trait Labels<T>: Meta<T> {
     /// Returns the value of label `key`, or `None` if the object does not have the label. The
     /// value may be empty.
     fn label<'a>(&self, object: &'a T, key: &str) -> Option<&'a str>;
+}
+
+/// An accessor that can also read owner references. Only an index by
+/// [owners](crate::Indexers::owners) needs it.
+pub trait Owners<T>: Meta<T> {
+    /// Returns the uids of the objects that own this one.
+    fn owners<'a>(&self, object: &'a T) -> Vec<Cow<'a, str>>;
 }
 
 /// An accessor without metadata, for queues whose custom [key function](crate::KeyFunc::custom)

@@ -7,6 +7,9 @@ use crate::engine::slot::{Found, IndexedSlot};
 use crate::engine::sync::{Arc, mutant};
 use crate::error::IndexError;
 
+/// Objects, each with the result of the caller's function for its slot.
+type Answers<R, T> = OneByOne<Vec<(R, Arc<T>)>>;
+
 impl<T, M: Meta<T>> Core<T, M> {
     /// Calls `of` with the values of the index of that name. Fails if there is none.
     pub(super) fn values<R>(
@@ -28,7 +31,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         name: &str,
         values: &[&str],
         with: impl Fn(&IndexedSlot<T>) -> R,
-    ) -> Result<OneByOne<Vec<(R, Arc<T>)>>, IndexError> {
+    ) -> Result<Answers<R, T>, IndexError> {
         let (mut found, mut unchecked) = (OneByOne(Vec::new()), OneByOne(Vec::new()));
         self.values(name, |of_index| {
             of_index.for_each_of(values, |slot| match slot.found() {

@@ -27,13 +27,16 @@ pub(crate) struct Index<T> {
     pub(super) name: String,
     function: IndexFn<T>,
     pub(super) values: Values<T>,
+    /// Whether the values are those of a label.
+    pub(super) is_of_label: bool,
     /// Whether the build has failed: the index must get no more entries.
     given_up: AtomicBool,
 }
 
 impl<T> Index<T> {
-    pub(super) fn new(name: String, function: IndexFn<T>) -> Self {
-        Self { name, function, values: Values::new(), given_up: AtomicBool::new(false) }
+    pub(super) fn new(name: String, function: IndexFn<T>, is_of_label: bool) -> Self {
+        let given_up = AtomicBool::new(false);
+        Self { name, function, values: Values::new(), is_of_label, given_up }
     }
 
     /// Ends the index, whose build has failed: [`join`](Self::join) adds nothing more. The caller
@@ -57,7 +60,9 @@ impl<T> Index<T> {
     pub(super) fn leave(&self, leave: &Leave, stay: &[String], slot: &Slot<T>) {
         match leave {
             Leave::Values(values) => {
-                values.iter().for_each(|value| self.values.remove(value, slot));
+                for value in values {
+                    self.values.remove(value, slot);
+                }
             }
             Leave::Everything => self.values.remove_everywhere(stay, slot),
         }
@@ -263,6 +268,17 @@ impl<T> Values<T> {
                 slots.filter(|slot| seen.insert(slot.address())).for_each(&mut visit);
             }
         }
+    }
+
+    /// Returns how many slots a value has. O(1).
+    pub(super) fn count(&self, value: &str) -> usize {
+        let of_value = self.hasher.hash_one(value);
+        let count = |shard: &IndexShard<T>| {
+            let shard = shard.read();
+            let members = shard.find(of_value, |members| *members.value == *value);
+            members.map_or(0, |members| members.slots.len())
+        };
+        self.shards_of(of_value).iter().map(count).sum()
     }
 
     /// Returns all values, sorted.

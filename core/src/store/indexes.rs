@@ -4,23 +4,33 @@
 //! loaded. A writer with an older list cannot swap an object that an index has been built from:
 //! see `build`.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 
-use super::NAMESPACE_INDEX;
 use super::index::{Index, IndexFn};
+use super::{NAMESPACE_INDEX, OWNER_INDEX};
 use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, ArcSwap, AtomicBool, Mutex, Ordering};
 use crate::error::{BoxError, IndexError};
+use crate::{Labels, Owners};
 
 /// Index functions by name (client-go `Indexers`), for
 /// [`IndexReader::add_indexers`](crate::IndexReader::add_indexers).
 pub struct Indexers<T> {
-    pub(super) functions: Vec<(String, IndexFn<T>)>,
+    definitions: Vec<Definition<T>>,
+}
+
+struct Definition<T> {
+    name: String,
+    function: IndexFn<T>,
+    /// Whether the values are those of a label, so that a [`Lister`](crate::Lister) may use the
+    /// index for a selector.
+    is_of_label: bool,
 }
 
 impl<T> Default for Indexers<T> {
     fn default() -> Self {
-        Self { functions: Vec::new() }
+        Self { definitions: Vec::new() }
     }
 }
 
@@ -39,9 +49,45 @@ impl<T> Indexers<T> {
         name: &str,
         function: impl Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.functions.push((name.to_owned(), UserCode::new(Box::new(function))));
+        self.add(name.to_owned(), false, function);
         self
     }
+
+    /// Adds an index of the values of label `key`, which `meta` reads. [`Lister::select`] uses it.
+    /// The name of the index is `label:` and the key.
+    ///
+    /// [`Lister::select`]: crate::Lister::select
+    #[must_use]
+    pub fn label(mut self, meta: impl Labels<T>, key: &str) -> Self {
+        let label = key.to_owned();
+        let value = move |object: &T| meta.label(object, &label).map(str::to_owned);
+        self.add(label_index(key), true, move |object| Ok(value(object).into_iter().collect()));
+        self
+    }
+
+    /// Adds the index [`OWNER_INDEX`] of the uids of the owners, which `meta` reads.
+    #[must_use]
+    pub fn owners(mut self, meta: impl Owners<T>) -> Self {
+        let uids =
+            move |object: &T| Ok(meta.owners(object).into_iter().map(Cow::into_owned).collect());
+        self.add(OWNER_INDEX.to_owned(), false, uids);
+        self
+    }
+
+    fn add(
+        &mut self,
+        name: String,
+        is_of_label: bool,
+        function: impl Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
+    ) {
+        let function = UserCode::new(Box::new(function) as Box<_>);
+        self.definitions.push(Definition { name, function, is_of_label });
+    }
+}
+
+/// Returns the name of the index of a label.
+fn label_index(key: &str) -> String {
+    format!("label:{key}")
 }
 
 pub(super) struct Indexes<T> {
@@ -87,6 +133,11 @@ impl<T> List<T> {
             .iter()
             .find(|entry| entry.built && entry.index.name == name)
             .map(|entry| &*entry.index)
+    }
+
+    /// Returns the index of label `key`, or `None` as [`find`](Self::find) does.
+    pub(super) fn of_label(&self, key: &str) -> Option<&Index<T>> {
+        self.find(&label_index(key)).filter(|index| index.is_of_label)
     }
 
     /// Returns whether an index is being built.
@@ -144,9 +195,11 @@ impl<T> Indexes<T> {
     pub(super) fn begin(&self, indexers: Indexers<T>) -> Result<Vec<Arc<Index<T>>>, IndexError> {
         // Made before the lock is taken, so that refused functions are dropped after its release.
         let new: Vec<_> = indexers
-            .functions
+            .definitions
             .into_iter()
-            .map(|(name, function)| Arc::new(Index::new(name, function)))
+            .map(|Definition { name, function, is_of_label }| {
+                Arc::new(Index::new(name, function, is_of_label))
+            })
             .collect();
         let changing = self.changing.lock();
         let mut entries = self.load().entries.clone();

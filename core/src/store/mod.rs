@@ -3,9 +3,10 @@
 //!
 //! A store without a queue is written by its [`Indexer`]; each write claims the slot of its key
 //! (`sole.rs`). A store that was given to a queue is written by popped items only, each for its
-//! own key. So a key has one writer at a time. While it writes, an index has the key under the values
-//! of the old and of the new object; at any other time under those of the known object. No lock of the table is held while a writer waits for readers of an
-//! index. Index functions are user code, and run before any lock is taken.
+//! own key. So a key has one writer at a time. While it writes, an index has the key under the
+//! values of the old and of the new object; at any other time under those of the known object. No
+//! lock of the table is held while a writer waits for readers of an index. Index functions are
+//! user code, and run before any lock is taken, or after it is released.
 
 pub(crate) mod applied;
 mod apply;
@@ -39,6 +40,9 @@ pub use walk::{WalkPosition, WalkStep};
 /// The name of the built-in index by namespace (client-go `NamespaceIndex`); cluster-scoped
 /// objects have the value `""`.
 pub const NAMESPACE_INDEX: &str = "namespace";
+
+/// Name of the optional index by the uids of an object's owners: see [`Indexers::owners`].
+pub const OWNER_INDEX: &str = "owner";
 
 /// A function that changes an object before it is queued or stored.
 pub(crate) type Transformer<T> =

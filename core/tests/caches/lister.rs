@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use deltafifo::{DeltaFifo, Indexer, KeyFunc, Labels, Lister, Meta, Selector};
+use deltafifo::{
+    DeltaFifo, ExplicitKey, Indexer, IndexerBuilder, Indexers, KeyFunc, Labels, Lister, Meta,
+    Selector,
+};
 
 struct Pod {
     namespace: &'static str,
@@ -41,7 +44,11 @@ impl Labels<Pod> for PodMeta {
 }
 
 fn store(keys: KeyFunc<Pod, PodMeta>) -> Indexer<Pod, PodMeta> {
-    let store = Indexer::builder(keys).build().unwrap();
+    filled(Indexer::builder(keys))
+}
+
+fn filled(store: IndexerBuilder<Pod, PodMeta>) -> Indexer<Pod, PodMeta> {
+    let store = store.build().unwrap();
     let pods = [
         pod("shop/web", &[("app", "web"), ("tier", "front")]),
         pod("shop/till", &[("app", "till"), ("tier", "back")]),
@@ -76,6 +83,63 @@ fn lister_returns_all_objects_or_those_that_match_a_selector() {
         ["shop/till", "shop/web"]
     );
     assert!(pods.select(&selector("app=none")).is_empty());
+}
+
+#[test]
+fn selector_with_indexed_labels_checks_the_fewest_objects() {
+    let meta = PodMeta::default();
+    let store = Indexer::builder(KeyFunc::meta_namespace(meta.clone()));
+    let pods = Lister::new(filled(store.label("app").label("tier")).reader());
+    let checked = |text: &str, namespace: &str| {
+        let selector = selector(text);
+        meta.asked.store(0, Ordering::Relaxed);
+        let found = names(&pods.namespace(namespace).select(&selector));
+        (found, meta.asked.load(Ordering::Relaxed))
+    };
+    for (text, namespace, found, objects) in [
+        ("app=till", "", &["shop/till"][..], 1),
+        ("app==till", "shop", &["shop/till"], 1),
+        ("app==till", "test", &[], 1),
+        ("app in (web, till)", "", &["shop/till", "shop/web", "test/web"], 3),
+        ("tier in (front, none)", "", &["shop/web"], 1),
+        ("app=", "", &[], 0),
+        ("app!=web", "", &["/node", "shop/mail", "shop/till"], 5),
+        ("app=web", "test", &["test/web"], 1),
+        ("app", "test", &["test/web"], 1),
+        ("tier=back", "", &["/node", "shop/till"], 2),
+    ] {
+        assert_eq!(
+            checked(text, namespace),
+            (found.iter().map(ToString::to_string).collect(), objects),
+            "{text} in {namespace:?}"
+        );
+    }
+    // The one object of the narrowest requirement has both labels.
+    assert_eq!(checked("app=web, tier=front", "").0, ["shop/web"]);
+    assert!(checked("app=web, tier=front", "").1 <= 2);
+    assert_eq!(checked("app=web, tier=back", "").0, [""; 0]);
+}
+
+#[test]
+fn label_index_follows_updates_and_deletions_and_can_be_added_later() {
+    let meta = PodMeta::default();
+    let store = store(KeyFunc::meta_namespace(meta.clone()));
+    let pods = Lister::new(store.reader());
+    store.add_indexers(Indexers::new().label(meta.clone(), "app")).unwrap();
+    store.update(pod("shop/web", &[("app", "shop")])).unwrap();
+    store.update(pod("shop/mail", &[("app", "web")])).unwrap();
+    store.delete(ExplicitKey("test/web")).unwrap();
+    meta.asked.store(0, Ordering::Relaxed);
+    assert_eq!(names(&pods.select(&selector("app=web"))), ["shop/mail"]);
+    assert_eq!(meta.asked.load(Ordering::Relaxed), 1);
+    assert_eq!(store.list_index_func_values("label:app").unwrap(), ["shop", "till", "web"]);
+}
+
+#[test]
+fn function_with_the_name_of_a_label_index_does_not_serve_selectors() {
+    let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta::default()));
+    let pods = Lister::new(filled(store.index("label:app", |_: &Pod| Ok(vec![]))).reader());
+    assert_eq!(names(&pods.select(&selector("app=web"))), ["shop/web", "test/web"]);
 }
 
 #[test]

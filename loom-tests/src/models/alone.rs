@@ -38,8 +38,8 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "alone::index_and_write",
-        bound: Some(3), // 2.7 s
-        at_least: 18_500,
+        bound: Some(2),
+        at_least: 1,
         outcomes: &["", "a1", "a2"],
         body: index_and_write,
     },
@@ -53,7 +53,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "alone::build_and_add",
         bound: Some(3), // 0.7 s
-        at_least: 4400,
+        at_least: 3_100,
         outcomes: &["a1"],
         body: build_and_add,
     },

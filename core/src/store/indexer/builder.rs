@@ -5,7 +5,7 @@ use super::Indexer;
 use crate::engine::sync::{Arc, Event};
 use crate::error::{BoxError, IndexError};
 use crate::store::applied::Source;
-use crate::{KeyFunc, Meta};
+use crate::{KeyFunc, Labels, Meta, Owners};
 
 /// A builder of an [`Indexer`], created by [`Indexer::builder`].
 pub struct IndexerBuilder<T, M> {
@@ -29,6 +29,72 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
         function: impl Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
     ) -> Self {
         self.indexers = self.indexers.index(name, function);
+        self
+    }
+
+    /// Adds an index of the values of label `key`, for [`Lister::select`]. The name of the index is
+    /// `label:` and the key.
+    ///
+    /// ```
+    /// # use std::collections::BTreeMap;
+    /// # use std::sync::Arc;
+    /// # use deltafifo::{Indexer, KeyFunc, Labels, Lister, Meta};
+    /// # struct Pod { name: &'static str, labels: BTreeMap<&'static str, &'static str> }
+    /// # #[derive(Clone)]
+    /// # struct PodMeta;
+    /// # impl Meta<Pod> for PodMeta {
+    /// #     fn namespace<'a>(&self, _: &'a Pod) -> Option<&'a str> { None }
+    /// #     fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> { Some(pod.name) }
+    /// # }
+    /// # impl Labels<Pod> for PodMeta {
+    /// #     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> { pod.labels.get(key).copied() }
+    /// # }
+    /// let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta)).label("app").build()?;
+    /// store.add(Arc::new(Pod { name: "a", labels: BTreeMap::from([("app", "web"), ("tier", "front")]) }))?;
+    /// store.add(Arc::new(Pod { name: "b", labels: BTreeMap::from([("app", "web"), ("tier", "back")]) }))?;
+    /// // Checks the two objects of `app=web`, and no others.
+    /// let front = Lister::new(store.reader()).select(&"app=web, tier!=back".parse()?);
+    /// assert_eq!(front.iter().map(|pod| pod.name).collect::<Vec<_>>(), ["a"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`Lister::select`]: crate::Lister::select
+    #[must_use]
+    pub fn label(mut self, key: &str) -> Self
+    where
+        M: Labels<T> + Clone,
+    {
+        self.indexers = self.indexers.label(self.keys.meta().clone(), key);
+        self
+    }
+
+    /// Adds the index [`OWNER_INDEX`](crate::OWNER_INDEX) of the uids of the owners.
+    ///
+    /// ```
+    /// # use std::borrow::Cow;
+    /// # use std::sync::Arc;
+    /// # use deltafifo::{Indexer, KeyFunc, Meta, OWNER_INDEX, Owners};
+    /// struct Pod { name: &'static str, owner: &'static str }
+    /// # #[derive(Clone)]
+    /// # struct PodMeta;
+    /// # impl Meta<Pod> for PodMeta {
+    /// #     fn namespace<'a>(&self, _: &'a Pod) -> Option<&'a str> { None }
+    /// #     fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> { Some(pod.name) }
+    /// # }
+    /// impl Owners<Pod> for PodMeta {
+    ///     fn owners<'a>(&self, pod: &'a Pod) -> Vec<Cow<'a, str>> { vec![pod.owner.into()] }
+    /// }
+    /// let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta)).owners().build()?;
+    /// store.add(Arc::new(Pod { name: "a", owner: "uid-of-web" }))?;
+    /// assert_eq!(store.index_keys(OWNER_INDEX, "uid-of-web")?, ["a"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn owners(mut self) -> Self
+    where
+        M: Owners<T> + Clone,
+    {
+        self.indexers = self.indexers.owners(self.keys.meta().clone());
         self
     }
 

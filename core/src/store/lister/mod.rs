@@ -86,12 +86,39 @@ impl<T, M: Meta<T>> Lister<T, M> {
 }
 
 impl<T, M: Labels<T>> Lister<T, M> {
-    /// Returns the objects that `selector` matches. O(objects): labels are not indexed. For a
-    /// selector that is used often, an [index](crate::IndexerBuilder::index) of its label avoids
-    /// the scan.
+    /// Returns the objects that `selector` matches.
+    ///
+    /// If there is an [index](crate::IndexerBuilder::label) of a label that must have one of some
+    /// values (`=`, `==`, `in`), only the objects with these values are checked; if there are
+    /// several, those of the requirement that the fewest objects meet. O(objects checked). Without
+    /// such an index all objects are checked.
     #[must_use]
     pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
-        self.matching(self.list(), selector)
+        let narrowest = self.narrowest(selector).map(|(_, term)| self.with_label(&term));
+        self.matching(narrowest.unwrap_or_else(|| self.list()), selector)
+    }
+
+    /// Returns the requirement with an index that the fewest objects meet, and their number. `None`
+    /// if no requirement has an index.
+    fn narrowest<'s>(&self, selector: &'s Selector) -> Option<(usize, Term<'s>)> {
+        let indexes = &self.reader.core.indexes;
+        if indexes.none() {
+            return None;
+        }
+        let list = indexes.load();
+        let term = |(key, values): (&str, &'s [String])| {
+            let index = list.of_label(key)?;
+            let objects = values.iter().map(|value| index.values.count(value)).sum::<usize>();
+            Some((objects, Term { index: index.name.clone(), values }))
+        };
+        selector.values().filter_map(term).min_by_key(|(objects, _)| *objects)
+    }
+
+    /// Returns the objects that meet a requirement with an index.
+    fn with_label(&self, term: &Term) -> Vec<Arc<T>> {
+        let values: Vec<_> = term.values.iter().map(String::as_str).collect();
+        // An index that was built is never removed.
+        self.reader.by_values(&term.index, &values).unwrap_or_default()
     }
 
     fn matching(&self, mut objects: Vec<Arc<T>>, selector: &Selector) -> Vec<Arc<T>> {
@@ -99,6 +126,12 @@ impl<T, M: Labels<T>> Lister<T, M> {
         objects.retain(|object| selector.matches(|key| meta.label(object, key)));
         objects
     }
+}
+
+/// A requirement on a label, with the name of the index that has the label.
+struct Term<'s> {
+    index: String,
+    values: &'s [String],
 }
 
 /// A [`Lister`] of one namespace (client-go `NamespaceLister`); made by [`Lister::namespace`].
@@ -142,9 +175,22 @@ impl<T, M: Meta<T>> NamespaceLister<'_, T, M> {
 }
 
 impl<T, M: Labels<T>> NamespaceLister<'_, T, M> {
-    /// Returns the objects of the namespace that `selector` matches. O(objects of the namespace).
+    /// Returns the objects of the namespace that `selector` matches. Checks the objects of the
+    /// namespace, or those that [`Lister::select`] would check if these are fewer.
     #[must_use]
     pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
-        self.lister.matching(self.list(), selector)
+        let Self { lister, namespace } = self;
+        let core = &lister.reader.core;
+        if namespace.is_empty() {
+            return lister.select(selector);
+        }
+        match lister.narrowest(selector) {
+            Some((objects, term)) if objects < core.namespaces.count(namespace) => {
+                let mut found = lister.with_label(&term);
+                found.retain(|object| core.keys.meta().namespace(object) == Some(namespace));
+                lister.matching(found, selector)
+            }
+            _ => lister.matching(self.list(), selector),
+        }
     }
 }

@@ -108,6 +108,14 @@ impl Selector {
         Self { requirements }
     }
 
+    /// Returns the labels that must have one of some values, with these values.
+    pub(super) fn values(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.requirements.iter().filter_map(|Requirement { key, test }| match test {
+            Test::In(values) => Some((&**key, &**values)),
+            _ => None,
+        })
+    }
+
     /// Returns whether the labels of an object match. `label` returns the value of a key, or `None`
     /// if there is no such label.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {

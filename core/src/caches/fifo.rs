@@ -65,7 +65,7 @@ impl<T, M: Meta<T>> Fifo<T, M> {
     }
 
     fn put(&self, object: Arc<T>, keeps: bool) -> Result<(), KeyError> {
-        self.queue.put(self.queue.keyed([object])?, keeps, |_closed| Ok(()))
+        self.queue.put(self.queue.keyed(&mut std::iter::once(object))?, keeps, |_closed| Ok(()))
     }
 
     /// Removes a key from the queue, if it is queued.
@@ -88,7 +88,7 @@ impl<T, M: Meta<T>> Fifo<T, M> {
     /// # Errors
     /// [`KeyError`] if an object has no key; nothing is changed.
     pub fn replace(&self, list: Vec<Arc<T>>) -> Result<(), KeyError> {
-        self.queue.replace_all(self.queue.keyed(list)?, |_closed| Ok(()))
+        self.queue.replace_all(self.queue.keyed_list(list)?, |_closed| Ok(()))
     }
 
     /// Takes the first object and calls `handler` with the object and a flag that says whether it

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use super::KeyedQueue;
+use crate::engine::release::OneByOne;
 use crate::engine::sync::Arc;
 use crate::engine::sync::locks::uncounted;
 use crate::error::{KeyError, ProcessError, StoreError};
@@ -70,7 +71,8 @@ impl<T, M: Meta<T>> Heap<T, M> {
     /// Queues all of `objects` before any of them can be popped.
     ///
     /// # Errors
-    /// As for [`add`](Self::add). Nothing is queued, even if only one object has no key.
+    /// As for [`add`](Self::add). Nothing is queued, even if only one object has no key; the
+    /// objects after it are not taken out of the iterator.
     pub fn bulk_add(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Result<(), HeapError> {
         self.put(objects, false)
     }
@@ -85,7 +87,9 @@ impl<T, M: Meta<T>> Heap<T, M> {
     }
 
     fn put(&self, objects: impl IntoIterator<Item = Arc<T>>, keeps: bool) -> Result<(), HeapError> {
-        self.queue.put(self.queue.keyed(objects)?, keeps, check_open)
+        let mut objects = OneByOne(Some(objects.into_iter()));
+        let keyed = self.queue.keyed(&mut objects.iter_mut().flatten())?;
+        self.queue.put(keyed, keeps, check_open)
     }
 
     /// Removes a key from the heap.
@@ -108,7 +112,7 @@ impl<T, M: Meta<T>> Heap<T, M> {
     /// [`HeapError::Key`] if an object has no key, [`HeapError::Closed`] if the heap is closed.
     /// Nothing is changed.
     pub fn replace(&self, list: Vec<Arc<T>>) -> Result<(), HeapError> {
-        self.queue.replace_all(self.queue.keyed(list)?, check_open)
+        self.queue.replace_all(self.queue.keyed_list(list)?, check_open)
     }
 
     /// Takes the first object and calls `handler` with the object and a flag that says whether it

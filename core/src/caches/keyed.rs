@@ -126,14 +126,19 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         &self.keys
     }
 
-    /// Pairs objects with their keys. Returns the first error if there is one.
+    /// Pairs the objects of a list with their keys. Returns the first error if there is one.
+    pub(super) fn keyed_list(&self, list: Vec<Arc<T>>) -> Result<Keyed<T>, KeyError> {
+        self.keyed(&mut Rest(list.into_iter()).0)
+    }
+
+    /// Pairs objects with their keys. Takes no object after the first one without a key, and
+    /// returns its error.
     pub(super) fn keyed(
         &self,
-        objects: impl IntoIterator<Item = Arc<T>>,
+        objects: &mut impl Iterator<Item = Arc<T>>,
     ) -> Result<Keyed<T>, KeyError> {
-        let mut rest = Rest(objects.into_iter());
         let mut keyed = OneByOne(Vec::new());
-        for object in rest.0.by_ref() {
+        for object in objects {
             keyed.push((self.keys.key(&object)?, object));
         }
         Ok(keyed)

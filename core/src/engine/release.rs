@@ -76,9 +76,13 @@ impl<C: IntoIterator + Default> Drop for OneByOne<C> {
 
 /// An iterator over user objects whose remaining items are [released](release) one by one when it
 /// is dropped.
-pub(crate) struct Rest<I: Iterator>(pub(crate) I);
+///
+/// It must be an iterator of a collection, which its length shows. An iterator of the caller may
+/// be endless, wait for another thread or panic, so it is wrapped in a [`OneByOne`] instead, which
+/// drops it together with its remaining items.
+pub(crate) struct Rest<I: ExactSizeIterator>(pub(crate) I);
 
-impl<I: Iterator> Drop for Rest<I> {
+impl<I: ExactSizeIterator> Drop for Rest<I> {
     fn drop(&mut self) {
         release(self.0.by_ref());
     }

@@ -3,9 +3,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::time::{Duration, Instant};
 
+use crate::common::ends;
 use deltafifo::caches::{CacheMutationDetector, ExpirationCache, Fifo, Heap, MutationCache};
 use deltafifo::{
     DeletedFinalStateUnknown, Delta, DeltaFifo, DeltaType, Deltas, ExplicitKey, InOrderFifo,
@@ -325,9 +326,12 @@ fn refused_list_drops_every_object_although_their_destructors_panic() {
         let store = Indexer::builder(no_keys()).build().unwrap();
         let _ = store.replace_keeping(arsenal.bombs(), []);
     });
-    all_dropped(3, |arsenal| {
+    // The destructor of the caller's iterator panics as well.
+    all_dropped(2, |arsenal| {
         let store = Indexer::builder(no_keys()).build().unwrap();
-        let _ = store.transaction(arsenal.bombs().into_iter().map(Transaction::Add));
+        let captured = arsenal.bomb("captured");
+        let changes = std::iter::repeat_with(|| Transaction::Add(arsenal.bomb("a")));
+        let _ = store.transaction(changes.inspect(move |_| assert!(!captured.key.is_empty())));
     });
     all_dropped(3, |arsenal| {
         let _ = Fifo::new(last_has_none()).replace(arsenal.bombs());
@@ -353,6 +357,42 @@ fn refused_list_drops_every_object_although_their_destructors_panic() {
     all_dropped(3, |arsenal| {
         let cache = ExpirationCache::with_ttl(last_has_none(), Duration::ZERO);
         let _ = Store::replace_keeping(&cache, arsenal.bombs(), &[], "1");
+    });
+}
+
+/// Checks that an iterator of the caller, which may be endless or wait for another thread, is not
+/// emptied when a call ends early.
+#[test]
+fn iterator_of_the_caller_is_not_called_after_an_error_or_a_panic() {
+    let store = || {
+        let keys = KeyFunc::custom(NoMeta, |number: &u32| {
+            if *number == 1 { resume_unwind(Box::new("key")) } else { Ok(number.to_string()) }
+        });
+        Indexer::builder(keys).build().unwrap()
+    };
+    let panics = |work: &dyn Fn()| assert!(catch_unwind(AssertUnwindSafe(work)).is_err());
+    ends(move || {
+        panics(&|| {
+            let all_panic = std::iter::from_fn(|| -> Option<Transaction<u32>> {
+                resume_unwind(Box::new("next"))
+            });
+            let _ = store().transaction(all_panic);
+        });
+        panics(&|| {
+            let (send, receive) = mpsc::channel();
+            send.send(Transaction::Add(Arc::new(1))).unwrap();
+            let _ = store().transaction(receive);
+            // A receiver that waits for the end would wait for ever.
+            drop(send);
+        });
+        let keys = KeyFunc::custom(NoMeta, |number: &u32| {
+            if *number == 5 { Err("no key".into()) } else { Ok(number.to_string()) }
+        });
+        let heap = Heap::new(keys, |a: &u32, b: &u32| a < b);
+        let mut taken = 0;
+        let endless = (0..).inspect(|_| taken += 1).map(Arc::new);
+        assert!(heap.bulk_add(endless).is_err());
+        assert_eq!((taken, heap.len()), (6, 0));
     });
 }
 

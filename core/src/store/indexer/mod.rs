@@ -258,13 +258,17 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     ///
     /// # Errors
     /// [`TransactionError`] names the changes that failed.
+    ///
+    /// # Panics
+    /// If `changes` or the key function panics, or the destructor of an object; the changes after
+    /// that are not made.
     pub fn transaction(
         &self,
         changes: impl IntoIterator<Item = Transaction<T>>,
     ) -> Result<(), TransactionError> {
         let (mut total, mut failed) = (0, OneByOne(Vec::new()));
-        let mut rest = Rest(changes.into_iter().enumerate());
-        for (number, change) in rest.0.by_ref() {
+        let mut changes = OneByOne(Some(changes.into_iter()));
+        for (number, change) in changes.iter_mut().flatten().enumerate() {
             let made = match change {
                 Transaction::Add(object) => self.add(object),
                 Transaction::Update(object) => self.update(object),

@@ -38,6 +38,9 @@ pub(super) struct Plan {
     /// For each user index that changes: its position, the values from which the key is removed,
     /// and the values to which it is added.
     values: Vec<(usize, Leave, Vec<String>)>,
+    /// Whether an index function returned other values for the old object than when it was added.
+    /// The writer [logs](log_differing) it when it holds no claim.
+    pub(super) differs: bool,
 }
 
 impl Plan {
@@ -103,11 +106,9 @@ impl<T, M: Meta<T>> Core<T, M> {
     pub(super) fn plan(
         &self,
         list: &Arc<List<T>>,
-        key: &str,
         values: IndexValues<'_>,
         slot: &Slot<T>,
     ) -> Plan {
-        let mut plan = Plan::default();
         let IndexValues { before, after, leaves, joins, .. } = values;
         let entries = slot.index_entries();
         let expected =
@@ -129,15 +130,7 @@ impl<T, M: Meta<T>> Core<T, M> {
                     .all(|(index, leave)| leave.iter().all(|value| index.values.has(value, slot)))
         };
         let differs = counts && all_known && entries != expected;
-        if differs {
-            ignore_panic(|| {
-                tracing::error!(
-                    key,
-                    "index function returned other values for the same object; all indexes are searched for \
-                     it: the function must depend on the object only"
-                );
-            });
-        }
+        let mut plan = Plan { differs, ..Plan::default() };
         if before != after {
             plan.namespace = (before.map(Cow::into_owned), after.map(Cow::into_owned));
         }
@@ -270,8 +263,11 @@ impl<T, M: Meta<T>> Core<T, M> {
             let mut values =
                 self.index_values(&list, running.key(), old.as_deref(), new.as_deref());
             let mut failed = std::mem::take(&mut values.failed);
-            let plan = self.plan(&list, running.key(), values, running.slot());
+            let plan = self.plan(&list, values, running.slot());
             drop(old);
+            if plan.differs {
+                log_differing(running.key());
+            }
             match self.carry_out(&list, &plan, running, new.take()) {
                 Ok(old) => {
                     let key = || running.key().to_owned();
@@ -286,6 +282,19 @@ impl<T, M: Meta<T>> Core<T, M> {
             }
         }
     }
+}
+
+/// Logs that the plan for a key [differs](Plan::differs) from the indexes. Subscribers to the log
+/// are user code, which may write the key.
+#[cold]
+pub(super) fn log_differing(key: &str) {
+    ignore_panic(|| {
+        tracing::error!(
+            key,
+            "index function returned other values for the same object; all indexes are searched for \
+             it: the function must depend on the object only"
+        );
+    });
 }
 
 #[cfg(test)]
@@ -314,7 +323,7 @@ mod tests {
             let values = core.index_values(&list, "a", Some(&old), Some(&new));
             let hash = core.table.hash(b"a");
             let shard = core.table.shard(hash).read();
-            let plan = core.plan(&list, "a", values, shard.find(hash, b"a").unwrap());
+            let plan = core.plan(&list, values, shard.find(hash, b"a").unwrap());
             plan.values.into_iter().map(|(_, leave, _)| leave).collect::<Vec<_>>()
         };
         core.write("a", Some(Arc::new(String::new())));

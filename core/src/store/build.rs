@@ -157,12 +157,8 @@ mod tests {
         let Ok(Some(mut running)) = core.claim(core.table.hash(b"a"), "a", false) else {
             panic!("it is stored")
         };
-        let plan = core.plan(
-            &list,
-            "a",
-            core.index_values(&list, "a", Some(&1), Some(&2)),
-            running.slot(),
-        );
+        let values = core.index_values(&list, "a", Some(&1), Some(&2));
+        let plan = core.plan(&list, values, running.slot());
         assert!(core.carry_out(&list, &plan, &mut running, Some(Arc::new(2))).is_ok());
         assert_eq!(running.slot().index_entries(), 1, "only the entry of its namespace");
         core.unclaim(running);

@@ -1,5 +1,5 @@
 //! Tests of logging through `tracing`: slow handlers with their key and the depth of the queue,
-//! and log subscribers that panic.
+//! and log subscribers that panic or call the store.
 
 use std::fmt::Debug;
 use std::panic::resume_unwind;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Mode, ObjMeta, Rig, obj};
+use crate::common::{Mode, Obj, ObjMeta, Rig, ends, obj};
 use deltafifo::{Indexer, KeyFunc};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -160,4 +160,33 @@ fn index_without_failures_logs_nothing() {
         store.delete(&*obj("x", 3)).unwrap();
     });
     assert_eq!(calls, 0);
+}
+
+/// An index function that does not depend on the object only is logged by the writer of the key.
+#[test]
+fn log_subscriber_can_write_the_key_whose_index_values_differ() {
+    ends(|| {
+        let calls = AtomicUsize::new(0);
+        let values = move |_: &Obj| {
+            let is_first = calls.fetch_add(1, Ordering::SeqCst) == 0;
+            Ok(if is_first { vec!["x".to_owned(), "y".to_owned()] } else { vec!["x".to_owned()] })
+        };
+        let store = Indexer::builder(KeyFunc::meta_namespace(ObjMeta)).index("impure", values);
+        let store = Arc::new(store.build().unwrap());
+        store.add(obj("a", 1)).unwrap();
+        let (written, logged) = (store.clone(), Arc::new(AtomicUsize::new(0)));
+        let count = logged.clone();
+        let log = Log(move |event: &Event<'_>| {
+            if *event.metadata().level() == Level::ERROR
+                && count.fetch_add(1, Ordering::SeqCst) == 0
+            {
+                written.add(obj("a", 3)).unwrap();
+            }
+        });
+        tracing::subscriber::with_default(log, || store.add(obj("a", 2)).unwrap());
+        assert_eq!(logged.load(Ordering::SeqCst), 1);
+        assert_eq!(store.get_by_key("a").unwrap().n, 3);
+        assert_eq!(store.index_keys("impure", "x").unwrap(), ["a"]);
+        assert!(store.index_keys("impure", "y").unwrap().is_empty());
+    });
 }

@@ -1,9 +1,10 @@
 //! `parking_lot`'s locks, with two additions.
 //!
 //! Debug builds count how many locks the current thread holds, so that they can assert that user
-//! code runs while none is held. User code is whatever the caller gave us: functions, wakers,
-//! subscribers to the log, and the `Drop` of objects and keys. It may call back into the queue or
-//! the store, so it would deadlock under a lock of ours. Release builds count nothing.
+//! code runs while none is held. A claim of a slot counts as a lock if other writers wait for it.
+//! User code is whatever the caller gave us: functions, wakers, subscribers to the log, and the
+//! `Drop` of objects and keys. It may call back into the queue or the store, so it would deadlock
+//! under a lock of ours. Release builds count nothing.
 //!
 //! An [`UpgradableGuard`] publishes what was read under it, which `parking_lot` 0.12.5 does not
 //! always do.
@@ -12,7 +13,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{Ordering, fence};
 
-use count::Held;
+pub(crate) use count::Held;
 pub use count::held;
 #[cfg(feature = "caches")]
 pub(crate) use count::uncounted;
@@ -168,19 +169,21 @@ impl<T> RwLock<T> {
     }
 }
 
-#[cfg(not(debug_assertions))]
+// The threads of a model share one thread of the system, and so its thread-locals.
+#[cfg(any(not(debug_assertions), deltafifo_loom, deltafifo_shuttle))]
 mod count {
-    /// A lock that the current thread holds. Empty, because release builds do not count locks.
-    pub(super) struct Held;
+    /// A lock that the current thread holds. Empty, because release builds and models do not count
+    /// locks.
+    pub(crate) struct Held;
 
     impl Held {
         #[inline]
-        pub(super) fn new() -> Self {
+        pub(crate) fn new() -> Self {
             Self
         }
     }
 
-    /// Returns how many locks the current thread holds. Always 0 in release builds.
+    /// Returns how many locks the current thread holds. Always 0 in release builds and models.
     #[must_use]
     #[inline]
     pub fn held() -> usize {
@@ -195,17 +198,17 @@ mod count {
     }
 }
 
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(any(deltafifo_loom, deltafifo_shuttle))))]
 mod count {
     use std::cell::Cell;
 
     thread_local!(static HELD: Cell<usize> = const { Cell::new(0) });
 
     /// One lock that the current thread holds.
-    pub(super) struct Held;
+    pub(crate) struct Held;
 
     impl Held {
-        pub(super) fn new() -> Self {
+        pub(crate) fn new() -> Self {
             let _ = HELD.try_with(|held| held.set(held.get() + 1));
             Self
         }

@@ -6,10 +6,11 @@ use std::collections::HashSet;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::apply::Failed;
+use super::apply::{Failed, log_differing};
 use super::{Core, IndexReader, Transformer};
 use crate::engine::release::{OneByOne, Rest};
 use crate::engine::slot::Slot;
+use crate::engine::sync::locks::Held;
 use crate::engine::sync::{Arc, Event, IntoNotification, mutant};
 use crate::engine::wait::wait;
 use crate::error::{KeyError, StoreError, TransactionError, VersionError};
@@ -327,17 +328,25 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             }
             let claimed = wait(&self.ended, || core.claim(hash, name, new.is_some()).ok());
             let Some(mut running) = claimed else { continue };
+            // Other writers of the key wait for this claim as for a lock.
+            let held = Held::new();
             running.heed();
             let now = OneByOne(running.known());
             let is_as_asked = now.as_ref().map(Arc::as_ptr) == old.as_ref().map(Arc::as_ptr);
+            let mut differs = false;
             let replaced = if is_as_asked && core.indexes.is_current(&list) {
-                let plan = core.plan(&list, name, values, running.slot());
+                let plan = core.plan(&list, values, running.slot());
+                differs = plan.differs;
                 core.carry_out(&list, &plan, &mut running, new.take())
             } else {
                 Err(new.take())
             };
             core.unclaim(running);
+            drop(held);
             self.notify_ended();
+            if differs {
+                log_differing(name);
+            }
             match replaced {
                 Ok(old) => return Ok(old),
                 Err(again) => *new = again,

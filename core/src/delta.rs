@@ -281,7 +281,10 @@ impl<T> std::ops::Deref for Deltas<T> {
 
 impl<T> FromIterator<Delta<T>> for Deltas<T> {
     fn from_iter<I: IntoIterator<Item = Delta<T>>>(deltas: I) -> Self {
-        Self(deltas.into_iter().collect())
+        // The iterator may panic, and then those taken so far are dropped one by one.
+        let mut all = Self::new();
+        all.0.extend(deltas);
+        all
     }
 }
 

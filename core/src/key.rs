@@ -71,7 +71,7 @@ type CustomKey<T> = UserCode<Box<dyn Fn(&T) -> Result<String, BoxError> + Send +
 /// assert_eq!(by_number.key(&7).unwrap(), "number-7");
 /// ```
 pub struct KeyFunc<T, M> {
-    meta: M,
+    meta: UserCode<M>,
     custom: Option<CustomKey<T>>,
 }
 
@@ -79,7 +79,7 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
     /// Creates the default key function: `namespace/name`, or `name` for a cluster-scoped object
     /// (client-go `MetaNamespaceKeyFunc`).
     pub fn meta_namespace(meta: M) -> Self {
-        Self { meta, custom: None }
+        Self { meta: UserCode::new(meta), custom: None }
     }
 
     /// Creates a key function from a closure. The closure runs with no lock held; an error aborts
@@ -92,7 +92,7 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
         meta: M,
         key: impl Fn(&T) -> Result<String, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        Self { meta, custom: Some(UserCode::new(Box::new(key))) }
+        Self { meta: UserCode::new(meta), custom: Some(UserCode::new(Box::new(key))) }
     }
 
     /// Returns the accessor.
@@ -123,11 +123,9 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
             buffer.put(&custom(object).map_err(KeyError::Function)?);
             return Ok(());
         }
-        let name =
-            self.meta.name(object).filter(|name| !name.is_empty()).ok_or(KeyError::NoName)?;
-        if let Some(namespace) =
-            self.meta.namespace(object).filter(|namespace| !namespace.is_empty())
-        {
+        let meta = self.meta();
+        let name = meta.name(object).filter(|name| !name.is_empty()).ok_or(KeyError::NoName)?;
+        if let Some(namespace) = meta.namespace(object).filter(|namespace| !namespace.is_empty()) {
             buffer.put(namespace);
             buffer.put("/");
         }

@@ -3,7 +3,7 @@
 //!
 //! The inherent methods of each type do more and return more precise errors.
 
-use crate::engine::release::{OneByOne, Rest};
+use crate::engine::release::{OneByOne, Rest, UserCode};
 use crate::engine::sync::Arc;
 use crate::error::{BoxError, KeyError, StoreError};
 use crate::{DeltaFifo, DeltaObject, Indexer, Meta};
@@ -117,8 +117,9 @@ pub trait Store<T>: ReflectorStore<T> {
         let mut list = Rest(list.into_iter());
         all.extend(kept.iter().filter_map(|key| self.get_by_key(key)));
         for object in list.0.by_ref() {
+            let object = UserCode::new(object);
             match self.get(&object) {
-                Ok(_) => all.push(object),
+                Ok(_) => all.push(object.into_inner()),
                 Err(error) => refused.push(error.into()),
             }
         }
@@ -137,7 +138,7 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for Indexer<T, M> {
     }
 
     fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
-        self.delete(&object)
+        self.delete(&*UserCode::new(object))
     }
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {

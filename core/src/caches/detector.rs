@@ -98,8 +98,8 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
         let mut changes = watched.iter().filter_map(|watched| {
             let (object, before) = (watched.object.as_ref()?, watched.snapshot.as_ref()?);
             assert_none_held();
-            let now = (self.snapshot)(object);
-            (now != *before).then(|| (format!("{before:?}"), format!("{now:?}")))
+            let now = UserCode::new((self.snapshot)(object));
+            (*now != *before).then(|| (format!("{before:?}"), format!("{:?}", *now)))
         });
         match changes.next() {
             Some((before, now)) => {

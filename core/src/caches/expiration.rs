@@ -124,8 +124,9 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// # Errors
     /// [`KeyError`] if the object has no key; nothing is stored.
     pub fn add(&self, object: Arc<T>) -> Result<(), KeyError> {
+        let object = UserCode::new(object);
         let (key, now) = (self.keys.key(&object)?, (self.clock)());
-        let released = self.stored.lock().put(key, object, now);
+        let released = self.stored.lock().put(key, object.into_inner(), now);
         drop(released);
         Ok(())
     }
@@ -188,9 +189,9 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// `None`. O(1).
     pub fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
         loop {
-            let entry = self.stored.lock().entries.get(key).cloned()?;
+            let entry = self.stored.lock().entries.get(key).cloned().map(UserCode::new)?;
             if !self.has_expired(&entry, (self.clock)()) {
-                return Some(entry.object);
+                return Some(entry.into_inner().object);
             }
             // Tries again if another object is stored now.
             let removed = self.stored.lock().take_out(key, entry.number);
@@ -247,7 +248,7 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for ExpirationCache<T, M> {
     }
 
     fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
-        Ok(self.delete(&object)?)
+        Ok(self.delete(&*UserCode::new(object))?)
     }
 
     fn replace(&self, list: Vec<Arc<T>>, _version: &str) -> Result<(), StoreError> {

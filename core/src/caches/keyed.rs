@@ -139,7 +139,8 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
     ) -> Result<Keyed<T>, KeyError> {
         let mut keyed = OneByOne(Vec::new());
         for object in objects {
-            keyed.push((self.keys.key(&object)?, object));
+            let object = UserCode::new(object);
+            keyed.push((self.keys.key(&object)?, object.into_inner()));
         }
         Ok(keyed)
     }
@@ -166,13 +167,13 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
                 state.heap.insert(&key, object, arrival, false);
                 if !state.running.contains(&*key) {
                     notify.ready += 1;
-                    panic.catch(|| state.heap.add_to_order(&key, &*self.before));
+                    panic.catch(|| state.heap.add_to_order(&key, &**self.before));
                 }
             } else if keeps {
                 dropped.push(object);
             } else {
                 dropped.extend(state.heap.set(&key, object));
-                panic.catch(|| state.heap.restore(&key, &*self.before));
+                panic.catch(|| state.heap.restore(&key, &**self.before));
             }
         }
         drop(state);
@@ -188,7 +189,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
             let mut state = self.state.lock();
             state.populated = true;
             notify.synced = state.has_synced();
-            let removed = state.heap.remove(key, &*self.before);
+            let removed = state.heap.remove(key, &**self.before);
             state.marks -= usize::from(removed.as_ref().is_some_and(|removed| removed.initial));
             notify.after_removal(&state);
             removed
@@ -229,7 +230,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         // Keys with a running handler are added when it ends. A panic of the order function here
         // loses nothing: every entry is in place.
         let KeyedState { heap, running, .. } = &mut *state;
-        heap.add_all_to_order(|entry| !running.contains(&entry.key), &*self.before);
+        heap.add_all_to_order(|entry| !running.contains(&entry.key), &**self.before);
         Ok(())
     }
 
@@ -248,11 +249,13 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         &self,
         handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>,
     ) -> Result<R, ProcessError<E>> {
-        let taken = self.take(true)?;
+        let taken = UserCode::new(self.take(true)?);
         let outcome = catch_unwind(AssertUnwindSafe(|| handler(&taken.object, taken.initial)));
+        // The order function may panic.
+        let outcome = UserCode::new(outcome);
         self.end(&taken);
         let key = || taken.key.clone().into_string();
-        match outcome {
+        match outcome.into_inner() {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(source)) => Err(ProcessError::Handler { key: key(), source }),
             Err(panic) => Err(ProcessError::Panicked { key: key(), message: panic_message(panic) }),
@@ -268,7 +271,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
     fn try_take(&self, runs: bool) -> Option<Result<HeapEntry<T>, Closed>> {
         let mut notify = self.events.notify();
         let mut state = self.state.lock();
-        let Some(taken) = state.heap.pop(&*self.before) else {
+        let Some(taken) = state.heap.pop(&**self.before) else {
             return state.is_exhausted().then_some(Err(Closed));
         };
         if runs {
@@ -288,7 +291,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         state.marks -= usize::from(taken.initial);
         notify.synced = state.has_synced();
         notify.ready = usize::from(state.heap.get(&taken.key).is_some());
-        state.heap.add_to_order(&taken.key, &*self.before);
+        state.heap.add_to_order(&taken.key, &**self.before);
     }
 
     /// Returns whether the initial population has been handled: each object of the first list was

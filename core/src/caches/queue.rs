@@ -1,5 +1,6 @@
 //! The trait for code that works with any queue.
 
+use crate::engine::release::UserCode;
 use crate::error::{BoxError, Closed, ProcessError};
 use crate::{DeltaFifo, Deltas, Event, InOrderFifo, Meta, ReflectorStore};
 
@@ -78,10 +79,10 @@ impl<T: Send + Sync, M: Meta<T>> Queue<T> for DeltaFifo<T, M> {
                 return Ok(handler(item.deltas(), initial)?);
             }
             // `apply` consumes the deltas, and the handler needs them.
-            let deltas = item.deltas().clone();
-            let stored = item.apply(|_| ());
+            let deltas = UserCode::new(item.deltas().clone());
+            let stored = UserCode::new(item.apply(|_| ()));
             handler(&deltas, initial)?;
-            Ok(stored.map_err(BoxError::from)?)
+            Ok(stored.into_inner().map_err(BoxError::from)?)
         })
     }
 
@@ -110,10 +111,10 @@ impl<T: Send + Sync, M: Meta<T>> Queue<T> for InOrderFifo<T, M> {
         handler: &mut ItemHandler<'_, Event<T>>,
     ) -> Result<(), ProcessError<HandlerError>> {
         self.process(|turn| {
-            let stored = turn.store();
+            let stored = UserCode::new(turn.store());
             let initial = turn.is_in_initial_list();
             turn.event().map_or(Ok(()), |event| handler(event, initial))?;
-            Ok(stored.map_err(BoxError::from)?)
+            Ok(stored.into_inner().map_err(BoxError::from)?)
         })
     }
 

@@ -1,6 +1,7 @@
 //! Implements the store and queue traits for `Fifo` and `Heap`.
 
 use super::{Fifo, HandlerError, Heap, HeapError, ItemHandler, Queue};
+use crate::engine::release::UserCode;
 use crate::engine::sync::Arc;
 use crate::error::{Closed, KeyError, ProcessError, StoreError};
 use crate::{DeltaObject, Meta, ReflectorStore, Store};
@@ -17,7 +18,7 @@ macro_rules! as_store_and_queue {
             }
 
             fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
-                $delete(self.delete(&object))
+                $delete(self.delete(&*UserCode::new(object)))
             }
 
             fn replace(&self, list: Vec<Arc<T>>, _version: &str) -> Result<(), StoreError> {

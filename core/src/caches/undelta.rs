@@ -3,7 +3,7 @@
 //! A thread that changes the store pushes the state, or leaves that to a thread that is pushing.
 //! Pushes come one after another, each with the state at its time, and none of them under a lock.
 
-use crate::engine::release::UserCode;
+use crate::engine::release::{OneByOne, UserCode};
 use crate::engine::sync::{Arc, Mutex, assert_none_held};
 use crate::error::{KeyError, StoreError};
 use crate::panics::FirstPanic;
@@ -74,41 +74,46 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
         &self.store
     }
 
-    /// Pushes the state if `changed` is a success.
-    fn push_after<R>(&self, changed: Result<R, StoreError>) -> Result<R, StoreError> {
-        if changed.is_ok() {
-            let mut turns = self.turns.lock();
-            turns.due += 1;
-            let is_my_turn = !std::mem::replace(&mut turns.pushing, true);
-            drop(turns);
-            if is_my_turn {
-                let mut panic = FirstPanic::default();
-                while self.turns.lock().next() {
-                    assert_none_held();
-                    panic.call(|| (self.push)(self.store.list()));
-                }
-                panic.resume();
+    /// Pushes the state after a change.
+    fn push_state(&self) {
+        let mut turns = self.turns.lock();
+        turns.due += 1;
+        let is_my_turn = !std::mem::replace(&mut turns.pushing, true);
+        drop(turns);
+        if is_my_turn {
+            let mut panic = FirstPanic::default();
+            while self.turns.lock().next() {
+                assert_none_held();
+                panic.call(|| (self.push)(self.store.list()));
             }
+            panic.resume();
         }
-        changed
     }
 }
 
 impl<T, S: Store<T>> ReflectorStore<T> for UndeltaStore<T, S> {
     fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
-        self.push_after(self.store.add(object))
+        self.store.add(object)?;
+        self.push_state();
+        Ok(())
     }
 
     fn update(&self, object: Arc<T>) -> Result<(), StoreError> {
-        self.push_after(self.store.update(object))
+        self.store.update(object)?;
+        self.push_state();
+        Ok(())
     }
 
     fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
-        self.push_after(self.store.delete(object))
+        self.store.delete(object)?;
+        self.push_state();
+        Ok(())
     }
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
-        self.push_after(self.store.replace(list, version))
+        self.store.replace(list, version)?;
+        self.push_state();
+        Ok(())
     }
 
     fn bookmark(&self, version: &str) {
@@ -143,6 +148,8 @@ impl<T, S: Store<T>> Store<T> for UndeltaStore<T, S> {
         kept: &[&str],
         version: &str,
     ) -> Result<Vec<StoreError>, StoreError> {
-        self.push_after(self.store.replace_keeping(list, kept, version))
+        let mut refused = OneByOne(self.store.replace_keeping(list, kept, version)?);
+        self.push_state();
+        Ok(refused.take())
     }
 }

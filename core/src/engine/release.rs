@@ -88,21 +88,31 @@ impl<I: ExactSizeIterator> Drop for Rest<I> {
     }
 }
 
-/// A pointer to user code, such as a function. Its destructor may panic; if that happens while
-/// another panic unwinds, the second panic is discarded.
-pub(crate) struct UserCode<P>(OneByOne<Option<P>>);
+/// A value of the caller with a destructor: a function, an accessor, or an object while other user
+/// code runs. Its destructor may panic; if that happens while another panic unwinds, the second
+/// panic is discarded.
+pub(crate) struct UserCode<V>(OneByOne<Option<V>>);
 
-impl<P> UserCode<P> {
-    pub(crate) fn new(pointer: P) -> Self {
-        Self(OneByOne(Some(pointer)))
+impl<V> UserCode<V> {
+    #[inline]
+    pub(crate) fn new(value: V) -> Self {
+        Self(OneByOne(Some(value)))
+    }
+
+    /// Takes the value out, for one that is not to be dropped here.
+    #[inline]
+    pub(crate) fn into_inner(mut self) -> V {
+        self.0.0.take().unwrap_or_else(|| unreachable!("{TAKEN_LAST}"))
     }
 }
 
-impl<P: Deref> Deref for UserCode<P> {
-    type Target = P::Target;
+const TAKEN_LAST: &str = "only into_inner and the drop take the value, and both consume the guard";
+
+impl<V> Deref for UserCode<V> {
+    type Target = V;
 
     #[inline]
-    fn deref(&self) -> &P::Target {
-        self.0.as_deref().unwrap_or_else(|| unreachable!("only the drop takes the pointer"))
+    fn deref(&self) -> &V {
+        self.0.as_ref().unwrap_or_else(|| unreachable!("{TAKEN_LAST}"))
     }
 }

@@ -23,7 +23,7 @@ use super::unchanged::ListedCheck;
 use super::{DeltaFifo, KnownPlace};
 use crate::engine::ledger::Epoch;
 use crate::engine::ready_queue::Lane;
-use crate::engine::release::{OneByOne, Rest, release};
+use crate::engine::release::{OneByOne, Rest, UserCode, release};
 use crate::engine::shard::Shard;
 use crate::engine::slot::Version;
 use crate::engine::slot::{Pending, Pushed, Rule, Ticket, prefetch};
@@ -226,7 +226,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         let mut rest = Rest(objects.drain(..));
         for index in *first.. {
-            let Some(object) = rest.0.next() else { break };
+            let Some(object) = rest.0.next().map(UserCode::new) else { break };
             let ahead = rest.0.as_slice();
             if let Some(object) = ahead.get(OBJECT_AHEAD) {
                 bring_object_near(object);
@@ -239,9 +239,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
             let at = arena.len();
             let keyed = keys.write(&object, arena).map_err(OfferError::from);
-            let object = match keyed.and_then(|()| self.transform(&arena.as_bytes()[at..], object))
-            {
-                Ok(object) => object,
+            let transformed =
+                keyed.and_then(|()| self.transform(&arena.as_bytes()[at..], object.into_inner()));
+            let object = match transformed {
+                Ok(object) => UserCode::new(object),
                 Err(error) => {
                     let has_key = matches!(error, OfferError::Transform { .. });
                     refused.push((index, error));
@@ -267,7 +268,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
             entries[Table::<T>::shard_of(hash) * threads / SHARDS].push(PageEntry {
                 hash,
-                object: Some(object),
+                object: Some(object.into_inner()),
                 index: narrow(index),
                 at: narrow(at),
                 len: narrow(len),

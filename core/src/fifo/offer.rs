@@ -8,6 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::{DeltaFifo, KnownPlace};
 use crate::engine::buckets::Place;
+use crate::engine::release::UserCode;
 use crate::engine::shard::Shard;
 use crate::engine::slot::{Content, Pending, Pushed, Rule, Slot, State, Sweep};
 use crate::engine::sync::{Arc, assert_none_held, mutant};
@@ -36,9 +37,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     fn offer(&self, kind: DeltaType, object: Arc<T>) -> Result<(), OfferError> {
         self.life.initial.touch();
-        let mut key = KeyBuf::new();
+        let (object, mut key) = (UserCode::new(object), KeyBuf::new());
         self.core.keys.write(&object, &mut key)?;
-        let object = self.transform(&key, object)?;
+        let object = self.transform(&key, object.into_inner())?;
         self.push(&key, Pending::object(kind, object), Rule::Always, Missing::Insert);
         Ok(())
     }
@@ -55,10 +56,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
-        let (object, mut key) = (object.into(), KeyBuf::new());
-        self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
+        let (object, mut key) = (UserCode::new(object.into()), KeyBuf::new());
+        self.core.keys.write_source(&KeySource::from(&*object), &mut key)?;
         self.life.initial.touch();
-        if let Some(deletion) = self.deletion(object, &key)? {
+        if let Some(deletion) = self.deletion(object.into_inner(), &key)? {
             self.push(&key, deletion, Rule::IfExists, self.missing());
         }
         Ok(())
@@ -73,10 +74,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ) -> Result<Option<Pending<T>>, OfferError> {
         Ok(Some(Pending::new(match object {
             DeltaObject::Object(object) => {
+                let object = UserCode::new(object);
                 if self.transform.is_some() && !self.may_exist(key) {
                     return Ok(None);
                 }
-                Content::Object(DeltaType::Deleted, self.transform(key, object)?)
+                Content::Object(DeltaType::Deleted, self.transform(key, object.into_inner())?)
             }
             DeltaObject::Tombstone(tombstone) => Content::Tombstone(tombstone),
         })))
@@ -92,12 +94,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         within: Option<&Within>,
         object: DeltaObject<T>,
     ) -> Result<(), StoreError> {
-        let mut key = KeyBuf::new();
-        self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
+        let (object, mut key) = (UserCode::new(object), KeyBuf::new());
+        self.core.keys.write_source(&KeySource::from(&*object), &mut key)?;
         if let Some(within) = within {
             within.check(as_str(&key)).map_err(RelistError::from)?;
         }
-        let (deletion, done) = match self.deletion(object, &key) {
+        let (deletion, done) = match self.deletion(object.into_inner(), &key) {
             Ok(None) => return Ok(()),
             Ok(Some(deletion)) => (deletion, Ok(())),
             // The object is deleted nevertheless, and no commit would find that out if it was
@@ -164,10 +166,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`KeyError`]: the deltas are empty, or their newest object has no key.
     pub fn add_if_not_present(&self, deltas: Deltas<T>) -> Result<(), KeyError> {
-        let mut key = KeyBuf::new();
+        let (deltas, mut key) = (UserCode::new(deltas), KeyBuf::new());
         self.core.keys.write_source(&KeySource::Deltas(&deltas), &mut key)?;
         self.life.initial.touch();
-        let sealed = Content::Sealed(Box::new(deltas));
+        let sealed = Content::Sealed(Box::new(deltas.into_inner()));
         self.push(&key, Pending::new(sealed), Rule::IfAbsent, Missing::Insert);
         Ok(())
     }

@@ -18,7 +18,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         match &self.known {
             KnownPlace::Nowhere => {}
             KnownPlace::Fused => self.resync_slots(|_| ()),
-            KnownPlace::Elsewhere { objects, .. } => self.resync_elsewhere(&**objects),
+            KnownPlace::Elsewhere { objects, .. } => self.resync_elsewhere(&***objects),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{DeltaFifo, KnownPlace};
 use crate::Meta;
+use crate::engine::release::UserCode;
 use crate::engine::slot::{RunningSlot, Slot, State, Version};
 use crate::engine::sync::{Arc, mutant};
 
@@ -38,7 +39,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             && match check {
                 ListedCheck::Noted => true,
                 ListedCheck::Idle(known) => {
-                    let version = version();
+                    let (known, version) = (UserCode::new(known), version());
                     !version.is_empty()
                         && self
                             .core

@@ -3,7 +3,7 @@
 
 use super::InOrderFifo;
 use super::event::{Event, LogEntry, ReplacedAll, ReplacedKeys};
-use crate::engine::release::{OneByOne, Rest};
+use crate::engine::release::{OneByOne, Rest, UserCode};
 use crate::engine::sync::Arc;
 use crate::error::{OfferError, RelistError};
 use crate::key::{KeyBuf, as_str};
@@ -42,9 +42,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
     fn offer(&self, kind: DeltaType, object: DeltaObject<T>) -> Result<(), OfferError> {
         self.life.initial.touch();
-        let mut key = KeyBuf::new();
-        self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
-        let object = match object {
+        let (object, mut key) = (UserCode::new(object), KeyBuf::new());
+        self.core.keys.write_source(&KeySource::from(&*object), &mut key)?;
+        let object = match object.into_inner() {
             DeltaObject::Object(object) => {
                 DeltaObject::Object(self.transform(as_str(&key), object)?)
             }
@@ -83,11 +83,12 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let mut objects = OneByOne(Vec::with_capacity(list.len()));
         let mut list = Rest(list.into_iter());
         for object in list.0.by_ref() {
+            let object = UserCode::new(object);
             let index = objects.len();
             let keyed =
                 keys.add(|text| self.core.keys.write(&object, text)).map_err(OfferError::from);
             let keyed = keyed.and_then(|key| check_scope(within, key).map(|()| key));
-            let transformed = keyed.and_then(|key| self.transform(key, object));
+            let transformed = keyed.and_then(|key| self.transform(key, object.into_inner()));
             objects
                 .push(transformed.map_err(|source| RelistError::RefusedWhole { index, source })?);
         }
@@ -127,10 +128,11 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         kept: impl IntoIterator<Item = &'k str>,
         version: &str,
     ) -> Vec<Refused> {
-        let kept = kept.into_iter().map(Box::from).collect();
+        let mut list = OneByOne(list);
         let listed = list.len();
-        let (all, refused) = self.all_but_refused(list, kept, None, version);
-        self.push_all(all).map_or_else(|_| all_refused(listed), |()| refused)
+        let kept = kept.into_iter().map(Box::from).collect();
+        let (all, mut refused) = self.all_but_refused(list.take(), kept, None, version);
+        self.push_all(all).map_or_else(|_| all_refused(listed), |()| refused.take())
     }
 
     /// Queues a relist with an object whose key is not known. It deletes nothing, because any key
@@ -139,8 +141,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// [scopes](Self::add_scope) these are all objects.
     pub fn replace_keeping_unlisted(&self, list: Vec<Arc<T>>, version: &str) -> Vec<Refused> {
         let listed = list.len();
-        let (all, refused) = self.all_but_refused(list, Vec::new(), None, version);
-        self.push_all(all.keeping_unlisted()).map_or_else(|_| all_refused(listed), |()| refused)
+        let (all, mut refused) = self.all_but_refused(list, Vec::new(), None, version);
+        let pushed = self.push_all(all.keeping_unlisted());
+        pushed.map_or_else(|_| all_refused(listed), |()| refused.take())
     }
 
     /// Computes the keys of a list, and transforms its objects. Leaves out the refused objects. If
@@ -151,15 +154,16 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         mut kept: Vec<Box<str>>,
         within: Option<&Within>,
         version: &str,
-    ) -> (ReplacedAll<T>, Vec<Refused>) {
+    ) -> (ReplacedAll<T>, OneByOne<Vec<Refused>>) {
         let (mut keys, mut objects, mut refused) =
             (ReplacedKeys::with_capacity(list.len()), OneByOne(Vec::new()), OneByOne(Vec::new()));
         let mut list = Rest(list.into_iter().enumerate());
         for (index, object) in list.0.by_ref() {
+            let object = UserCode::new(object);
             let keyed = keys.add(|text| self.core.keys.write(&object, text));
             let source = match keyed.map_err(OfferError::from) {
                 Ok(key) => match check_scope(within, key) {
-                    Ok(()) => match self.transform(key, object) {
+                    Ok(()) => match self.transform(key, object.into_inner()) {
                         Ok(object) => {
                             objects.push(object);
                             continue;
@@ -179,7 +183,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             };
             refused.push(Refused { index, source });
         }
-        (ReplacedAll::new(version, keys, objects, kept), refused.take())
+        (ReplacedAll::new(version, keys, objects, kept), refused)
     }
 
     /// Queues a resync as one event (client-go `Resync`): in its turn the handler is called for

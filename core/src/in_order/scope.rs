@@ -99,9 +99,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let mut list = OneByOne(list);
         let within = self.within(scope)?;
         let kept = kept.into_iter().map(Box::from).collect();
-        let (all, refused) = self.all_but_refused(list.take(), kept, Some(&within), version);
+        let (all, mut refused) = self.all_but_refused(list.take(), kept, Some(&within), version);
         self.push_within(within, all)?;
-        Ok(refused)
+        Ok(refused.take())
     }
 
     /// Queues a relist of a scope that deletes nothing: see
@@ -118,9 +118,10 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     ) -> Result<Vec<Refused>, RelistError> {
         let mut list = OneByOne(list);
         let within = self.within(scope)?;
-        let (all, refused) = self.all_but_refused(list.take(), Vec::new(), Some(&within), version);
+        let (all, mut refused) =
+            self.all_but_refused(list.take(), Vec::new(), Some(&within), version);
         self.push_within(within, all.keeping_unlisted())?;
-        Ok(refused)
+        Ok(refused.take())
     }
 
     /// Stops the initial population from waiting for the first list of `scope`. A list that comes

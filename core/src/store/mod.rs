@@ -93,11 +93,11 @@ impl<T, M: Meta<T>> Core<T, M> {
     /// Fails if an index function fails for `object`.
     fn check_indexes(&self, key: &str, object: &T) -> Result<(), StoreError> {
         self.indexes.load().iter().try_for_each(|index| {
-            let failed = |source| StoreError::Index {
-                index: index.name.clone(),
-                key: key.to_owned(),
-                version: self.version_of(object),
-                source,
+            let failed = |source: BoxError| {
+                let source = UserCode::new(source);
+                let version = self.version_of(object);
+                let (index, key) = (index.name.clone(), key.to_owned());
+                StoreError::Index { index, key, version, source: source.into_inner() }
             };
             index.values_of(object).map(drop).map_err(failed)
         })

@@ -1,5 +1,6 @@
 //! The transformer of a queue, and a flag that is set when it changes the version of an object.
 
+use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, AtomicBool, Ordering};
 use crate::error::{BoxError, OfferError};
 use crate::key::as_str;
@@ -38,9 +39,10 @@ impl<T> Transform<T> {
         object: Arc<T>,
     ) -> Result<Arc<T>, OfferError> {
         let Some(transformer) = &self.transformer else { return Ok(object) };
+        let object = UserCode::new(object);
         let received = keys.meta().version(&object).map(str::to_owned);
-        let object = match transformer(object) {
-            Ok(object) => object,
+        let object = match transformer(object.into_inner()) {
+            Ok(object) => UserCode::new(object),
             Err(source) => {
                 return Err(OfferError::Transform {
                     key: as_str(key).to_owned(),
@@ -54,7 +56,7 @@ impl<T> Transform<T> {
             // is queued, so before the object can become known.
             self.alters_versions.store(true, Ordering::Release);
         }
-        Ok(object)
+        Ok(object.into_inner())
     }
 
     pub(crate) fn alters_versions(&self) -> bool {

@@ -2,15 +2,18 @@
 //! exactly one panic propagates.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::common::ends;
-use deltafifo::caches::{CacheMutationDetector, ExpirationCache, Fifo, Heap, MutationCache};
+use deltafifo::caches::{
+    CacheMutationDetector, ExpirationCache, Fifo, Heap, MutationCache, Queue, UndeltaStore,
+};
 use deltafifo::{
     DeletedFinalStateUnknown, Delta, DeltaFifo, DeltaType, Deltas, ExplicitKey, InOrderFifo,
-    Indexer, KeyFunc, KeyScope, NoMeta, ProcessError, Store, Transaction,
+    Indexer, KeyFunc, KeyScope, Labels, Lister, NoMeta, ProcessError, ReflectorStore, Selector,
+    Store, Transaction,
 };
 
 /// An object that counts its drop and panics in it.
@@ -627,5 +630,319 @@ fn errors_whose_destructors_panic_do_not_end_the_process() {
         let fifo = DeltaFifo::over(store()).build();
         fifo.update(arsenal.bomb("a")).unwrap();
         let _ = fifo.process(|_| Err::<(), _>(BombError(arsenal.0.clone())));
+    });
+}
+
+/// A number of bombs, and a call that drops them.
+type DropCase<'c> = (usize, &'c dyn Fn(&Arsenal));
+
+/// Asserts for each case that it drops its bombs and passes on one panic.
+#[track_caller]
+fn each_drops(cases: &[DropCase<'_>]) {
+    for (count, work) in cases {
+        all_dropped(*count, work);
+    }
+}
+
+/// A key function that panics holds up neither the caller's panic nor the drop of its objects.
+#[test]
+fn objects_whose_key_function_and_destructors_panic_are_all_dropped() {
+    fn no_key() -> KeyFunc<Bomb, NoMeta> {
+        KeyFunc::custom(NoMeta, |_: &Bomb| resume_unwind(Box::new("dropped")))
+    }
+    fn store() -> Indexer<Bomb, NoMeta> {
+        Indexer::builder(no_key()).build().unwrap()
+    }
+    fn deltas(arsenal: &Arsenal) -> Deltas<Bomb> {
+        Deltas::from_iter([Delta::new(DeltaType::Added, arsenal.bomb("a"))])
+    }
+    let (fifo, in_order) =
+        (|| DeltaFifo::over(store()).build(), || InOrderFifo::over(store()).build());
+    let all = || KeyScope::keys("all", |_| true);
+    each_drops(&[
+        (1, &|arsenal| drop(store().add(arsenal.bomb("a")))),
+        (1, &|arsenal| drop(ReflectorStore::delete(&store(), arsenal.bomb("a").into()))),
+        (3, &|arsenal| drop(store().replace(arsenal.bombs()))),
+        (3, &|arsenal| drop(store().replace_keeping(arsenal.bombs(), []))),
+        (1, &|arsenal| drop(store().transaction([Transaction::Add(arsenal.bomb("a"))]))),
+        (1, &|arsenal| {
+            drop(store().transaction([Transaction::Delete(arsenal.bomb("a").into())]));
+        }),
+        (1, &|arsenal| drop(fifo().add(arsenal.bomb("a")))),
+        (1, &|arsenal| drop(fifo().delete(arsenal.bomb("a")))),
+        (1, &|arsenal| drop(fifo().add_if_not_present(deltas(arsenal)))),
+        (3, &|arsenal| drop(fifo().add_batch(arsenal.bombs()))),
+        (3, &|arsenal| drop(fifo().replace(arsenal.bombs(), "1"))),
+        (3, &|arsenal| drop(fifo().begin_replace().offer(arsenal.bombs()))),
+        (1, &|arsenal| drop(fifo().begin_replace().delete(arsenal.bomb("a")))),
+        (3, &|arsenal| {
+            let fifo = fifo();
+            let scope = fifo.add_scope(all()).unwrap();
+            let _ = fifo.begin_replace_in(&scope).offer(arsenal.bombs());
+        }),
+        (1, &|arsenal| drop(in_order().add(arsenal.bomb("a")))),
+        (1, &|arsenal| drop(in_order().delete(arsenal.bomb("a")))),
+        (3, &|arsenal| drop(in_order().replace(arsenal.bombs(), "1"))),
+        (3, &|arsenal| drop(in_order().replace_keeping(arsenal.bombs(), [], "1"))),
+        (3, &|arsenal| {
+            let fifo = in_order();
+            let scope = fifo.add_scope(all()).unwrap();
+            let _ = fifo.replace_in(&scope, arsenal.bombs(), "1");
+        }),
+        (1, &|arsenal| drop(Fifo::new(no_key()).add(arsenal.bomb("a")))),
+        (3, &|arsenal| drop(Fifo::new(no_key()).replace(arsenal.bombs()))),
+        (1, &|arsenal| {
+            drop(ReflectorStore::delete(&Fifo::new(no_key()), arsenal.bomb("a").into()));
+        }),
+        (1, &|arsenal| {
+            let cache = ExpirationCache::with_ttl(no_key(), Duration::ZERO);
+            let _ = cache.add(arsenal.bomb("a"));
+        }),
+        (3, &|arsenal| {
+            let cache = ExpirationCache::with_ttl(no_key(), Duration::ZERO);
+            let _ = Store::replace_keeping(&cache, arsenal.bombs(), &[], "1");
+        }),
+        (1, &|arsenal| {
+            drop(MutationCache::builder(store().reader()).build().mutation(arsenal.bomb("a")));
+        }),
+    ]);
+}
+
+/// An accessor that panics when it is asked for the version.
+struct NoVersion;
+
+impl deltafifo::Meta<Bomb> for NoVersion {
+    fn namespace<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+        None
+    }
+
+    fn name<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
+        Some(bomb.key)
+    }
+
+    fn version<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+        resume_unwind(Box::new("dropped"));
+    }
+}
+
+#[test]
+fn objects_whose_version_accessor_and_destructors_panic_are_all_dropped() {
+    let builder = || Indexer::builder(KeyFunc::meta_namespace(NoVersion));
+    let store = || builder().transformer(Ok).build().unwrap();
+    let known_to_fail = || builder().index("x", |_: &Bomb| Err("no value".into())).build().unwrap();
+    each_drops(&[
+        (1, &|arsenal| drop(store().add(arsenal.bomb("a")))),
+        (3, &|arsenal| drop(store().replace_keeping(arsenal.bombs(), []))),
+        (1, &|arsenal| drop(known_to_fail().add(arsenal.bomb("a")))),
+        (3, &|arsenal| drop(known_to_fail().replace(arsenal.bombs()))),
+        (1, &|arsenal| drop(DeltaFifo::over(store()).build().add(arsenal.bomb("a")))),
+        (1, &|arsenal| drop(InOrderFifo::over(store()).build().add(arsenal.bomb("a")))),
+        (3, &|arsenal| drop(DeltaFifo::over(store()).build().replace(arsenal.bombs(), "1"))),
+        (3, &|arsenal| drop(InOrderFifo::over(store()).build().replace(arsenal.bombs(), "1"))),
+        (3, &|arsenal| {
+            let fifo = DeltaFifo::over(builder().build().unwrap()).skip_unchanged(true).build();
+            let _ = fifo.replace(arsenal.bombs(), "1");
+        }),
+        (1, &|arsenal| {
+            let cache = MutationCache::builder(store().reader()).build();
+            let _ = cache.mutation(arsenal.bomb("a"));
+        }),
+    ]);
+}
+
+#[test]
+fn objects_whose_predicate_and_destructors_panic_are_all_dropped() {
+    let predicate = || KeyScope::keys("x", |_| resume_unwind(Box::new("dropped")));
+    each_drops(&[
+        (3, &|arsenal| {
+            let fifo = DeltaFifo::over(store()).build();
+            let scope = fifo.add_scope(predicate()).unwrap();
+            let _ = fifo.begin_replace_in(&scope).offer(arsenal.bombs());
+        }),
+        (1, &|arsenal| {
+            let fifo = DeltaFifo::over(store()).build();
+            let scope = fifo.add_scope(predicate()).unwrap();
+            let _ = fifo.begin_replace_in(&scope).delete(arsenal.bomb("a"));
+        }),
+        (3, &|arsenal| {
+            let fifo = InOrderFifo::over(store()).build();
+            let scope = fifo.add_scope(predicate()).unwrap();
+            let _ = fifo.replace_in(&scope, arsenal.bombs(), "1");
+        }),
+        (3, &|arsenal| {
+            let fifo = InOrderFifo::over(store()).build();
+            let scope = fifo.add_scope(predicate()).unwrap();
+            let _ = fifo.replace_keeping_in(&scope, arsenal.bombs(), [], "1");
+        }),
+    ]);
+}
+
+#[test]
+fn objects_are_dropped_one_by_one_although_an_iterator_of_the_caller_panics() {
+    let kept = || std::iter::once("x").inspect(|_| resume_unwind(Box::new("dropped")));
+    each_drops(&[
+        (3, &|arsenal| drop(store().replace_keeping(arsenal.bombs(), kept()))),
+        (3, &|arsenal| {
+            drop(InOrderFifo::over(store()).build().replace_keeping(arsenal.bombs(), kept(), "1"));
+        }),
+        (2, &|arsenal| {
+            let deltas = [0, 1].map(|_| Delta::new(DeltaType::Added, arsenal.bomb("a")));
+            let panics = std::iter::from_fn(|| resume_unwind(Box::new("dropped")));
+            drop(deltas.into_iter().chain(panics).collect::<Deltas<_>>());
+        }),
+    ]);
+}
+
+/// An accessor that panics when it is dropped.
+struct BombMeta(#[allow(dead_code)] Arc<Bomb>); // It is dropped only.
+
+impl deltafifo::Meta<Bomb> for BombMeta {
+    fn namespace<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+        None
+    }
+
+    fn name<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
+        Some(bomb.key)
+    }
+}
+
+#[test]
+fn accessor_and_objects_whose_destructors_panic_are_all_dropped() {
+    dropped_whole(4, |arsenal| {
+        let keys = KeyFunc::meta_namespace(BombMeta(arsenal.bomb("meta")));
+        let store = Indexer::builder(keys).build().unwrap();
+        store.replace(arsenal.bombs()).unwrap();
+        store
+    });
+    dropped_whole(4, |arsenal| {
+        let heap = Heap::new(
+            KeyFunc::meta_namespace(BombMeta(arsenal.bomb("meta"))),
+            |a: &Bomb, b: &Bomb| a.key < b.key,
+        );
+        heap.bulk_add(arsenal.bombs()).unwrap();
+        heap
+    });
+}
+
+type Cleared = Arc<OnceLock<Weak<Indexer<Bomb, Clears>>>>;
+
+/// An accessor that deletes all objects, so that its caller has the last references.
+struct Clears(Cleared);
+
+impl Clears {
+    fn clear(&self) {
+        if let Some(store) = self.0.get().and_then(Weak::upgrade) {
+            for key in ["a", "b", "c"] {
+                store.delete(ExplicitKey(key)).unwrap();
+            }
+        }
+    }
+}
+
+impl deltafifo::Meta<Bomb> for Clears {
+    fn namespace<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+        Some("n")
+    }
+
+    fn name<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
+        self.clear();
+        Some(bomb.key)
+    }
+}
+
+impl Labels<Bomb> for Clears {
+    fn label<'a>(&self, _: &'a Bomb, _key: &str) -> Option<&'a str> {
+        self.clear();
+        None
+    }
+}
+
+#[test]
+fn objects_of_a_lister_are_dropped_although_their_destructors_panic() {
+    let filled = |arsenal: &Arsenal| {
+        let cleared = Cleared::default();
+        let keys = KeyFunc::custom(Clears(cleared.clone()), |bomb: &Bomb| Ok(bomb.key.to_owned()));
+        let store = Arc::new(Indexer::builder(keys).build().unwrap());
+        store.replace(arsenal.bombs()).unwrap();
+        cleared.set(Arc::downgrade(&store)).unwrap_or_else(|_| unreachable!("set once"));
+        store
+    };
+    let selector: Selector = "app=x".parse().unwrap();
+    each_drops(&[
+        (3, &|arsenal| drop(Lister::new(filled(arsenal).reader()).select(&selector))),
+        (3, &|arsenal| {
+            let store = filled(arsenal);
+            drop(Lister::new(store.reader()).namespace("n").get("no such name"));
+        }),
+        (3, &|arsenal| {
+            let store = filled(arsenal);
+            drop(Lister::new(store.reader()).namespace("n").get("a"));
+        }),
+    ]);
+}
+
+#[test]
+fn objects_are_dropped_although_the_handler_of_a_queue_trait_panics() {
+    let panics = |fifo: &DeltaFifo<Bomb, NoMeta>| {
+        Queue::process(fifo, &mut |_, _| resume_unwind(Box::new("handler"))).is_err()
+    };
+    all_dropped(2, |arsenal| {
+        let fifo = DeltaFifo::over(store()).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        fifo.try_pop().unwrap().apply(|_| ()).unwrap();
+        fifo.delete(arsenal.bomb("a")).unwrap();
+        assert!(panics(&fifo));
+    });
+    // The destructor of an index function's error panics as well. Its panic is dropped.
+    all_dropped(3, |arsenal| {
+        let fifo = DeltaFifo::over(failing_store(arsenal)).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        assert!(panics(&fifo));
+    });
+    all_dropped(3, |arsenal| {
+        let fifo = InOrderFifo::over(failing_store(arsenal)).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        assert!(Queue::process(&fifo, &mut |_, _| resume_unwind(Box::new("handler"))).is_err());
+    });
+}
+
+#[test]
+fn refused_objects_errors_are_dropped_although_a_push_of_the_state_panics() {
+    one_panic(|arsenal| {
+        let dropped = arsenal.0.clone();
+        let keys = KeyFunc::custom(NoMeta, move |number: &u32| {
+            if *number < 2 {
+                Err(BombError(dropped.clone()).into())
+            } else {
+                Ok(number.to_string())
+            }
+        });
+        let store = Indexer::builder(keys).build().unwrap();
+        let store = UndeltaStore::new(store, |_| resume_unwind(Box::new("dropped")));
+        let _ = Store::replace_keeping(&store, [0, 1, 2].map(Arc::new).into(), &[], "1");
+    });
+}
+
+#[test]
+fn handled_object_is_dropped_although_the_order_function_and_its_destructor_panic() {
+    all_dropped(3, |arsenal| {
+        let panics = Arc::new(AtomicBool::new(false));
+        let is_less = {
+            let panics = panics.clone();
+            move |a: &Bomb, b: &Bomb| {
+                if panics.load(Ordering::Relaxed) {
+                    resume_unwind(Box::new("dropped"));
+                }
+                a.key < b.key
+            }
+        };
+        let heap = Heap::new(keys(), is_less);
+        heap.add(arsenal.bomb("a")).unwrap();
+        heap.add(arsenal.bomb("b")).unwrap();
+        let _handled: Result<(), ProcessError<BombError>> = heap.process(|_, _| {
+            heap.add(arsenal.bomb("a")).unwrap();
+            panics.store(true, Ordering::Relaxed);
+            Err(BombError(Arc::default()))
+        });
     });
 }

@@ -173,7 +173,7 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     /// [`MutationError::Version`] if the versions of the stored object and of the own write cannot
     /// be compared.
     pub fn get_by_key(&self, key: &str) -> Result<Option<Arc<T>>, MutationError> {
-        let own = self.known(key);
+        let own = self.known(key).map(UserCode::new);
         let stored = self.store.get_by_key(key);
         match own {
             Some(own) => self.newer(key, stored, &own),
@@ -205,10 +205,11 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         let keys = &self.store.core.keys;
         found.retain(|object| !keys.key(object).is_ok_and(|key| own_keys.contains(&*key)));
         for (key, own) in &*own {
-            if let Some(object) = self.newer(key, self.store.get_by_key(key), own)?
+            let newer = self.newer(key, self.store.get_by_key(key), own)?;
+            if let Some(object) = newer.map(UserCode::new)
                 && self.has_value(name, value, key, &object)
             {
-                found.push(object);
+                found.push(object.into_inner());
             }
         }
         Ok(found.take())
@@ -242,11 +243,12 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         let Some(stored) = stored else {
             return Ok(own.written.clone().filter(|_| self.include_adds));
         };
+        let stored = UserCode::new(stored);
         if self.version(key, &stored)? >= own.version {
             self.forget(key, own);
-            return Ok(Some(stored));
+            return Ok(Some(stored.into_inner()));
         }
-        Ok(Some(own.written.clone().unwrap_or(stored)))
+        Ok(Some(own.written.clone().unwrap_or_else(|| stored.into_inner())))
     }
 
     /// Takes the server's answer to a write (client-go `Mutation`). Does nothing if the key has a
@@ -255,9 +257,10 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     /// # Errors
     /// [`MutationError::Key`], [`MutationError::Version`]: the answer is not kept.
     pub fn mutation(&self, object: Arc<T>) -> Result<(), MutationError> {
+        let object = UserCode::new(object);
         let key = self.store.core.keys.key(&object)?;
         let own = self.own_of(&key, &object)?;
-        let own = Own { written: Some(object), ..own };
+        let own = Own { written: Some(object.into_inner()), ..own };
         self.note(&key, own, |own, known| {
             let is_newer = own.version >= known.version;
             is_newer
@@ -274,7 +277,7 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     /// [`MutationError::Key`], [`MutationError::Version`]: nothing is dropped.
     pub fn on_add_or_update(&self, object: &T) -> Result<(), MutationError> {
         let key = self.store.core.keys.key(object)?;
-        if let Some(known) = self.known(&key)
+        if let Some(known) = self.known(&key).map(UserCode::new)
             && self.version(&key, object)? >= known.version
         {
             self.forget(&key, &known);
@@ -308,7 +311,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     /// Stores `own` as the entry of `key`, if there is no entry or if `counts` accepts `own` and
     /// the present entry.
     fn note(&self, key: &str, own: Own<T>, counts: impl Fn(&Own<T>, &Own<T>) -> bool) {
-        let (now, own) = ((self.clock)(), Arc::new(own));
+        let own = UserCode::new(Arc::new(own));
+        let now = (self.clock)();
         let mut released = OneByOne(Vec::new());
         let mut all = self.own.lock();
         if all.get(key, now, &mut released).is_none_or(|known| counts(&own, known)) {

@@ -14,7 +14,7 @@ use super::generations::{Last, NO_GENERATION, Unbegun};
 use super::join::{Join, Refused};
 use super::unchanged::ListedCheck;
 use super::{DeltaFifo, KnownPlace};
-use crate::engine::release::{OneByOne, Rest};
+use crate::engine::release::{OneByOne, Rest, UserCode};
 use crate::engine::slot::{Sweep, Version};
 use crate::engine::sync::{Arc, GROUP, mutant};
 use crate::error::{RelistError, StoreError};
@@ -349,14 +349,14 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let (mut inside, mut places) = (OneByOne(Vec::new()), Vec::new());
         let mut refused = OneByOne(Vec::new());
         for (index, object) in rest.0.by_ref() {
-            let mut key = KeyBuf::new();
+            let (object, mut key) = (UserCode::new(object), KeyBuf::new());
             // The join refuses objects without a key.
             let has_key = self.fifo.core.keys.write(&object, &mut key).is_ok();
             if has_key && let Err(outside) = within.check(as_str(&key)) {
                 refused.push(Refused { index, source: outside.into() });
                 continue;
             }
-            inside.push(object);
+            inside.push(object.into_inner());
             places.push(index);
         }
         for joined in self.fifo.join(&self.join(false), inside.take())? {

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::apply::{Failed, log_differing};
 use super::{Core, IndexReader, Transformer};
-use crate::engine::release::{OneByOne, Rest};
+use crate::engine::release::{OneByOne, Rest, UserCode};
 use crate::engine::slot::Slot;
 use crate::engine::sync::locks::Held;
 use crate::engine::sync::{Arc, Event, IntoNotification, mutant};
@@ -120,9 +120,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: `object` has no key,
     /// or the transformer or an index function failed. The store is unchanged.
     pub fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
-        let mut key = KeyBuf::new();
+        let (object, mut key) = (UserCode::new(object), KeyBuf::new());
         self.core.keys.write(&object, &mut key)?;
-        let object = self.transformed(crate::key::as_str(&key), object)?;
+        let object = self.transformed(crate::key::as_str(&key), object.into_inner())?;
         self.write(&key, Some(object)).map(drop)
     }
 
@@ -220,6 +220,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         let mut listed: HashSet<String> = kept.into_iter().map(str::to_owned).collect();
         let mut refused = OneByOne(Vec::new());
         for object in rest.0.by_ref() {
+            let object = UserCode::new(object);
             let key = match self.core.keys.key(&object) {
                 Ok(key) => key,
                 Err(error) => {
@@ -227,8 +228,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
                     continue;
                 }
             };
-            let stored =
-                self.transformed(&key, object).and_then(|object| self.put(&key, Some(object)));
+            let stored = self
+                .transformed(&key, object.into_inner())
+                .and_then(|object| self.put(&key, Some(object)));
             refused.extend(stored.err());
             listed.insert(key);
         }
@@ -273,7 +275,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             let made = match change {
                 Transaction::Add(object) => self.add(object),
                 Transaction::Update(object) => self.update(object),
-                Transaction::Delete(object) => self.delete(&object),
+                Transaction::Delete(object) => self.delete(&*UserCode::new(object)),
             };
             failed.extend(made.err().map(|error| (number, error)));
             total += 1;
@@ -287,8 +289,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
 
     fn transformed(&self, key: &str, object: Arc<T>) -> Result<Arc<T>, StoreError> {
         let Some(transformer) = &self.transformer else { return Ok(object) };
+        let object = UserCode::new(object);
         let version = self.core.version_of(&object);
-        transformer(object).map_err(|source| StoreError::Transform {
+        transformer(object.into_inner()).map_err(|source| StoreError::Transform {
             key: key.to_owned(),
             version,
             source,
@@ -323,8 +326,10 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             // another old object, or more indexes.
             let mut values = core.index_values(&list, name, old.as_deref(), new.as_deref());
             if let Some(Failed { index, source }) = values.failed.take() {
+                let source = UserCode::new(source);
                 let version = new.as_ref().and_then(|new| core.version_of(new));
-                return Err(StoreError::Index { index, key: name.to_owned(), version, source });
+                let (key, source) = (name.to_owned(), source.into_inner());
+                return Err(StoreError::Index { index, key, version, source });
             }
             let claimed = wait(&self.ended, || core.claim(hash, name, new.is_some()).ok());
             let Some(mut running) = claimed else { continue };

@@ -12,6 +12,7 @@ mod parse;
 mod selector;
 
 use super::{IndexReader, NAMESPACE_INDEX};
+use crate::engine::release::OneByOne;
 use crate::engine::sync::Arc;
 use crate::{Labels, Meta};
 pub use selector::Selector;
@@ -121,10 +122,10 @@ impl<T, M: Labels<T>> Lister<T, M> {
         self.reader.by_values(&term.index, &values).unwrap_or_default()
     }
 
-    fn matching(&self, mut objects: Vec<Arc<T>>, selector: &Selector) -> Vec<Arc<T>> {
-        let meta = self.reader.core.keys.meta();
+    fn matching(&self, objects: Vec<Arc<T>>, selector: &Selector) -> Vec<Arc<T>> {
+        let (meta, mut objects) = (self.reader.core.keys.meta(), OneByOne(objects));
         objects.retain(|object| selector.matches(|key| meta.label(object, key)));
-        objects
+        objects.take()
     }
 }
 
@@ -157,10 +158,12 @@ impl<T, M: Meta<T>> NamespaceLister<'_, T, M> {
         let reader = &self.lister.reader;
         let keys = &reader.core.keys;
         if !keys.is_meta_namespace() {
-            return self
-                .indexed(self.namespace)
-                .into_iter()
-                .find(|object| keys.meta().name(object) == Some(name));
+            let mut objects = OneByOne(self.indexed(self.namespace));
+            let place = objects.iter().position(|object| keys.meta().name(object) == Some(name));
+            let mut found = OneByOne(place.map(|place| objects.swap_remove(place)));
+            // Dropped before the result is returned, which would leak if a destructor panicked.
+            drop(objects);
+            return found.take();
         }
         if self.namespace.is_empty() {
             return reader.get_by_key(name);

@@ -91,6 +91,15 @@ pub enum ScopeError {
         /// The namespace that was to be added as a scope.
         scope: String,
     },
+    /// A namespace has a slash in its name, so its keys could be those of another namespace.
+    #[error(
+        "scope {scope:?} is not a namespace, because its name has a slash: use the name of one \
+         namespace, or KeyScope::keys"
+    )]
+    NotANamespace {
+        /// The name that was to be added as a namespace.
+        scope: String,
+    },
     /// A relist of the whole queue is open.
     #[error(
         "a relist of the whole queue is open: commit or abandon it before scope {scope:?} is added"

@@ -31,7 +31,9 @@ pub struct KeyScope {
 
 impl KeyScope {
     /// Creates a scope of the keys `name/…`. The queue must have keys by
-    /// [`KeyFunc::meta_namespace`](crate::KeyFunc::meta_namespace).
+    /// [`KeyFunc::meta_namespace`](crate::KeyFunc::meta_namespace), and refuses a name with a slash,
+    /// because another namespace could contain the same keys. The empty name is the scope of no
+    /// key.
     pub fn namespace(name: impl Into<String>) -> Self {
         Self { name: name.into().into(), contains: None }
     }
@@ -55,13 +57,21 @@ impl KeyScope {
         self.contains.is_none()
     }
 
-    /// Fails if the scope is a namespace and the queue has custom keys, which need not contain the
-    /// namespace.
-    fn check_keys<T, M: Meta<T>>(&self, keys: &KeyFunc<T, M>) -> Result<(), ScopeError> {
-        if self.is_namespace() && !keys.is_meta_namespace() {
-            return Err(ScopeError::NeedsNames { scope: self.name.to_string() });
+    /// Fails if the scope is a namespace with a slash in its name, or a namespace in a queue with
+    /// custom keys, which need not contain the namespace.
+    fn check<T, M: Meta<T>>(&self, keys: &KeyFunc<T, M>) -> Result<(), ScopeError> {
+        if !self.is_namespace() {
+            return Ok(());
         }
-        Ok(())
+        let scope = || self.name.to_string();
+        if self.name.contains('/') {
+            return Err(ScopeError::NotANamespace { scope: scope() });
+        }
+        if keys.is_meta_namespace() {
+            Ok(())
+        } else {
+            Err(ScopeError::NeedsNames { scope: scope() })
+        }
     }
 
     fn contains(&self, key: &str) -> bool {
@@ -329,12 +339,12 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Creates a candidate. Fails if the scope is a namespace and the queue has custom keys.
+    /// Creates a candidate. Fails as [`KeyScope::check`] does.
     pub(crate) fn new<T, M: Meta<T>>(
         scope: KeyScope,
         keys: &KeyFunc<T, M>,
     ) -> Result<Self, ScopeError> {
-        scope.check_keys(keys)?;
+        scope.check(keys)?;
         Ok(Self { scope: ScopeId::new(scope), checked: Vec::new() })
     }
 

@@ -54,8 +54,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// # Errors
     /// [`ScopeError`]: the scope has a name or a known or pending key in common with another one,
-    /// it is a namespace and the queue has a custom key function, or a relist of the whole queue is
-    /// open. Nothing was changed. If a later key is in two scopes, it belongs to the older one: see
+    /// it is a namespace with a slash in its name, it is a namespace and the queue has a custom key
+    /// function, or a relist of the whole queue is open. Nothing was changed. If a later key is in two scopes, it belongs to the older one: see
     /// [`KeyScope`].
     ///
     /// # Panics

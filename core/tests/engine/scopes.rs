@@ -110,11 +110,6 @@ fn namespace_that_is_added_to_a_filled_queue_has_the_keys_from_before() {
     assert_eq!(fifo.remove_scope(&blue).unwrap().deleted, 2);
     drain(&fifo);
     assert_eq!(fifo.store().len(), names.len());
-    // A name with a slash is not a namespace in Kubernetes. The scope has the keys that begin with
-    // the name.
-    fifo.add(object("a/b", "c", 4)).unwrap();
-    let nested = fifo.add_scope(KeyScope::namespace("a/b")).unwrap();
-    assert_eq!(list(&fifo, &nested, &[], "4"), 1);
 }
 
 #[test]
@@ -543,6 +538,20 @@ fn namespace_scope_requires_namespaced_keys() {
         fifo.add_scope(KeyScope::namespace("blue")),
         Err(ScopeError::NeedsNames { .. })
     ));
+}
+
+#[test]
+fn namespace_with_a_slash_in_its_name_is_refused() {
+    let fifo = fused();
+    fifo.add_scope(KeyScope::namespace("a")).unwrap();
+    for name in ["a/b", "a/", "/a", "/"] {
+        let refused = fifo.add_scope(KeyScope::namespace(name));
+        assert!(matches!(&refused, Err(ScopeError::NotANamespace { scope }) if scope == name));
+    }
+    // A predicate names the keys of a part of a namespace, and is compared with the other scopes.
+    fifo.add(object("a", "b/c", 1)).unwrap();
+    let part = fifo.add_scope(KeyScope::keys("a/b", |key| key.starts_with("a/b/")));
+    assert!(matches!(part, Err(ScopeError::CommonKey { .. })));
 }
 
 #[test]

@@ -201,3 +201,12 @@ fn relist_of_a_namespace_deletes_its_unlisted_keys_and_leaves_no_trace_on_others
     assert_eq!(notified(&fifo), ["-blue/c!(4)"]);
     assert_eq!(stored(&fifo), ["c1"]);
 }
+
+#[test]
+fn namespace_with_a_slash_in_its_name_is_refused() {
+    let fifo = over([]);
+    for name in ["a/b", "a/", "/a"] {
+        let refused = fifo.add_scope(KeyScope::namespace(name));
+        assert!(matches!(&refused, Err(ScopeError::NotANamespace { scope }) if scope == name));
+    }
+}

@@ -179,8 +179,8 @@ pub enum RelistError {
 #[error("queue is closed and empty")]
 pub struct Closed;
 
-/// The reason why a version cannot be used: it cannot be compared, or the queue does not track
-/// versions.
+/// The reason why a version cannot be used: it cannot be compared, the queue does not track
+/// versions, or it has a version for each scope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VersionError {
@@ -199,6 +199,15 @@ pub enum VersionError {
          with track_applied(true)"
     )]
     NotTracked {
+        /// The version that was passed.
+        version: String,
+    },
+    /// The queue has scopes, and the version is not the version of one of them.
+    #[error(
+        "version {version:?} is not applied, because the queue has scopes, and the version could pass a scope \
+         that was not listed: bookmark each scope, or remove them first"
+    )]
+    HasScopes {
         /// The version that was passed.
         version: String,
     },

@@ -206,7 +206,7 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for DeltaFifo<T, M> {
 
     fn bookmark(&self, version: &str) {
         // If the queue does not track versions, or this version is not a number, no thread can wait
-        // for it.
+        // for it. A queue with scopes has no version of its own.
         let _ = self.bookmark(version);
     }
 

@@ -53,7 +53,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`VersionError::NotANumber`] if `version` is not a decimal number,
     /// [`VersionError::NotTracked`] without
-    /// [`track_applied`](crate::DeltaFifoBuilder::track_applied). No marker is queued.
+    /// [`track_applied`](crate::DeltaFifoBuilder::track_applied), and [`VersionError::HasScopes`] in
+    /// a queue with [scopes](Self::add_scope), which have [bookmarks of their
+    /// own](Self::bookmark_in). No marker is queued then.
     pub fn bookmark(&self, version: &str) -> Result<(), VersionError> {
         let point = self.core.applied.expect(parse(version)?, Origin::Bookmark)?;
         self.reached(self.queue.mark(point));

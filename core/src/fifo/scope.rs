@@ -123,7 +123,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// O(scopes).
     ///
     /// # Errors
-    /// As for [`bookmark`](Self::bookmark). A scope that was removed is ignored.
+    /// [`VersionError::NotANumber`], [`VersionError::NotTracked`]. A scope that was removed is
+    /// ignored.
     pub fn bookmark_in(&self, scope: &ScopeId, version: &str) -> Result<(), VersionError> {
         let mut last = self.relists.last.lock();
         let complete = self.mark_scope(&mut last.scopes, scope, version, Origin::Bookmark)?;

@@ -36,6 +36,8 @@ struct AppliedState {
     marked: Option<Point>,
     /// The number of the current edition.
     edition: u64,
+    /// The number of parts that feed the store, 0 if it is fed as a whole.
+    parts: usize,
     writer: WriterState,
 }
 
@@ -102,8 +104,13 @@ enum WriterState {
 
 impl Applied {
     pub(crate) fn new() -> Self {
-        let state =
-            AppliedState { reached: None, marked: None, edition: 0, writer: WriterState::Open };
+        let state = AppliedState {
+            reached: None,
+            marked: None,
+            edition: 0,
+            parts: 0,
+            writer: WriterState::Open,
+        };
         Self { state: Mutex::new(state), changed: Event::new() }
     }
 
@@ -121,7 +128,8 @@ impl Applied {
     /// version than the greatest marked one begins a new history, and the caller must then call
     /// [`announce`](Self::announce) with no lock held. A list at version 0 does not begin one: 0
     /// names no state, and some API servers use it for every list. Returns an error if the queue
-    /// does not track applied versions.
+    /// does not track applied versions, and for a bookmark of a store that is fed in parts: it
+    /// would pass parts that were not listed.
     pub(crate) fn expect(
         &self,
         version: ResourceVersion,
@@ -130,6 +138,9 @@ impl Applied {
         let mut state = self.state.lock();
         if state.writer == WriterState::Untracked {
             return Err(VersionError::NotTracked { version: version.to_string() });
+        }
+        if origin == Origin::Bookmark && state.parts > 0 {
+            return Err(VersionError::HasScopes { version: version.to_string() });
         }
         let is_lower = state.marked.as_ref().is_some_and(|marked| version < marked.version);
         let begins = origin == Origin::List && is_lower && !version.is_zero();
@@ -182,8 +193,20 @@ impl Applied {
     /// Records that the store's input has a new part. The store then has no applied version until a
     /// point that includes every part is applied.
     pub(crate) fn add_part(&self) {
+        self.state.lock().parts += 1;
         mutant!(NewScopeIsAhead => return);
+        self.await_part();
+    }
+
+    /// Records that a part counts again that was never listed. The store then has no applied
+    /// version until a point that includes every part is applied.
+    pub(crate) fn await_part(&self) {
         self.state.lock().edition += 1;
+    }
+
+    /// Records that a part of the store's input was removed.
+    pub(crate) fn remove_part(&self) {
+        self.state.lock().parts -= 1;
     }
 
     /// Records that everything up to `point` is applied, and wakes waiters. Does nothing if `point`

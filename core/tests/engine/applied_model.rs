@@ -261,6 +261,7 @@ struct Run<'r> {
 impl<'r> Run<'r> {
     fn step(&mut self, op: &Op) {
         let (fifo, account) = (&self.rig.fifo, &mut self.account);
+        let is_whole = self.scopes.iter().all(Option::is_none);
         match op {
             Op::Update(place) => {
                 account.offer(KEYS[*place], false);
@@ -280,14 +281,17 @@ impl<'r> Run<'r> {
             Op::Replace(places, version) => {
                 let list = places.iter().map(|&place| obj(KEYS[place], 1)).collect();
                 let replaced = fifo.replace(list, &version.to_string());
-                assert_eq!(replaced.is_ok(), self.scopes.iter().all(Option::is_none));
+                assert_eq!(replaced.is_ok(), is_whole);
                 if replaced.is_ok() {
                     account.replace(places, *version);
                 }
             }
             Op::Bookmark(version) => {
-                account.mark(account.marked.0, *version);
-                fifo.bookmark(&version.to_string()).unwrap();
+                let bookmarked = fifo.bookmark(&version.to_string());
+                assert_eq!(bookmarked.is_ok(), is_whole);
+                if bookmarked.is_ok() {
+                    account.mark(account.marked.0, *version);
+                }
             }
             Op::ReplaceIn(scope, places, version) => {
                 let Some(id) = &self.scopes[*scope] else { return };

@@ -580,6 +580,24 @@ fn applied_version_is_the_minimum_of_the_scopes() {
 }
 
 #[test]
+fn bookmark_of_the_whole_queue_is_refused_while_it_has_scopes() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[], "10");
+    let refused = fifo.bookmark("500");
+    assert!(matches!(&refused, Err(VersionError::HasScopes { version }) if version == "500"));
+    drain(&fifo);
+    assert_eq!(fifo.applied_version(), None, "green is not listed");
+    list(&fifo, &green, &[], "20");
+    assert_eq!(fifo.applied_version().as_deref(), Some("10"));
+    fifo.remove_scope(&blue).unwrap();
+    assert!(matches!(fifo.bookmark("500"), Err(VersionError::HasScopes { .. })));
+    fifo.remove_scope(&green).unwrap();
+    fifo.bookmark("500").unwrap();
+    assert_eq!(fifo.applied_version().as_deref(), Some("500"));
+}
+
+#[test]
 fn after_a_restore_no_version_is_applied_until_every_scope_relisted() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);

@@ -97,7 +97,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Removes a scope from the queue, and begins the relist that deletes its keys.
     pub(super) fn begin_removal(&self, scope: &ScopeId) -> Result<Removal<'_, T, M>, RelistError> {
-        let ready = |superseded, generation| self.note_begin(superseded, generation, true);
+        let ready = |superseded, generation| {
+            self.core.applied.remove_part();
+            self.note_begin(superseded, generation, true);
+        };
         let begun = self.relists.remove(scope, || self.pass_every_shard(), ready);
         let (generation, within, completes) = begun.map_err(|why| why.error())?;
         let sweep = Sweep::ScopeRemoved;

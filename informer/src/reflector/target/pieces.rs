@@ -33,7 +33,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
 
     fn bookmark(&self, version: &str) {
         // An error means that the queue does not track applied versions, or that the version is not
-        // a number. In both cases no caller can wait for the version.
+        // a number, so no caller can wait for the version, or that the queue has scopes, which
+        // refuse the lists of this source as well.
         let _ = self.bookmark(version);
     }
 

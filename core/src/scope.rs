@@ -252,13 +252,15 @@ impl Scopes {
         self.get(id).is_some_and(|entry| entry.is_awaited)
     }
 
-    /// Records that the scope's list is complete. Returns whether this list completes the initial
-    /// population.
-    pub(crate) fn listed(&mut self, id: &ScopeId, version: &str) -> bool {
+    /// Records that the scope's list is complete. `is_initial` says whether the list belongs to the
+    /// initial population. Returns whether this list completes the initial population.
+    pub(crate) fn listed(&mut self, id: &ScopeId, version: &str, is_initial: bool) -> bool {
         let Some(entry) = self.find(id) else { return false };
         entry.version = Some(version.to_owned());
         entry.is_waived = false;
-        let was_awaited = std::mem::take(&mut entry.is_awaited);
+        // The deltas of a list that began while the scope was waived have no marks, so the
+        // population would be complete before they are handled.
+        let was_awaited = is_initial && std::mem::take(&mut entry.is_awaited);
         was_awaited && self.none_awaited()
     }
 
@@ -271,6 +273,18 @@ impl Scopes {
         let was_awaited = std::mem::take(&mut entry.is_awaited);
         mutant!(WaivedScopeSyncs => return was_awaited);
         was_awaited && self.none_awaited()
+    }
+
+    /// Ends a waiver: the scope counts again with its last list or bookmark. Without a list,
+    /// `claim` returns whether the initial population waits for the scope. Returns whether the
+    /// scope was waived, and has neither a list nor a bookmark.
+    pub(crate) fn count_again(&mut self, id: &ScopeId, claim: impl FnOnce() -> bool) -> bool {
+        let Some(entry) = self.find(id) else { return false };
+        if !std::mem::take(&mut entry.is_waived) {
+            return false;
+        }
+        entry.is_awaited = entry.version.is_none() && claim();
+        entry.reached.is_none()
     }
 
     /// Removes the scope. Returns whether this completes the initial population.

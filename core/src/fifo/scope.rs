@@ -136,8 +136,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Stops the initial population from waiting for the first list of `scope`, and the applied
     /// version from waiting for any list or bookmark of it, for example because the server refuses
     /// to list it. The applied version then says nothing about the keys of the scope until its next
-    /// list or bookmark, from which on the scope counts again. An applied version that is higher
-    /// than that of the list or bookmark stays. O(scopes).
+    /// list or bookmark, or until [`await_scope`](Self::await_scope), from which on the scope counts
+    /// again. An applied version that is higher than that of the list or bookmark stays. O(scopes).
     pub fn waive_scope(&self, scope: &ScopeId) {
         let mut last = self.relists.last.lock();
         let synced = last.scopes.waive(scope) && self.life.initial.commit();
@@ -147,6 +147,23 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if synced {
             self.life.initial.announce();
         }
+    }
+
+    /// Ends a [waiver](Self::waive_scope) before the next list or bookmark of `scope`. If the scope
+    /// has had one, the applied version waits for it from there on. Otherwise the scope counts as
+    /// one that was just [added](Self::add_scope): there is no applied version until its first
+    /// list, and [`has_synced`](Self::has_synced) waits for that list unless all other first lists
+    /// are complete already. A relist of the scope that is open does not end this wait, because
+    /// its deltas do not belong to the initial population. Does nothing if the scope is not waived.
+    /// O(scopes).
+    pub fn await_scope(&self, scope: &ScopeId) {
+        let mut last = self.relists.last.lock();
+        if last.scopes.count_again(scope, || self.life.initial.claim()) {
+            self.core.applied.await_part();
+        }
+        let complete = self.mark_least(&last.scopes);
+        drop(last);
+        self.committed(complete);
     }
 
     /// Removes a scope: a deletion is queued for each of its keys that is known or pending, as by

@@ -133,6 +133,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         }
     }
 
+    /// Ends a [waiver](Self::waive_scope) before the next list of `scope`: if the scope was never
+    /// listed, the initial population waits for its first list again, unless all other first lists
+    /// are complete already. O(scopes).
+    pub fn await_scope(&self, scope: &ScopeId) {
+        self.scopes.lock().count_again(scope, || self.life.initial.claim());
+    }
+
     /// Removes a scope: a relist of it without objects is queued, so in its turn the scope's keys
     /// are deleted, with tombstones that have
     /// [`scope_removed`](crate::DeletedFinalStateUnknown::scope_removed) set. Stop the scope's
@@ -194,11 +201,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         if scopes.within(&scope).is_none() {
             return Err(unknown(&scope));
         }
-        let marks = usize::from(scopes.is_awaited(&scope));
+        let is_initial = scopes.is_awaited(&scope);
+        let marks = usize::from(is_initial);
         self.life.initial.marked(marks);
         // Before any consumer can take it: an event behind the last first list must find the
         // initial population ended.
-        let synced = scopes.listed(&scope, list.version()) && self.life.initial.commit();
+        let completes = scopes.listed(&scope, list.version(), is_initial);
+        let synced = completes && self.life.initial.commit();
         let entry = LogEntry::whole(list.within(within), marks);
         mutant!(ListedAfterTheRemoval => {
             drop(scopes);

@@ -39,6 +39,7 @@ enum Op {
     ReplaceIn(usize, Vec<usize>, u64),
     BookmarkIn(usize, u64),
     Waive(usize),
+    Await(usize),
     Remove(usize),
     Add(usize),
     Take,
@@ -61,7 +62,8 @@ fn scoped_op() -> impl Strategy<Value = Op> {
         3 => (list, 0..60_u64).prop_map(|((scope, keys), version)| Op::ReplaceIn(scope, keys, version)),
         3 => (scope(), 0..60_u64).prop_map(|(scope, version)| Op::BookmarkIn(scope, version)),
         1 => prop_oneof![
-            1 => scope().prop_map(Op::Waive),
+            2 => scope().prop_map(Op::Waive),
+            1 => scope().prop_map(Op::Await),
             1 => scope().prop_map(Op::Remove),
             2 => scope().prop_map(Op::Add),
         ],
@@ -106,13 +108,13 @@ struct Account {
     markers: Vec<(Point, u64)>,
     /// The greatest point of the present history.
     marked: Point,
-    /// The number of scopes added so far.
+    /// The number of scopes that were added, or were waited for again without a list, so far.
     edition: u64,
     applied: Option<Point>,
     scopes: [Option<Scope>; SCOPES.len()],
 }
 
-/// A point: the number of a history, the number of scopes that had been added, and a version.
+/// A point: the number of a history, the number of an edition, and a version.
 type Point = (u64, u64, u64);
 
 #[derive(Default)]
@@ -192,6 +194,17 @@ impl Account {
     fn waive(&mut self, scope: usize) {
         if let Some(entry) = &mut self.scopes[scope] {
             entry.is_waived = true;
+        }
+        self.mark_least();
+    }
+
+    fn await_again(&mut self, scope: usize) {
+        if let Some(entry) = &mut self.scopes[scope]
+            && std::mem::take(&mut entry.is_waived)
+            && entry.reached.is_none()
+        {
+            // As if the scope were new.
+            self.edition += 1;
         }
         self.mark_least();
     }
@@ -310,6 +323,11 @@ impl<'r> Run<'r> {
                 let Some(id) = &self.scopes[*scope] else { return };
                 account.waive(*scope);
                 fifo.waive_scope(id);
+            }
+            Op::Await(scope) => {
+                let Some(id) = &self.scopes[*scope] else { return };
+                account.await_again(*scope);
+                fifo.await_scope(id);
             }
             Op::Remove(scope) => {
                 let Some(id) = self.scopes[*scope].take() else { return };

@@ -253,6 +253,59 @@ fn waived_scope_does_not_hold_the_applied_version_back_until_its_next_list_or_bo
 }
 
 #[test]
+fn waived_scope_that_is_awaited_again_counts_as_new_until_its_first_list_is_handled() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    let red = fifo.add_scope(KeyScope::namespace("red")).unwrap();
+    fifo.waive_scope(&green);
+    fifo.waive_scope(&red);
+    fifo.await_scope(&green);
+    list(&fifo, &blue, &[object("blue", "a", 1)], "10");
+    drain(&fifo);
+    assert!(!fifo.has_synced(), "green is not listed");
+    assert_eq!(fifo.applied_version(), None, "green is not listed");
+    list(&fifo, &green, &[object("green", "a", 1)], "5");
+    assert!(!fifo.has_synced(), "green's list is not handled");
+    drain(&fifo);
+    assert!(fifo.has_synced());
+    assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+
+    fifo.await_scope(&red);
+    assert_eq!(fifo.applied_version(), None, "red is not listed");
+    assert!(fifo.has_synced(), "a queue stays synced");
+    list(&fifo, &red, &[], "20");
+    assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+    // A scope that was listed counts with its last list.
+    fifo.waive_scope(&green);
+    assert_eq!(fifo.applied_version().as_deref(), Some("10"));
+    fifo.await_scope(&green);
+    fifo.await_scope(&green);
+    fifo.bookmark_in(&blue, "30").unwrap();
+    assert_eq!(fifo.applied_version().as_deref(), Some("10"), "green has reached 5");
+    fifo.remove_scope(&green).unwrap();
+    drain(&fifo);
+    fifo.await_scope(&green);
+    assert_eq!(fifo.applied_version().as_deref(), Some("20"), "a removed scope does not count");
+}
+
+#[test]
+fn list_that_began_while_its_scope_was_waived_does_not_end_the_wait_for_its_first_list() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    fifo.waive_scope(&green);
+    let mut relist = fifo.begin_replace_in(&green);
+    relist.offer(vec![object("green", "a", 1)]).unwrap();
+    fifo.await_scope(&green);
+    list(&fifo, &blue, &[], "1");
+    relist.commit("1").unwrap();
+    assert!(!fifo.has_synced(), "the list is not handled");
+    list(&fifo, &green, &[object("green", "a", 1), object("green", "b", 1)], "2");
+    assert!(!fifo.has_synced(), "the second list is not handled");
+    drain(&fifo);
+    assert!(fifo.has_synced());
+}
+
+#[test]
 fn wait_for_a_version_waits_for_a_new_scope_and_is_not_rewound() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);

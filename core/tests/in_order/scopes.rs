@@ -67,6 +67,21 @@ fn initial_population_ignores_waived_and_removed_scopes() {
 }
 
 #[test]
+fn initial_population_waits_for_a_waived_scope_that_is_awaited_again() {
+    let fifo = over([]);
+    let [low, high] = halves(&fifo);
+    fifo.waive_scope(&high);
+    fifo.await_scope(&high);
+    fifo.replace_in(&low, list(&[("a", 1)]), "1").unwrap();
+    notified(&fifo);
+    assert!(!fifo.has_synced(), "the other scope is not listed");
+    fifo.replace_in(&high, list(&[("x", 1)]), "1").unwrap();
+    assert!(!fifo.has_synced(), "its turn has not ended");
+    notified(&fifo);
+    assert!(fifo.has_synced());
+}
+
+#[test]
 fn removed_scope_deletes_its_keys_in_its_turn() {
     let fifo = over([]);
     let [low, high] = halves(&fifo);

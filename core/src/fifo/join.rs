@@ -484,7 +484,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.publish(lane, since, in_order.iter_mut().filter_map(Option::take));
     }
 
-    /// Queues slots that were pushed while there is a hold on `since`.
+    /// Queues slots that were pushed while the caller had a hold on `since`, which it still has.
+    /// `since` is `None` if versions are not tracked.
     fn publish(&self, lane: Lane, since: Option<Epoch>, slots: impl Iterator<Item = Ticket<T>>) {
         let mut slots = slots.peekable();
         let mut count = 0;
@@ -639,8 +640,8 @@ fn with_slack(size: usize) -> usize {
     size + size / 8
 }
 
-/// Converts a number of a stride, which fits in 32 bits: a stride is bounded, and so is the memory
-/// of its keys.
+/// Converts an index, or a position or length in an arena, to 32 bits. It always fits, because both
+/// the objects of a stride and the memory of their keys are bounded.
 fn narrow(number: usize) -> u32 {
     u32::try_from(number)
         .unwrap_or_else(|_| unreachable!("a stride has fewer than 2^32 bytes of keys"))

@@ -88,12 +88,13 @@ impl<T> Copied<T> {
     }
 
     /// Converts the list to deltas. Returns `None` if all of them mean "the newest state" and there
-    /// is none. An example is a Sync that was offered over a handler that has deleted its key,
-    /// until the handler ends.
+    /// is none. An example is a Sync that was offered while a handler was running for the key: if
+    /// the handler deletes the object, the Sync has no object until the handler ends and the Sync is
+    /// discarded.
     ///
-    /// A delta that was offered over a running handler and has an effect only if nothing else is
-    /// pending (a Sync, `add_if_not_present`) is not shown behind other deltas: it will have no
-    /// effect, and a Sync would show an object that is older than the one before it.
+    /// A delta that was offered while a handler was running, and that has an effect only if nothing
+    /// else is pending (a Sync, `add_if_not_present`), is not shown behind other deltas: it will
+    /// have no effect, and a Sync would show an object that is older than the one before it.
     fn resolve(mut self, key: &str) -> Option<Deltas<T>> {
         let (mut shown, mut hidden) = (Vec::with_capacity(self.list.len()), Vec::new());
         for pending in self.list.take() {

@@ -55,8 +55,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`ScopeError`]: the scope has a name or a known or pending key in common with another one,
     /// it is a namespace with a slash in its name, it is a namespace and the queue has a custom key
-    /// function, or a relist of the whole queue is open. Nothing was changed. If a later key is in two scopes, it belongs to the older one: see
-    /// [`KeyScope`].
+    /// function, or a relist of the whole queue is open. Nothing was changed. If a later key is in
+    /// two scopes, it belongs to the older one: see [`KeyScope`].
     ///
     /// # Panics
     /// If the predicate of a scope panics.
@@ -136,8 +136,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Stops the initial population from waiting for the first list of `scope`, and the applied
     /// version from waiting for any list or bookmark of it, for example because the server refuses
     /// to list it. The applied version then says nothing about the keys of the scope until its next
-    /// list or bookmark, or until [`await_scope`](Self::await_scope), from which on the scope counts
-    /// again. An applied version that is higher than that of the list or bookmark stays. O(scopes).
+    /// list or bookmark, or until [`await_scope`](Self::await_scope), from which on the scope
+    /// counts again. An applied version that is higher than that of the list or bookmark stays.
+    /// O(scopes).
     pub fn waive_scope(&self, scope: &ScopeId) {
         let mut last = self.relists.last.lock();
         let synced = last.scopes.waive(scope) && self.life.initial.commit();

@@ -1,10 +1,14 @@
 //! The guard of the consumer that has the turn.
 //!
-//! An event can end in three ways. A handler that succeeds or fails has applied or skipped it. A
-//! panic is logged, and the event is handled: after a panic out of the handler of [`Turn::apply`]
-//! all of the event is applied; after any other panic nothing is applied, as if the handler had
-//! skipped the event. Events that are not handled when the guard is dropped (a cancelled future)
-//! come first again.
+//! An event of a turn ends in one of three ways:
+//!
+//! * Without a panic. [`Turn::apply`] applies the event, [`Turn::advance`] and [`Turn::done`] skip
+//!   it. An event that the handler of `process` leaves is skipped, whether the handler succeeds or
+//!   fails.
+//! * With a panic, which is logged. If the handler of [`Turn::apply`] panics, all of the event is
+//!   applied. After any other panic the current event is skipped.
+//! * With the drop of the guard before the event is handled (a cancelled future, or a panic for an
+//!   earlier event of the batch). The event returns to the head of the queue.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -17,7 +17,8 @@ pub trait Upkeep<K>: Send + Sync {
     /// Returns a receiver of the number of complete lists.
     fn lists(&self) -> watch::Receiver<u64>;
 
-    /// Does the work that a complete list makes possible. Blocks.
+    /// Ends a list. Trains a dictionary if the list brought many new groups, and packs again the
+    /// bases and the single objects of groups that were packed with an earlier dictionary. Blocks.
     fn end_list(&self);
 
     /// Packs `object` again if its base is outdated or its dictionary was replaced. Blocks.

@@ -171,8 +171,8 @@ impl ReflectorError {
         Self::TooLarge { key: large.key(), size: large.size, limit: large.limit }
     }
 
-    /// Returns whether the server does not have the resource (404), or forbids to list or watch it
-    /// (403).
+    /// Returns whether the server does not have the resource (404), or forbids listing or
+    /// watching it (403).
     pub(crate) fn is_unavailable(&self) -> bool {
         match self {
             Self::List(error) | Self::Watch(error) => error.is_unavailable(),

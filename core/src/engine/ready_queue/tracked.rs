@@ -14,9 +14,9 @@
 //! | moved from the backlog to the live lane | parked with the oldest epoch |
 //! | given back by a batch | parked by the batch, whose hold covers it until then |
 //!
-//! All of these happen under the head's lock, so each is ordered before or after a marker. The head
-//! may be locked while a shard's lock is held; a shard is never locked while the head's lock is
-//! held.
+//! Holds are added and removed, slots are parked, and runs are checked for a marker and queued, all
+//! under the head's lock, so each of these steps is ordered before or after a marker. The head may
+//! be locked while a shard's lock is held; a shard is never locked while the head's lock is held.
 
 use std::collections::VecDeque;
 

@@ -14,8 +14,8 @@ use crate::names::EngineName;
 const PAGE: usize = 4096;
 
 /// The memory of an engine, in bytes per object. It was measured with 50,000 generated objects and
-/// one second each of stall and of readers. The backlog of a stall run has no bound and is not
-/// touched (deltafifo: 1,266 bytes in that second).
+/// one second each of stall and of readers. The backlog of a stall run is not included, because it
+/// has no bound.
 struct Footprint {
     /// The largest growth of the memory from the start of a measurement to its peak.
     growth: usize,

@@ -53,8 +53,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`VersionError::NotANumber`] if `version` is not a decimal number,
     /// [`VersionError::NotTracked`] without
-    /// [`track_applied`](crate::DeltaFifoBuilder::track_applied), and [`VersionError::HasScopes`] in
-    /// a queue with [scopes](Self::add_scope), which have [bookmarks of their
+    /// [`track_applied`](crate::DeltaFifoBuilder::track_applied), and [`VersionError::HasScopes`]
+    /// in a queue with [scopes](Self::add_scope), which have [bookmarks of their
     /// own](Self::bookmark_in). No marker is queued then.
     pub fn bookmark(&self, version: &str) -> Result<(), VersionError> {
         let point = self.core.applied.expect(parse(version)?, Origin::Bookmark)?;

@@ -249,9 +249,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
         self
     }
 
-    /// Sets the number of [pending](InOrderFifo::pending) events at which
-    /// [`ready`](InOrderFifo::ready) waits. Without a mark the queue is unbounded. A mark of 0
-    /// counts as 1.
+    /// Sets the high-water mark: [`ready`](InOrderFifo::ready) waits while
+    /// [`pending`](InOrderFifo::pending), which counts a relist as its number of objects, is at or
+    /// above it. Without a mark the queue is unbounded. A mark of 0 counts as 1.
     pub fn high_water(mut self, mark: usize) -> Self {
         self.fifo.life.depth = Depth::new(Some(mark));
         self

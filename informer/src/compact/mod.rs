@@ -10,15 +10,17 @@
 //!                     \----------------------------------> header ---/
 //! ```
 //!
-//! * `prune` cuts members out of the text. `fields` reads its metadata, and `header` stores that.
+//! * `prune` cuts JSON members out of the text. `fields` reads its metadata, and `header` stores
+//!   that.
 //! * `shapes` finds an object of another workload with similar metadata, so that the header has to
 //!   store only the difference (`texts`).
-//! * `groups` finds the base of an object's group, or else, by the features of `sketch`, a base or
-//!   object with similar content.
-//! * A `base` is a copy of one member's text. It shares no memory with the texts that are packed
-//!   with it, and lives as long as the last of them. Depth is one: a base is packed with the
-//!   dictionary, never with another base. `cache` keeps recently used bases unpacked.
-//! * When the second member of a group arrives, the text of the first becomes the base, and the
+//! * A group is the objects of one workload: of the same controller, or else with the same
+//!   `generateName`, labels or name. `groups` finds the base of an object's group, or else, by the
+//!   features of `sketch`, a base or object with similar content.
+//! * A `base` is a copy of the text of one object of the group. It shares no memory with the texts
+//!   that are packed with it, and lives as long as the last of them. Depth is one: a base is packed
+//!   with the dictionary, never with another base. `cache` keeps recently used bases unpacked.
+//! * When the second object of a group arrives, the text of the first becomes the base, and the
 //!   first is packed again in place: an object's packed form is behind a lock of its own, while
 //!   its text and its header never change.
 //! * `values` cuts times, ids and other unique values out of a text, and `codec` packs the rest

@@ -131,7 +131,7 @@ impl From<[u8; 4]> for Op {
     }
 }
 
-/// Applies `ops` to a cache and to the plain one.
+/// Applies `ops` to a `MutationCache` and to the plain model of it.
 ///
 /// # Panics
 /// Panics if the two differ.

@@ -50,9 +50,9 @@ pub enum Buffer {
     /// handler is notified of every stored object, between
     /// [`ResyncBegins`](super::Notification::ResyncBegins) and
     /// [`ResyncEnds`](super::Notification::ResyncEnds). It is not notified of objects that
-    /// vanished in between. A handler that stays slower than the changes is restarted each time
-    /// its buffer overruns. It reaches the end of the stored objects only when there are fewer
-    /// changes.
+    /// vanished in between. If the buffer overruns again before the end, these notifications start
+    /// over with another `ResyncBegins`. A handler that stays slower than the changes receives no
+    /// `ResyncEnds` until the changes slow down.
     DropAndResync(usize),
 }
 

@@ -181,19 +181,24 @@ pub fn slots<T: Send + Sync, M: Meta<T>>(fifo: &DeltaFifo<T, M>) -> usize {
     slots
 }
 
-macro_rules! mutant {
+/// Expands to a defect that has an effect only if its mutant was chosen. The path in brackets is
+/// the module of the list that names it.
+#[macro_export]
+macro_rules! mutant_of {
     // Replaces the value of a variable, or of several in parentheses.
-    ($name:ident => let $variable:tt = $defect:expr) => {
-        let $variable = if $crate::engine::sync::mutants::is($crate::engine::sync::mutants::Mutant::$name) {
-            $defect
-        } else {
-            $variable
-        };
+    ([$($list:tt)*] $name:ident => let $variable:tt = $defect:expr) => {
+        let $variable = if $($list)*::is($($list)*::Mutant::$name) { $defect } else { $variable };
     };
-    ($name:ident => $($defect:tt)*) => {
-        if $crate::engine::sync::mutants::is($crate::engine::sync::mutants::Mutant::$name) {
+    ([$($list:tt)*] $name:ident => $($defect:tt)*) => {
+        if $($list)*::is($($list)*::Mutant::$name) {
             $($defect)*
         }
+    };
+}
+
+macro_rules! mutant {
+    ($($defect:tt)*) => {
+        $crate::mutant_of!([$crate::engine::sync::mutants] $($defect)*);
     };
 }
 pub(crate) use mutant;

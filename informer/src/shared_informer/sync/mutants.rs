@@ -23,19 +23,8 @@ deltafifo::mutants! {
 }
 
 macro_rules! mutant {
-    // Replaces the value of a variable.
-    ($name:ident => let $variable:ident = $defect:expr) => {
-        let $variable =
-            if $crate::shared_informer::mutants::is($crate::shared_informer::mutants::Mutant::$name) {
-                $defect
-            } else {
-                $variable
-            };
-    };
-    ($name:ident => $($defect:tt)*) => {
-        if $crate::shared_informer::mutants::is($crate::shared_informer::mutants::Mutant::$name) {
-            $($defect)*
-        }
+    ($($defect:tt)*) => {
+        deltafifo::mutant_of!([$crate::shared_informer::mutants] $($defect)*);
     };
 }
 pub(crate) use mutant;

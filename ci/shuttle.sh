@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs eight threads with hundreds of operations under random schedules and under PCT, against an
-# oracle (`loom-tests/src/schedules.rs`), and an informer with a dozen handlers
-# (`loom-tests/src/handlers`) under a tenth as many schedules. `shuttle.sh [SCHEDULES]` per
-# scheduler: 20,000 by default, half a minute each. A failing schedule is printed. Repeat it with
-# `target/shuttle/models/deltafifo-loom-tests [handlers] --replay SCHEDULE`.
+# oracle (`loom-tests/src/schedules.rs`), compact objects that seven threads pack, read and drop
+# (`loom-tests/src/compact`), and an informer with a dozen handlers (`loom-tests/src/handlers`)
+# under a tenth as many schedules. `shuttle.sh [SCHEDULES]` per scheduler: 20,000 by default, half a
+# minute each. A failing schedule is printed. Repeat it with
+# `target/shuttle/models/deltafifo-loom-tests [handlers|compact] --replay SCHEDULE`.
 #
 # Covers longer histories than the models, but samples schedules instead of exploring all. Atomics
 # are sequentially consistent here, so weak orderings are left to the models and Miri. First a
@@ -28,6 +29,8 @@ if [[ -z $(of "$report") || $(of "$report") != "$(of "$again")" ]]; then
   exit 1
 fi
 "$schedules" --schedules "${1:-20000}"
-# The handlers: first every deliberate defect must be found.
+# Handlers and compact objects: first every deliberate defect must be found.
 "$schedules" handlers --mutants --schedules 4000
 "$schedules" handlers --schedules "$((${1:-20000} / 10))"
+"$schedules" compact --mutants --schedules 4000
+"$schedules" compact --schedules "${1:-20000}"

@@ -3,9 +3,11 @@
 //!
 //! `ci/models.sh` builds and runs them. `explore` explains what a model is, and `mutants` how the
 //! defects are tried. If the crate is built for shuttle (`ci/shuttle.sh`), its program is `runs`
-//! instead: random schedules of more threads, over a queue (`schedules`) and over the handlers of
-//! an informer (`handlers`).
+//! instead: random schedules of more threads, over a queue (`schedules`), over the handlers of an
+//! informer (`handlers`) and over compact objects (`compact`).
 
+#[cfg(deltafifo_shuttle)]
+mod compact;
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod cores;
 #[cfg(deltafifo_loom)]

@@ -2,16 +2,19 @@
 //! need a few preemptions at unlikely places. A failing schedule is printed, and `--replay` runs
 //! it again.
 
+use std::fmt::Debug;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use clap::ValueEnum;
+use deltafifo_informer::compact::mutants as of_compact;
 use deltafifo_informer::shared_informer::mutants as of_handlers;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, Runner};
 
 use crate::cores::{on_every_core, this_program};
-use crate::{handlers, rig, schedules};
+use crate::{compact, handlers, rig, schedules};
 
 /// The number of preemptions that PCT places in a schedule.
 const DEPTH: usize = 4;
@@ -26,10 +29,11 @@ pub struct Arguments {
     #[arg(long, default_value_t = 2_000)]
     schedules: usize,
     /// Run with this deliberate defect (core/src/engine/sync/mutants.rs,
-    /// informer/src/shared_informer/sync/mutants.rs)
+    /// informer/src/shared_informer/sync/mutants.rs, informer/src/compact/sync/mutants.rs)
     #[arg(long)]
     mutant: Option<String>,
-    /// Try every deliberate defect of the handlers, and fail if one is not found
+    /// Try every deliberate defect of the subject, and fail if one is not found. (Those of the
+    /// queue are for the models.)
     #[arg(long)]
     mutants: bool,
     /// Replay a failed schedule, as it was printed
@@ -37,17 +41,19 @@ pub struct Arguments {
     replay: Option<String>,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 enum Subject {
     /// A queue with its store, under offers and relists
     Queue,
     /// The handlers of an informer, with its workers and its walks
     Handlers,
+    /// Compact objects, while bases and dictionaries change
+    Compact,
 }
 
 pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.mutants {
-        return try_mutants(arguments.schedules);
+        return try_mutants(arguments.subject, arguments.schedules);
     }
     if arguments.mutant.as_deref().is_some_and(|name| !choose(arguments.subject, name)) {
         eprintln!("unknown mutant; the help of --mutant names the files that list them");
@@ -56,6 +62,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let everything = match arguments.subject {
         Subject::Queue => schedules::everything,
         Subject::Handlers => handlers::everything,
+        Subject::Compact => compact::everything,
     };
     if let Some(schedule) = &arguments.replay {
         shuttle::replay(everything, schedule);
@@ -84,39 +91,57 @@ fn choose(subject: Subject, name: &str) -> bool {
         Subject::Queue => {
             rig::mutant(name).inspect(|mutant| deltafifo::mutants::choose(Some(*mutant))).is_some()
         }
-        Subject::Handlers => {
-            let found = of_handlers::ALL.iter().find(|(mutant, _)| format!("{mutant:?}") == name);
-            found.inspect(|(mutant, _)| of_handlers::choose(Some(*mutant))).is_some()
-        }
+        Subject::Handlers => find(of_handlers::ALL, name)
+            .inspect(|mutant| of_handlers::choose(Some(*mutant)))
+            .is_some(),
+        Subject::Compact => find(of_compact::ALL, name)
+            .inspect(|mutant| of_compact::choose(Some(*mutant)))
+            .is_some(),
     }
+}
+
+fn find<M: Copy + Debug>(all: &[(M, &str)], name: &str) -> Option<M> {
+    all.iter().map(|(mutant, _)| *mutant).find(|mutant| format!("{mutant:?}") == name)
 }
 
 /// Tries each mutant in a process of its own, because a process chooses its defect once and the
 /// defect ends the process.
-fn try_mutants(schedules: usize) -> ExitCode {
+fn try_mutants(subject: Subject, schedules: usize) -> ExitCode {
+    let mutants = match subject {
+        Subject::Queue => named(deltafifo::mutants::ALL),
+        Subject::Handlers => named(of_handlers::ALL),
+        Subject::Compact => named(of_compact::ALL),
+    };
     let found = Mutex::new(0);
-    on_every_core(of_handlers::ALL.iter(), |(mutant, what)| {
+    on_every_core(mutants.iter(), |(mutant, what)| {
         let began = Instant::now();
-        let report = report(&format!("{mutant:?}"), schedules);
+        let report = report(subject, mutant, schedules);
         let seconds = began.elapsed().as_secs_f64();
         let mut found = found.lock().unwrap();
         *found += usize::from(report.is_some());
         println!(
-            "{mutant:?}: {what}\n    {}, {seconds:.1} s",
+            "{mutant}: {what}\n    {}, {seconds:.1} s",
             report.as_deref().unwrap_or("NOT FOUND")
         );
     });
     let found = found.into_inner().unwrap();
-    println!("{found} of {} mutants found", of_handlers::ALL.len());
-    if found == of_handlers::ALL.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("{found} of {} mutants found", mutants.len());
+    if found == mutants.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Returns the names of the mutants, each with its description.
+fn named<M: Debug>(all: &[(M, &'static str)]) -> Vec<(String, &'static str)> {
+    all.iter().map(|(mutant, what)| (format!("{mutant:?}"), *what)).collect()
 }
 
 /// Runs the schedules with a mutant. Returns the message of the first schedule that fails; a
 /// schedule that does not end is not counted.
-fn report(mutant: &str, schedules: usize) -> Option<String> {
+fn report(subject: Subject, mutant: &str, schedules: usize) -> Option<String> {
+    let subject = subject.to_possible_value()?;
     let schedules = schedules.to_string();
-    let output =
-        this_program().args(["handlers", "--mutant", mutant, "--schedules", &schedules]).output();
+    let output = this_program()
+        .args([subject.get_name(), "--mutant", mutant, "--schedules", &schedules])
+        .output();
     let output = output.expect("this program can be started");
     let stderr = String::from_utf8_lossy(&output.stderr);
     let (_, after) = stderr.split_once("panicked at ")?;

@@ -1,15 +1,13 @@
 //! Bases: a base is a copy of the JSON text of one object of a group of similar objects. The
 //! objects of the group are stored as differences from their base.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-
-use deltafifo::locks::Mutex;
 
 use super::codec::CodecError;
 use super::common::Common;
 use super::header::SharedHeader;
 use super::stored::{Material, Reference, Stored};
+use super::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, mutant};
 use super::values::{BaseText, Document, Own};
 
 /// The number of differences that count as the first ones of a base. Later differences are
@@ -88,15 +86,23 @@ impl Base {
             return Ok(text.clone());
         }
         let stored = self.stored.lock().clone();
+        mutant!(BaseIsReadInParts => let stored = {
+            Stored { with: self.stored.lock().with.clone(), ..stored }
+        });
         let text = Arc::new(BaseText::new(stored.unpack(self.length, &Own::default())?));
         self.keep(text.clone());
         Ok(text)
     }
 
-    fn keep(&self, text: Arc<BaseText>) {
-        if self.text.lock().replace(text).is_none() {
-            self.common.cache.bytes.fetch_add(self.length, Ordering::Relaxed);
-            self.common.cache.admit(self.me.clone());
+    pub(super) fn keep(&self, text: Arc<BaseText>) {
+        let before = self.text.lock().replace(text);
+        mutant!(EveryTextIsCounted => let before = before.filter(|_| false));
+        if before.is_none() {
+            let cache = &self.common.cache;
+            mutant!(AdmittedBeforeCounted => cache.admit(self.me.clone()));
+            mutant!(AdmittedUnderLock => let _text = self.text.lock(); cache.admit(self.me.clone()));
+            cache.bytes.fetch_add(self.length, Ordering::Relaxed);
+            cache.admit(self.me.clone());
         }
     }
 
@@ -111,7 +117,9 @@ impl Base {
     }
 
     fn forget(&self) {
-        if self.text.lock().take().is_some() {
+        let is_counted = self.text.lock().take().is_some();
+        mutant!(EvictedIsSubtractedAgain => let is_counted = true);
+        if is_counted {
             self.common.cache.bytes.fetch_sub(self.length, Ordering::Relaxed);
         }
     }
@@ -189,6 +197,7 @@ pub(super) fn is_worth_it(bytes: usize, other: usize) -> bool {
 
 impl Drop for Base {
     fn drop(&mut self) {
+        mutant!(DroppedTextStaysCounted => drop(self.text.lock().take()));
         self.forget();
         self.common.counts.bases.fetch_sub(1, Ordering::Relaxed);
         self.common.counts.base_bytes.fetch_sub(self.size(), Ordering::Relaxed);

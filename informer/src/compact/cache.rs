@@ -2,11 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use deltafifo::locks::Mutex;
 
 use super::stored::{Material, Reference};
+use super::sync::{AtomicUsize, Mutex, Ordering};
 
 /// The bases whose texts are unpacked, in the order of eviction. The base at the front loses its
 /// unpacked text. If the text was used since the base was last queued, the base is queued again

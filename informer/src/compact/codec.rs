@@ -11,8 +11,13 @@
 //! id; the header of a frame contains the length of the text.
 
 use deltafifo::locks::Mutex;
+#[cfg(not(any(miri, deltafifo_shuttle)))]
+use zstd::dict::from_continuous;
+#[cfg(not(any(miri, deltafifo_shuttle)))]
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound, get_error_name};
 
+#[cfg(any(miri, deltafifo_shuttle))]
+use super::standin::{CCtx, CDict, DCtx, DDict, compress_bound, from_continuous, get_error_name};
 use super::values::BaseText;
 
 /// The compression level of zstd. Level 6 would make differences a tenth smaller, and would take
@@ -72,7 +77,7 @@ impl Dictionary {
     /// Trains a dictionary on `samples`, whose lengths are `lengths`. Returns `None` if zstd finds
     /// too little in common.
     pub(super) fn train(samples: &[u8], lengths: &[usize]) -> Option<Self> {
-        let mut bytes = zstd::dict::from_continuous(samples, lengths, DICTIONARY_SIZE).ok()?;
+        let mut bytes = from_continuous(samples, lengths, DICTIONARY_SIZE).ok()?;
         bytes.get_mut(DICTIONARY_ID)?.fill(0);
         Some(Self { pack: CDict::try_create(&bytes, LEVEL)?, unpack: DDict::try_create(&bytes)? })
     }

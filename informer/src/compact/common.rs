@@ -1,9 +1,8 @@
 //! State that all objects of one informer share.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize};
-
 use super::cache::Cache;
 use super::shapes::Shapes;
+use super::sync::{AtomicU64, AtomicUsize, HashState};
 use crate::wire::Types;
 
 pub(super) struct Common {
@@ -15,7 +14,7 @@ pub(super) struct Common {
     pub(super) shapes: Shapes,
     /// The hasher of groups, shapes, finalizers and annotations. It is random, so that names with
     /// equal hashes cannot be chosen on purpose.
-    pub(super) state: foldhash::quality::RandomState,
+    pub(super) state: HashState,
 }
 
 /// Totals for [`CompactStats`](super::CompactStats). They order nothing, so all accesses are

@@ -2,10 +2,8 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use deltafifo::locks::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -22,22 +20,17 @@ use super::prune::cut;
 use super::shapes::Shapes;
 use super::sketch;
 use super::stored::{self, Material, Reference, Stored};
+use super::sync::{
+    AtomicU64, AtomicUsize, FEWEST_SAMPLES, FIRST_TRAINING, HashState, Mutex, Ordering, RwLock,
+    USED_UP, mutant,
+};
 use super::values::{BaseText, Document};
 use crate::wire::{Prune, Types, trim};
 
-/// The number of groups at which the first dictionary is trained. Each later one is trained at
-/// [`GROWTH`] times the number of groups of the previous training, or earlier by
-/// [`end_list`](Compactor::end_list).
-const FIRST_TRAINING: usize = 256;
 /// The factor by which the number of groups grows from one training of a dictionary to the next.
 const GROWTH: usize = 8;
-/// The smallest number of samples that a dictionary is trained on.
-const FEWEST_SAMPLES: usize = 8;
 /// The largest number of bytes of samples. Training takes about 100 ms for each MiB.
 const SAMPLE_BYTES: usize = 1 << 20;
-/// The limit for the use of a base: the base is given up if fewer than one in `USED_UP` of the
-/// objects that were stored with it still hold it.
-const USED_UP: usize = 20;
 
 /// A packer of the objects of one informer. For each object, it finds a similar one that is stored
 /// already.
@@ -171,7 +164,7 @@ impl<K> CompactorBuilder<K> {
             cache: Cache::new(self.base_cache),
             counts: Counts::default(),
             shapes: Shapes::default(),
-            state: foldhash::quality::RandomState::default(),
+            state: HashState::default(),
         });
         Compactor {
             prune: self.prune,
@@ -254,6 +247,10 @@ impl<K> Compactor<K> {
             Relative::First(first) => self.against_first(group, &first, document),
         });
         let stored = stored.unwrap_or_else(|| Stored::pack(document, &self.dictionary()));
+        mutant!(DictionaryIsReadTwice => let stored = {
+            let is_base = stored.with.base().is_some();
+            Stored { with: if is_base { stored.with } else { self.dictionary() }, ..stored }
+        });
         let object = self.compact(document, fields, stored);
         let groups = self.groups.add_first(group, &features, &object);
         let train_at = self.train_at.load(Ordering::Relaxed);
@@ -307,6 +304,7 @@ impl<K> Compactor<K> {
         let base = reference.base()?;
         let stored = Stored::pack(document, reference);
         if base.note(stored.bytes.len()) {
+            mutant!(BaseIsChangedInPlace => base.keep(Arc::new(BaseText::new(document.text))); return Some(stored));
             let (dictionary, shared) = (self.dictionary(), SharedHeader::new(fields));
             let text = Arc::new(BaseText::new(document.text));
             let new = Base::create(&self.common, text, &dictionary, shared);

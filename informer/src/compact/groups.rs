@@ -4,12 +4,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use deltafifo::locks::Mutex;
-use foldhash::fast::RandomState;
-
 use super::object::Compact;
 use super::sketch::FEATURES;
 use super::stored::Reference;
+use super::sync::{Mutex, RandomState};
 
 /// The number of recent features that are kept, a power of two. Newer features take the place of
 /// older ones.

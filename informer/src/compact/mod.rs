@@ -25,6 +25,7 @@
 //!   its text and its header never change.
 //! * `values` cuts times, ids and other unique values out of a text, and `codec` packs the rest
 //!   with libzstd.
+//! * `sync` has the locks and atomics. `standin` replaces libzstd under Miri and in schedules.
 //! * `upkeep` is the informer's side: when a list ends, dictionaries are trained, and a pass over
 //!   the store packs again the objects whose base or dictionary was replaced.
 //!
@@ -44,7 +45,10 @@ mod object;
 mod prune;
 mod shapes;
 mod sketch;
+#[cfg(any(miri, deltafifo_shuttle))]
+mod standin;
 mod stored;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -62,4 +66,6 @@ pub use compactor::{CompactStats, Compactor, CompactorBuilder};
 pub use error::{DecodeError, DecodeFailure, PackError};
 pub use header::OwnerReference;
 pub use object::Compact;
+#[cfg(deltafifo_shuttle)]
+pub use sync::mutants;
 pub(crate) use upkeep::Upkeep;

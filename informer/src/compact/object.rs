@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use deltafifo::locks::Mutex;
 use deltafifo::{Labels, Meta};
 use serde::de::DeserializeOwned;
 
@@ -14,6 +12,7 @@ use super::codec::CodecError;
 use super::error::{DecodeError, DecodeFailure};
 use super::header::{Header, OwnerReference, SharedHeader, Uid};
 use super::stored::Stored;
+use super::sync::{Mutex, Ordering, mutant};
 use super::values::Own;
 use crate::KubeMeta;
 use crate::wire::{Prune, Types};
@@ -193,6 +192,10 @@ impl<K> Compact<K> {
 
     /// Returns the current packed text.
     pub(super) fn stored(&self) -> Stored {
+        mutant!(ObjectIsReadInParts => {
+            let bytes = self.stored.lock().bytes.clone();
+            return Stored { bytes, with: self.stored.lock().with.clone() };
+        });
         self.stored.lock().clone()
     }
 
@@ -203,6 +206,7 @@ impl<K> Compact<K> {
         let after = stored.bytes.len();
         let before = std::mem::replace(&mut *self.stored.lock(), stored);
         counts.counts.bytes.fetch_add(after, Ordering::Relaxed);
+        mutant!(ReplacedStaysCounted => if before.with.base().is_none() { return; });
         counts.counts.bytes.fetch_sub(before.bytes.len(), Ordering::Relaxed);
     }
 }

@@ -5,10 +5,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use deltafifo::locks::Mutex;
-use foldhash::fast::RandomState;
-
 use super::header::SharedHeader;
+use super::sync::{Mutex, RandomState};
 
 /// The metadata of one object of each shape. The handles are weak: the objects that share the
 /// metadata keep it alive.

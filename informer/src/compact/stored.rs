@@ -1,12 +1,12 @@
 //! The stored form of an object's text, and the dictionary or base that it is compressed against.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::base::Base;
 use super::bytes::{Reader, put_bytes, put_number};
 use super::codec::{self, CodecError, Dictionary, With};
 use super::common::Common;
+use super::sync::Ordering;
 use super::values::{Cut, Document, Own, join};
 
 /// A packed text, or the text itself if it has no shorter form. The object or base that owns it

@@ -1,7 +1,6 @@
 //! The work on packed objects that is done in the background of an informer.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use deltafifo::BoxError;
 use serde::de::DeserializeOwned;
@@ -9,6 +8,7 @@ use tokio::sync::watch;
 
 use super::compactor::{CompactStats, Compactor};
 use super::object::Compact;
+use super::sync::Ordering;
 use crate::reflector::{Decodable, Decode};
 use crate::wire::{Prune, Types};
 

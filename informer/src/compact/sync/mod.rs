@@ -1,0 +1,84 @@
+//! Synchronisation primitives of compact objects, and constants that are smaller in schedules: the
+//! locks of `parking_lot` and std's atomics, or those of shuttle under `--cfg deltafifo_shuttle`,
+//! for the schedules of `loom-tests/src/compact`. Hashes are not random there, so that a schedule
+//! can be replayed. (The pools of `codec` are not replaced: they are statics, which outlive a
+//! schedule. A call of the codec is one step.)
+//!
+//! A [`mutant!`] line marks the place of a deliberate defect. It expands to nothing in a normal
+//! build, and in a schedule it has an effect only if its mutant was chosen. Skip these lines when
+//! you read the code.
+
+#[cfg(deltafifo_shuttle)]
+pub mod mutants;
+
+#[cfg(not(deltafifo_shuttle))]
+mod imp {
+    pub(in super::super) use deltafifo::locks::{Mutex, RwLock};
+    pub(in super::super) use foldhash::fast::RandomState;
+    pub(in super::super) use foldhash::quality::RandomState as HashState;
+    pub(in super::super) use std::sync::atomic::{
+        AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    };
+
+    /// The first dictionary is trained at this number of groups.
+    pub(in super::super) const FIRST_TRAINING: usize = 256;
+    /// The fewest samples that a dictionary is trained on.
+    pub(in super::super) const FEWEST_SAMPLES: usize = 8;
+    /// A base is given up if fewer than one in `USED_UP` of the objects that were stored with it
+    /// still hold it.
+    pub(in super::super) const USED_UP: usize = 20;
+
+    macro_rules! mutant {
+        ($($defect:tt)*) => {};
+    }
+    pub(in super::super) use mutant;
+}
+
+#[cfg(deltafifo_shuttle)]
+mod imp {
+    pub(in super::super) use super::mutants::mutant;
+    pub(in super::super) use foldhash::fast::FixedState as RandomState;
+    pub(in super::super) use foldhash::quality::FixedState as HashState;
+    use shuttle::sync as model;
+    pub(in super::super) use shuttle::sync::atomic::{
+        AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    };
+
+    pub(in super::super) const FIRST_TRAINING: usize = 6;
+    pub(in super::super) const FEWEST_SAMPLES: usize = 2;
+    pub(in super::super) const USED_UP: usize = 2;
+
+    /// A mutex with the interface of `parking_lot`, which has no poisoning: a panic under a lock
+    /// fails the schedule.
+    #[derive(Default)]
+    pub(in super::super) struct Mutex<T>(model::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(in super::super) fn new(value: T) -> Self {
+            Self(model::Mutex::new(value))
+        }
+
+        pub(in super::super) fn lock(&self) -> model::MutexGuard<'_, T> {
+            self.0.lock().expect("a defect panicked under a lock")
+        }
+    }
+
+    /// A lock with the interface of `parking_lot`, like [`Mutex`].
+    pub(in super::super) struct RwLock<T>(model::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub(in super::super) fn new(value: T) -> Self {
+            Self(model::RwLock::new(value))
+        }
+
+        pub(in super::super) fn read(&self) -> model::RwLockReadGuard<'_, T> {
+            self.0.read().expect("a defect panicked under a lock")
+        }
+
+        pub(in super::super) fn write(&self) -> model::RwLockWriteGuard<'_, T> {
+            self.0.write().expect("a defect panicked under a lock")
+        }
+    }
+}
+
+pub(super) use imp::*;

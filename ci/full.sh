@@ -14,7 +14,7 @@ run() { # part
     shuttle) ci/shuttle.sh 200000 ;;
     stress) STRESS_SECS=600 cargo test --release -p deltafifo --test stress ;;
     sanitizers) ci/sanitizers.sh 120 ;;
-    miri-races | miri-engine | miri-stress) ci/miri.sh "${1#miri-}" ;;
+    miri-races | miri-engine | miri-stress | miri-compact) ci/miri.sh "${1#miri-}" ;;
     fuzz-operations | fuzz-handlers | fuzz-indexer | fuzz-keys | fuzz-files | fuzz-caches | fuzz-selectors | fuzz-wire | fuzz-workqueue | fuzz-compact)
       ci/fuzz.sh 3600 "${1#fuzz-}"
       ;;
@@ -27,8 +27,9 @@ run() { # part
 
 parts=("$@")
 if ((!$#)); then
-  parts=(models lease shuttle stress sanitizers miri-races miri-engine miri-stress fuzz-operations fuzz-handlers fuzz-indexer fuzz-keys fuzz-files
-    fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact mutants e2e package verify msrv docs deny semver)
+  parts=(models lease shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
+    fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact mutants e2e package verify msrv
+    docs deny semver)
 fi
 # Records uncommitted changes, except those of the result file.
 commit=$(git rev-parse --short HEAD)

@@ -16,6 +16,9 @@ use serde_json::value::RawValue;
 use super::{Compact, CompactStats, Compactor, DecodeFailure, PackError};
 use crate::KubeMeta;
 
+/// Many objects. (Fewer under Miri, which packs about one a second.)
+const MANY: usize = if cfg!(miri) { 12 } else { 200 };
+
 fn list(packed: &[u8]) -> Vec<String> {
     #[derive(Deserialize)]
     struct List {
@@ -84,6 +87,7 @@ fn compare(object: &Compact<Pod>, json: &str) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri takes too long to read megabytes")]
 fn real_objects_come_back_whole() {
     for list in [mixed(), alike()] {
         let compactor = pods();
@@ -162,7 +166,7 @@ fn base_that_has_grown_old_is_replaced() {
 fn base_that_few_objects_hold_is_given_up() {
     let compactor = pods();
     let mut objects: Vec<_> =
-        (0..100).map(|at| compactor.pack(pod(1, at).as_bytes()).unwrap()).collect();
+        (0..MANY.max(50)).map(|at| compactor.pack(pod(1, at).as_bytes()).unwrap()).collect();
     objects.truncate(2);
     assert_eq!(compactor.stats().bases, 1);
     for object in &objects {
@@ -204,7 +208,7 @@ fn dictionary_is_trained_at_the_end_of_a_list_unless_refused() {
     for train in [true, false] {
         let compactor = Compactor::<Pod>::builder().train(train).build();
         let objects: Vec<_> =
-            (0..200).map(|at| compactor.pack(pod(at, at).as_bytes()).unwrap()).collect();
+            (0..MANY).map(|at| compactor.pack(pod(at, at).as_bytes()).unwrap()).collect();
         let before = compactor.stats();
         compactor.end_list();
         let after = compactor.stats();
@@ -226,10 +230,12 @@ fn one_object_trains_no_dictionary() {
 #[test]
 fn bases_that_exceed_the_cache_are_unpacked_again() {
     let compactor = Compactor::<Pod>::builder().base_cache(2 * pod(1, 1).len()).build();
-    let objects: Vec<_> =
-        (0..60).map(|at| compactor.pack(pod(at % 20, at).as_bytes()).unwrap()).collect();
+    let workloads = MANY.min(20);
+    let objects: Vec<_> = (0..3 * workloads)
+        .map(|at| compactor.pack(pod(at % workloads, at).as_bytes()).unwrap())
+        .collect();
     assert!(compactor.stats().unpacked_base_bytes <= 2 * pod(1, 1).len() + 100);
-    objects.iter().enumerate().for_each(|(at, object)| compare(object, &pod(at % 20, at)));
+    objects.iter().enumerate().for_each(|(at, object)| compare(object, &pod(at % workloads, at)));
     assert!(compactor.stats().unpacked_base_bytes <= 2 * pod(1, 1).len() + 100);
 }
 
@@ -237,21 +243,21 @@ fn bases_that_exceed_the_cache_are_unpacked_again() {
 fn readers_see_one_text_while_bases_and_dictionaries_change() {
     let compactor = pods();
     let objects: Vec<Arc<Compact<Pod>>> =
-        (0..200).map(|at| compactor.pack(pod(at, at).as_bytes()).unwrap()).collect();
+        (0..MANY).map(|at| compactor.pack(pod(at, at).as_bytes()).unwrap()).collect();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for from in 0..2 {
             let (objects, is_over) = (&objects, &is_over);
             scope.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
-                    for (at, object) in objects.iter().enumerate().skip(from * 100) {
+                    for (at, object) in objects.iter().enumerate().skip(from * MANY / 2) {
                         assert_eq!(object.raw_json().unwrap(), pod(at, at));
                     }
                 }
             });
         }
         let siblings: Vec<_> =
-            (0..200).map(|at| compactor.pack(pod(at, 1000).as_bytes()).unwrap()).collect();
+            (0..MANY).map(|at| compactor.pack(pod(at, 1000).as_bytes()).unwrap()).collect();
         compactor.end_list();
         drop(siblings);
         for object in &objects {
@@ -268,7 +274,7 @@ fn several_threads_pack_members_of_one_group() {
         for thread in 0..4 {
             let compactor = &compactor;
             scope.spawn(move || {
-                let numbers = (0..50).map(|at| thread * 50 + at);
+                let numbers = (0..MANY / 4).map(|at| thread * (MANY / 4) + at);
                 let packed: Vec<_> = numbers
                     .map(|at| (at, compactor.pack(pod(at % 3, at).as_bytes()).unwrap()))
                     .collect();
@@ -310,6 +316,7 @@ fn object_of_another_shape_stays_stored_and_its_error_names_the_key() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri takes too long to read megabytes")]
 fn large_and_deep_objects_are_stored() {
     let compactor = Compactor::<Value>::builder().build();
     let mut state = 1u64;
@@ -385,7 +392,7 @@ fn hashes_change_with_annotations_and_finalizers() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
     #[test]
     fn any_objects_come_back_in_any_company(
         objects in prop::collection::vec((0usize..4, "[ -~]{0,40}", any::<i64>()), 1..20),

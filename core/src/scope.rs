@@ -32,8 +32,8 @@ pub struct KeyScope {
 impl KeyScope {
     /// Creates a scope of the keys `name/…`. The queue must have keys by
     /// [`KeyFunc::meta_namespace`](crate::KeyFunc::meta_namespace), and refuses a name with a
-    /// slash, because another namespace could contain the same keys. The empty name is the scope of
-    /// no key.
+    /// slash, because another namespace could contain the same keys. A scope with an empty name
+    /// contains no keys.
     pub fn namespace(name: impl Into<String>) -> Self {
         Self { name: name.into().into(), contains: None }
     }

@@ -96,7 +96,7 @@ pub struct Setup {
     pub known_places: u8,
     /// Whether a relist skips unchanged objects.
     pub skip_unchanged: bool,
-    /// Whether skipped objects are delivered as well.
+    /// Whether a relist queues unchanged objects as well. If so, `skip_unchanged` has no effect.
     pub notify_unchanged: bool,
     /// Whether live events pass the backlog. If so, only the order of each key's deltas is
     /// compared.

@@ -204,7 +204,9 @@ impl<T, M> DeltaFifo<T, M> {
         self.queue.ticket_of(lane, slot)
     }
 
-    /// Queues a run of slots that were pushed while the caller has a hold on `since`.
+    /// Queues a run of slots that were pushed while the caller had a hold on `since`, which is
+    /// `None` in a queue that does not track applied versions. If a marker was queued since then,
+    /// parks the slots first.
     pub(super) fn push_run(&self, lane: Lane, run: Vec<Ticket<T>>, since: Option<Epoch>) {
         let (Err(run), Some(since)) = (self.queue.push_run_since(lane, run, since), since) else {
             return;
@@ -236,8 +238,8 @@ impl<T, M> Drop for Hold<'_, T, M> {
     }
 }
 
-/// The hold of one item, or the common hold of all items of a batch that have the same epoch, so
-/// that they need one lock together.
+/// The hold of one item, or the hold that consecutive items of a batch share if they have the same
+/// epoch. To release a shared hold, the ledger is locked once, and not once per item.
 pub(super) type ItemHold<'f, T, M> = Arc<Hold<'f, T, M>>;
 
 /// The holds of the keys that a batch has not handed out yet.

@@ -54,8 +54,8 @@ pub const RELISTED: u64 = 1_000_000;
 /// The records of a thread that offers.
 #[derive(Default)]
 pub struct Offered {
-    /// The offers in order, each with its key's number, and whether it may be missing even without
-    /// folding.
+    /// The offers in order: the number of the key, the delta, and whether the queue may ignore the
+    /// offer because the key is pending (`add_if_not_present`), so that no handler gets it.
     pub notes: Vec<(usize, Note, bool)>,
     /// The objects that must be stored at the end.
     pub truth: Vec<(usize, u64)>,

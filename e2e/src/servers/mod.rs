@@ -237,13 +237,13 @@ impl Ports {
     }
 }
 
-/// Returns a client for informers. At `port` is the API server, or a proxy to it.
+/// Returns a client for informers. `port` is the port of the API server, or of a proxy to it.
 pub fn client_at(port: u16) -> Result<Client, BoxError> {
     Ok(Client::try_from(user(port)?)?)
 }
 
-/// Returns the configuration of a client whose user has all permissions. At `port` is the API
-/// server, or a proxy to it.
+/// Returns the configuration of a client whose user has all permissions. `port` is the port of the
+/// API server, or of a proxy to it.
 pub fn user(port: u16) -> Result<Config, BoxError> {
     let mut config = config(&format!("https://127.0.0.1:{port}"))?;
     config.auth_info.token = Some(TOKEN.into());

@@ -17,8 +17,11 @@ pub trait Upkeep<K>: Send + Sync {
     /// Returns a receiver of the number of complete lists.
     fn lists(&self) -> watch::Receiver<u64>;
 
-    /// Ends a list. Trains a dictionary if the list brought many new groups, and packs again the
-    /// bases and the single objects of groups that were packed with an earlier dictionary. Blocks.
+    /// Does the work that is due at the end of a list. Trains a dictionary if there is none, or if
+    /// the list brought many new groups (a group is the objects of one workload). Then packs again
+    /// what an earlier dictionary packed: the base text of each group, to which the other objects
+    /// of the group are stored as differences, and the object of each group that has only one.
+    /// Blocks.
     fn end_list(&self);
 
     /// Packs `object` again if its base is outdated or its dictionary was replaced. Blocks.

@@ -19,8 +19,8 @@ pub struct Unchanged<T> {
     pub version: fn(&T) -> &str,
     /// Whether a relist skips unchanged objects.
     pub skip: bool,
-    /// Whether unchanged objects are delivered as well. If so, a probe answers that every object
-    /// is needed.
+    /// Whether a relist queues unchanged objects as well. If so, `skip` has no effect, and a probe
+    /// returns that every object is needed.
     pub notify: bool,
 }
 
@@ -175,11 +175,12 @@ impl<T> Model<T> {
         Ok(())
     }
 
-    /// Deletes a key as a part of a relist, even if the transformer refuses its object.
+    /// Deletes a key as a part of a relist. If the transformer refuses the object, deletes the key
+    /// with a tombstone, and returns the error as well.
     ///
     /// # Errors
     /// The relist was superseded, the object has no key, the key is outside of the relist's scope,
-    /// or the transformer failed.
+    /// or the transformer refused the object.
     pub fn delete_in(
         &mut self,
         relist: u32,

@@ -20,9 +20,9 @@ mod imp {
         AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
     };
 
-    /// The first dictionary is trained at this number of groups.
+    /// The number of groups at which the first dictionary is trained.
     pub(in super::super) const FIRST_TRAINING: usize = 256;
-    /// The fewest samples that a dictionary is trained on.
+    /// The smallest number of samples that a dictionary is trained on.
     pub(in super::super) const FEWEST_SAMPLES: usize = 8;
     /// A base is given up if fewer than one in `USED_UP` of the objects that were stored with it
     /// still hold it.

@@ -5,9 +5,10 @@
 //! engines, on deltafifo with unchanged objects skipped or with one thread, and on the two lower
 //! bounds (`floor`).
 //!
-//! kube-rs' store is not measured: it would keep the lists of all iterations, whose number is not
-//! known in advance. Every engine's store knows 100,000 objects. Inputs are prepared, and results
-//! dropped, outside the measured time. Plots are in `criterion/report` of the build directory.
+//! kube-rs' store is not measured: its engine keeps every list until the end, and the number of
+//! iterations, and so of lists, is not known in advance. Every engine's store knows 100,000
+//! objects. Inputs are prepared, and results dropped, outside the measured time. Plots are in
+//! `criterion/report` of the build directory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

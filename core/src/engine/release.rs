@@ -77,9 +77,9 @@ impl<C: IntoIterator + Default> Drop for OneByOne<C> {
 /// An iterator over user objects whose remaining items are [released](release) one by one when it
 /// is dropped.
 ///
-/// It must be an iterator of a collection, which its length shows. An iterator of the caller may
-/// be endless, wait for another thread or panic, so it is wrapped in a [`OneByOne`] instead, which
-/// drops it together with its remaining items.
+/// The bound `ExactSizeIterator` is a reminder that this is only for iterators of a collection. An
+/// iterator of the caller may be endless, wait for another thread or panic, so it is wrapped in a
+/// [`OneByOne`] instead, which drops it together with its remaining items.
 pub(crate) struct Rest<I: ExactSizeIterator>(pub(crate) I);
 
 impl<I: ExactSizeIterator> Drop for Rest<I> {
@@ -88,9 +88,9 @@ impl<I: ExactSizeIterator> Drop for Rest<I> {
     }
 }
 
-/// A value of the caller with a destructor: a function, an accessor, or an object while other user
-/// code runs. Its destructor may panic; if that happens while another panic unwinds, the second
-/// panic is discarded.
+/// A value of the caller with a destructor: a function, an accessor, or an object that is held
+/// while other user code runs. Its destructor may panic; if that happens while another panic
+/// unwinds, the second panic is discarded.
 pub(crate) struct UserCode<V>(OneByOne<Option<V>>);
 
 impl<V> UserCode<V> {

@@ -128,9 +128,9 @@ fn index_function_may_use_the_store_and_add_an_index() {
     });
 }
 
-/// Checks that an index whose function fails once keeps its object. While the index "slow" is
-/// built, the function of the index "name" fails for the old object of a write. By then a third
-/// index has seen the object, so the write is planned again.
+/// Checks that an index keeps an object for which its function fails once. While the index "slow"
+/// is built, a write calls the function of the index "name" for the old object. That call adds a
+/// third index, and fails. Because an index was added, the write is planned again.
 #[test]
 fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     let (fails, queue) =

@@ -32,8 +32,9 @@ pub(super) struct Header {
     shared: Arc<SharedHeader>,
 }
 
-/// The namespace, labels and owner references that the headers of many objects refer to: those of
-/// one member of a group, or of one of the objects with the same [`shape`].
+/// The namespace, labels and owner references that the headers of many objects refer to. They are
+/// those of one object of a group of similar objects (see [`base`](super::base)), or of one of the
+/// objects with the same [`shape`].
 #[derive(Clone)]
 pub(super) struct SharedHeader {
     /// The namespace, the labels and the owners.

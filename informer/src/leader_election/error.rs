@@ -12,7 +12,7 @@ pub enum BuildError {
     /// The candidate has no name.
     #[error("the candidate has no identity; set LeaseLock::identity to the name of the pod")]
     NoIdentity,
-    /// The lease duration is longer than a lease can say.
+    /// The lease duration is too long for the field `leaseDurationSeconds` of a lease.
     #[error("the lease duration of {0:?} is too long; a lease has at most 2147483647 seconds")]
     LeaseDuration(Duration),
     /// The lease duration is not longer than the renew deadline, so there could be two leaders.
@@ -67,8 +67,8 @@ pub enum ElectionError {
         /// The holder in the lease.
         holder: Option<String>,
     },
-    /// The elector runs already.
-    #[error("the elector runs already; build another one for another lease")]
+    /// The elector is already running.
+    #[error("the elector is already running; build another one for another lease")]
     Running,
 }
 
@@ -80,7 +80,8 @@ impl ElectionError {
     }
 }
 
-/// A leader has not renewed its lease, but still runs (client-go `HealthzAdaptor`).
+/// The error of a failed health check: a leader has not renewed its lease, but still runs
+/// (client-go `HealthzAdaptor`).
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "lease {lease} has expired {overdue:?} ago, but work under it has not ended; restart the process"

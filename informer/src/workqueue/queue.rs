@@ -113,7 +113,7 @@ impl<K: Key> WorkQueue<K> {
     }
 
     /// Takes the next key if there is one.
-    #[must_use = "dropped, the key is done"]
+    #[must_use = "if the item is dropped, its key counts as done"]
     pub fn try_get(&self) -> Option<Item<K>> {
         self.next_item().flatten()
     }
@@ -148,9 +148,9 @@ impl<K: Key> WorkQueue<K> {
         self.len() == 0
     }
 
-    /// Shuts the queue down (client-go `ShutDown`): later adds are ignored, and waiting keys are
-    /// forgotten. All callers of [`get`](Self::get) are woken; they get the keys that are left,
-    /// and then `None`. It also ends the wait of a drain.
+    /// Shuts the queue down (client-go `ShutDown`): later adds are ignored, and keys that wait for
+    /// a time are never queued. All callers of [`get`](Self::get) are woken; they get the keys that
+    /// are left, and then `None`. It also ends the wait of a drain.
     pub fn shut_down(&self) {
         self.shared.end_with(QueuePhase::ShutDown);
     }

@@ -33,13 +33,12 @@ pub use whole::Plain;
 /// If an object cannot be decoded, or the key function fails for it, only its name is known. With
 /// [default keys](deltafifo::KeyFunc::meta_namespace) the name is the key, so the known object
 /// stays. With [custom keys](deltafifo::KeyFunc::custom) the target searches all objects for a
-/// known object of this name: once per relist, and for each deletion of a watch that cannot be
-/// decoded. A `DeltaFifo` searches the queued objects and [its
-/// store](deltafifo::DeltaFifo::store), an `InOrderFifo` its store only. A known object that this
-/// search does not find is deleted by a relist, and its deletion by a watch is ignored. In an
-/// `InOrderFifo` these are objects that are still queued. In a `DeltaFifo` they are objects that a
-/// handler has taken and not applied; if its known objects are not in its own store, they are all
-/// objects that are not queued.
+/// known object of this name: once per relist, and once for each DELETED event with such an object.
+/// A `DeltaFifo` searches the queued objects and [its store](deltafifo::DeltaFifo::store), an
+/// `InOrderFifo` its store only. A known object that this search does not find is deleted by a
+/// relist, and a DELETED event for it is ignored. In an `InOrderFifo` these are objects that are
+/// still queued. In a `DeltaFifo` they are objects that a handler has taken and not applied; if its
+/// known objects are not in its own store, they are all objects that are not queued.
 pub trait Target<K>: Send + Sync + 'static {
     /// Begins a relist.
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>>;
@@ -118,9 +117,9 @@ pub trait Pieces<K>: Send + 'static {
     /// [`RelistError::Superseded`] if a later relist has superseded this one.
     fn keep(&mut self, name: &str) -> Result<(), RelistError>;
 
-    /// Makes the commit delete nothing: the name of a listed object is not known, so it may be any
-    /// of the objects that were not listed. Returns whether the target supports this. If it does
-    /// not, which is the default, the list is abandoned.
+    /// Makes the commit delete nothing. The list has an object whose name cannot be read, and which
+    /// may be any known object whose name is not listed. Returns whether the target supports this.
+    /// If it does not, which is the default, the list is abandoned.
     fn keep_unlisted(&mut self) -> bool {
         false
     }

@@ -130,14 +130,10 @@ impl Base {
             return Ok(());
         }
         let stored = Stored::pack(&Document::plain(&self.text()?), dictionary);
-        let (before, after) = {
-            let mut current = self.stored.lock();
-            let before = current.bytes.len();
-            *current = stored;
-            (before, current.bytes.len())
-        };
-        self.common.counts.base_bytes.fetch_add(after, Ordering::Relaxed);
-        self.common.counts.base_bytes.fetch_sub(before, Ordering::Relaxed);
+        // Added first, so that the sum is never negative beside another call.
+        self.common.counts.base_bytes.fetch_add(stored.bytes.len(), Ordering::Relaxed);
+        let before = std::mem::replace(&mut *self.stored.lock(), stored);
+        self.common.counts.base_bytes.fetch_sub(before.bytes.len(), Ordering::Relaxed);
         Ok(())
     }
 

@@ -203,9 +203,9 @@ impl<K> Compact<K> {
     /// form.
     pub(super) fn replace(&self, stored: Stored) {
         let counts = stored.with.common.clone();
-        let after = stored.bytes.len();
+        // Added first, so that the sum is never negative beside another call.
+        counts.counts.bytes.fetch_add(stored.bytes.len(), Ordering::Relaxed);
         let before = std::mem::replace(&mut *self.stored.lock(), stored);
-        counts.counts.bytes.fetch_add(after, Ordering::Relaxed);
         mutant!(ReplacedStaysCounted => if before.with.base().is_none() { return; });
         counts.counts.bytes.fetch_sub(before.bytes.len(), Ordering::Relaxed);
     }

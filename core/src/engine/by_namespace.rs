@@ -63,6 +63,7 @@ impl ByNamespace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::room::LEAST_ROOM;
 
     #[test]
     fn two_keys_of_one_hash_are_removed_one_by_one() {
@@ -77,5 +78,22 @@ mod tests {
         keys.remove("cluster", 3);
         assert_eq!((keys.hashes("a"), keys.hashes("b")), (&[][..], &[2][..]));
         assert_eq!(keys.hashes.len(), 1, "an empty namespace takes no room");
+    }
+
+    #[test]
+    fn removed_keys_and_namespaces_keep_no_memory() {
+        let mut keys = ByNamespace::default();
+        let (first, others) = ((0..1_000).map(|key| format!("a/{key}")), 0..1_000);
+        let others = others.map(|namespace| format!("{namespace}/b"));
+        let all: Vec<_> = (0..).zip(first.chain(others)).collect();
+        for (hash, key) in &all {
+            keys.insert(key, *hash);
+        }
+        for (hash, key) in all.iter().skip(10).take(1_980) {
+            keys.remove(key, *hash);
+        }
+        assert_eq!((keys.hashes("a").len(), keys.hashes.len()), (10, 11));
+        let room = (keys.hashes[&keys.hash("a")].capacity(), keys.hashes.capacity());
+        assert!(room.0 <= 2 * LEAST_ROOM && room.1 <= 2 * LEAST_ROOM, "{room:?}");
     }
 }

@@ -165,7 +165,9 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::CommitMarksLate
         | Mutant::AppliedCloseWakesNoWaiter => &["applied"],
         Mutant::CommitIsMarkedFirst => &["applied::commit_superseded"],
-        Mutant::BatchKeepsItsMarks | Mutant::StaleEndKeepsMarks => &["batch::marks"],
+        Mutant::BatchKeepsItsMarks
+        | Mutant::BatchKeepsMarksForOthers
+        | Mutant::StaleEndKeepsMarks => &["batch::marks"],
         Mutant::OfferWakesUnderLock
         | Mutant::ResyncWakesUnderLock
         | Mutant::PeekReleasesUnderLock

@@ -74,8 +74,10 @@ pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     /// The holds on the applied version, in a queue that tracks it.
     held: Stretches<'f, T, M>,
     /// The marks of the current run of items that belong to the initial population. The items
-    /// share them. The batch gives up its reference at the end of the run, so that the population
-    /// ends with the handlers of these items, even if the batch still exists.
+    /// share them. The batch gives up its reference with the last item of the run, so that the
+    /// population ends with the handlers of these items, even if the batch still exists. With a
+    /// live lane, another consumer may have got the next key since; then the reference is given up
+    /// by the next call of [`next`](Self::next).
     marks: Option<Arc<Marks<'f>>>,
     weight: usize,
     started: Option<Started>,
@@ -153,13 +155,15 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
     fn hand_out(&mut self, popped: &mut Popped<'f, T, M>, weight: usize) {
         self.weight += weight;
         let marked = popped.is_marked();
-        if marked {
+        let continues = marked && self.slots.front().is_some_and(Ticket::is_initial);
+        mutant!(BatchKeepsMarksForOthers => let continues = marked && !self.slots.is_empty());
+        if continues || marked && self.marks.is_some() {
             popped.settle_with(
                 self.marks.get_or_insert_with(|| Arc::new(Marks::new(&self.fifo.life.initial))),
             );
         }
         mutant!(BatchKeepsItsMarks => if marked { return; });
-        if !marked || self.slots.is_empty() {
+        if !continues {
             self.marks = None;
         }
     }

@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::common::{KNOWING, MODES, Mode, Rig, nameless, obj, tombstone};
+use crate::common::{KNOWING, MODES, Mode, Rig, ends, nameless, obj, tombstone};
 use deltafifo::{OfferError, RelistError};
 
 #[test]
@@ -310,16 +310,31 @@ fn deletion_dropped_by_the_rules_drops_its_initial_mark() {
 }
 
 #[test]
-fn batch_syncs_the_queue_one_item_after_the_last_initial_one() {
+fn batch_syncs_the_queue_with_the_handler_of_the_last_initial_item() {
     let rig = Rig::new(Mode::Fused);
-    rig.fifo.replace(vec![obj("a", 1)], "1").unwrap();
-    for key in ["b", "c", "d"] {
+    rig.fifo.replace(["a", "b", "c"].map(|key| obj(key, 1)).into(), "1").unwrap();
+    // So that the deltas of `b` are a list.
+    for key in ["b", "d", "e"] {
         rig.fifo.add(obj(key, 1)).unwrap();
     }
-    let mut batch = rig.fifo.try_pop_batch(4).unwrap();
-    for (key, synced) in [("a", false), ("b", true), ("c", true), ("d", true)] {
+    let mut batch = rig.fifo.try_pop_batch(5).unwrap();
+    for (key, synced) in [("a", false), ("b", false), ("c", true), ("d", true), ("e", true)] {
         let item = batch.next().unwrap();
-        assert_eq!((item.key(), rig.fifo.has_synced()), (key, synced));
+        assert_eq!(item.key(), key);
         item.done();
+        assert_eq!(rig.fifo.has_synced(), synced, "after {key}");
     }
+}
+
+#[test]
+fn consumer_can_wait_for_the_initial_population_between_two_items_of_its_batch() {
+    ends(|| {
+        let rig = Rig::new(Mode::Fused);
+        rig.fifo.replace(vec![obj("a", 1)], "1").unwrap();
+        rig.fifo.add(obj("b", 1)).unwrap();
+        let mut batch = rig.fifo.try_pop_batch(2).unwrap();
+        batch.next().unwrap().done();
+        rig.fifo.wait_for_sync().unwrap();
+        assert_eq!(batch.next().unwrap().key(), "b");
+    });
 }

@@ -68,6 +68,13 @@ pub const MODELS: &[Model] = &[
         body: marks_end,
     },
     Model {
+        name: "batch::marks_end_before_another_key",
+        bound: None,
+        at_least: 1,
+        outcomes: &["synced"],
+        body: marks_end_before_another_key,
+    },
+    Model {
         name: "batch::marks_end_before_a_stale_entry",
         bound: None,
         at_least: 1,
@@ -187,16 +194,30 @@ fn marks_end() -> String {
     synced(&fifo)
 }
 
-/// Checks that the queue is synced although the last entry of the batch is stale. A live event has
-/// moved the entry's key past the backlog.
-fn marks_end_before_a_stale_entry() -> String {
-    let fifo = fused_with(&[]).live_lane(true).build();
+/// Checks that the queue is synced although the batch has another key, which does not belong to
+/// the initial population.
+fn marks_end_before_another_key() -> String {
+    let fifo = fused(&[]);
     fifo.replace(two_keys().into(), "1").unwrap();
-    fifo.update(Object::new("b", 2)).unwrap();
+    fifo.add(Object::new("c", 1)).unwrap();
     let mut batch = fifo.try_pop_batch(3).unwrap();
     end(batch.next().unwrap(), true);
     end(batch.next().unwrap(), true);
-    assert!(batch.next().is_none(), "the third entry is stale");
+    synced(&fifo)
+}
+
+/// Checks that the queue is synced although the last entry of the batch has become stale. While
+/// the item before it is handled, a live event moves the entry's key past the backlog, and another
+/// consumer handles that key.
+fn marks_end_before_a_stale_entry() -> String {
+    let fifo = fused_with(&[]).live_lane(true).build();
+    fifo.replace(two_keys().into(), "1").unwrap();
+    let mut batch = fifo.try_pop_batch(2).unwrap();
+    let item = batch.next().unwrap();
+    fifo.update(Object::new("b", 2)).unwrap();
+    end(fifo.try_pop().unwrap(), true);
+    end(item, true);
+    assert!(batch.next().is_none(), "the second entry is stale");
     synced(&fifo)
 }
 

@@ -231,6 +231,13 @@ impl<T> Ticket<T> {
         self.slot().key()
     }
 
+    /// Returns whether the slot has one delta, which belongs to the initial population. May return
+    /// false while the delta is copied. A slot with several deltas is not checked, because only the
+    /// consumer that takes them can read them.
+    pub(crate) fn is_initial(&self) -> bool {
+        self.slot().word.is_initial()
+    }
+
     /// Prefetches the slot's line.
     pub(crate) fn prefetch(&self) {
         prefetch(self.pointer().as_ptr());

@@ -246,6 +246,12 @@ impl<T> Word<T> {
         state(self.word.load(Ordering::Acquire))
     }
 
+    /// Returns whether the word is one delta of the initial population.
+    pub(super) fn is_initial(&self) -> bool {
+        // Relaxed: nothing is read through the word, and another thread may change it at once.
+        tag(self.word.load(Ordering::Relaxed)) == REPLACED_INITIAL
+    }
+
     /// Makes one transition. Returns `Ok` if the word was still `seen`. The returned pointer is
     /// the one that was in the word: it has the address of `seen`, and the current provenance,
     /// which `seen` may not have.

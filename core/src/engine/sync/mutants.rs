@@ -160,6 +160,7 @@ mutants! {
     CommittedWhenQueued: "a relist of the in-order queue can be handled before it is committed",
     CommitIsMarkedFirst: "a commit marks its version before it detects that it is superseded",
     BatchKeepsItsMarks: "a batch keeps the marks of the initial population until it is dropped",
+    BatchKeepsMarksForOthers: "a batch keeps its marks while it has a key that does not belong to the initial population",
     StaleEndKeepsMarks: "a batch keeps its marks if the last of its entries are stale",
     OfferWakesUnderLock: "an offer wakes consumers before it releases the shard",
     ResyncWakesUnderLock: "a resync wakes consumers before it releases the shard",

@@ -164,6 +164,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::RewindWakesNoWaiter
         | Mutant::CommitMarksLate
         | Mutant::AppliedCloseWakesNoWaiter => &["applied"],
+        Mutant::ScopeIsMarkedFirst => &["scopes::superseded_within_its_commit"],
         Mutant::CommitIsMarkedFirst => &["applied::commit_superseded"],
         Mutant::BatchKeepsItsMarks
         | Mutant::BatchKeepsMarksForOthers

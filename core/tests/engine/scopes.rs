@@ -5,7 +5,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::task::{Context, Poll, Waker};
 
 use deltafifo::{
@@ -1197,4 +1197,27 @@ fn random_histories_of_three_scopes_match_the_model() {
         assert_eq!(stored, model.stored, "seed {seed}");
     }
     assert!(cfg!(miri) || causes.len() == 3, "every cause occurs");
+}
+
+/// The predicate of the scope begins another relist while the commit sweeps.
+#[test]
+fn relist_of_a_scope_that_is_superseded_within_its_commit_applies_no_version() {
+    type Target = Option<(Weak<Fifo>, ScopeId)>;
+    let target: Arc<Mutex<Target>> = Arc::default();
+    let armed = target.clone();
+    let fifo = Arc::new(fused());
+    let supersedes = KeyScope::keys("all", move |_| {
+        if let Some((fifo, scope)) = armed.lock().unwrap().take() {
+            fifo.upgrade().unwrap().begin_replace_in(&scope).abandon();
+        }
+        true
+    });
+    let scope = fifo.add_scope(supersedes).unwrap();
+    fifo.add(object("blue", "a", 1)).unwrap();
+    drain(&fifo);
+    let relist = fifo.begin_replace_in(&scope);
+    *target.lock().unwrap() = Some((Arc::downgrade(&fifo), scope));
+    assert!(matches!(relist.commit("7"), Err(RelistError::Superseded)));
+    drain(&fifo);
+    assert_eq!((fifo.applied_version(), fifo.store().len()), (None, 1));
 }

@@ -3,6 +3,8 @@
 //! The first scope has the keys `a` and `c`, which share a shard. The second has the key `b`,
 //! which is in the other shard.
 
+use std::sync::{Arc as StdArc, Mutex, Weak};
+
 use deltafifo::{KeyScope, ScopeId};
 use loom::sync::Arc;
 
@@ -73,6 +75,13 @@ pub const MODELS: &[Model] = &[
         at_least: 70,
         outcomes: &["none"],
         body: added_during_a_handler,
+    },
+    Model {
+        name: "scopes::superseded_within_its_commit",
+        bound: None,
+        at_least: 1,
+        outcomes: &["superseded, applied none, stored: a1"],
+        body: superseded_within_its_commit,
     },
     Model {
         name: "scopes::two_overlapping_additions",
@@ -332,6 +341,27 @@ fn added_during_a_handler() -> String {
     fifo.add_scope(KeyScope::keys("none", |_| false)).unwrap();
     consumer.join().unwrap();
     fifo.applied_version().unwrap_or_else(|| "none".to_owned())
+}
+
+/// Commits a relist of a scope whose predicate begins another relist during the sweep.
+fn superseded_within_its_commit() -> String {
+    let fifo = StdArc::new(fused_with(&[Object::new("a", 1)]).track_applied(true).build());
+    let target: StdArc<Mutex<Option<(Weak<Fifo>, ScopeId)>>> = StdArc::default();
+    let armed = target.clone();
+    let supersedes = KeyScope::keys("all", move |_| {
+        let target = armed.lock().unwrap().take();
+        if let Some((fifo, scope)) = target {
+            fifo.upgrade().unwrap().begin_replace_in(&scope).abandon();
+        }
+        true
+    });
+    let scope = fifo.add_scope(supersedes).unwrap();
+    let relist = fifo.begin_replace_in(&scope);
+    *target.lock().unwrap() = Some((StdArc::downgrade(&fifo), scope));
+    let outcome = if relist.commit("7").is_ok() { "committed" } else { "superseded" };
+    let handled = rest(&fifo, &Log::default());
+    let applied = fifo.applied_version().unwrap_or_else(|| "none".to_owned());
+    format!("{outcome}, applied {applied}{handled}")
 }
 
 /// Adds both scopes, and lists each at `version`.

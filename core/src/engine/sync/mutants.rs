@@ -159,6 +159,7 @@ mutants! {
     SyncedAfterTheTurn: "the initial population ends when the next turn may have begun",
     CommittedWhenQueued: "a relist of the in-order queue can be handled before it is committed",
     CommitIsMarkedFirst: "a commit marks its version before it detects that it is superseded",
+    ScopeIsMarkedFirst: "a scope's commit marks its version before it detects that it is superseded",
     BatchKeepsItsMarks: "a batch keeps the marks of the initial population until it is dropped",
     BatchKeepsMarksForOthers: "a batch keeps its marks while it has a key that does not belong to the initial population",
     StaleEndKeepsMarks: "a batch keeps its marks if the last of its entries are stale",

@@ -82,6 +82,16 @@ async fn wait_for_stored(informer: &Informer, expected: &[&str]) {
     }
 }
 
+/// Waits until `condition` holds.
+async fn until(condition: impl Fn() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(LONG, waiting).await.expect("the condition does not hold");
+}
+
 fn in_green(request: &Request) -> bool {
     request.namespace() == Some("green")
 }
@@ -500,6 +510,72 @@ async fn first_list_of_a_namespace_that_left_does_not_delay_the_sync() {
     maps.wait_for_sync().await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     drop(changes);
+    factory.shutdown().await;
+}
+
+/// Starts the informer of [`followed_in_pages`] with the namespaces `blue`, of whose list `fault`
+/// decides, and `green`, whose first list stops after the first of two maps. Then `green` leaves
+/// the set. Its last list is not answered.
+async fn start_without_a_list_of_green(
+    in_blue: Option<Fault>,
+) -> (ApiServer, SharedInformerFactory, Informer) {
+    let server = server();
+    namespace(&server, "blue", "shop");
+    namespace(&server, "green", "shop");
+    apply(&server, "blue", "a", 1);
+    apply_many(&server, "green", 2);
+    let later = |request: &Request| in_green(request) && is_later(request);
+    server.fault(Fault::silence().when(later).times(usize::MAX));
+    if let Some(fault) = in_blue {
+        let in_blue = |request: &Request| request.namespace() == Some("blue");
+        server.fault(fault.when(in_blue).times(usize::MAX));
+    }
+    let (factory, maps) = followed_in_pages(&server);
+    factory.start();
+    until(|| stored(&maps).contains(&"green/m0=1".to_owned())).await;
+    assert!(!maps.has_synced());
+    server.fault(Fault::silence().when(in_green).times(usize::MAX));
+    namespace(&server, "green", "bank");
+    (server, factory, maps)
+}
+
+/// Waits until the watch of green is asked for, or its first list after its return.
+async fn until_green_is_back(server: &ApiServer, maps: &Informer) {
+    namespace(server, "green", "shop");
+    let is_open = || maps.watch_status().is_open;
+    until(|| !is_open()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_that_comes_back_before_its_first_list_delays_the_sync() {
+    let (server, factory, maps) = start_without_a_list_of_green(Some(Fault::silence())).await;
+    let synced = timeout(Duration::from_secs(5), maps.wait_for_sync()).await;
+    assert!(synced.is_err(), "blue is not listed");
+    namespace(&server, "green", "shop");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    server.clear_faults();
+    server.fault(Fault::silence().when(in_green).times(usize::MAX));
+    assert!(timeout(LONG, maps.wait_for_sync()).await.is_err(), "green is not listed");
+    assert!(stored(&maps).contains(&"blue/a=1".to_owned()));
+    server.clear_faults();
+    timeout(LONG, maps.wait_for_sync()).await.expect("green is listed").unwrap();
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_that_comes_back_before_its_first_list_holds_the_applied_version_back() {
+    let (server, factory, maps) = start_without_a_list_of_green(None).await;
+    maps.wait_for_sync().await.unwrap();
+    let version = write_blue(&server, 2);
+    assert!(is_applied(&maps, &version).await, "green has left the set");
+    until_green_is_back(&server, &maps).await;
+    assert!(maps.has_synced(), "an informer stays synced");
+    assert!(!is_applied(&maps, &version).await, "green is not listed");
+    assert_eq!(maps.store().applied_version(), None);
+    server.clear_faults();
+    let store = maps.store();
+    let waiting = store.wait_for_resource_version_async(&version);
+    timeout(LONG, waiting).await.expect("green is listed").unwrap();
     factory.shutdown().await;
 }
 

@@ -27,6 +27,9 @@ pub(crate) trait Scoped<K>: Target<K> {
     /// its next list or bookmark.
     fn waive_scope(&self, scope: &ScopeId);
 
+    /// Waits for the scope again, if it was waived.
+    fn await_scope(&self, scope: &ScopeId);
+
     /// Removes the scope, and deletes its objects. May block for a long time.
     fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError>;
 

@@ -169,6 +169,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for InOrderFifo<K, M> {
         self.waive_scope(scope);
     }
 
+    fn await_scope(&self, scope: &ScopeId) {
+        self.await_scope(scope);
+    }
+
     fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError> {
         self.remove_scope(scope)
     }

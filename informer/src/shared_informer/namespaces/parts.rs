@@ -279,10 +279,13 @@ impl<K: Send + Sync + 'static> Parts<K> {
         }
     }
 
-    /// Adds a namespace. Returns `None` if it exists already, or is still being removed.
+    /// Adds a namespace. Returns `None` if it exists already, or is still being removed. A
+    /// namespace that has left the set and is listed for the last time counts again.
     fn add(&self, name: &Arc<str>) -> Result<Option<Arc<Part<K>>>, ScopeError> {
-        let mut parts = self.by_name.lock();
-        if parts.contains_key(name) {
+        // Not in one statement with the `if`, which would hold the lock while waiters are woken.
+        let known = self.by_name.lock().get(name).cloned();
+        if let Some(part) = known {
+            self.count_again(&part);
             return Ok(None);
         }
         let scope = self.queue.add_scope(KeyScope::namespace(&**name))?;
@@ -294,8 +297,24 @@ impl<K: Send + Sync + 'static> Parts<K> {
             is_leaving: AtomicBool::new(false),
             reflector: OnceLock::new(),
         });
-        parts.insert(name.clone(), part.clone());
+        self.by_name.lock().insert(name.clone(), part.clone());
         Ok(Some(part))
+    }
+
+    /// Waits again for a namespace that has left the set and comes back before it is removed. This
+    /// happens before the set is [seen](Self::seen), so that no removal of another namespace can
+    /// complete the initial population in between.
+    fn count_again(&self, part: &Part<K>) {
+        // Relaxed: only this task accesses it.
+        if part.is_leaving.load(Ordering::Relaxed) || !part.has_left() {
+            return;
+        }
+        // Relaxed: as in `feed`.
+        part.has_left.store(false, Ordering::Relaxed);
+        // An earlier failure may still exclude it.
+        if !part.progress.is_waived() {
+            self.queue.await_scope(&part.scope);
+        }
     }
 
     /// Returns whether each namespace has a scope that is not being removed.
@@ -357,16 +376,11 @@ impl<K: Send + Sync + 'static> Parts<K> {
             // The last list may take long, and nothing must wait for it.
             self.queue.waive_scope(&part.scope);
             tokio::select! {
-                () = self.list_again(&name, &part) => break,
+                // The scope counts again already (see `count_again`), so it must not be removed.
+                biased;
                 // Its objects are those of the same scope, so the reflector continues.
                 _added = with_catching_waker(set.wait_for(|set| set.names.contains(&name))) => {}
-            }
-            part.has_left.store(false, Ordering::Relaxed);
-            // The scope counts again. An earlier failure may still exclude it.
-            if !part.progress.is_waived()
-                && let Some(version) = part.last_version()
-            {
-                self.queue.bookmark_in(&part.scope, &version);
+                () = self.list_again(&name, &part) => break,
             }
         }
         // Relaxed: only this task accesses it.

@@ -105,6 +105,10 @@ impl Scoped<ConfigMap> for Refusing {
         Scoped::waive_scope(&*self.queue, scope);
     }
 
+    fn await_scope(&self, scope: &ScopeId) {
+        Scoped::await_scope(&*self.queue, scope);
+    }
+
     fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError> {
         if self.refuses() {
             return Err(RelistError::Exhausted);

@@ -397,8 +397,10 @@ impl<K: Send + Sync + 'static> Parts<K> {
     /// Lists once more a namespace that may have been deleted. The list deletes the objects that
     /// no longer exist, so that they do not count as removed with the namespace.
     async fn list_again(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
-        // A thread may still be offering objects for a run that was dropped.
+        // A thread may still be working for a run that was dropped. The commit of an older list
+        // must not come after the last list, and makes the scope count again.
         part.wait_idle().await;
+        self.queue.waive_scope(&part.scope);
         let Some(reflector) = part.reflector.get() else { return };
         // Relaxed: as in `InScope`. Without objects the list would only add some.
         if !part.has_objects.load(Ordering::Relaxed) {

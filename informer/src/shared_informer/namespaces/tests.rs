@@ -1,46 +1,112 @@
-//! Tests of namespaces whose scopes the queue refuses to add or to remove for a while, and of the
-//! polls of namespaces without cooperative budget.
+//! Tests of namespaces whose scopes the queue refuses to add or to remove for a while, of those that
+//! leave during a commit, and of the polls of namespaces without cooperative budget.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
 use deltafifo::{
-    Change, Closed, DeltaFifo, DeltaObject, Indexer, KeyFunc, KeyScope, RelistError, ScopeError,
-    ScopeId, StoreError,
+    Change, Closed, DeltaFifo, DeltaObject, Indexer, KeyFunc, KeyScope, Refused, RelistError,
+    ScopeError, ScopeId, StoreError,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt, pending};
+use futures_util::stream::{FuturesUnordered, StreamExt, once, pending};
 use k8s_openapi::api::core::v1::ConfigMap;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::parts::RefusedNames;
 use super::parts::within_budget;
-use super::{Namespaces, Plan};
+use super::{Namespaces, Parts, Plan, Set};
 use crate::KubeMeta;
-use crate::lister_watcher::{Listed, ListerWatcher, PageMeta, Scripted};
+use crate::lister_watcher::{EventType, Listed, ListerWatcher, PageMeta, RawEvent, Scripted};
 use crate::reflector::{Decodable, Pieces, Scoped, Target};
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
 
 type Queue = DeltaFifo<ConfigMap, KubeMeta>;
 
+/// A time that is longer than any back-off.
+const LONG: Duration = Duration::from_secs(600);
+
 /// A queue that refuses the next additions and removals of scopes.
 struct Refusing {
     queue: Arc<Queue>,
     refusals: AtomicUsize,
+    /// The gates of the next relists, by the namespaces that they list.
+    gates: Mutex<HashMap<String, Gate>>,
+}
+
+/// The queue's side of a [`GateKeeper`].
+struct Gate {
+    reached: oneshot::Sender<()>,
+    opened: mpsc::Receiver<()>,
+}
+
+/// A handle of a relist whose commit waits, on its thread, until the handle is dropped.
+struct GateKeeper {
+    reached: oneshot::Receiver<()>,
+    _opens_on_drop: mpsc::Sender<()>,
+}
+
+/// A relist whose commit waits at a gate.
+struct Gated(Box<dyn Pieces<ConfigMap>>, Gate);
+
+impl Pieces<ConfigMap> for Gated {
+    fn expect(&mut self, objects: usize) {
+        self.0.expect(objects);
+    }
+
+    fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
+        self.0.probe(listed)
+    }
+
+    fn offer(
+        &mut self,
+        names: &[&str],
+        objects: Vec<Arc<ConfigMap>>,
+    ) -> Result<Vec<Refused>, RelistError> {
+        self.0.offer(names, objects)
+    }
+
+    fn delete(
+        &mut self,
+        name: &str,
+        object: Option<DeltaObject<ConfigMap>>,
+    ) -> Result<(), StoreError> {
+        self.0.delete(name, object)
+    }
+
+    fn keep(&mut self, name: &str) -> Result<(), RelistError> {
+        self.0.keep(name)
+    }
+
+    fn commit(self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
+        let Self(relist, Gate { reached, opened }) = *self;
+        reached.send(()).unwrap();
+        // Fails once the keeper is dropped.
+        let _ = opened.recv();
+        relist.commit(version)
+    }
 }
 
 impl Refusing {
+    /// Makes the commit of the next relist of a namespace wait.
+    fn gate(&self, namespace: &str) -> GateKeeper {
+        let ((reached, is_reached), (opens, opened)) = (oneshot::channel(), mpsc::channel());
+        self.gates.lock().insert(namespace.to_owned(), Gate { reached, opened });
+        GateKeeper { reached: is_reached, _opens_on_drop: opens }
+    }
+
     fn refuses(&self) -> bool {
         let less = |left: usize| left.checked_sub(1);
         self.refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
@@ -94,7 +160,11 @@ impl Scoped<ConfigMap> for Refusing {
     }
 
     fn begin_in(self: Arc<Self>, scope: &ScopeId) -> Box<dyn Pieces<ConfigMap>> {
-        Scoped::begin_in(Arc::clone(&self.queue), scope)
+        let relist = Scoped::begin_in(Arc::clone(&self.queue), scope);
+        match self.gates.lock().remove(scope.name()) {
+            Some(gate) => Box::new(Gated(relist, gate)),
+            None => relist,
+        }
     }
 
     fn bookmark_in(&self, scope: &ScopeId, version: &str) {
@@ -126,6 +196,8 @@ impl Scoped<ConfigMap> for Refusing {
 struct Rig {
     namespaces: Namespaces,
     queue: Arc<Refusing>,
+    parts: Arc<Parts<ConfigMap>>,
+    availability: watch::Receiver<Availability>,
     reported: Arc<Mutex<Vec<String>>>,
 }
 
@@ -135,10 +207,18 @@ impl Rig {
     }
 
     fn of(names: &[&str], source: impl Fn(&str) -> Scripted + Send + Sync + 'static) -> Self {
+        Self::of_set(Namespaces::new(names.iter().copied()).unwrap(), source)
+    }
+
+    fn of_set(
+        namespaces: Namespaces,
+        source: impl Fn(&str) -> Scripted + Send + Sync + 'static,
+    ) -> Self {
         let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
-        let queue = Arc::new(Queue::over(store).build());
-        let queue = Arc::new(Refusing { queue, refusals: AtomicUsize::new(0) });
-        let namespaces = Namespaces::new(names.iter().copied()).unwrap();
+        let queue = Arc::new(Queue::over(store).track_applied(true).build());
+        let (refusals, gates) = (AtomicUsize::new(0), Mutex::default());
+        let queue = Arc::new(Refusing { queue, refusals, gates });
+        let (refuses, availability) = watch::channel(Availability::Unknown);
         let source = Box::new(move |name: &str| Box::new(source(name)) as Box<dyn ListerWatcher>);
         let plan = Plan::new(namespaces.clone(), source);
         let reported = Arc::new(Mutex::new(Vec::new()));
@@ -153,15 +233,17 @@ impl Rig {
             Box::new(ConfigMap::decoder),
             |reflector| reflector.watch_list(false),
             on_error,
-            watch::channel(Availability::Unknown).0,
+            refuses,
         );
-        tokio::spawn(async move { parts.run().await });
-        Self { namespaces, queue, reported }
+        let parts = Arc::new(parts);
+        let running = parts.clone();
+        tokio::spawn(async move { running.run().await });
+        Self { namespaces, queue, parts, availability, reported }
     }
 
     /// Returns the next change as `+key` or `-key`.
     async fn next(&self) -> String {
-        let popped = timeout(Duration::from_secs(600), self.queue.queue.pop_async()).await;
+        let popped = timeout(LONG, self.queue.queue.pop_async()).await;
         let mut popped = popped.expect("nothing is queued").unwrap();
         let mut sign = "";
         popped
@@ -174,11 +256,27 @@ impl Rig {
 }
 
 fn green() -> Scripted {
-    let page = PageMeta { resource_version: "5".to_owned(), ..PageMeta::default() };
-    let map = r#"{"metadata":{"namespace":"green","name":"a","resourceVersion":"4"}}"#;
-    Scripted::new()
-        .list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![map.into()]))])
-        .watch_on(Vec::new())
+    listed("green", 5).watch_on(Vec::new())
+}
+
+/// Returns the object `a` of a namespace.
+fn raw(namespace: &str, version: u64) -> String {
+    let meta = format!(r#""namespace":"{namespace}","name":"a","resourceVersion":"{version}""#);
+    format!(r#"{{"metadata":{{{meta}}}}}"#)
+}
+
+/// Returns a script with a list at `version` of the object `a`.
+fn listed(namespace: &str, version: u64) -> Scripted {
+    let page = PageMeta { resource_version: version.to_string(), ..PageMeta::default() };
+    let map = raw(namespace, version);
+    Scripted::new().list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![map.into()]))])
+}
+
+/// Lets all tasks run that can.
+async fn settle() {
+    for _ in 0..100 {
+        yield_now().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,7 +320,7 @@ async fn namespace_that_comes_back_during_its_removal_is_waited_for() {
         yield_now().await;
     }
     assert!(rig.namespaces.add("green").unwrap());
-    timeout(Duration::from_secs(600), made.wait_for(|made| *made == 3)).await.unwrap().unwrap();
+    timeout(LONG, made.wait_for(|made| *made == 3)).await.unwrap().unwrap();
     assert!(!rig.queue.queue.has_synced(), "synced without the list of the namespace");
 }
 
@@ -238,9 +336,74 @@ async fn refused_namespace_that_replaces_another_is_waited_for() {
     rig.queue.refusals.store(1, Ordering::Relaxed);
     rig.namespaces.set(&["green".to_owned()]);
     let again = made.wait_for(|made| made.ends_with(&["green".to_owned()]));
-    timeout(Duration::from_secs(600), again).await.unwrap().unwrap();
+    timeout(LONG, again).await.unwrap().unwrap();
     assert!(!rig.queue.queue.has_synced(), "synced without the list of the namespace");
     assert_eq!(*rig.reported.lock(), ["green"]);
+}
+
+/// Two followed namespaces, `blue` and `green`. While the first list of `green` is being committed,
+/// `green` leaves the set.
+struct Leaving {
+    rig: Rig,
+    gate: GateKeeper,
+    /// Makes the watch of `blue` send a change of version 20.
+    change: Arc<watch::Sender<bool>>,
+    /// Whether the last list of `green` was asked for, which is not answered.
+    last_list: watch::Receiver<bool>,
+}
+
+impl Leaving {
+    async fn start() -> Self {
+        let (change, asked) = (Arc::new(watch::Sender::new(false)), watch::Sender::new(false));
+        let (last_list, changes) = (asked.subscribe(), change.clone());
+        let asked = Arc::new(asked);
+        let source = move |name: &str| {
+            if name == "blue" {
+                let mut changed = changes.subscribe();
+                let event = async move {
+                    changed.wait_for(|changed| *changed).await.unwrap();
+                    Ok(RawEvent { kind: EventType::Modified, object: raw("blue", 20).into() })
+                };
+                return listed("blue", 9).watch_stream(once(event).chain(pending()).boxed());
+            }
+            let asked = asked.clone();
+            let silence = async move {
+                asked.send_replace(true);
+                std::future::pending().await
+            };
+            listed("green", 5).list_stream(once(silence).boxed())
+        };
+        let names = ["blue", "green"].map(Arc::from).into();
+        let set = Set { names, follows_informer: true, ..Set::default() };
+        let rig = Rig::of_set(Namespaces::of(set), source);
+        let mut gate = rig.queue.gate("green");
+        (&mut gate.reached).await.unwrap();
+        rig.namespaces.set(&["blue".to_owned()]);
+        settle().await;
+        Self { rig, gate, change, last_list }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn commit_in_flight_does_not_make_a_namespace_that_left_hold_the_applied_version_back() {
+    let Leaving { rig, gate, change, mut last_list } = Leaving::start().await;
+    drop(gate);
+    timeout(LONG, last_list.wait_for(|asked| *asked)).await.unwrap().unwrap();
+    change.send_replace(true);
+    let queue = &rig.queue.queue;
+    let handled = async {
+        loop {
+            queue.pop_async().await.unwrap().apply(|_| ()).unwrap();
+        }
+    };
+    let applied = async {
+        tokio::select! {
+            applied = queue.wait_for_resource_version_async("20") => applied,
+            () = handled => unreachable!("the queue is not closed"),
+        }
+    };
+    timeout(LONG, applied).await.expect("green does not count").unwrap();
+    assert_eq!(rig.parts.status().len(), 2, "its last list is not answered");
 }
 
 #[tokio::test]

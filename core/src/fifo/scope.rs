@@ -23,6 +23,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// the scope is [waived](Self::waive_scope): the applied version is the lowest of the scopes'
     /// versions.
     ///
+    /// A list at a lower version than its scope has reached begins a new history, as after a
+    /// restore of etcd. Another scope whose last list came earlier, at any version, counts as one of
+    /// the former history, whatever its bookmarks say: there is no applied version until it is
+    /// listed again. So list every scope again after such a list, and let these relists [ignore
+    /// versions](crate::Relist::ignore_versions).
+    ///
     /// The first namespace is O(known), and from then on the queue keeps a hash of each key by
     /// namespace. Another scope is O(scopes) if all are namespaces. A predicate is called for every
     /// key that is known or pending, and later for every listed key.

@@ -675,6 +675,24 @@ fn after_a_restore_no_version_is_applied_until_every_scope_relisted() {
 }
 
 #[test]
+fn scope_that_listed_before_a_restore_was_noticed_is_of_the_former_history_until_its_next_list() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[], "100");
+    list(&fifo, &green, &[], "50");
+    // The API server is restored to 80. Green had not come so far, so its list shows nothing of it.
+    list(&fifo, &green, &[], "85");
+    list(&fifo, &blue, &[], "86");
+    for version in ["87", "200"] {
+        fifo.bookmark_in(&blue, version).unwrap();
+        fifo.bookmark_in(&green, version).unwrap();
+        assert_eq!(fifo.applied_version(), None, "85 of green may be of the former history");
+    }
+    list(&fifo, &green, &[], "200");
+    assert_eq!(fifo.applied_version().as_deref(), Some("200"));
+}
+
+#[test]
 fn panicking_predicate_abandons_the_relist_and_loses_no_key() {
     let fifo = fused();
     let scope = KeyScope::keys("calm", |key| {

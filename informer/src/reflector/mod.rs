@@ -61,7 +61,7 @@ use metrics::Metrics;
 pub(crate) use resync::Resync;
 pub use status::{LastError, WatchStatus};
 use status::{OpenWatch, Status};
-pub(crate) use target::{InScope, Scoped};
+pub(crate) use target::{Histories, History, InScope, Scoped};
 pub use target::{Pieces, Plain, Target};
 pub(crate) use threads::Threads;
 use versions::{Newest, Versions};

@@ -1005,6 +1005,71 @@ fn raw(namespace: &str, name: &str, version: u64) -> String {
     map.to_string()
 }
 
+/// Returns a list at `version` of the map `a` of a namespace, with the data `data`.
+fn list_at(version: u64, namespace: &str, data: u64) -> [Result<Listed, RequestError>; 2] {
+    let resource_version = version.to_string();
+    let page = PageMeta { resource_version, ..PageMeta::default() };
+    let map = json!({
+        "metadata": { "namespace": namespace, "name": "a", "resourceVersion": "45" },
+        "data": { "data": data.to_string() },
+    });
+    [Ok(Listed::Meta(page)), Ok(Listed::Items(vec![map.to_string().into()]))]
+}
+
+/// Returns a watch that ends after `seconds`, because its version is too old.
+fn expiring(seconds: u64) -> WatchStream {
+    let end = async move {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        let status = Box::new(status::expired("as the test wants"));
+        Err(RequestError::Status { status, retry_after: None })
+    };
+    stream::once(end).boxed()
+}
+
+/// The API server is restored to version 80. First green lists at 85: it had reached only 50, so
+/// this list does not show the restore. Then blue, which had reached 100, lists at 86.
+#[tokio::test(start_paused = true)]
+async fn namespace_that_listed_before_a_restore_was_noticed_is_listed_again() {
+    // An in-order queue has no applied version.
+    for (choose, applied) in QUEUES.into_iter().zip([Some("86"), None]) {
+        let namespaces = of(["blue", "green"]);
+        let blue = Scripted::new()
+            .list(list_at(100, "blue", 1))
+            .watch_stream(expiring(20))
+            .list(list_at(86, "blue", 2))
+            .watch_on([]);
+        // The version of its object is the same in both histories.
+        let green = Scripted::new()
+            .list(list_at(50, "green", 1))
+            .watch_stream(expiring(10))
+            .list(list_at(85, "green", 1))
+            .watch_on([])
+            .list(list_at(87, "green", 2))
+            .watch_on([]);
+        let sources = [Arc::new(blue), Arc::new(green)];
+        let [blue, green] = sources.clone();
+        let source = move |namespace: &str| match namespace {
+            "blue" => blue.clone(),
+            "green" => green.clone(),
+            _ => Arc::default(),
+        };
+        let informer = choose(Informer::in_namespaces(&namespaces, source))
+            .reflector(|reflector| reflector.watch_list(false))
+            .on_error(|_| ())
+            .build()
+            .unwrap();
+        run(&informer);
+        wait_for_stored(&informer, &["blue/a=2", "green/a=2"]).await;
+        until(|| informer.watch_status().is_open).await;
+        // Shorter than a watch lasts.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(informer.store().applied_version().as_deref(), applied);
+        let [blue, green] = sources.map(|source| source.asked().len());
+        assert_eq!((blue, green), (4, 6), "each restart lists once");
+        informer.stop().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn object_of_another_namespace_is_refused() {
     for choose in QUEUES {

@@ -3,7 +3,9 @@
 //! * `pieces.rs`: a queue of deltas, which takes a relist in pieces.
 //! * `whole.rs`: all other targets, which take a relist as a whole.
 //! * `scope.rs`: one scope of a queue.
+//! * `history.rs`: the scopes that must be listed again after a restore of the API server.
 
+mod history;
 mod pieces;
 mod scope;
 mod whole;
@@ -18,6 +20,7 @@ use deltafifo::{
 };
 use futures_util::future::BoxFuture;
 
+pub(crate) use history::{Histories, History};
 pub(crate) use scope::{InScope, Scoped};
 pub use whole::Plain;
 

@@ -10,7 +10,7 @@ use deltafifo::{
 };
 use futures_util::future::BoxFuture;
 
-use super::{Pieces, Target};
+use super::{History, Pieces, Target};
 
 /// A queue whose scopes are relisted separately.
 pub(crate) trait Scoped<K>: Target<K> {
@@ -44,6 +44,7 @@ pub(crate) struct InScope<K> {
     pub(crate) scope: ScopeId,
     /// Whether an object was offered. Set before the first offer.
     pub(crate) has_objects: Arc<AtomicBool>,
+    pub(crate) history: Arc<History>,
     /// The function that is called after each complete list and each bookmark.
     pub(crate) on_reached: Arc<dyn Fn() + Send + Sync>,
 }
@@ -53,6 +54,9 @@ pub(crate) struct InScope<K> {
 struct Reported<K> {
     relist: Box<dyn Pieces<K>>,
     has_objects: Arc<AtomicBool>,
+    history: Arc<History>,
+    /// The number of the history in which the list began.
+    began: u64,
     on_reached: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -89,6 +93,7 @@ impl<K: Send + Sync + 'static> Pieces<K> for Reported<K> {
 
     fn commit(self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
         let refused = self.relist.commit(version)?;
+        self.history.listed(version, self.began);
         (self.on_reached)();
         Ok(refused)
     }
@@ -126,9 +131,20 @@ fn outside(key: String, scope: &ScopeId) -> StoreError {
 
 impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        let relist = Arc::clone(&self.queue).begin_in(&self.scope);
-        let (has_objects, on_reached) = (self.has_objects.clone(), self.on_reached.clone());
-        Box::new(Reported { relist, has_objects, on_reached })
+        let mut relist = Arc::clone(&self.queue).begin_in(&self.scope);
+        let (began, is_current) = self.history.begin();
+        if !is_current {
+            // The known objects may be of a former history.
+            relist.ignore_versions();
+        }
+        let (has_objects, history) = (self.has_objects.clone(), self.history.clone());
+        Box::new(Reported {
+            relist,
+            has_objects,
+            history,
+            began,
+            on_reached: self.on_reached.clone(),
+        })
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -155,6 +171,7 @@ impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
 
     fn bookmark(&self, version: &str) {
         self.queue.bookmark_in(&self.scope, version);
+        self.history.reached(version);
         (self.on_reached)();
     }
 

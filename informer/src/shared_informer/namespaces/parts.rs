@@ -24,8 +24,8 @@ use super::{Namespaces, Set};
 use crate::ReflectorError;
 use crate::lister_watcher::{ListerWatcher, RequestError};
 use crate::reflector::{
-    Decode, Decoding, InScope, Options, Reflector, ReflectorBuilder, Resync, Scoped, Target,
-    Threads, WatchStatus,
+    Decode, Decoding, Histories, History, InScope, Options, Reflector, ReflectorBuilder, Resync,
+    Scoped, Target, Threads, WatchStatus,
 };
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
@@ -85,6 +85,7 @@ impl Plan {
             refused: Arc::new(RefusedNames { names: Mutex::default(), availability }),
             waits: Mutex::new(waits),
             by_name: Mutex::default(),
+            histories: Histories::default(),
             threads: Threads::default(),
         }
     }
@@ -115,6 +116,7 @@ pub(in crate::shared_informer) struct Parts<K> {
     waits: Mutex<Option<ScopeId>>,
     /// The namespaces that are listed and watched, or whose objects are being removed.
     by_name: Mutex<BTreeMap<Arc<str>, Arc<Part<K>>>>,
+    histories: Histories,
     /// The threads that remove the objects of namespaces.
     threads: Threads,
 }
@@ -151,6 +153,7 @@ struct Part<K> {
     progress: Arc<Progress>,
     /// Whether an object was offered, even if only by an incomplete list.
     has_objects: Arc<AtomicBool>,
+    history: Arc<History>,
     /// Whether the namespace has left the set, and is listed for the last time.
     has_left: AtomicBool,
     /// Whether the scope is being removed. Only the task of the informer reads and writes it.
@@ -293,6 +296,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
             scope,
             progress: Arc::default(),
             has_objects: Arc::default(),
+            history: Arc::new(History::new(&self.histories)),
             has_left: AtomicBool::new(false),
             is_leaving: AtomicBool::new(false),
             reflector: OnceLock::new(),
@@ -360,12 +364,17 @@ impl<K: Send + Sync + 'static> Parts<K> {
         }
     }
 
-    /// Lists and watches a namespace while it is in the set, and then removes its objects.
+    /// Lists and watches a namespace while it is in the set, and then removes its objects. If the
+    /// list of another namespace shows that the API server was restored from a backup, the
+    /// namespace is listed again.
     async fn feed(&self, name: Arc<str>, part: Arc<Part<K>>) {
         let mut set = self.seen.subscribe();
         loop {
+            let history = self.histories.current();
             tokio::select! {
                 () = self.reflect(&name, &part) => {}
+                // The next run begins with a list.
+                () = part.history.outdated(history) => continue,
                 _removed = with_catching_waker(set.wait_for(|set| !set.names.contains(&name))) => {}
             }
             if !self.namespaces.set.borrow().follows_informer {
@@ -449,8 +458,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 refused.remove(&name_listed);
             }
         });
-        let has_objects = part.has_objects.clone();
-        let target = Arc::new(InScope { queue, scope, has_objects, on_reached });
+        let (has_objects, history) = (part.has_objects.clone(), part.history.clone());
+        let target = Arc::new(InScope { queue, scope, has_objects, history, on_reached });
         let source = (self.source)(name);
         let decode = self.decode.clone();
         ReflectorBuilder::new(source, target, Box::new(|_, _| decode))

@@ -1110,6 +1110,34 @@ async fn object_of_another_namespace_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nameless_object_of_another_namespace_is_refused_and_the_list_is_used() {
+    for choose in QUEUES {
+        for metadata in [json!({ "namespace": "green" }), json!({}), json!({ "name": "b" })] {
+            let namespaces = of(["blue"]);
+            let source = move |_: &str| {
+                let page = PageMeta { resource_version: "5".to_owned(), ..PageMeta::default() };
+                let bad = json!({ "metadata": metadata }).to_string();
+                let items = vec![raw("blue", "a", 1).into(), bad.into()];
+                Scripted::new()
+                    .list([Ok(Listed::Meta(page)), Ok(Listed::Items(items))])
+                    .watch_on([])
+            };
+            let (reports, mut reported) = mpsc::unbounded_channel();
+            let informer = choose(Informer::in_namespaces(&namespaces, source))
+                .reflector(|reflector| reflector.watch_list(false))
+                .on_error(move |error| reports.send(error.to_string()).unwrap())
+                .build()
+                .unwrap();
+            run(&informer);
+            timeout(LONG, informer.wait_for_sync()).await.expect("the list is used").unwrap();
+            assert_eq!(stored(&informer), ["blue/a=1"]);
+            assert!(reported.try_recv().is_ok(), "the object is reported");
+            informer.stop().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn panicking_source_stops_only_its_namespace() {
     let server = server();
     apply(&server, "blue", "a", 1);

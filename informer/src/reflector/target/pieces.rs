@@ -155,7 +155,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
         for Refused { index, .. } in
             refused.iter().filter(|refused| matches!(refused.source, OfferError::Key(_)))
         {
-            self.kept.insert(names[*index].into());
+            // An object of another namespace cannot be kept: the commit would fail.
+            self.keep(names[*index])?;
         }
         Ok(refused)
     }

@@ -16,7 +16,11 @@ pub enum Cause {
     /// A list that shows a change that the watch missed.
     Relist,
     /// The removal of a namespace from the informer's
-    /// [`Namespaces`](crate::shared_informer::Namespaces). The object may still exist.
+    /// [`Namespaces`](crate::shared_informer::Namespaces). The object may still exist. If it is
+    /// deleted before the namespace comes back to the set, no notification says so. A controller
+    /// reconciles no owner because of this cause, so owners that must know of such deletions have
+    /// to be reconciled after the return, for example with
+    /// [`reconcile_all_on`](crate::runtime::Controller::reconcile_all_on).
     NamespaceRemoved,
     /// No change: a resync of the handler, or the restart after its buffer overran.
     Resync,

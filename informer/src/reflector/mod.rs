@@ -73,8 +73,10 @@ type OnError = dyn Fn(&ReflectorError) + Send + Sync;
 ///
 /// A queue or store must have only one reflector. An object that is not in a list is deleted, so
 /// two reflectors of one target would delete each other's objects, and a list of one would
-/// supersede a list of the other. To read several namespaces, combine their lister-watchers with
-/// [`Merged`](crate::lister_watcher::Merged). [`Target`] describes what happens to objects that
+/// supersede a list of the other. Several namespaces are best read by an informer of
+/// [`Namespaces`](crate::shared_informer::Namespaces), which lists and watches each separately. One
+/// reflector can read them with [`Merged`](crate::lister_watcher::Merged), but then it stops for
+/// all of them while one fails. [`Target`] describes what happens to objects that
 /// cannot be decoded if the queue has custom keys.
 ///
 /// ```

@@ -206,9 +206,7 @@ async fn namespace_that_fails_later_delays_no_other_and_keeps_its_objects() {
             let failed = Instant::now();
             wait_for_stored(&informer, &["blue/a=2", "green/b=1"]).await;
             assert!(failed.elapsed() < Duration::from_secs(2), "{kind}: {:?}", failed.elapsed());
-            while !reported.names().contains(&"green".to_owned()) {
-                idle().await;
-            }
+            until(|| reported.names().contains(&"green".to_owned())).await;
             apply(&server, "blue", "c", 1);
             wait_for_stored(&informer, &["blue/a=2", "blue/c=1", "green/b=1"]).await;
             assert!(informer.has_synced());
@@ -258,9 +256,7 @@ async fn objects_of_a_removed_namespace_are_deleted_with_a_cause_of_their_own() 
         apply(&server, "green", "b", 2);
         apply(&server, "blue", "c", 1);
         assert_eq!(next(&mut changes).await, "Watch +c");
-        while server.watchers() > 1 {
-            idle().await;
-        }
+        until(|| server.watchers() <= 1).await;
 
         assert!(namespaces.add("green").unwrap());
         assert_eq!(next(&mut changes).await, "Relist +b");
@@ -339,12 +335,7 @@ impl Unwatched {
         server.fault(Fault::refused().when(in_green).times(usize::MAX));
         server.end_watches();
         idle().await;
-        let recovered = async {
-            while !all.watch_status().is_open {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        };
-        timeout(LONG, recovered).await.expect("the namespaces are watched again");
+        until(|| all.watch_status().is_open).await;
         Self { server, factory, maps, changes }
     }
 
@@ -480,9 +471,7 @@ async fn last_list_that_is_not_answered_does_not_close_the_watch_status() {
         green.server.fault(Fault::silence().when(in_green).times(usize::MAX));
         green.remove_label();
         let began = Instant::now();
-        while !green.maps.watch_status().is_open {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        until(|| green.maps.watch_status().is_open).await;
         assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
         assert!(green.maps.namespace_status().iter().any(|status| status.namespace == "green"));
         drop(green.changes);
@@ -642,9 +631,7 @@ async fn namespace_that_comes_back_during_its_last_list_is_not_waited_for() {
         green.remove_label();
         let lists = || green.server.requests().iter().filter(|request| hangs(request)).count();
         let before = lists();
-        while lists() == before {
-            idle().await;
-        }
+        until(|| lists() != before).await;
         let began = Instant::now();
         green.server.delete(&Resource::config_maps(), "green", "m0").unwrap();
         namespace(&green.server, "green", "shop");
@@ -694,12 +681,7 @@ async fn forbidden_optional_namespace_counts_neither_as_closed_nor_as_unlisted()
         informer.wait_for_sync().await.unwrap();
         let is_fresh =
             || informer.watch_status().is_open && informer.last_sync_resource_version().is_some();
-        let becomes_fresh = async {
-            while !is_fresh() {
-                idle().await;
-            }
-        };
-        timeout(LONG, becomes_fresh).await.expect("blue is listed and watched");
+        until(is_fresh).await;
         let waived = || {
             let status = informer.namespace_status();
             status.iter().map(|status| status.is_waived).collect::<Vec<_>>()
@@ -708,12 +690,7 @@ async fn forbidden_optional_namespace_counts_neither_as_closed_nor_as_unlisted()
         assert!(informer.watch_status().last_error.is_some(), "its error is shown");
 
         server.clear_faults();
-        let is_listed = async {
-            while waived() != [false, false] {
-                idle().await;
-            }
-        };
-        timeout(LONG, is_listed).await.expect("green is listed");
+        until(|| waived() == [false, false]).await;
         wait_for_stored(&informer, &["blue/a=1", "green/b=1"]).await;
         informer.stop().await;
     }
@@ -734,9 +711,7 @@ async fn wait_for_a_version_waits_for_a_namespace_that_was_just_added() {
     let version = store.get_by_key("blue/a").unwrap().metadata.resource_version.clone().unwrap();
     server.fault(Fault::silence().when(|r| r.namespace() == Some("red")).times(usize::MAX));
     namespaces.add("red").unwrap();
-    while informer.namespace_status().len() < 2 {
-        idle().await;
-    }
+    until(|| informer.namespace_status().len() == 2).await;
     let waiting = store.wait_for_resource_version_async(&version);
     assert!(timeout(Duration::from_secs(60), waiting).await.is_err(), "red is not listed");
     server.clear_faults();
@@ -768,9 +743,7 @@ async fn optional_namespace_that_is_forbidden_later_does_not_hold_back_the_appli
         let informer = builder(&server, &namespaces).on_error(|_| ()).build().unwrap();
         run(&informer);
         informer.wait_for_sync().await.unwrap();
-        while !informer.watch_status().is_open {
-            idle().await;
-        }
+        until(|| informer.watch_status().is_open).await;
         let forbidden = Fault::status(status::forbidden(&Resource::config_maps()));
         server.fault(forbidden.when(in_green).times(usize::MAX));
         server.end_watches();
@@ -802,9 +775,7 @@ async fn namespace_that_has_left_holds_the_applied_version_back_only_once_it_is_
 
     namespace(&green.server, "green", "shop");
     // Its watch is silent.
-    while green.maps.watch_status().is_open {
-        idle().await;
-    }
+    until(|| !green.maps.watch_status().is_open).await;
     let version = write_blue(&green.server, 2);
     assert!(!is_applied(&green.maps, &version).await, "green is in the set again");
     green.server.clear_faults();
@@ -1216,9 +1187,7 @@ async fn panics_of_destructors_of_a_removed_namespace_affect_no_other() {
     let running = run(&informer);
     for round in 1..=3 {
         wait_for_stored(&informer, &["blue/a=1", "green/b=1"]).await;
-        while server.watchers() < 2 {
-            idle().await;
-        }
+        until(|| server.watchers() >= 2).await;
         namespaces.remove("green");
         wait_for_stored(&informer, &["blue/a=1"]).await;
         assert!(!running.is_finished(), "round {round}");

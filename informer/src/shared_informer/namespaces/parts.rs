@@ -394,7 +394,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         }
         // Relaxed: only this task accesses it.
         part.is_leaving.store(true, Ordering::Relaxed);
-        // A batch that a thread is still offering would add objects again.
+        // An informer that stops waits for the threads of the namespaces that it knows.
         part.wait_idle().await;
         self.remove_scope(&part.scope, |error| self.report(&name, error)).await;
         self.refused.remove(&name);

@@ -19,16 +19,19 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt, once, pending};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::Status;
 use tokio::sync::{oneshot, watch};
 use tokio::task::coop::{consume_budget, has_budget_remaining};
-use tokio::task::yield_now;
+use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::timeout;
 
 use super::parts::RefusedNames;
 use super::parts::within_budget;
 use super::{Namespaces, Parts, Plan, Set};
 use crate::KubeMeta;
-use crate::lister_watcher::{EventType, Listed, ListerWatcher, PageMeta, RawEvent, Scripted};
+use crate::lister_watcher::{
+    EventType, Listed, ListerWatcher, PageMeta, RawEvent, RequestError, Scripted,
+};
 use crate::reflector::{Decodable, Pieces, Scoped, Target};
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
@@ -404,6 +407,53 @@ async fn commit_in_flight_does_not_make_a_namespace_that_left_hold_the_applied_v
     };
     timeout(LONG, applied).await.expect("green does not count").unwrap();
     assert_eq!(rig.parts.status().len(), 2, "its last list is not answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_list_waits_for_a_commit_in_flight() {
+    let Leaving { gate, mut last_list, .. } = Leaving::start().await;
+    assert!(!*last_list.borrow(), "the older list would come last");
+    drop(gate);
+    timeout(LONG, last_list.wait_for(|asked| *asked)).await.unwrap().unwrap();
+}
+
+#[test]
+fn removed_namespace_is_known_until_no_thread_works_for_it() {
+    // One thread commits, and one is left for the removal.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).max_blocking_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let rig = Rig::start(&["green"]);
+        let mut gate = rig.queue.gate("green");
+        (&mut gate.reached).await.unwrap();
+        assert!(rig.namespaces.remove("green"));
+        settle().await;
+        // The removal would be in front of it.
+        spawn_blocking(|| ()).await.unwrap();
+        settle().await;
+        assert_eq!(rig.parts.status().len(), 1);
+        assert!(!rig.parts.is_idle());
+        drop(gate);
+        let removed = async {
+            while !rig.parts.status().is_empty() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        timeout(LONG, removed).await.expect("it is removed");
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn removed_namespace_does_not_count_as_refused() {
+    let mut rig = Rig::of(&["green"], |_| {
+        let status = Status::failure("as the test wants", "Forbidden").with_code(403).boxed();
+        Scripted::new().list_fails(RequestError::Status { status, retry_after: None })
+    });
+    let refused = rig.availability.wait_for(|now| *now == Availability::Refused);
+    timeout(LONG, refused).await.unwrap().unwrap();
+    assert!(rig.namespaces.remove("green"));
+    let unknown = rig.availability.wait_for(|now| *now == Availability::Unknown);
+    timeout(LONG, unknown).await.expect("no namespace is refused").unwrap();
 }
 
 #[tokio::test]

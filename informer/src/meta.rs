@@ -1,7 +1,9 @@
 //! The metadata accessor of all Kubernetes types.
 
-use deltafifo::{Labels, Meta};
-use kube::Resource;
+use std::borrow::Cow;
+
+use deltafifo::{Labels, Meta, Owners};
+use kube::{Resource, ResourceExt};
 
 /// The metadata accessor of every [`kube::Resource`]: typed objects of `k8s-openapi`, derived
 /// custom resources, dynamic objects, and partial metadata.
@@ -35,6 +37,12 @@ impl<K: Resource + 'static> Meta<K> for KubeMeta {
 
     fn uid<'a>(&self, object: &'a K) -> Option<&'a str> {
         object.meta().uid.as_deref()
+    }
+}
+
+impl<K: Resource + 'static> Owners<K> for KubeMeta {
+    fn owners<'a>(&self, object: &'a K) -> Vec<Cow<'a, str>> {
+        object.owner_references().iter().map(|owner| owner.uid.as_str().into()).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use deltafifo::{Lister, Selector};
+use deltafifo::{Lister, OWNER_INDEX, Selector};
 use deltafifo_informer::compact::{Compact, CompactStats, Compactor};
 use deltafifo_informer::metrics::COMPACT;
 use deltafifo_informer::reflector::ReflectorError;
@@ -379,6 +379,45 @@ async fn index_and_debug_output_use_the_header() {
     assert_eq!(informer.store().by_index("app", "web").unwrap().len(), 1);
     let debug = format!("{:?}", pin!(stream.next()).await.unwrap());
     assert!(debug.contains("shop/a") && !debug.contains("hidden"), "{debug}");
+    assert_eq!(informer.compact_stats().decodes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn indexes_of_labels_owners_and_named_fields_decode_nothing() {
+    let server = server();
+    let mut owned = map("a", "x");
+    owned["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "0f8fad5b-d9cb-469f-a165-70867728950e"
+    }]);
+    server.apply(owned).unwrap();
+    server.apply(map("b", "y")).unwrap();
+    let by_data = |map: &Map| Ok(map.field("/data/data").into_iter().map(str::to_owned).collect());
+    let informer = builder(&server)
+        .reflector(|maps| maps.compactor(Compactor::builder().field("/data/data")))
+        .label("app")
+        .owners()
+        .index("data", by_data)
+        .build()
+        .unwrap();
+    let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
+    run(&informer).await;
+    for _ in 0..2 {
+        pin!(stream.next()).await.unwrap();
+    }
+    let store = informer.store();
+    assert_eq!(store.index_keys("data", "x").unwrap(), ["shop/a"]);
+    let uid = "0f8fad5b-d9cb-469f-a165-70867728950e";
+    assert_eq!(store.index_keys(OWNER_INDEX, uid).unwrap(), ["shop/a"]);
+    assert_eq!(informer.lister().select(&"app=web".parse().unwrap()).len(), 2);
+    server.wait_for_watchers(1).await;
+    let mut relabelled = map("a", "z");
+    relabelled["metadata"]["labels"]["app"] = json!("till");
+    server.apply(relabelled).unwrap();
+    pin!(stream.next()).await.unwrap();
+    assert!(store.index_keys("data", "x").unwrap().is_empty());
+    assert_eq!(store.index_keys("data", "z").unwrap(), ["shop/a"]);
+    assert!(store.index_keys(OWNER_INDEX, uid).unwrap().is_empty());
+    assert_eq!(informer.lister().select(&"app=web".parse().unwrap()).len(), 1);
     assert_eq!(informer.compact_stats().decodes, 0);
 }
 

@@ -1,6 +1,7 @@
 //! State that all objects of one informer share.
 
 use super::cache::Cache;
+use super::pointer::Pointer;
 use super::shapes::Shapes;
 use super::sync::{AtomicU64, AtomicUsize, HashState};
 use crate::wire::Types;
@@ -9,6 +10,8 @@ pub(super) struct Common {
     /// The `apiVersion` and `kind` of objects whose text does not have them, such as the items of a
     /// list.
     pub(super) types: Option<Types>,
+    /// The fields that headers store besides the metadata.
+    pub(super) pointers: Vec<Pointer>,
     pub(super) cache: Cache,
     pub(super) counts: Counts,
     pub(super) shapes: Shapes,

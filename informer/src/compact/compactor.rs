@@ -16,6 +16,7 @@ use super::fields::{self, Fields};
 use super::groups::{Groups, Relative};
 use super::header::{Header, SharedHeader, shape};
 use super::object::Compact;
+use super::pointer::Pointer;
 use super::prune::cut;
 use super::shapes::Shapes;
 use super::sketch;
@@ -82,6 +83,7 @@ pub struct CompactorBuilder<K> {
     /// Whether dictionaries are trained. `None` means: unless the objects are Secrets.
     train: Option<bool>,
     base_cache: usize,
+    pointers: Vec<Pointer>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -154,6 +156,25 @@ impl<K> CompactorBuilder<K> {
         self
     }
 
+    /// Keeps a field of each object uncompressed, for [`Compact::field`] and for indexes, which
+    /// then decode nothing. `pointer` is a JSON pointer (RFC 6901) through members of objects, such
+    /// as `/spec/nodeName`. The field is read before [`without`](Self::without) cuts members out.
+    /// Takes a byte and the field in each object, and a pass over its JSON when it is packed.
+    ///
+    /// ```
+    /// use deltafifo_informer::compact::Compactor;
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let pods = Compactor::<Pod>::builder().field("/spec/nodeName").build();
+    /// let pod = pods.pack(br#"{"metadata":{"name":"a"},"spec":{"nodeName":"n1"}}"#)?;
+    /// assert_eq!(pod.field("/spec/nodeName"), Some("n1"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn field(mut self, pointer: &str) -> Self {
+        self.pointers.push(Pointer::new(pointer));
+        self
+    }
+
     /// Builds the compactor.
     #[must_use]
     pub fn build(self) -> Compactor<K> {
@@ -161,6 +182,7 @@ impl<K> CompactorBuilder<K> {
         let train = self.train.unwrap_or(!self.types.as_ref().is_some_and(is_secret));
         let common = Arc::new(Common {
             types: self.types,
+            pointers: self.pointers,
             cache: Cache::new(self.base_cache),
             counts: Counts::default(),
             shapes: Shapes::default(),
@@ -197,6 +219,7 @@ impl<K> Compactor<K> {
             validate: false,
             train: None,
             base_cache: 4 << 20,
+            pointers: Vec::new(),
             kind: PhantomData,
         }
     }
@@ -213,10 +236,11 @@ impl<K> Compactor<K> {
         K: DeserializeOwned,
     {
         // Members that are cut out must be UTF-8 too, as in objects that are decoded.
-        let json = trim(std::str::from_utf8(json)?.as_bytes());
+        let whole = std::str::from_utf8(json)?;
+        let json = trim(whole.as_bytes());
         let mut out = Vec::new();
         let text = std::str::from_utf8(cut(&self.prune, json, &mut out)?)?;
-        let fields = fields::read(text).map_err(PackError::Metadata)?;
+        let mut fields = fields::read(text).map_err(PackError::Metadata)?;
         if self.validate {
             let types = self.common.types.as_ref();
             let decode = || Prune::default().decode::<K>(text, types);
@@ -225,6 +249,7 @@ impl<K> Compactor<K> {
                 .map_err(PackError::Panicked)?
                 .map_err(PackError::Decode)?;
         }
+        fields.named = self.common.pointers.iter().map(|pointer| pointer.read(whole)).collect();
         Ok(self.place(&Document::with_fields(text.as_bytes(), &fields), &fields))
     }
 

@@ -20,6 +20,7 @@ const ANNOTATIONS: u64 = 1 << 7;
 const FINALIZERS: u64 = 1 << 8;
 const GENERATION: u64 = 1 << 9;
 const DELETION: u64 = 1 << 10;
+const NAMED: u64 = 1 << 11;
 
 /// Metadata in one buffer: flags for the present fields, the length of the object's text, and then
 /// the fields in the order of their flags.
@@ -192,6 +193,13 @@ impl Header {
         if fields.deletion_timestamp.is_some() {
             flags |= DELETION;
         }
+        if fields.named.iter().any(Option::is_some) {
+            flags |= NAMED;
+            for field in &fields.named {
+                put_number(&mut out, field.as_ref().map_or(0, |field| field.len() as u64 + 1));
+                out.extend_from_slice(field.as_deref().unwrap_or_default().as_bytes());
+            }
+        }
         let mut bytes = Vec::with_capacity(out.len() + 8);
         put_number(&mut bytes, flags);
         put_number(&mut bytes, length as u64);
@@ -240,6 +248,7 @@ impl Header {
             finalizers,
             generation,
             has_deletion_timestamp: has(DELETION),
+            named: if has(NAMED) { reader } else { Reader::default() },
         }
     }
 
@@ -261,9 +270,23 @@ pub(super) struct View<'a> {
     pub(super) finalizers: Option<u64>,
     pub(super) generation: Option<i64>,
     pub(super) has_deletion_timestamp: bool,
+    named: Reader<'a>,
 }
 
 impl<'a> View<'a> {
+    /// Returns the field at that position of `Common::pointers`.
+    pub(super) fn named(&self, place: usize) -> Option<&'a str> {
+        let mut named = self.named;
+        let mut field = || {
+            let length = named.number().checked_sub(1)?;
+            Some(as_str(named.take(usize::try_from(length).unwrap_or(usize::MAX))))
+        };
+        for _ in 0..place {
+            field();
+        }
+        field()
+    }
+
     pub(super) fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let mut labels = self.labels;
         std::iter::from_fn(move || {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! * `prune` cuts JSON members out of the text. `fields` reads its metadata, and `header` stores
-//!   that.
+//!   that, with the fields that the user has named by `pointer`.
 //! * `shapes` finds an object of another workload with similar metadata, so that the header has to
 //!   store only the difference (`texts`).
 //! * A group is the objects of one workload: of the same controller, or else with the same
@@ -42,6 +42,7 @@ mod fields;
 mod groups;
 mod header;
 mod object;
+mod pointer;
 mod prune;
 mod shapes;
 mod sketch;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Instant;
 
-use deltafifo::{Labels, Meta};
+use deltafifo::{Labels, Meta, Owners};
 use serde::de::DeserializeOwned;
 
 use super::codec::CodecError;
@@ -103,6 +103,18 @@ impl<K> Compact<K> {
     /// Returns the owner references, in the order in which the object has them.
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
         self.header.view().owners()
+    }
+
+    /// Returns a field that was [named](super::CompactorBuilder::field) to the compactor: the
+    /// contents of a string, or the text of a number or boolean. Returns `None` if the object has
+    /// no such field, if it is of another type, or if it was not named. Takes some 30 ns.
+    #[must_use]
+    pub fn field(&self, pointer: &str) -> Option<&str> {
+        let place = {
+            let stored = self.stored.lock();
+            stored.with.common.pointers.iter().position(|named| named.text == pointer)
+        };
+        self.header.view().named(place?)
     }
 
     /// Returns the length of the JSON, in bytes.
@@ -271,6 +283,12 @@ impl<K: 'static> Meta<Compact<K>> for KubeMeta {
 
     fn uid<'a>(&self, object: &'a Compact<K>) -> Option<&'a str> {
         object.header.view().uid.map(|uid| uid.text)
+    }
+}
+
+impl<K: 'static> Owners<Compact<K>> for KubeMeta {
+    fn owners<'a>(&self, object: &'a Compact<K>) -> Vec<Cow<'a, str>> {
+        object.owner_references().map(|owner| owner.uid).collect()
     }
 }
 

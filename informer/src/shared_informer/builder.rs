@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
-use deltafifo::{BoxError, DeltaFifo, InOrderFifo, Indexer, IndexerBuilder, KeyFunc, Meta};
+use deltafifo::{
+    BoxError, DeltaFifo, InOrderFifo, Indexer, IndexerBuilder, KeyFunc, Labels, Meta, Owners,
+};
 use tokio::sync::watch;
 
 use super::delivery::Distributor;
@@ -89,6 +91,26 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
         function: impl Fn(&K) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
     ) -> Self {
         self.store = self.store.index(name, function);
+        self
+    }
+
+    /// Adds an index of the values of a label, which [`Lister::select`](deltafifo::Lister::select)
+    /// uses, as [`IndexerBuilder::label`] does.
+    pub fn label(mut self, key: &str) -> Self
+    where
+        M: Labels<K> + Clone,
+    {
+        self.store = self.store.label(key);
+        self
+    }
+
+    /// Adds the index [`OWNER_INDEX`](deltafifo::OWNER_INDEX) of the uids of the owners, as
+    /// [`IndexerBuilder::owners`] does.
+    pub fn owners(mut self) -> Self
+    where
+        M: Owners<K> + Clone,
+    {
+        self.store = self.store.owners();
         self
     }
 

@@ -75,7 +75,9 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
         matching
     }
 
-    /// Returns the objects whose labels match `selector`. O(n).
+    /// Returns the objects whose labels match `selector`. O(n); a
+    /// [`Lister`](deltafifo::Lister::select) of the [`reader`](Self::reader) uses indexes of
+    /// labels.
     #[must_use]
     pub fn state_filter_selector(&self, selector: &Selector) -> Vec<Arc<K>> {
         self.state_filter(|object| selector.matches(object.labels()))

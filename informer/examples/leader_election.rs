@@ -82,7 +82,7 @@ fn start(
             println!("{name} leads, in term {}", term.transitions());
             // Fails if the example has ended.
             let _ = leads.send(name);
-            pending().await
+            pending::<()>().await;
         };
         elector.run(lead).await
     });

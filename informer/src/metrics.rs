@@ -8,7 +8,8 @@
 //! [`SharedInformer::watch_status`](crate::SharedInformer::watch_status). Metrics go to the
 //! recorder that is installed when the component is created. `examples/metrics` serves them to
 //! Prometheus, and contains a dashboard. The work queue has metrics of its own
-//! ([`workqueue::Builder::name`]), as has a controller, under the name in its `Config`.
+//! ([`workqueue::Builder::name`]), as has a controller, under the name in its `Config`, and an
+//! [elector](crate::leader_election#metrics), under the name of its lease.
 //!
 //! | metric | kind | meaning |
 //! | --- | --- | --- |

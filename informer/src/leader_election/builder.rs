@@ -9,9 +9,9 @@ use kube::Client;
 
 use super::error::BuildError;
 use super::lock::LeaseLock;
-use super::{LeaderElector, OnError};
+use super::{LeaderElector, LeaseError, OnError};
 use crate::error_chain;
-use crate::lease::{LeaseError, Timing};
+use crate::lease::Timing;
 
 /// A builder of a [`LeaderElector`] (client-go `LeaderElectionConfig`).
 #[must_use = "build() makes the elector"]

@@ -12,11 +12,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
-use super::Shared;
 use super::metrics::Metrics;
-use crate::lease::{
-    Answer, Hold, HoldOwner, LeaseApi, LeaseError, Loss, Protocol, Step, Timing, Watched,
-};
+use super::{LeaseError, Shared};
+use crate::lease::{Answer, Hold, HoldOwner, LeaseApi, Loss, Protocol, Step, Timing, Watched};
 
 /// A campaign in a task of its own, which ends when this is dropped.
 pub(super) struct Campaign {
@@ -78,10 +76,12 @@ impl Campaign {
 
     /// Waits until the candidate is elected.
     pub(super) async fn elected(&mut self) -> Tenure {
-        match (&mut self.elected).await {
-            Ok(tenure) => tenure,
-            Err(_) => panic!("the task of a campaign ended: {:?}", (&mut self.task).await),
+        if let Ok(tenure) = (&mut self.elected).await {
+            return tenure;
         }
+        // The task ends before an election only if it panics, or with the runtime.
+        self.ended().await;
+        std::future::pending().await
     }
 
     /// Announces that the work under the lease is ending.
@@ -236,17 +236,14 @@ impl Runner {
             self.owner = None;
             return;
         };
-        match &self.owner {
-            Some(owner) => owner.extend(deadline),
-            None => {
-                let (owner, hold) = Hold::new(deadline, self.shared.clock);
-                self.owner = Some(owner.clone());
-                let (uid, transitions) = (record.uid.clone(), record.transitions);
-                if let Some(elected) = self.elected.take() {
-                    // Fails if the elector was dropped, which also ends this task.
-                    let _ = elected.send(Tenure { hold, owner, uid, transitions });
-                }
-            }
+        if let Some(owner) = &self.owner {
+            owner.extend(deadline);
+        } else if let Some(elected) = self.elected.take() {
+            let (owner, hold) = Hold::new(deadline, self.shared.clock);
+            self.owner = Some(owner.clone());
+            let (uid, transitions) = (record.uid.clone(), record.transitions);
+            // Fails if the elector was dropped, which also ends this task.
+            let _ = elected.send(Tenure { hold, owner, uid, transitions });
         }
     }
 }

@@ -89,7 +89,7 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-pub use crate::lease::LeaseError;
+pub use crate::lease::api::LeaseError;
 use crate::lease::{Clock, Hold, Loss, State, Timing};
 use crate::metrics::Named;
 pub use builder::LeaderElectorBuilder;
@@ -357,7 +357,8 @@ impl LeaderElector {
     pub fn check(&self, tolerance: Duration) -> Result<(), CheckError> {
         let Shared { timing, clock, hold, .. } = &*self.shared;
         let Some(hold) = hold.lock().clone() else { return Ok(()) };
-        let expired = hold.deadline().after(timing.lease_duration - timing.renew_deadline);
+        let expired =
+            hold.deadline().after(timing.lease_duration.saturating_sub(timing.renew_deadline));
         let now = clock.now();
         if !expired.after(tolerance).has_passed(now) {
             return Ok(());

@@ -9,13 +9,12 @@
 // * `hold.rs`: the hold on a lease, as the work under it sees it.
 // * `fence.rs`: the client of that work.
 
-mod api;
+pub(crate) mod api;
 mod clocks;
 mod fence;
 mod hold;
 mod protocol;
 
-pub use api::LeaseError;
 pub(crate) use api::{LeaseApi, State, Watched};
 pub(crate) use fence::fenced;
 pub use fence::is_lost;

@@ -118,7 +118,7 @@ async fn leases_that_others_made_are_taken_when_it_is_safe() {
         (others, 60.0, 8),
     ] {
         let server = server();
-        server.apply(lease(spec.clone())).unwrap();
+        server.apply(lease(&spec)).unwrap();
         let began = Instant::now();
         let mut replica = Replica::start(&server, "a");
         let term = replica.term().await;
@@ -153,7 +153,7 @@ async fn leader_that_sees_another_holder_stops_at_once() {
     let mut leader = Replica::start(&server, "a");
     let term = leader.term().await;
     server.wait_for_watchers(1).await;
-    server.apply(lease(json!({ "holderIdentity": "x", "leaseTransitions": 2 }))).unwrap();
+    server.apply(lease(&json!({ "holderIdentity": "x", "leaseTransitions": 2 }))).unwrap();
     let written = Instant::now();
     term.lost().await;
     assert_eq!(written.elapsed(), Duration::ZERO);

@@ -25,11 +25,11 @@ pub fn leases() -> Resource {
 /// Returns a server with the lease of the manifest, which has no holder.
 pub fn server() -> ApiServer {
     let server = ApiServer::builder().resource(leases()).resource(Resource::config_maps()).build();
-    server.apply(lease(json!({ "holderIdentity": "" }))).unwrap();
+    server.apply(lease(&json!({ "holderIdentity": "" }))).unwrap();
     server
 }
 
-pub fn lease(spec: Value) -> Value {
+pub fn lease(spec: &Value) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": { "namespace": "shop", "name": "counter", "labels": { "app": "counter" } },

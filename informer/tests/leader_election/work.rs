@@ -8,7 +8,7 @@ use std::time::Duration;
 use deltafifo_informer::lease;
 use deltafifo_informer::runtime::{Controller, controller::Action};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
-use deltafifo_testkit::{Fault, Verb};
+use deltafifo_testkit::{Fault, Request, Verb};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -41,7 +41,7 @@ async fn client_of_a_term_refuses_writes_after_its_end_but_not_reads() {
     let refused = maps.create(&PostParams::default(), &typed("b")).await.unwrap_err();
     assert!(lease::is_lost(&refused), "{refused}");
     assert_eq!(maps.list(&ListParams::default()).await.unwrap().items.len(), 1);
-    let sent: Vec<_> = server.requests().iter().map(|request| request.verb()).collect();
+    let sent: Vec<_> = server.requests().iter().map(Request::verb).collect();
     assert!(!sent.contains(&Verb::Create), "{sent:?}");
     let error = maps.get("missing").await.unwrap_err();
     assert!(matches!(&error, kube::Error::Api(status) if status.code == 404), "{error}");

@@ -28,8 +28,7 @@ type Lease = Record<u8, ()>;
 const TICK: u64 = 100;
 
 /// The present, by every clock.
-const NOW: Clocks =
-    Clocks { monotonic: Duration::from_millis(100_000), wall: Duration::from_millis(100_000) };
+const NOW: Clocks = Clocks { monotonic: Duration::from_secs(100), wall: Duration::from_secs(100) };
 
 /// A step of a wall clock, longer than any lease.
 const WALL_STEP: Duration = Duration::from_millis(20 * TICK);
@@ -412,11 +411,6 @@ impl<'a> Search<'a> {
         after: &mut impl FnMut(Event, &dyn Fn(&mut World)),
     ) {
         let processes = 0..world.processes.len();
-        let edit = |after: &mut dyn FnMut(Event, &dyn Fn(&mut World)), lease| {
-            after(Event::Fault(fault, 0), &|world| {
-                let _ = world.write(lease);
-            });
-        };
         match (fault, world.lease) {
             (Fault::Crash, _) => {
                 for index in processes {
@@ -434,12 +428,12 @@ impl<'a> Search<'a> {
             }
             (Fault::WallStep, _) => {
                 for index in processes {
-                    for is_forward in [true, false] {
+                    let steps: [fn(Duration) -> Duration; 2] =
+                        [|time| past(time, WALL_STEP), |time| time.saturating_add(WALL_STEP)];
+                    for step in steps {
                         after(Event::Fault(fault, index), &|world| {
-                            world.processes[index].map_times(|time| match is_forward {
-                                true => Clocks { wall: past(time.wall, WALL_STEP), ..time },
-                                false => Clocks { wall: future(time.wall), ..time },
-                            });
+                            let change = |time: Clocks| Clocks { wall: step(time.wall), ..time };
+                            world.processes[index].map_times(change);
                         });
                     }
                 }
@@ -450,19 +444,26 @@ impl<'a> Search<'a> {
                 }
             }
             (Fault::Delete, Some(_)) => after(Event::Fault(fault, 0), &|world| world.lease = None),
-            (Fault::Touch, Some(lease)) => {
-                edit(after, lease);
-                edit(after, Record { duration: Duration::ZERO, ..lease });
-            }
-            (Fault::Edit, Some(lease)) => {
-                let of_process = |process: &Process| process.candidate.identity;
-                let holders = world.processes.iter().map(of_process).chain([STRANGER]);
-                for holder in holders.filter(|holder| lease.holder != Some(*holder)) {
-                    edit(after, Record { holder: Some(holder), ..lease });
+            (Fault::Touch | Fault::Edit, Some(lease)) => {
+                for edited in Self::edits(world, fault, lease) {
+                    after(Event::Fault(fault, 0), &|world| {
+                        let _ = world.write(edited);
+                    });
                 }
             }
             (Fault::Delete | Fault::Touch | Fault::Edit, None) => {}
         }
+    }
+
+    /// Returns the states that a person may give to the lease.
+    fn edits(world: &World, fault: Fault, lease: Lease) -> Vec<Lease> {
+        if fault == Fault::Touch {
+            return vec![lease, Record { duration: Duration::ZERO, ..lease }];
+        }
+        let of_process = |process: &Process| process.candidate.identity;
+        let holders = world.processes.iter().map(of_process).chain([STRANGER]);
+        let others = holders.filter(|holder| lease.holder != Some(*holder));
+        others.map(|holder| Record { holder: Some(holder), ..lease }).collect()
     }
 
     /// Removes differences that have no effect on what can follow.
@@ -536,8 +537,8 @@ impl<'a> Search<'a> {
             process.works_until = None;
         }
         let clamp = |time: &mut Clocks| {
-            time.monotonic = time.monotonic.max(NOW.monotonic - oldest);
-            time.wall = time.wall.max(NOW.wall - oldest);
+            time.monotonic = time.monotonic.max(NOW.monotonic.saturating_sub(oldest));
+            time.wall = time.wall.max(NOW.wall.saturating_sub(oldest));
         };
         if let Some(flight) = &mut candidate.flight {
             match flight.purpose {
@@ -545,18 +546,15 @@ impl<'a> Search<'a> {
                 Purpose::Read | Purpose::Create | Purpose::Release => flight.sent = NOW,
             }
         }
-        match &mut candidate.state {
-            State::Foreign(Seen::Known { record, since, checked }) => {
-                if record.holder.is_none() {
-                    *since = NOW;
-                }
-                clamp(since);
-                if self.mutant != Some(Mutant::ObserverUsesWallClock) {
-                    since.wall = NOW.wall;
-                }
-                *checked = NOW.monotonic;
+        if let State::Foreign(Seen::Known { record, since, checked }) = &mut candidate.state {
+            if record.holder.is_none() {
+                *since = NOW;
             }
-            _ => {}
+            clamp(since);
+            if self.mutant != Some(Mutant::ObserverUsesWallClock) {
+                since.wall = NOW.wall;
+            }
+            *checked = NOW.monotonic;
         }
     }
 }
@@ -666,12 +664,7 @@ impl Process {
 
 /// Returns a time after a clock has advanced. A deadline that a mutant does not have stays away.
 fn past(time: Duration, elapsed: Duration) -> Duration {
-    if time == Duration::MAX { time } else { time - elapsed }
-}
-
-/// Returns a time after the wall clock was set back.
-fn future(time: Duration) -> Duration {
-    time.saturating_add(WALL_STEP)
+    if time == Duration::MAX { time } else { time.saturating_sub(elapsed) }
 }
 
 /// Two processes whose clocks run at rates that differ by 1.5, the most that is safe.
@@ -706,7 +699,8 @@ fn no_history_without_faults_has_two_leaders() {
     assert_safe("two processes", RATES, None, 2);
 }
 
-/// Not in a debug build: `ci/full.sh lease` runs it.
+// The tests that a debug build ignores run in `ci/full.sh lease`.
+
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes minutes without optimisation")]
 fn no_history_with_a_fault_has_two_leaders() {
@@ -719,7 +713,12 @@ fn no_history_with_a_fault_has_two_leaders() {
     for fault in [Crash, Duplicate, Suspend] {
         assert_safe("two processes of different durations", DURATIONS, Some(fault), 2);
     }
-    assert_safe("three processes", THREE, None, 2);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without optimisation")]
+fn no_history_of_three_processes_has_two_leaders() {
+    assert_safe("three processes", THREE, None, 1);
 }
 
 #[test]

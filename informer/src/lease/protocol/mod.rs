@@ -288,7 +288,7 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
                 let read_at = checked.saturating_add(self.timing.retry_period);
                 let is_free = free_at <= now.monotonic;
                 mutant!(self, ObserverUsesWallClock => let is_free =
-                    since.after(free_at - since.monotonic).wall <= now.wall);
+                    since.after(free_at.saturating_sub(since.monotonic)).wall <= now.wall);
                 if is_free {
                     let transitions = record.transitions.max(0).saturating_add(1);
                     let holder = Some(self.identity.clone());
@@ -326,14 +326,19 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         let Some(flight) = self.flight.take_if(|flight| flight.number == number) else { return };
         self.check_deadline(now);
         mutant!(self, DeadlineFromAnswer => let flight = Flight { sent: now, ..flight });
-        if matches!(answer, Answer::Unclear) {
-            self.not_before = now.monotonic.saturating_add(self.timing.retry_period);
+        let retry_at = now.monotonic.saturating_add(self.timing.retry_period);
+        match (&self.state, &answer) {
+            (_, Answer::Unclear) | (State::Foreign(_) | State::Claiming, Answer::Conflict) => {
+                self.not_before = retry_at;
+            }
+            // A holder reads at once after a conflict.
+            _ => {}
         }
         match self.state {
             State::Foreign(_) => self.answered_foreign(now, flight, answer),
             State::Claiming => self.answered_claim(now, flight, answer),
             State::Live(_) | State::Draining(_) | State::Releasing(_) => {
-                self.answered_holder(flight, answer);
+                self.answered_holder(flight, answer, retry_at);
             }
             State::Lost(_) | State::Gone => {}
         }
@@ -370,7 +375,7 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         };
     }
 
-    fn answered_holder(&mut self, flight: Flight, answer: Answer<T, B>) {
+    fn answered_holder(&mut self, flight: Flight, answer: Answer<T, B>, retry_at: Duration) {
         let (deadline, renew_at) = (self.deadline(flight), self.renew_at(flight));
         let identity = self.identity.clone();
         let is_releasing = matches!(self.state, State::Releasing(_));
@@ -388,6 +393,11 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
             (Purpose::Read, Answer::State(Some(record))) if held.is_of(&record, &identity) => {
                 held.record = record;
                 held.is_doubtful = false;
+                // Writes that conflict each time must not become a flood. A release is not delayed,
+                // and ends at the deadline.
+                if !is_releasing {
+                    self.not_before = retry_at;
+                }
                 mutant!(self, ReadCountsAsRenewal => held.deadline = deadline);
             }
             (Purpose::Read, Answer::State(read)) => {

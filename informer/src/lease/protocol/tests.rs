@@ -103,9 +103,10 @@ fn renewal_that_conflicts_with_an_edit_continues_with_the_version_that_was_read(
     exchange(&mut candidate, at(5), replace(mine, Some("me"), 5), Answer::Conflict);
     exchange(&mut candidate, at(5), Request::Read, Answer::State(Some(edited)));
     assert_eq!(candidate.held().unwrap().0, at(10), "a read moves no deadline");
+    assert_eq!(candidate.next(at(5)), wait(7));
     let renewed = lease("4", Some("me"), 5);
-    exchange(&mut candidate, at(5), replace(edited, Some("me"), 5), Answer::State(Some(renewed)));
-    assert_eq!(candidate.held(), Some((at(15), &renewed)));
+    exchange(&mut candidate, at(7), replace(edited, Some("me"), 5), Answer::State(Some(renewed)));
+    assert_eq!(candidate.held(), Some((at(17), &renewed)));
 }
 
 #[test]
@@ -186,6 +187,16 @@ fn claim_without_an_answer_must_expire_before_it_is_repeated() {
     let again = lease("3", Some("me"), 6);
     exchange(&mut candidate, at(17), replace(mine, Some("me"), 6), Answer::State(Some(again)));
     assert_eq!(candidate.held(), Some((at(27), &again)));
+}
+
+#[test]
+fn candidate_reads_the_lease_a_retry_period_after_a_conflict() {
+    let free = lease("1", None, 4);
+    let mut candidate = candidate();
+    exchange(&mut candidate, at(0), Request::Read, Answer::State(Some(free)));
+    exchange(&mut candidate, at(0), replace(free, Some("me"), 5), Answer::Conflict);
+    assert_eq!(candidate.next(at(0)), wait(2));
+    exchange(&mut candidate, at(2), Request::Read, Answer::State(Some(free)));
 }
 
 #[test]

@@ -115,3 +115,22 @@ async fn server_without_the_api_is_reported_and_served_later() {
     let term = replica.term().await;
     assert_eq!(term.transitions(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_conflict_each_time_are_repeated_with_pauses() {
+    let server = server();
+    let conflict = || Fault::status(status::conflict(&leases(), "counter"));
+    server.fault(conflict().on(Verb::Update).times(usize::MAX));
+    let mut replica = Replica::start(&server, "a");
+    sleep(Duration::from_secs(60)).await;
+    let requests = server.requests().len();
+    assert!((40..=65).contains(&requests), "a read and a claim each 2 s: {requests}");
+    server.clear_faults();
+    let term = replica.term().await;
+
+    server.fault(conflict().on(Verb::Update).times(usize::MAX));
+    server.forget_requests();
+    term.lost().await;
+    let requests = server.requests().len();
+    assert!((4..=8).contains(&requests), "a renewal and a read each 2 s: {requests}");
+}

@@ -15,13 +15,10 @@ use crate::util::in_flight::WorkGuard;
 /// ```
 /// use deltafifo_informer::leader_election::Term;
 ///
-/// async fn index(term: Term) {
+/// async fn index(term: Term, parts: Vec<String>) -> usize {
 ///     let held = term.clone();
-///     let indexed = tokio::task::spawn_blocking(move || {
-///         while held.is_held() { /* the next part of the index */ # break;
-///         }
-///     });
-///     indexed.await.ok();
+///     let index = move || parts.iter().take_while(|_| held.is_held()).count();
+///     tokio::task::spawn_blocking(index).await.expect("the thread does not panic")
 /// }
 /// ```
 pub struct Term {

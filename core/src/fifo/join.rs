@@ -152,6 +152,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut done = 0;
         let mut left_out = OneByOne(Vec::new());
         while rest.0.len() > 0 {
+            // 1. Key. Each thread gets consecutive objects. All user code of the stride runs before
+            // its first push, so if it panics, nothing of the stride is queued.
             let stride = rest.0.len().min(longest_stride);
             let each = stride.div_ceil(threads);
             for (number, piece) in pieces.iter_mut().enumerate() {
@@ -167,14 +169,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let refused: Vec<_> =
                 pieces.iter_mut().flat_map(|piece| piece.refused.take()).collect();
             let mut refused = Rest(refused.into_iter());
+            // If the page stops at a refused object, the piece with that object has stopped there.
+            // The later pieces have not, so they are left out.
             let end = refused
                 .0
                 .as_slice()
                 .first()
                 .filter(|_| join.stops_at_refused)
                 .map_or(stride, |(index, _)| *index);
+            // 2. Join. The hold begins before the first push, because a marker must not pass deltas
+            // that are pushed and not queued; and after the keys, whose user code may be slow.
             held = self.hold();
             let since = held.as_ref().map(Hold::epoch);
+            // A share has its shards' entries of all pieces, in the order of the pieces: one thread
+            // joins all objects of a key, in list order.
             for (number, share) in shares.iter_mut().enumerate() {
                 let parts = pieces.iter_mut().filter(|piece| piece.first < end);
                 share.entries.extend(parts.map(|piece| std::mem::take(&mut piece.entries[number])));
@@ -184,9 +192,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             on_threads(shares.iter_mut().collect(), |share: &mut Share<'_, T, M>| {
                 self.join_share(join, share, &arenas);
             });
+            // 3. Publish. The threads have pushed shard by shard; consumers get the keys in list
+            // order. Then each slot has its place before or behind a marker, and the hold can end.
             self.publish_in_order(join.lane(), since, stride, &mut in_order, &mut shares);
             drop(held.take());
 
+            // Returned only now: the objects before a refused one are queued in either case.
             for (index, source) in refused.0.by_ref() {
                 let index = done + index;
                 if join.stops_at_refused {
@@ -194,9 +205,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
                 left_out.push(Refused { index, source });
             }
+            // The groups of a superseded relist are left out without an error: the page fails here.
             if join.generation != 0 && !self.relists.is_current(join.generation, join.within) {
                 return Err(RelistError::Superseded);
             }
+            // The next stride uses the buffers again, and frees the unchanged objects in them.
             for (number, share) in shares.iter_mut().enumerate() {
                 for (piece, entries) in pieces.iter_mut().zip(share.entries.drain(..)) {
                     piece.entries[number] = entries;
@@ -310,6 +323,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         arena: &str,
         queued: &mut Vec<(u32, Ticket<T>)>,
     ) {
+        // An unchanged object needs its stamp only, and is never counted.
         let changed;
         let group = if join.skip_unchanged {
             changed = self.skip_unchanged(join, entries, group, arena);
@@ -329,16 +343,21 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.counted(objects_left(entries, group), join.marks);
 
         let shard = lock.read();
+        // Checked under the lock: a newer relist passes through it before it becomes current, so
+        // nothing of this one is pushed after an object of the newer one.
         let Some(generation) = self.generation_of(join) else {
             drop(shard);
             return self.leave_out(join, entries, group);
         };
+        // The memory of the next slots is prefetched while this one is pushed.
         bring_first_near(&shard, entries, group, arena);
         for (place, &number) in group.iter().enumerate() {
             bring_near(&shard, entries, group, arena, place);
             let entry = &mut entries[number as usize];
             let key = entry.key(arena);
             let Some(slot) = shard.find(entry.hash, key) else {
+                // An insert needs the exclusive lock, which would keep readers out of the shard for
+                // the whole group.
                 absent.push(number);
                 continue;
             };
@@ -346,8 +365,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if lists {
                 self.list_joined(join, generation, key);
             }
+            // Otherwise the sweep of an open relist, which may be this one, would delete the key.
             slot.stamp(generation);
             let pushed = slot.push(join.pending(object).since(since), Rule::Always);
+            // Queued in the third step, because the group is in the order of the shards.
             joins |= matches!(pushed, Pushed::Joined);
             if let Some(ticket) = self.queue.ticket(lane, slot, pushed) {
                 queued.push((entry.index, ticket));
@@ -376,6 +397,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 if lists {
                     self.list_joined(join, generation, name.as_bytes());
                 }
+                // It finds a slot if another offer has inserted the key in between.
                 let place = table.find_or_insert(&mut shard, entry.hash, name);
                 let slot = shard.at(place);
                 slot.stamp(generation);

@@ -261,8 +261,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         mut pending: Pending<T>,
         rule: Rule,
     ) -> bool {
+        // If a handler runs, its settle queues the delta behind markers that came after this offer,
+        // and these must still wait for it.
         pending.offered_in(self.queue.now());
         let (weight, lane) = (pending.weight(), self.queue.lane_of(&pending));
+        // Otherwise an open relist could sweep the key: see `stamp_of_offer`.
         let generation = self.stamp_of_offer(key, rule);
         let slot = shard.at(place);
         if generation != 0 {
@@ -271,10 +274,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let pushed = slot.push(pending, rule);
         if let Pushed::Skipped(skipped) = pushed {
             drop(shard);
-            // A relist has counted it already.
+            // A relist has counted its mark already, and no handler will end it.
             if self.life.initial.settled(usize::from(skipped.initial)) {
                 self.life.initial.announce();
             }
+            // The object's destructor is user code, which may panic: it runs last.
             drop(skipped);
             return false;
         }
@@ -285,9 +289,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.queue.wake(1);
             return true;
         });
+        // Queued before the shard is released. Otherwise the second producer of X could queue Y
+        // before the first producer has queued X.
         let wakes = self.queue.enter(lane, slot, pushed);
         mutant!(OfferWakesUnderLock => self.queue.wake(wakes));
+        // Wakers are user code, so they run with no lock held.
         drop(shard);
+        // Counted once the rule has accepted the delta. (A consumer may have subtracted it already:
+        // the gauge is signed.)
         self.life.depth.add(weight);
         mutant!(OfferDoesNotWake => return true);
         self.queue.wake(wakes);

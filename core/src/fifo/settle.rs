@@ -63,8 +63,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         mut kept: Vec<Pending<T>>,
         left_out: &mut Option<Box<LeftOut<T>>>,
     ) -> Option<usize> {
+        // Each attempt is one compare-exchange, which fails if a delta was pushed since the last
+        // take: only the owner of the slot can queue such a delta.
         loop {
             if kept.is_empty() {
+                // An idle slot without a known object would stay in the table.
                 let ended = if running.is_known() {
                     running.idle()
                 } else {
@@ -75,11 +78,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                     Err(again) => running = again,
                 }
             } else {
+                // From RUNNING to a list in one step: no producer finds the slot idle and queues it
+                // a second time.
                 match self.queue_again(running, kept) {
                     Ok(wakeups) => return Some(wakeups),
                     Err((again, unsent)) => (running, kept) = (again, unsent),
                 }
             }
+            // They go behind `kept`, which is older. The loop goes on only as long as producers
+            // push between two attempts.
             let pushed = running.take_pushed();
             self.decide(&running, &mut kept, pushed, left_out);
             mutant!(PutBackBehind => if kept.len() > 1 { kept.rotate_left(1) });
@@ -118,11 +125,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         pushed: Vec<Pending<T>>,
         left_out: &mut Option<Box<LeftOut<T>>>,
     ) {
+        // Oldest first, so `kept` is at each step what is pending before the delta.
         for mut pending in pushed {
+            // Without a rule, the delta was accepted when it was pushed.
             let Some(rule) = pending.undecided.take() else {
                 kept.push(pending);
                 continue;
             };
+            // The external store is asked last: it is user code. If it fails, a deletion is kept,
+            // because only a relist would repeat it; a Sync is not: the next resync repeats it.
             let counts = match rule {
                 Rule::Always => true,
                 Rule::IfAbsent => kept.is_empty(),
@@ -136,6 +147,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if counts {
                 kept.push(pending);
             } else {
+                // The producer has counted it. Its object is dropped by the caller, once the key is
+                // settled: if the destructor panicked here, the key would stay running.
                 let left_out = left_out.get_or_insert_default();
                 left_out.weight += pending.weight();
                 left_out.marks += usize::from(pending.initial);

@@ -110,11 +110,14 @@ impl<T, M: Meta<T>> Core<T, M> {
         slot: &Slot<T>,
     ) -> Plan {
         let IndexValues { before, after, leaves, joins, .. } = values;
+        // The old object has one entry for its namespace and one for each value. Another number
+        // means that a function failed, or that its result has changed.
         let entries = slot.index_entries();
         let expected =
             usize::from(before.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
         let all_known = leaves.iter().all(Option::is_some);
-        // While an index is being built, it may or may not have the old object.
+        // The number counts only if every index has the old object: one under construction may or
+        // may not have it, and neither may one that was added or removed since `list` was loaded.
         let counts = (!all_known || entries != expected)
             && !list.is_building()
             && self.indexes.is_current(list);
@@ -131,15 +134,19 @@ impl<T, M: Meta<T>> Core<T, M> {
         };
         let differs = counts && all_known && entries != expected;
         let mut plan = Plan { differs, ..Plan::default() };
+        // An unchanged namespace keeps its entry, so a reader of it never misses the key.
         if before != after {
             plan.namespace = (before.map(Cow::into_owned), after.map(Cow::into_owned));
         }
         for (place, (leave, mut join)) in leaves.into_iter().zip(joins).enumerate() {
             let leave = leave.or_else(|| failed_then.then(Vec::new));
             let Some(mut leave) = leave.filter(|_| !differs) else {
+                // The old values are not known, so the whole index is searched for them.
                 plan.values.push((place, Leave::Everything, join));
                 continue;
             };
+            // A value of both objects keeps its entry, so a reader of the value never misses the
+            // key.
             leave.retain(|value| match join.binary_search(value) {
                 Ok(same) => {
                     join.remove(same);
@@ -147,6 +154,8 @@ impl<T, M: Meta<T>> Core<T, M> {
                 }
                 Err(_) => true,
             });
+            // An index without changes is left out. If the whole plan is empty, the write is no
+            // move, which readers would have to check.
             if !leave.is_empty() || !join.is_empty() {
                 plan.values.push((place, Leave::Values(leave), join));
             }
@@ -169,26 +178,36 @@ impl<T, M: Meta<T>> Core<T, M> {
         new: Option<Arc<T>>,
     ) -> Swapped<T> {
         mutant!(OldValuesLeftEarly => return self.carry_out_early(list, plan, running, new));
+        // The builder of an index reads the known object and adds its slot under the same lock.
+        // Without it, the builder could add an object that this write has just replaced.
         let _building = list.is_building().then(|| self.indexes.building.lock());
         mutant!(WrittenUnlocked => drop(_building));
         let is_deletion = new.is_none();
         // A reader that finds an object during its addition or deletion finds the only one.
         let is_move = !is_deletion && running.is_known() && !plan.is_empty();
+        // Before the first entry: a reader that finds the slot under a new value must see that the
+        // slot moves, since the old object may not have that value.
         if is_move {
             running.begin_move();
         }
+        // The new values first, the old values last: in between, a value of either object leads to
+        // the slot.
         let had = self.join(list, plan, running.slot());
         let swapped = running.swap_known(new);
         if swapped.is_ok() {
             self.leave(list, plan, running.slot());
             if is_deletion && running.slot().index_entries() > 0 {
-                // A function returns other values for this object than when it was added.
+                // A function returns other values for this object than when it was added. An entry
+                // that is left would keep the slot in memory.
                 self.namespaces.remove_everywhere(&[], running.slot());
                 list.iter().for_each(|index| index.values.remove_everywhere(&[], running.slot()));
             }
         } else {
+            // An index was added since the plan was made, so the writer must plan again, with that
+            // index. The next plan must find the entries as they were.
             self.take_back(list, plan, &had, running.slot());
         }
+        // Only now do all entries belong to the known object again.
         if is_move {
             running.end_move();
         }

@@ -91,6 +91,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                     // once would be flooded with requests.
                     self.retry_later(RequestError::VeryShort, backoff).await;
                 }
+                // The usual end: the requested time is over. The next watch resumes here.
                 Ok(()) if can_resume => {}
                 Ok(()) => return Err(Stop::CannotResume),
                 Err(error)
@@ -99,6 +100,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                 {
                     self.retry_later(error, backoff).await;
                 }
+                // 410 Gone, and every other error that another watch from this version would only
+                // repeat, or has repeated too often. The caller lists again.
                 Err(error) => return Err(ReflectorError::Watch(error).into()),
             }
         }

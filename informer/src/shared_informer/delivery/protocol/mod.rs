@@ -207,15 +207,20 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     ) {
         let Some(walk) = &mut self.walk else { return };
         let Some(key) = key else {
+            // A walk that meets a worker of all keys passes none of them, but waits where it is.
             walk.waits = false;
             return;
         };
+        // Without a record, the walk has not passed the key, or an offer has followed.
         let Some(passed) = walk.passed.iter().position(|passed| passed == key) else { return };
         walk.passed.swap_remove(passed);
+        // If nothing is stored, the object was deleted before the walk delivered it, so there is
+        // nothing to notify the handler of.
         if let Some(now) = known.get(key) {
             let step = self.walked_step(key.clone(), now);
             self.push(step, drops);
         }
+        // This may have been the last passed key.
         self.finish_walk();
     }
 
@@ -245,6 +250,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         active_keys: &ActiveKeys,
         drops: &mut DeferredDrops<K>,
     ) {
+        // The handler sets the pace, so a walk adds at most about one stride to the buffer.
         if !self.waiting.takes_stride() {
             return;
         }
@@ -263,6 +269,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
             is_before(next, key) && !is_before(Some(from), key)
         };
         let Some(passed) = active_keys.pass(is_in_stride) else {
+            // Any of these objects may be changing, so the stride is read again after the settle.
             walk.waits = true;
             return drops.found.extend(objects);
         };
@@ -281,6 +288,8 @@ impl<K: Send + Sync + 'static> Inbox<K> {
             let step = self.walked_step(key.into(), object);
             self.push(step, drops);
         }
+        // A resync records no passed keys: its handler knows the objects, and `offer` passes it
+        // every change.
         mutant!(PassedKeyIsNotRecorded => let is_period = true);
         if !is_period && let Some(walk) = &mut self.walk {
             walk.passed.extend(passed);
@@ -306,18 +315,25 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         active_keys: &ActiveKeys,
         drops: &mut DeferredDrops<K>,
     ) -> Option<NextAction<K>> {
+        // Before the walk advances: only then can the new buffer overrun, and there is room for one
+        // dropped buffer.
         drops.buffers.extend(self.dropped.take());
+        // `ResyncBegins` precedes every object of the new walk. The handler that takes it does not
+        // hang, so the age of the dropped buffer counts no longer.
         if std::mem::take(&mut self.announces_resync) {
             self.dropped_since = None;
             return Some(NextAction::ResyncBegins);
         }
+        // Every step of the resync has been taken. A later stride or change comes behind its end.
         if self.ends_in.take_if(|steps| *steps == 0).is_some() {
             return Some(NextAction::ResyncEnds);
         }
         self.stride(known, active_keys, drops);
+        // A stride may push no step, if all of its keys are active or none is stored.
         let Some(step) = self.waiting.pop() else {
             return self.can_continue().then_some(NextAction::Stride);
         };
+        // `syncs` must not count the step as processed before the handler has returned.
         self.initial_in_progress += usize::from(step.is_in_initial_list);
         self.ends_in = self.ends_in.map(|steps| steps.saturating_sub(1));
         Some(NextAction::Step(step))

@@ -24,8 +24,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// versions.
     ///
     /// A list at a lower version than its scope has reached begins a new history, as after a
-    /// restore of etcd. Another scope whose last list came earlier, at any version, counts as one of
-    /// the former history, whatever its bookmarks say: there is no applied version until it is
+    /// restore of etcd. Another scope whose last list came earlier, at any version, counts as one
+    /// of the former history, whatever its bookmarks say: there is no applied version until it is
     /// listed again. So list every scope again after such a list, and let these relists [ignore
     /// versions](crate::Relist::ignore_versions).
     ///

@@ -1,5 +1,5 @@
-//! Tests of namespaces whose scopes the queue refuses to add or to remove for a while, of those that
-//! leave during a commit, and of the polls of namespaces without cooperative budget.
+//! Tests of namespaces whose scopes the queue refuses to add or to remove for a while, of those
+//! that leave during a commit, and of the polls of namespaces without cooperative budget.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

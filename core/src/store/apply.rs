@@ -178,10 +178,11 @@ impl<T, M: Meta<T>> Core<T, M> {
         new: Option<Arc<T>>,
     ) -> Swapped<T> {
         mutant!(OldValuesLeftEarly => return self.carry_out_early(list, plan, running, new));
+        let is_building = list.is_building();
+        mutant!(WrittenUnlocked => let is_building = false);
         // The builder of an index reads the known object and adds its slot under the same lock.
         // Without it, the builder could add an object that this write has just replaced.
-        let _building = list.is_building().then(|| self.indexes.building.lock());
-        mutant!(WrittenUnlocked => drop(_building));
+        let _building = is_building.then(|| self.indexes.building.lock());
         let is_deletion = new.is_none();
         // A reader that finds an object during its addition or deletion finds the only one.
         let is_move = !is_deletion && running.is_known() && !plan.is_empty();

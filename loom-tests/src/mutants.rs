@@ -172,7 +172,11 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::OfferWakesUnderLock
         | Mutant::ResyncWakesUnderLock
         | Mutant::PeekReleasesUnderLock
-        | Mutant::UnchangedReleasedUnderLock => &["user_code"],
+        | Mutant::UnchangedReleasedUnderLock
+        | Mutant::ProbeReleasesUnderLock
+        | Mutant::FoundReleasedUnderLock
+        | Mutant::RefusedListReleasedUnderLock
+        | Mutant::RefusedScopeListReleasedUnderLock => &["user_code"],
         Mutant::PlainNotifyInOrder => &["in_order::notified_and_not_polled"],
         Mutant::TurnEndNotifiesPlainly => &["in_order::notified_before_a_turn_ends"],
         Mutant::IndexReadByShards | Mutant::IndexLeftInOwnShard => &["store::index_of_two_threads"],

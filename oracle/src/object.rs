@@ -43,14 +43,17 @@ pub struct ObjMeta;
 
 impl Meta<Obj> for ObjMeta {
     fn namespace<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        abort_if_locked("an accessor");
         Some(&object.ns)
     }
 
     fn name<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        abort_if_locked("an accessor");
         Some(&object.name)
     }
 
     fn version<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        abort_if_locked("an accessor");
         Some(&object.version)
     }
 }

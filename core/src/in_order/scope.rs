@@ -164,6 +164,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     pub(super) fn push_all(&self, list: ReplacedAll<T>) -> Result<(), RelistError> {
         let scopes = self.scopes.lock();
         if !scopes.is_empty() {
+            mutant!(RefusedListReleasedUnderLock => drop(list));
             return Err(RelistError::HasScopes);
         }
         let marks = usize::from(self.life.initial.claim());
@@ -199,6 +200,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let mut scopes = self.scopes.lock();
         let scope = within.scope.clone();
         if scopes.within(&scope).is_none() {
+            mutant!(RefusedScopeListReleasedUnderLock => drop(list));
             return Err(unknown(&scope));
         }
         let is_initial = scopes.is_awaited(&scope);

@@ -95,8 +95,6 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
             values.push(of_object.collect::<Result<Vec<_>, _>>()?);
         }
         let mut again = Found { keys: String::new(), objects: OneByOne::default() };
-        // Released after the locks, like the objects that were found.
-        let mut seen = OneByOne(Vec::with_capacity(found.objects.len()));
         {
             let shard = self.core.table.shards()[number].read();
             let _building = self.core.indexes.building.lock();
@@ -108,16 +106,15 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
                 let is_same = Arc::ptr_eq(&now, object);
                 mutant!(BuiltFromOldObject => let is_same = true);
                 if is_same {
+                    // `found` holds the object too, so `now` is not the last reference.
                     for (index, values) in self.new.iter().zip(values) {
                         index.join_once(&values, slot);
                     }
-                    seen.push(now);
                 } else {
                     again.push(key, *hash, now);
                 }
             }
         }
-        drop(seen);
         Ok(again)
     }
 }

@@ -34,10 +34,13 @@ impl<T, M: Meta<T>> Core<T, M> {
     ) -> Result<Answers<R, T>, IndexError> {
         let (mut found, mut unchecked) = (OneByOne(Vec::new()), OneByOne(Vec::new()));
         self.values(name, |of_index| {
-            of_index.for_each_of(values, |slot| match slot.found() {
-                Some(Found::Checked(object)) => found.push((with(slot), object)),
-                Some(Found::Unchecked(object)) => unchecked.push((with(slot), object)),
-                None => {}
+            of_index.for_each_of(values, |slot| {
+                mutant!(FoundReleasedUnderLock => drop(slot.known()));
+                match slot.found() {
+                    Some(Found::Checked(object)) => found.push((with(slot), object)),
+                    Some(Found::Unchecked(object)) => unchecked.push((with(slot), object)),
+                    None => {}
+                }
             });
         })?;
         // With no lock held, because index functions and destructors are user code.

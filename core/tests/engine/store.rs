@@ -785,7 +785,8 @@ fn visitor_may_change_the_store_and_remaining_keys_are_visited_once() {
 
 /// Reads an object that has two index values while it is replaced. The reader that finds it under
 /// the second value may hold the last reference. `Obj` aborts the process if it is dropped under a
-/// lock.
+/// lock. Few rounds meet that moment; the model `user_code::object_found_twice_is_the_last` always
+/// does.
 #[test]
 fn object_replaced_during_a_two_value_read_is_dropped_without_a_lock() {
     const ROUNDS: u64 = if cfg!(miri) { 20 } else { 20_000 };

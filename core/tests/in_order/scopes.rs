@@ -1,12 +1,12 @@
 //! Tests of scopes of the in-order queue: parts of the queue, each with relists of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use crate::common::{Obj, obj, versioned};
-use crate::rig::{Fifo, notified, over, picky, stored};
-use deltafifo::{Event, KeyScope, OfferError, RelistError, ScopeError, ScopeId};
+use crate::common::{Obj, keys, obj, versioned};
+use crate::rig::{Fifo, events, notified, over, picky, stored};
+use deltafifo::{Event, InOrderFifo, KeyScope, OfferError, RelistError, ScopeError, ScopeId};
 
 /// Adds two scopes: the keys from `a` to `m`, and the keys from `n` to `z`.
 fn halves(fifo: &Fifo) -> [ScopeId; 2] {
@@ -224,4 +224,36 @@ fn namespace_with_a_slash_in_its_name_is_refused() {
         let refused = fifo.add_scope(KeyScope::namespace(name));
         assert!(matches!(&refused, Err(ScopeError::NotANamespace { scope }) if scope == name));
     }
+}
+
+/// The transformer adds or removes a scope, so the list is refused after it was keyed. `Obj` aborts
+/// the process if it is dropped under a lock.
+#[test]
+fn list_that_is_refused_at_the_last_moment_is_dropped_with_no_lock_held() {
+    type Change = Box<dyn FnOnce(&Fifo) + Send>;
+    type Armed = Option<(Weak<Fifo>, Change)>;
+    let change: Arc<Mutex<Armed>> = Arc::default();
+    let armed = change.clone();
+    let changes = move |object| {
+        let change = armed.lock().unwrap().take();
+        if let Some((fifo, change)) = change {
+            change(&fifo.upgrade().unwrap());
+        }
+        Ok(object)
+    };
+    let fifo = Arc::new(InOrderFifo::builder(keys()).transformer(changes).build());
+    let arm = |step: Change| *change.lock().unwrap() = Some((Arc::downgrade(&fifo), step));
+    let all = || KeyScope::keys("all", |_| true);
+
+    let added = Arc::new(OnceLock::new());
+    let set = added.clone();
+    arm(Box::new(move |fifo| set.set(fifo.add_scope(all()).unwrap()).unwrap()));
+    let refused = fifo.replace(vec![obj("a", 1), obj("b", 1)], "1");
+    assert!(matches!(refused, Err(RelistError::HasScopes)));
+    let scope = added.get().unwrap().clone();
+    let removed = scope.clone();
+    arm(Box::new(move |fifo| fifo.remove_scope(&removed).unwrap()));
+    let refused = fifo.replace_in(&scope, vec![obj("a", 1), obj("b", 1)], "1");
+    assert!(matches!(refused, Err(RelistError::UnknownScope { .. })));
+    assert_eq!(events(&fifo).len(), 1, "the removal of the scope");
 }

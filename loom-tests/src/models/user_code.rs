@@ -3,10 +3,10 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc as StdArc, Weak};
+use std::sync::{Arc as StdArc, Mutex, Weak};
 use std::task::{Context, Wake, Waker};
 
-use deltafifo::{DeltaFifo, Indexer, KeyFunc, Meta};
+use deltafifo::{DeltaFifo, InOrderFifo, Indexer, KeyFunc, KeyScope, Meta, ScopeId};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -41,6 +41,27 @@ pub const MODELS: &[Model] = &[
         at_least: 11_000,
         outcomes: &["stored: 1", "stored: 2"],
         body: unchanged_object_is_the_last,
+    },
+    Model {
+        name: "user_code::probed_object_is_the_last",
+        bound: Some(2), // 3 s
+        at_least: 6200,
+        outcomes: &["stored: 2"],
+        body: probed_object_is_the_last,
+    },
+    Model {
+        name: "user_code::object_found_twice_is_the_last",
+        bound: Some(2), // 4 s
+        at_least: 4000,
+        outcomes: &["read"],
+        body: object_found_twice_is_the_last,
+    },
+    Model {
+        name: "user_code::refused_in_order_lists",
+        bound: None,
+        at_least: 1,
+        outcomes: &["2 dropped"],
+        body: refused_in_order_lists,
     },
 ];
 
@@ -193,4 +214,115 @@ fn unchanged_object_is_the_last() -> String {
     let stored: Vec<_> =
         fifo.store().list().iter().map(|object| object.number.to_string()).collect();
     format!("stored: {}", stored.join(" "))
+}
+
+/// Probes a version while a handler replaces the known object. The probe may then be the last to
+/// hold the old object.
+fn probed_object_is_the_last() -> String {
+    let fifo = fifo();
+    let writer = {
+        let fifo = fifo.clone();
+        thread::spawn(move || {
+            fifo.update(object(&fifo, 2)).unwrap();
+            handle_one(&fifo);
+        })
+    };
+    let needed = fifo.begin_replace().probe(&[("a", "1")]).unwrap();
+    assert_eq!(needed.len(), 1);
+    writer.join().unwrap();
+    let stored: Vec<_> =
+        fifo.store().list().iter().map(|object| object.number.to_string()).collect();
+    format!("stored: {}", stored.join(" "))
+}
+
+/// An object whose destructor calls a function.
+struct Calling {
+    key: &'static str,
+    call: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Calling {
+    fn new(key: &'static str, call: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { key, call: Box::new(call) })
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        (self.call)();
+    }
+}
+
+/// The accessor of [`Calling`].
+struct ByKey;
+
+impl Meta<Calling> for ByKey {
+    fn namespace<'a>(&self, _object: &'a Calling) -> Option<&'a str> {
+        None
+    }
+
+    fn name<'a>(&self, object: &'a Calling) -> Option<&'a str> {
+        Some(object.key)
+    }
+}
+
+/// Looks an object of two index values up while it is replaced. The look-up may then be the last to
+/// hold the old object, whose destructor changes the index.
+fn object_found_twice_is_the_last() -> String {
+    let both = |_: &Calling| Ok(vec!["x".to_owned(), "y".to_owned()]);
+    let keys = KeyFunc::meta_namespace(ByKey);
+    let store = StdArc::new(Indexer::builder(keys).index("both", both).build().unwrap());
+    let changed = StdArc::downgrade(&store);
+    let changes_the_index = move || {
+        if let Some(store) = changed.upgrade() {
+            store.add(Calling::new("b", || ())).unwrap();
+        }
+    };
+    store.add(Calling::new("a", changes_the_index)).unwrap();
+    let writer = {
+        let store = store.clone();
+        thread::spawn(move || store.add(Calling::new("a", || ())).unwrap())
+    };
+    assert!(!store.index("both", &Calling { key: "a", call: Box::new(|| ()) }).unwrap().is_empty());
+    writer.join().unwrap();
+    "read".to_owned()
+}
+
+/// Refuses two lists of an in-order queue at the last moment: one of the whole queue, to which the
+/// transformer adds a scope, and one of that scope, which the transformer removes. The destructor
+/// of each object asks the queue for its scopes.
+fn refused_in_order_lists() -> String {
+    type InOrder = InOrderFifo<Calling, ByKey>;
+    let scope: StdArc<Mutex<Option<ScopeId>>> = StdArc::default();
+    let dropped = StdArc::new(AtomicUsize::new(0));
+    let known_scope = scope.clone();
+    let fifo = StdArc::new_cyclic(|fifo: &Weak<InOrder>| {
+        let fifo = fifo.clone();
+        let changes_scopes = move |object| {
+            let fifo = fifo.upgrade().unwrap();
+            let before = known_scope.lock().unwrap().clone();
+            if let Some(scope) = before {
+                fifo.remove_scope(&scope).unwrap();
+            } else {
+                let added = fifo.add_scope(KeyScope::keys("all", |_| true)).unwrap();
+                *known_scope.lock().unwrap() = Some(added);
+            }
+            Ok(object)
+        };
+        InOrderFifo::builder(KeyFunc::meta_namespace(ByKey)).transformer(changes_scopes).build()
+    });
+    let object = || {
+        let (fifo, dropped) = (StdArc::downgrade(&fifo), dropped.clone());
+        Calling::new("a", move || {
+            if let Some(fifo) = fifo.upgrade() {
+                let _ = fifo.add_scope(KeyScope::namespace("another"));
+            }
+            dropped.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    assert!(fifo.replace(vec![object()], "1").is_err());
+    let added = scope.lock().unwrap().clone().unwrap();
+    assert!(fifo.replace_in(&added, vec![object()], "1").is_err());
+    scope.lock().unwrap().take();
+    format!("{} dropped", dropped.load(Ordering::Relaxed))
 }

@@ -409,6 +409,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
                 let check = shard
                     .find(hash, key.as_bytes())
                     .map_or(ListedCheck::Needed, |slot| fifo.check_listed(slot, version));
+                mutant!(ProbeReleasesUnderLock => return fifo.is_unchanged(check, || version));
                 drop(shard);
                 fifo.is_unchanged(check, || version)
             };

@@ -358,11 +358,11 @@ struct Leaving {
 impl Leaving {
     async fn start() -> Self {
         let (change, asked) = (Arc::new(watch::Sender::new(false)), watch::Sender::new(false));
-        let (last_list, changes) = (asked.subscribe(), change.clone());
+        let (last_list, sender) = (asked.subscribe(), change.clone());
         let asked = Arc::new(asked);
         let source = move |name: &str| {
             if name == "blue" {
-                let mut changed = changes.subscribe();
+                let mut changed = sender.subscribe();
                 let event = async move {
                     changed.wait_for(|changed| *changed).await.unwrap();
                     Ok(RawEvent { kind: EventType::Modified, object: raw("blue", 20).into() })

@@ -678,7 +678,7 @@ async fn forbidden_optional_namespace_counts_neither_as_closed_nor_as_unlisted()
         let namespaces = of(["blue", "green"]).optional();
         let informer = choose(builder(&server, &namespaces)).on_error(|_| ()).build().unwrap();
         run(&informer);
-        informer.wait_for_sync().await.unwrap();
+        timeout(LONG, informer.wait_for_sync()).await.expect("green is not waited for").unwrap();
         let is_fresh =
             || informer.watch_status().is_open && informer.last_sync_resource_version().is_some();
         until(is_fresh).await;

@@ -1,5 +1,5 @@
-//! Tests of namespaces whose scopes the queue refuses to add or to remove for a while, of those
-//! that leave during a commit, and of the polls of namespaces without cooperative budget.
+//! Tests of namespaces whose scopes the queue refuses to add or to remove for a while, of
+//! namespaces that leave during a commit, and of polls without cooperative budget.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -358,13 +358,13 @@ struct Leaving {
 impl Leaving {
     async fn start() -> Self {
         let (change, asked) = (Arc::new(watch::Sender::new(false)), watch::Sender::new(false));
-        let (last_list, sender) = (asked.subscribe(), change.clone());
+        let (last_list, changes) = (asked.subscribe(), change.clone());
         let asked = Arc::new(asked);
         let source = move |name: &str| {
             if name == "blue" {
-                let mut changed = sender.subscribe();
+                let mut sent = changes.subscribe();
                 let event = async move {
-                    changed.wait_for(|changed| *changed).await.unwrap();
+                    sent.wait_for(|sent| *sent).await.unwrap();
                     Ok(RawEvent { kind: EventType::Modified, object: raw("blue", 20).into() })
                 };
                 return listed("blue", 9).watch_stream(once(event).chain(pending()).boxed());

@@ -98,7 +98,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         self.changed.notify_one();
         match error {
             None => Ok(()),
-            Some(source) => Err(ProcessError::Handler { key: String::from(&*key), source }),
+            Some(error) => Err(ProcessError::Handler { key: String::from(&*key), error }),
         }
     }
 }

@@ -252,13 +252,13 @@ pub enum ProcessError<E> {
     Closed(#[from] Closed),
     /// The handler returned an error. Its deltas are not put back unless the handler put them
     /// back. The message contains the handler's error, which need not be an
-    /// [`Error`](std::error::Error); [`error_chain`](crate::error_chain) does not repeat it.
-    #[error("the handler of key {key:?} failed: {source}")]
+    /// [`Error`](std::error::Error), and which is therefore not the `source()` of this error.
+    #[error("the handler of key {key:?} failed: {error}")]
     Handler {
         /// The key whose handler failed.
         key: String,
         /// The error that the handler returned.
-        source: E,
+        error: E,
     },
     /// The handler panicked. Its deltas are not put back; the key and the queue remain usable.
     #[error("the handler of key {key:?} panicked, and its deltas are not put back: {message}")]

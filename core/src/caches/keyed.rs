@@ -257,7 +257,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         let key = || taken.key.clone().into_string();
         match outcome.into_inner() {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(source)) => Err(ProcessError::Handler { key: key(), source }),
+            Ok(Err(error)) => Err(ProcessError::Handler { key: key(), error }),
             Err(panic) => Err(ProcessError::Panicked { key: key(), message: panic_message(panic) }),
         }
     }

@@ -87,7 +87,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let outcome = catch_unwind(AssertUnwindSafe(|| handler(&mut popped)));
         let result = match outcome {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(source)) => Err(ProcessError::Handler { key: popped.key().to_owned(), source }),
+            Ok(Err(error)) => Err(ProcessError::Handler { key: popped.key().to_owned(), error }),
             Err(panic) => {
                 let error = ProcessError::Panicked {
                     key: popped.key().to_owned(),

@@ -207,9 +207,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         }
         match outcome {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(source)) => {
-                Err(ProcessError::Handler { key: self.last_key().to_owned(), source })
-            }
+            Ok(Err(error)) => Err(ProcessError::Handler { key: self.last_key().to_owned(), error }),
             Err(panic) => {
                 self.report_panic();
                 Err(ProcessError::Panicked {

@@ -101,7 +101,7 @@ fn failed_object_is_requeued_unless_a_newer_one_is_queued() {
     fifo.add(obj("a", 1)).unwrap();
     fifo.add(obj("b", 1)).unwrap();
     let failed = fifo.process(|object, _| Err::<(), _>(object.clone()));
-    let Err(ProcessError::Handler { source: failed, .. }) = failed else { unreachable!() };
+    let Err(ProcessError::Handler { error: failed, .. }) = failed else { unreachable!() };
     fifo.add_if_not_present(failed.clone()).unwrap();
     assert_eq!(fifo.len(), 2);
     fifo.add(obj("a", 2)).unwrap();

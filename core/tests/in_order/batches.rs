@@ -72,7 +72,7 @@ fn failing_or_panicking_handler_affects_only_its_event() {
             if key == "c" { Err("late") } else { Ok(()) }
         });
         failures.extend(handled.err().map(|failure| match failure {
-            ProcessError::Handler { key, source } => format!("{key} {source}"),
+            ProcessError::Handler { key, error } => format!("{key} {error}"),
             ProcessError::Panicked { key, message } => format!("{key} panicked: {message}"),
             ProcessError::Closed(Closed) => unreachable!(),
         }));

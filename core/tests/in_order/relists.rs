@@ -160,7 +160,7 @@ fn handler_failure_of_a_relist_or_resync_is_reported_for_all_keys() {
             apply(turn);
             Err::<(), _>("no")
         });
-        assert!(matches!(failed, Err(ProcessError::Handler { key, source: "no" }) if key == "*"));
+        assert!(matches!(failed, Err(ProcessError::Handler { key, error: "no" }) if key == "*"));
     }
     fifo.resync();
     let failed = fifo.process(|turn| turn.apply(|_, _| resume_unwind(Box::new("meant"))));

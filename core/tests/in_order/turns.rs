@@ -104,12 +104,12 @@ fn turn_begun_during_unwinding_works_normally() {
 fn event_of_a_failing_handler_is_consumed_and_reported_with_its_key() {
     let fifo = three();
     let failed = fifo.process(|_| Err::<(), _>("unseen"));
-    assert!(matches!(failed, Err(ProcessError::Handler { key, source: "unseen" }) if key == "a"));
+    assert!(matches!(failed, Err(ProcessError::Handler { key, error: "unseen" }) if key == "a"));
     let failed = fifo.process(|turn| {
         apply(turn);
         Err::<(), _>("late")
     });
-    assert!(matches!(failed, Err(ProcessError::Handler { key, source: "late" }) if key == "b"));
+    assert!(matches!(failed, Err(ProcessError::Handler { key, error: "late" }) if key == "b"));
     assert_eq!(stored(&fifo), ["b2"], "only applied objects");
     let value = fifo.process(|turn| Ok::<_, ()>(apply(turn).join(" ")));
     assert_eq!(value.unwrap(), "A+c3");

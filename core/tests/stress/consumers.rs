@@ -78,7 +78,7 @@ impl Consumer<'_> {
     fn expected(&self, failure: &ProcessError<&str>) -> bool {
         match failure {
             ProcessError::Panicked { message, .. } if message == EXPECTED => &self.tally.panicked,
-            ProcessError::Handler { source: EXPECTED, .. } => &self.tally.failed,
+            ProcessError::Handler { error: EXPECTED, .. } => &self.tally.failed,
             failure => panic!("{failure}"),
         }
         .fetch_add(1, Ordering::Relaxed);

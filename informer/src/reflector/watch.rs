@@ -91,7 +91,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                     // once would be flooded with requests.
                     self.retry_later(RequestError::VeryShort, backoff).await;
                 }
-                // The usual end: the requested time is over. The next watch resumes here.
+                // The usual end. The next watch resumes at the last version.
                 Ok(()) if can_resume => {}
                 Ok(()) => return Err(Stop::CannotResume),
                 Err(error)

@@ -250,8 +250,8 @@ impl Both<'_> {
         self.plain.in_work.pop();
         let is_expected = match (&ended, ending) {
             (Ok(()), Ending::Well) => true,
-            (Err(ProcessError::Handler { key: of, source }), Ending::Failed) => {
-                *of == key && source.to_string() == EXPECTED
+            (Err(ProcessError::Handler { key: of, error }), Ending::Failed) => {
+                *of == key && error.to_string() == EXPECTED
             }
             (Err(ProcessError::Panicked { key: of, message }), Ending::Panicked) => {
                 *of == key && message == EXPECTED

@@ -1,18 +1,28 @@
 #!/usr/bin/env bash
 # Checks the prose that a machine can check: the length of lines, how sentences and the docs of
-# functions begin, and words and names that CONTRIBUTING.md rules out. Files in
+# functions begin, and the words and names that this script lists. Files in
 # `ci/prose-exceptions.txt` are left out: they are still to be rewritten. A file there without a
 # violation is an error, so the list only shrinks. `prose.sh --all` prints every violation, of files
 # in the list too.
 #
 # It does not prove that a sentence is true, or easy to read.
 set -euo pipefail
+shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
+# Without a repository there is no list of files, and nothing would be checked.
+git rev-parse --is-inside-work-tree >/dev/null
+
+# Lists the files that match the patterns, without those that are deleted and not yet committed.
+files() {
+  git ls-files -co --exclude-standard "$@" | while IFS= read -r file; do
+    if [[ -f $file ]]; then printf '%s\n' "$file"; fi
+  done
+}
 
 # Prints `path:line:text` of every line of prose: comments of Rust, shell and TOML, and Markdown
 # outside code fences.
 prose() {
-  git ls-files -co --exclude-standard '*.rs' '*.sh' '*.toml' .ci/run '*.md' | while IFS= read -r file; do
+  files '*.rs' '*.sh' '*.toml' .ci/run '*.md' | while IFS= read -r file; do
     case $file in
       *.rs) grep -HnE '^ *//|[^:"]// ' "$file" | sed -E 's|^([^:]*:[0-9]*:)( *)([^/].*)?(// .*)$|\1\4|' || true ;;
       *.md) awk -v file="$file" '/^ *```/ { code = !code; next } !code { print file ":" FNR ":" $0 }' "$file" ;;
@@ -23,12 +33,13 @@ prose() {
 
 # Table rows, code and lines with an address are left out.
 long_lines() {
-  git ls-files -co --exclude-standard '*.rs' '*.sh' '*.toml' .ci/run '*.md' | LC_ALL=C xargs awk '
+  files '*.rs' '*.sh' '*.toml' .ci/run '*.md' | LC_ALL=C xargs awk '
     FNR == 1 { code = 0 }
     { is_comment = /^ *(\/\/|# )/; is_markdown = FILENAME ~ /\.md$/ }
     !is_markdown && !is_comment { code = 0 }
+    { is_behind_code = FILENAME ~ /\.rs$/ && !is_comment && /[^:"]\/\/ [A-Z`]/ }
     (is_markdown || is_comment) && /^ *(\/\/[\/!]? *|# *)?```/ { code = !code; next }
-    !(is_markdown || is_comment) || code || /https?:/ || /^ *(\/\/[\/!])? *\|/ { next }
+    !(is_markdown || is_comment || is_behind_code) || code || /https?:/ || /^ *(\/\/[\/!])? *\|/ { next }
     # Continuation bytes of UTF-8 take no column.
     { text = $0; gsub(/[\200-\277]/, "", text)
       if (length(text) > 100) print FILENAME ":" FNR ": longer than 100 columns" }'
@@ -46,13 +57,13 @@ patterns() {
   find_in "told, so many, meanwhile, all the same, whoever or somebody" \
     '(^|[^`[:alnum:]_])(told|so many|meanwhile|all the same|[Ww]hoever|[Ss]omebody)($|[^`[:alnum:]_])'
   find_in "\"who\" without a noun before it" \
-    '\b(of|by|for|to|with|and|or|from|but|than) who(ever)?\b'
+    '\b(of|by|for|to|with|and|or|from|but|than|wakes?|asks?|lets?|tells?|shows?|stops?) who(ever)?\b'
 }
 
 # Finds docs of functions whose first word does not end in -s, as a third-person verb does. Tests
 # and loom models are left out: their docs describe a scenario.
 function_docs() {
-  git ls-files -co --exclude-standard '*.rs' | grep -v '^loom-tests/src/models/' | xargs awk '
+  files '*.rs' | grep -v '^loom-tests/src/models/' | xargs awk '
     FNR == 1 { doc = ""; is_test = 0 }
     /^ *\/\/\/( |$)/ { if (doc == "") { doc = $0; line = FNR }; next }
     /^ *#\[(tokio::)?test/ { is_test = 1; next }
@@ -64,10 +75,12 @@ function_docs() {
     { doc = ""; is_test = 0 }'
 }
 
+# `Next` and `Entry` are names of the standard library, so they are not listed.
 names() {
-  git ls-files -co --exclude-standard '*.rs' | xargs grep -nE \
-    '\b(struct|enum|trait|type|fn|mod|use) +([a-z_:]*::)?(Told|Taken|Spent|News|Said|Heard|Look|What|strangers|unharmed)\b' |
-    sed -E 's|^([^:]*:[0-9]+):.*|\1: a name that CONTRIBUTING.md rules out|' || true
+  files '*.rs' | xargs grep -nE \
+    -e '\b(struct|enum|trait|type|fn|mod|use) +([a-z_:]*::)?(Told|Taken|Spent|News|Said|Heard|Look|What|Intake|Shares|strangers|unharmed|patience|soundly|desks)\b' \
+    -e '(\||\blet (mut )?)(told|said|heard)\b' |
+    sed -E 's|^([^:]*:[0-9]+):.*|\1: a name that ci/prose.sh rules out|' || true
 }
 
 exceptions=ci/prose-exceptions.txt

@@ -102,7 +102,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
     }
 
     /// Takes the deltas of the next key, and returns its guard.
-    #[allow(clippy::should_implement_trait)] // An iterator could be collected, which would take all keys at once.
+    // No iterator: it could be collected, which would take all keys at once.
+    #[allow(clippy::should_implement_trait)]
     #[inline]
     pub fn next(&mut self) -> Option<Popped<'f, T, M>> {
         if !self.held.is_empty() {

@@ -95,7 +95,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Queues `running` with `kept`, and returns how many consumers to wake. If deltas were pushed
     /// since the last take, queues nothing and returns both arguments as the error.
-    #[inline(never)] // Most handlers end with nothing pushed over them, and do not pay for the code of it.
+    // Most handlers end with nothing pushed over them, and do not pay for this code.
+    #[inline(never)]
     fn queue_again(
         &self,
         running: RunningSlot<T>,

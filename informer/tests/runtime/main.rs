@@ -1,7 +1,8 @@
 //! Tests of controllers with kube's API, against an API server in this process. The clock is
 //! paused, and only the functions that are given to a controller sleep.
 
-#![allow(clippy::duplicate_mod)] // `twins` compiles one controller twice, and examples share modules.
+// `twins` compiles one controller twice, and examples share modules.
+#![allow(clippy::duplicate_mod)]
 
 mod configured;
 mod debounced;

@@ -262,7 +262,8 @@ impl<T> Word<T> {
         self.word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    #[allow(clippy::inline_always)] // Every offer goes through it, and most under a rule that is a constant there.
+    // Every offer goes through it, and most under a rule that is a constant there.
+    #[allow(clippy::inline_always)]
     #[inline(always)]
     pub(super) fn push(
         &self,

@@ -19,7 +19,7 @@ use crossbeam::utils::CachePadded;
 
 use crate::engine::buckets::{Cursor, Place};
 use crate::engine::shard::Shard;
-use crate::engine::slot::{Left, QueuedSlot, RunningSlot, Slot, SlotOwner, StaleSlot};
+use crate::engine::slot::{GivenUp, QueuedSlot, RunningSlot, Slot, SlotOwner, StaleSlot};
 use crate::engine::sync::{RandomState, RwLock, SHARDS, mutant};
 
 /// The position in the hash, in bits, of the shard's number: above the bits that choose a bucket,
@@ -111,13 +111,13 @@ impl<T> Table<T> {
 
     /// Gives up a stale entry of the backlog, and retires its slot if only the entry kept it.
     /// Returns the slot if a relist has made the entry valid again, and `None` otherwise.
-    pub(crate) fn leave(&self, stale: StaleSlot<T>) -> Option<QueuedSlot<T>> {
+    pub(crate) fn give_up(&self, stale: StaleSlot<T>) -> Option<QueuedSlot<T>> {
         let hash = self.hash(stale.key().as_bytes());
         let mut shard = self.shard(hash).write();
-        let running = match stale.leave() {
-            Left::Revived(slot) => return Some(slot),
-            Left::Nothing => return None,
-            Left::Unknown(running) => running,
+        let running = match stale.give_up() {
+            GivenUp::Revived(slot) => return Some(slot),
+            GivenUp::Nothing => return None,
+            GivenUp::Unknown(running) => running,
         };
         mutant!(StaleIsLeftThere => {
             let _ = running.idle();

@@ -31,13 +31,13 @@ pub(super) struct Last {
 }
 
 /// The reason why a relist was not begun.
-pub(super) enum Unbegun {
+pub(super) enum BeginError {
     Exhausted,
     HasScopes,
     UnknownScope(String),
 }
 
-impl Unbegun {
+impl BeginError {
     pub(super) fn error(&self) -> RelistError {
         match self {
             Self::Exhausted => RelistError::Exhausted,
@@ -68,14 +68,14 @@ impl Last {
         self.of_scopes.retain(|open| *open != generation);
     }
 
-    fn next_generation(&mut self) -> Result<u32, Unbegun> {
-        self.generation = self.generation.checked_add(1).ok_or(Unbegun::Exhausted)?;
+    fn next_generation(&mut self) -> Result<u32, BeginError> {
+        self.generation = self.generation.checked_add(1).ok_or(BeginError::Exhausted)?;
         Ok(self.generation)
     }
 
     /// Returns the keys and the generation of the next relist of a scope.
-    fn next_of(&mut self, scope: &ScopeId) -> Result<(Within, u32), Unbegun> {
-        let unknown = || Unbegun::UnknownScope(scope.name().to_owned());
+    fn next_of(&mut self, scope: &ScopeId) -> Result<(Within, u32), BeginError> {
+        let unknown = || BeginError::UnknownScope(scope.name().to_owned());
         let within = self.scopes.within(scope).ok_or_else(unknown)?;
         Ok((within, self.next_generation()?))
     }
@@ -119,10 +119,10 @@ impl Relists {
         claim: impl FnOnce() -> R,
         wait: impl FnOnce(),
         ready: impl FnOnce(u32, u32),
-    ) -> Result<(u32, R), Unbegun> {
+    ) -> Result<(u32, R), BeginError> {
         let mut last = self.last.lock();
         if !last.scopes.is_empty() {
-            return Err(Unbegun::HasScopes);
+            return Err(BeginError::HasScopes);
         }
         let generation = last.next_generation()?;
         let superseded = last.whole;
@@ -147,7 +147,7 @@ impl Relists {
         scope: &ScopeId,
         wait: impl FnOnce(),
         ready: impl FnOnce(u32, u32),
-    ) -> Result<(u32, bool, Within), Unbegun> {
+    ) -> Result<(u32, bool, Within), BeginError> {
         let mut last = self.last.lock();
         let (within, generation) = last.next_of(scope)?;
         self.supersede(&mut last, scope, generation, wait, ready);
@@ -184,7 +184,7 @@ impl Relists {
         scope: &ScopeId,
         wait: impl FnOnce(),
         ready: impl FnOnce(u32, u32),
-    ) -> Result<(u32, Within, bool), Unbegun> {
+    ) -> Result<(u32, Within, bool), BeginError> {
         let mut last = self.last.lock();
         let (within, generation) = last.next_of(scope)?;
         let completes = last.scopes.remove(scope);

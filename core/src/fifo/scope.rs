@@ -189,6 +189,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// its keys stay.
     pub fn remove_scope(&self, scope: &ScopeId) -> Result<Committed, RelistError> {
         let removal = self.begin_removal(scope)?;
-        Ok(Committed { deleted: self.sweep(&removal.course) })
+        Ok(Committed { deleted: self.sweep(&removal.span) })
     }
 }

@@ -59,7 +59,7 @@ impl Point {
 }
 
 /// A version that a caller waits for.
-struct Wanted {
+struct AwaitedVersion {
     history: u64,
     version: ResourceVersion,
 }
@@ -246,20 +246,20 @@ impl Applied {
     }
 
     /// Parses a version to wait for. It is assumed to belong to the current history.
-    fn wanted(&self, version: &str) -> Result<Wanted, VersionError> {
-        Ok(Wanted { version: parse(version)?, history: self.state.lock().history() })
+    fn awaited(&self, version: &str) -> Result<AwaitedVersion, VersionError> {
+        Ok(AwaitedVersion { version: parse(version)?, history: self.state.lock().history() })
     }
 
-    /// Returns `Ok` if `wanted` is reached, the error if it can no longer be reached, and `None` if
-    /// the caller has to wait.
-    fn check(&self, wanted: &Wanted) -> Option<Result<(), WaitError>> {
+    /// Returns `Ok` if `awaited` is reached, the error if it can no longer be reached, and `None`
+    /// if the caller has to wait.
+    fn check(&self, awaited: &AwaitedVersion) -> Option<Result<(), WaitError>> {
         let state = self.state.lock();
         let covers = |point: &Option<Point>| {
             let current = point.as_ref().filter(|point| state.is_current(point));
-            current.is_some_and(|point| point.version >= wanted.version)
+            current.is_some_and(|point| point.version >= awaited.version)
         };
-        let text = || wanted.version.to_string();
-        if wanted.history < state.history() {
+        let text = || awaited.version.to_string();
+        if awaited.history < state.history() {
             return Some(Err(WaitError::Rewound { version: text() }));
         }
         if covers(&state.reached) {
@@ -279,14 +279,14 @@ impl Applied {
 
     /// Blocks until `version` is reached.
     pub(crate) fn wait(&self, version: &str) -> Result<(), WaitError> {
-        let wanted = self.wanted(version)?;
-        wait(&self.changed, || self.check(&wanted))
+        let awaited = self.awaited(version)?;
+        wait(&self.changed, || self.check(&awaited))
     }
 
     /// Waits like [`wait`](Self::wait), for async callers.
     pub(crate) async fn wait_async(&self, version: &str) -> Result<(), WaitError> {
-        let wanted = self.wanted(version)?;
-        wait_async(&self.changed, || self.check(&wanted)).await
+        let awaited = self.awaited(version)?;
+        wait_async(&self.changed, || self.check(&awaited)).await
     }
 }
 

@@ -125,7 +125,7 @@ impl<T, M: Meta<T>> Drop for Build<'_, T, M> {
             return;
         }
         let building = self.core.indexes.building.lock();
-        self.new.iter().for_each(|index| index.give_up());
+        self.new.iter().for_each(|index| index.abandon());
         drop(building);
         // After the lock is released, so that writers proceed: clearing a large index takes long.
         self.new.iter().for_each(|index| index.values.clear());

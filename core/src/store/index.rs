@@ -30,27 +30,27 @@ pub(crate) struct Index<T> {
     /// Whether the values are those of a label.
     pub(super) is_of_label: bool,
     /// Whether the build has failed: the index must get no more entries.
-    given_up: AtomicBool,
+    abandoned: AtomicBool,
 }
 
 impl<T> Index<T> {
     pub(super) fn new(name: String, function: IndexFn<T>, is_of_label: bool) -> Self {
-        let given_up = AtomicBool::new(false);
-        Self { name, function, values: Values::new(), is_of_label, given_up }
+        let abandoned = AtomicBool::new(false);
+        Self { name, function, values: Values::new(), is_of_label, abandoned }
     }
 
     /// Ends the index, whose build has failed: [`join`](Self::join) adds nothing more. The caller
     /// holds the lock `Indexes::building`, as every thread does that adds a slot to an index under
     /// construction.
-    pub(super) fn give_up(&self) {
+    pub(super) fn abandon(&self) {
         // Relaxed: a thread that may read `true` holds the same lock.
-        self.given_up.store(true, Ordering::Relaxed);
+        self.abandoned.store(true, Ordering::Relaxed);
     }
 
     /// Adds the slot under `value`, unless the build of the index has failed.
     pub(super) fn join(&self, value: &str, slot: &Slot<T>) {
-        // Relaxed: as in `give_up`. The flag stays false once the index is built.
-        if !self.given_up.load(Ordering::Relaxed) {
+        // Relaxed: as in `abandon`. The flag stays false once the index is built.
+        if !self.abandoned.load(Ordering::Relaxed) {
             self.values.insert(value, slot);
         }
     }

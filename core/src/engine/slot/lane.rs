@@ -156,7 +156,7 @@ pub(crate) struct StaleSlot<T>(BacklogSlot<T>);
 
 /// The outcome of giving up a stale entry.
 #[must_use]
-pub(crate) enum Left<T> {
+pub(crate) enum GivenUp<T> {
     /// A relist had made the entry valid again. The slot was waiting in this entry.
     Revived(QueuedSlot<T>),
     /// The slot was idle without a known object, and only the entry kept it. The caller retires
@@ -188,7 +188,7 @@ impl<T> StaleSlot<T> {
 
     /// Gives up the entry. The caller holds the slot's shard exclusively, so an idle slot stays
     /// idle.
-    pub(crate) fn leave(self) -> Left<T> {
+    pub(crate) fn give_up(self) -> GivenUp<T> {
         let Self(entry) = self;
         let slot = entry.slot();
         // The state is read first, because the known object of an idle slot does not change. The
@@ -198,15 +198,15 @@ impl<T> StaleSlot<T> {
         if is_unknown && slot.word.claim() {
             let left = slot.holds.change(STALE, NONE);
             debug_assert!(left, "only this token records a backlog entry of a claimed slot");
-            return Left::Unknown(RunningSlot { slot: entry.slot });
+            return GivenUp::Unknown(RunningSlot { slot: entry.slot });
         }
         loop {
             debug_assert!(slot.holds.is_in_backlog(), "an entry is recorded until it is given up");
             if slot.holds.change(STALE, NONE) {
-                return Left::Nothing;
+                return GivenUp::Nothing;
             }
             if slot.holds.change(RUN, NONE) {
-                return Left::Revived(QueuedSlot { slot: entry.slot });
+                return GivenUp::Revived(QueuedSlot { slot: entry.slot });
             }
             // A settle has just queued the slot through this entry; try again.
         }

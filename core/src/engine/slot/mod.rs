@@ -73,7 +73,7 @@ use crate::engine::sync::{self, Arc, Ordering, StampCell, mutant};
 use known::KnownArc;
 pub(crate) use known::Swapped;
 use lane::Holds;
-pub(crate) use lane::{Left, StaleSlot, Ticket};
+pub(crate) use lane::{GivenUp, StaleSlot, Ticket};
 use name::Name;
 pub(crate) use pending::{Content, Pending, Rule, Sweep};
 pub(crate) use prefetch::prefetch;

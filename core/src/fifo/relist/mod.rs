@@ -10,7 +10,7 @@ mod sweep;
 
 use std::ops::Deref;
 
-use super::generations::{Last, NO_GENERATION, Unbegun};
+use super::generations::{BeginError, Last, NO_GENERATION};
 use super::join::{Join, Refused};
 use super::unchanged::ListedCheck;
 use super::{DeltaFifo, KnownPlace};
@@ -89,10 +89,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Begins a relist of a scope.
-    pub(super) fn begin_relist_in(&self, scope: &ScopeId) -> Result<Course, Unbegun> {
+    pub(super) fn begin_relist_in(&self, scope: &ScopeId) -> Result<RelistSpan, BeginError> {
         let ready = |superseded, generation| self.note_begin(superseded, generation, false);
         let begun = self.relists.begin_in(scope, || self.pass_every_shard(), ready);
-        begun.map(|(generation, marks, within)| Course::new(generation, marks, Some(within)))
+        begun.map(|(generation, marks, within)| RelistSpan::new(generation, marks, Some(within)))
     }
 
     /// Removes a scope from the queue, and begins the relist that deletes its keys.
@@ -102,17 +102,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.note_begin(superseded, generation, true);
         };
         let begun = self.relists.remove(scope, || self.pass_every_shard(), ready);
-        let (generation, within, completes) = begun.map_err(|why| why.error())?;
+        let (generation, within, completes) = begun.map_err(|error| error.error())?;
         let sweep = Sweep::ScopeRemoved;
-        let course = Course { sweep, ..Course::new(generation, false, Some(within)) };
-        Ok(Removal { fifo: self, course, completes })
+        let span = RelistSpan { sweep, ..RelistSpan::new(generation, false, Some(within)) };
+        Ok(Removal { fifo: self, span, completes })
     }
 
-    fn begin_relist(&self) -> Result<Course, Unbegun> {
+    fn begin_relist(&self) -> Result<RelistSpan, BeginError> {
         let ready = |superseded, generation| self.note_begin(superseded, generation, false);
         let begun =
             self.relists.begin(|| self.life.initial.claim(), || self.pass_every_shard(), ready);
-        begun.map(|(generation, marks)| Course::new(generation, marks, None))
+        begun.map(|(generation, marks)| RelistSpan::new(generation, marks, None))
     }
 
     /// Locks and unlocks every shard once. An older relist checks under a shard's lock whether it
@@ -205,15 +205,15 @@ struct Choices {
 #[must_use = "a dropped relist is abandoned: offer its pages and commit it"]
 pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
     fifo: Owner<'f, T, M>,
-    course: Course,
+    span: RelistSpan,
     /// The reason why the relist was not begun, if it was not.
-    unbegun: Option<Unbegun>,
+    begin_error: Option<BeginError>,
     choices: Choices,
     over: bool,
 }
 
 /// The generation and the keys of a relist.
-pub(super) struct Course {
+pub(super) struct RelistSpan {
     generation: u32,
     /// Whether the relist's deltas belong to the initial population.
     marks: bool,
@@ -223,7 +223,7 @@ pub(super) struct Course {
     sweep: Sweep,
 }
 
-impl Course {
+impl RelistSpan {
     fn new(generation: u32, marks: bool, within: Option<Within>) -> Self {
         Self { generation, marks, within, sweep: Sweep::Unlisted }
     }
@@ -235,7 +235,7 @@ impl Course {
     }
 
     /// Returns the scope, if predicates must be called to find the keys that belong to it.
-    fn asks(&self) -> Option<&Within> {
+    fn predicate_scope(&self) -> Option<&Within> {
         self.sweeps().filter(|within| !within.is_plain())
     }
 }
@@ -244,14 +244,14 @@ impl Course {
 /// predicate unwinds.
 pub(super) struct Removal<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
-    pub(super) course: Course,
+    pub(super) span: RelistSpan,
     /// Whether the initial population is complete without the scope.
     completes: bool,
 }
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Removal<'_, T, M> {
     fn drop(&mut self) {
-        let Self { fifo, course: Course { generation, within, .. }, completes } = self;
+        let Self { fifo, span: RelistSpan { generation, within, .. }, completes } = self;
         let mut complete = None;
         let synced = fifo.relists.end(*generation, within.as_ref(), |last| {
             complete = fifo.mark_least(&last.scopes);
@@ -268,36 +268,42 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Removal<'_, T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> Relist<'static, T, M> {
-    pub(super) fn shared(fifo: Arc<DeltaFifo<T, M>>, begun: Result<Course, Unbegun>) -> Self {
+    pub(super) fn shared(
+        fifo: Arc<DeltaFifo<T, M>>,
+        begun: Result<RelistSpan, BeginError>,
+    ) -> Self {
         Self::new(Owner::Shared(fifo), begun)
     }
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Relist<'f, T, M> {
-    pub(super) fn borrowed(fifo: &'f DeltaFifo<T, M>, begun: Result<Course, Unbegun>) -> Self {
+    pub(super) fn borrowed(
+        fifo: &'f DeltaFifo<T, M>,
+        begun: Result<RelistSpan, BeginError>,
+    ) -> Self {
         Self::new(Owner::Borrowed(fifo), begun)
     }
 
-    fn new(fifo: Owner<'f, T, M>, begun: Result<Course, Unbegun>) -> Self {
-        let not_begun = |why| (Course::new(NO_GENERATION, false, None), Some(why));
-        let (course, unbegun) = begun.map_or_else(not_begun, |course| (course, None));
-        Self { fifo, course, unbegun, choices: Choices::default(), over: false }
+    fn new(fifo: Owner<'f, T, M>, begun: Result<RelistSpan, BeginError>) -> Self {
+        let not_begun = |error| (RelistSpan::new(NO_GENERATION, false, None), Some(error));
+        let (span, begin_error) = begun.map_or_else(not_begun, |span| (span, None));
+        Self { fifo, span, begin_error, choices: Choices::default(), over: false }
     }
 }
 
 impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     fn check_current(&self) -> Result<(), RelistError> {
-        if let Some(unbegun) = &self.unbegun {
-            return Err(unbegun.error());
+        if let Some(begin_error) = &self.begin_error {
+            return Err(begin_error.error());
         }
-        let Course { generation, within, .. } = &self.course;
+        let RelistSpan { generation, within, .. } = &self.span;
         let is_current = self.fifo.relists.is_current(*generation, within.as_ref());
         if is_current { Ok(()) } else { Err(RelistError::Superseded) }
     }
 
     /// Fails for a key that does not belong to the scope of this relist.
     fn check_scope(&self, key: &str) -> Result<(), RelistError> {
-        let Some(within) = &self.course.within else { return Ok(()) };
+        let Some(within) = &self.span.within else { return Ok(()) };
         Ok(within.check(key)?)
     }
 
@@ -312,9 +318,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let skip_unchanged = skips && matches!(fifo.known, KnownPlace::Fused);
         Join {
             kind: fifo.replaced_as,
-            generation: self.course.generation,
-            marks: self.course.marks,
-            within: self.course.within.as_ref(),
+            generation: self.span.generation,
+            marks: self.span.marks,
+            within: self.span.within.as_ref(),
             skip_unchanged,
             stops_at_refused,
         }
@@ -334,7 +340,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     pub fn offer(&mut self, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
         let mut page = OneByOne(page);
         self.check_current()?;
-        if let Some(within) = &self.course.within {
+        if let Some(within) = &self.span.within {
             return self.offer_within(within, page.take());
         }
         self.fifo.join(&self.join(false), page.take())
@@ -403,7 +409,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
         for (&hash, (key, version)) in hashes.iter().zip(group) {
             let version = Version::of(version.as_bytes());
-            fifo.list_key(self.course.generation, hash, key.as_bytes());
+            fifo.list_key(self.span.generation, hash, key.as_bytes());
             let is_unchanged = || {
                 let shard = table.shard(hash).read();
                 let check = shard
@@ -428,7 +434,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.check_current()?;
         self.check_scope(key)?;
         let hash = self.fifo.core.table.hash(key.as_bytes());
-        self.fifo.list_key(self.course.generation, hash, key.as_bytes());
+        self.fifo.list_key(self.span.generation, hash, key.as_bytes());
         Ok(())
     }
 
@@ -461,7 +467,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {
         self.check_current()?;
-        let Course { generation, marks, within, .. } = &self.course;
+        let RelistSpan { generation, marks, within, .. } = &self.span;
         mutant!(DeletionsAreNotMarked => let marks = &false);
         self.fifo.delete_in(*generation, *marks, within.as_ref(), object.into())
     }
@@ -480,7 +486,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let fifo = &*self.fifo;
         let mut deleted = 0;
         if !self.choices.keeps_unlisted {
-            deleted += fifo.sweep(&self.course);
+            deleted += fifo.sweep(&self.span);
         }
         // Not earlier: if the external store panics, the relist is abandoned.
         self.over = true;
@@ -494,7 +500,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let mut complete = None;
         self.end(|last, scope| {
             if let Some(scope) = scope {
-                let completes = last.scopes.listed(scope, version, self.course.marks);
+                let completes = last.scopes.listed(scope, version, self.span.marks);
                 // A version that is not a number is never applied, as for the whole queue.
                 complete = self
                     .fifo
@@ -521,7 +527,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         &self,
         step: impl FnOnce(&mut Last, Option<&ScopeId>) -> bool,
     ) -> Result<(), RelistError> {
-        let Course { generation, within, .. } = &self.course;
+        let RelistSpan { generation, within, .. } = &self.span;
         let scope = within.as_ref().map(|within| &within.scope);
         let step = |last: &mut Last| step(last, scope);
         let synced = self.fifo.relists.end(*generation, within.as_ref(), step);
@@ -540,7 +546,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Relist<'_, T, M> {
     fn drop(&mut self) {
-        if !self.over && self.unbegun.is_none() {
+        if !self.over && self.begin_error.is_none() {
             // A superseded relist has nothing to end. The first list of a scope is still awaited.
             let _ = self.end(|_, scope| scope.is_none() && self.fifo.life.initial.abandon());
         }

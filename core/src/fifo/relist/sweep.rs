@@ -8,7 +8,7 @@ use super::super::join::on_threads;
 use super::super::offer::Missing;
 use super::super::wakeups::Wakeups;
 use super::super::{DeltaFifo, KnownPlace};
-use super::Course;
+use super::RelistSpan;
 use crate::Meta;
 use crate::engine::ready_queue::Lane;
 use crate::engine::shard::Shard;
@@ -28,49 +28,50 @@ struct Swept<T> {
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Deletes the keys that the relist did not list, in the slots and in an external store.
-    pub(in crate::fifo) fn sweep(&self, course: &Course) -> usize {
-        self.sweep_slots(course) + self.sweep_elsewhere(course)
+    pub(in crate::fifo) fn sweep(&self, span: &RelistSpan) -> usize {
+        self.sweep_slots(span) + self.sweep_elsewhere(span)
     }
 
     /// Deletes the keys whose slots have an older stamp, on as many threads as a relist may use.
-    fn sweep_slots(&self, course: &Course) -> usize {
+    fn sweep_slots(&self, span: &RelistSpan) -> usize {
         let shards = self.core.table.shards();
         let each = shards.len().div_ceil(self.relist_threads);
         // Predicates run before the first push: a panic between a push and the queueing of its slot
         // would lose the slot.
-        let mut asked = course.asks().map(|within| {
+        let mut accepted = span.predicate_scope().map(|within| {
             let each = shards.iter();
-            each.map(|shard| unlisted_within(shard, course.generation, within)).collect::<Vec<_>>()
+            each.map(|shard| unlisted_within(shard, span.generation, within)).collect::<Vec<_>>()
         });
-        let mut asked = asked.iter_mut().flat_map(|asked| asked.chunks_mut(each));
-        let parts = shards.chunks(each).map(|shards| (shards, asked.next())).collect();
+        let mut accepted = accepted.iter_mut().flat_map(|accepted| accepted.chunks_mut(each));
+        let parts = shards.chunks(each).map(|shards| (shards, accepted.next())).collect();
         let held = self.hold();
-        let swept = on_threads(parts, |(shards, asked)| self.sweep_shards(shards, asked, course));
+        let swept =
+            on_threads(parts, |(shards, accepted)| self.sweep_shards(shards, accepted, span));
         let deleted = swept.iter().map(|swept| swept.deleted).sum();
         let skipped = swept.iter().map(|swept| swept.skipped).sum();
         let queued: Vec<_> = swept.into_iter().flat_map(|swept| swept.queued).collect();
         let queued = self.push_walk(queued, held.as_ref().map(Hold::epoch));
-        self.wake(&Wakeups { queued, ended: self.uncounted(skipped, course.marks) });
+        self.wake(&Wakeups { queued, ended: self.uncounted(skipped, span.marks) });
         deleted
     }
 
-    /// Deletes unlisted keys of some of the shards. If the scope has a predicate, `asked` has, for
-    /// each shard, the unlisted keys that the predicate accepted; otherwise this function finds the
-    /// unlisted keys of the scope, or of the whole queue.
+    /// Deletes unlisted keys of some of the shards. If the scope has a predicate, `accepted` has,
+    /// for each shard, the unlisted keys that the predicate accepted; otherwise this function finds
+    /// the unlisted keys of the scope, or of the whole queue.
     fn sweep_shards(
         &self,
         shards: &[CachePadded<RwLock<Shard<T>>>],
-        mut asked: Option<&mut [Vec<String>]>,
-        course: &Course,
+        mut accepted: Option<&mut [Vec<String>]>,
+        span: &RelistSpan,
     ) -> Swept<T> {
-        let generation = course.generation;
-        let within = course.sweeps();
+        let generation = span.generation;
+        let within = span.sweeps();
         let mut swept = Swept { deleted: 0, skipped: 0, queued: Vec::new() };
         for (place, shard) in shards.iter().enumerate() {
             // Searched with the lock shared, which delays no reader. Stamps only grow, and a slot
             // that is made after the search comes after the sweep.
-            let unlisted: Vec<String> = if let Some(asked) = &mut asked {
-                std::mem::take(&mut asked[place])
+            let unlisted: Vec<String> = if let Some(accepted) = &mut accepted {
+                std::mem::take(&mut accepted[place])
             } else if let Some(within) = within {
                 unlisted_within(shard, generation, within)
             } else {
@@ -81,21 +82,21 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             // In groups, so that a reader of this shard waits for a few keys at most.
             for group in unlisted.chunks(GROUP) {
                 let shard = shard.write();
-                let is_current = self.relists.is_current(generation, course.within.as_ref());
+                let is_current = self.relists.is_current(generation, span.within.as_ref());
                 mutant!(SweepChecksNothing => let is_current = true);
                 if !is_current {
                     return swept;
                 }
                 for key in group {
-                    self.sweep_slot(&shard, key, course, &mut swept);
+                    self.sweep_slot(&shard, key, span, &mut swept);
                 }
             }
         }
         swept
     }
 
-    fn sweep_slot(&self, shard: &Shard<T>, key: &str, course: &Course, swept: &mut Swept<T>) {
-        let Course { generation, marks, sweep, .. } = *course;
+    fn sweep_slot(&self, shard: &Shard<T>, key: &str, span: &RelistSpan, swept: &mut Swept<T>) {
+        let RelistSpan { generation, marks, sweep, .. } = *span;
         let hash = self.core.table.hash(key.as_bytes());
         let Some(slot) = shard.find(hash, key.as_bytes()) else { return };
         let was_listed = slot.stamped() >= generation;
@@ -123,8 +124,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Deletes the keys that an external store knows and the relist did not list, after the sweep
     /// of the table. A key that the store no longer knows when it is asked was deleted in between.
-    fn sweep_elsewhere(&self, course: &Course) -> usize {
-        let Course { generation, marks, ref within, sweep } = *course;
+    fn sweep_elsewhere(&self, span: &RelistSpan) -> usize {
+        let RelistSpan { generation, marks, ref within, sweep } = *span;
         let KnownPlace::Elsewhere { objects, .. } = &self.known else { return 0 };
         let mut deleted = 0;
         let table = &self.core.table;

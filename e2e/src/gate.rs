@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use deltafifo_informer::KubeListerWatcher;
 use deltafifo_informer::lister_watcher::{
-    Asked, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RequestError, WatchRequest,
+    ListRequest, ListStream, Listed, ListerWatcher, PageMeta, Request, RequestError, WatchRequest,
     WatchStream,
 };
 use futures_util::future::BoxFuture;
@@ -43,13 +43,13 @@ enum Mode {
 #[derive(Clone, Default)]
 pub struct Seen {
     /// The requests, in order.
-    pub requests: Vec<Asked>,
+    pub requests: Vec<Request>,
     /// The metadata of each list page.
     pub pages: Vec<PageMeta>,
     /// The errors in responses.
     pub faults: Vec<Fault>,
     /// The request that is held, if there is one.
-    held: Option<Asked>,
+    held: Option<Request>,
 }
 
 impl Gate {
@@ -86,7 +86,7 @@ impl Gate {
     }
 
     /// Waits until a request is held, and returns it. Never returns `None`.
-    pub async fn held(&self) -> Option<Asked> {
+    pub async fn held(&self) -> Option<Request> {
         let mut seen = self.seen.subscribe();
         // `wait_for` fails only if the sender is gone, and `self` owns it.
         seen.wait_for(|seen| seen.held.is_some()).await.ok().and_then(|seen| seen.held.clone())
@@ -98,7 +98,7 @@ impl Gate {
     }
 
     /// Records the request, and waits until it may go through.
-    async fn pass(&self, request: Asked, is_next_page: bool) {
+    async fn pass(&self, request: Request, is_next_page: bool) {
         self.seen.send_modify(|seen| seen.requests.push(request.clone()));
         let passes = |mode: &Mode| match mode {
             Mode::Everything => true,
@@ -156,7 +156,7 @@ impl ListerWatcher for Gate {
     fn list(&self, mut request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         Box::pin(async move {
             let is_next_page = request.continue_token.is_some();
-            self.pass(Asked::List(request.clone()), is_next_page).await;
+            self.pass(Request::List(request.clone()), is_next_page).await;
             if !is_next_page {
                 request.resource_version = self.ahead_of(request.resource_version);
             }
@@ -174,7 +174,7 @@ impl ListerWatcher for Gate {
 
     fn watch(&self, mut request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
         Box::pin(async move {
-            self.pass(Asked::Watch(request.clone()), false).await;
+            self.pass(Request::Watch(request.clone()), false).await;
             if request.send_initial_events {
                 request.resource_version = self.ahead_of(request.resource_version);
             }

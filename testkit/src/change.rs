@@ -59,12 +59,12 @@ impl Shared {
         &self,
         draft: &Draft,
         resource: &Resource,
-        asked: Option<&str>,
+        requested: Option<&str>,
     ) -> Refused<Key> {
         let named = text(&draft.metadata, "namespace");
-        let namespace = match asked {
+        let namespace = match requested {
             _ if !resource.is_namespaced() => "",
-            Some(asked) => asked,
+            Some(requested) => requested,
             None if named.is_empty() => "default",
             None => named,
         };

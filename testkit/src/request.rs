@@ -43,11 +43,11 @@ pub enum Verb {
 /// let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
 /// pods.list(&ListParams::default().limit(10)).await?;
 ///
-/// let asked = &server.requests()[0];
-/// assert_eq!((asked.verb(), asked.limit()), (Verb::List, Some(10)));
-/// assert_eq!(asked.namespace(), Some("shop"));
-/// assert_eq!(asked.path(), "/api/v1/namespaces/shop/pods");
-/// assert_eq!(asked.query(), [("limit".to_owned(), "10".to_owned())]);
+/// let request = &server.requests()[0];
+/// assert_eq!((request.verb(), request.limit()), (Verb::List, Some(10)));
+/// assert_eq!(request.namespace(), Some("shop"));
+/// assert_eq!(request.path(), "/api/v1/namespaces/shop/pods");
+/// assert_eq!(request.query(), [("limit".to_owned(), "10".to_owned())]);
 /// # Ok(())
 /// # }
 /// ```

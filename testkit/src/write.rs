@@ -22,7 +22,7 @@ pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
     if let Some(wanted) = options.version.filter(|wanted| *wanted > newest) {
         return Err(Box::new(status::too_large(wanted, newest)));
     }
-    let key = asked_key(call);
+    let key = path_key(call);
     let current = call.server.with_current(call.place, &key, |_, current| current);
     let current = current.ok_or_else(|| status::not_found(&call.resource, &key.name))?;
     Ok(show(call, StatusCode::OK, &current.object))
@@ -68,7 +68,7 @@ pub(crate) fn patch(call: &Call<'_>, body: &[u8], is_status: bool) -> Refused<Re
 pub(crate) fn delete(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let resource = &call.resource;
     let Preconditions { uid, resource_version } = DeleteOptions::read(call, body)?.preconditions;
-    let key = asked_key(call);
+    let key = path_key(call);
     let (object, is_gone) = call.server.with_current(call.place, &key, |store, current| {
         let current = current.ok_or_else(|| status::not_found(resource, &key.name))?;
         change::check_same(resource, &current.object, &uid, &resource_version)?;
@@ -112,7 +112,7 @@ fn modify(
 ) -> Refused<Response<Body>> {
     let resource = &call.resource;
     check_dry_run(call)?;
-    let key = asked_key(call);
+    let key = path_key(call);
     let object = call.server.with_current(call.place, &key, |store, current| {
         let current = current.ok_or_else(|| status::not_found(resource, &key.name))?;
         let mut draft = make(&current.object)?;
@@ -138,7 +138,7 @@ fn show(call: &Call<'_>, code: StatusCode, object: &Object) -> Response<Body> {
 }
 
 /// Returns the key that the path names.
-fn asked_key(call: &Call<'_>) -> Key {
+fn path_key(call: &Call<'_>) -> Key {
     let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
     Key { namespace: part(call.request.namespace()), name: part(call.request.name()) }
 }

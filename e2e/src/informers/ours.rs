@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deltafifo::BoxError;
 use deltafifo_informer::SharedInformer;
-use deltafifo_informer::lister_watcher::Asked;
+use deltafifo_informer::lister_watcher::Request;
 use deltafifo_informer::reflector::Backoff;
 use deltafifo_informer::shared_informer::{
     Buffer, HandlerOptions, InformerError, Notification, RunError,
@@ -90,9 +90,9 @@ impl OurInformer {
     }
 
     pub fn full_requests(&self) -> usize {
-        let for_all = |request: &&Asked| match request {
-            Asked::List(_) => true,
-            Asked::Watch(watch) => watch.send_initial_events,
+        let for_all = |request: &&Request| match request {
+            Request::List(_) => true,
+            Request::Watch(watch) => watch.send_initial_events,
         };
         self.gate.seen().requests.iter().filter(for_all).count()
     }

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use deltafifo::ResourceVersion;
-use deltafifo_informer::lister_watcher::{Asked, ListRequest};
+use deltafifo_informer::lister_watcher::{ListRequest, Request};
 
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
@@ -39,7 +39,7 @@ pub async fn run(setting: &Setting) -> Ended {
     // second page misses.
     let informers = Informers::start(setting, servers.port())?;
     let held = rig.gate.held().await;
-    let Some(Asked::List(ListRequest { continue_token: Some(token), .. })) = &held else {
+    let Some(Request::List(ListRequest { continue_token: Some(token), .. })) = &held else {
         return Err(format!("the second page was not requested, but {held:?}").into());
     };
     // The first object is delivered before its page is complete. The last page has not been
@@ -60,7 +60,7 @@ pub async fn run(setting: &Setting) -> Ended {
         not_older_than: true,
         ..ListRequest::default()
     };
-    if !seen.requests.contains(&Asked::List(whole)) {
+    if !seen.requests.contains(&Request::List(whole)) {
         return Err(format!(
             "no list not older than version {first:?} was requested: {:?}",
             seen.requests

@@ -4,7 +4,7 @@
 //! The API server writes a lease of its own from time to time. If that happens in between, the
 //! watch is rightly refused, and the scenario is tried once more.
 
-use deltafifo_informer::lister_watcher::Asked;
+use deltafifo_informer::lister_watcher::Request;
 
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
@@ -36,8 +36,7 @@ pub async fn run(setting: &Setting) -> Ended {
         rig.reached(&next).await?;
         rig.settled(&writer).await?;
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
-        let resumes =
-            |request: &Asked| matches!(request, Asked::Watch(watch) if !watch.send_initial_events);
+        let resumes = |request: &Request| matches!(request, Request::Watch(watch) if !watch.send_initial_events);
         let since = rig.gate.seen().requests.split_off(before);
         if !since.is_empty() && since.iter().all(resumes) {
             let informer_summary = informers

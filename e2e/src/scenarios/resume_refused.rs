@@ -3,7 +3,7 @@
 //! is refused (410, as an event), and everything is listed again.
 
 use deltafifo::ResourceVersion;
-use deltafifo_informer::lister_watcher::Asked;
+use deltafifo_informer::lister_watcher::Request;
 
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
@@ -43,11 +43,11 @@ pub async fn run(setting: &Setting) -> Ended {
         rig.settled(&writer).await?;
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
         let resumed = rig.gate.seen().requests.into_iter().any(|request| match request {
-            Asked::Watch(watch) => {
+            Request::Watch(watch) => {
                 !watch.send_initial_events
                     && ResourceVersion::parse(&watch.resource_version) == version
             }
-            Asked::List(_) => false,
+            Request::List(_) => false,
         });
         if !resumed || rig.times(Fault::Expired) == 0 {
             return Err(format!(

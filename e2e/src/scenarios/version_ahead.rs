@@ -5,7 +5,7 @@
 //! The gate increases the requested version, because a server whose cache really lags would require
 //! a second server.
 
-use deltafifo_informer::lister_watcher::Asked;
+use deltafifo_informer::lister_watcher::Request;
 
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
@@ -41,8 +41,8 @@ pub async fn run(setting: &Setting) -> Ended {
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired | Fault::TooLarge))?;
         let seen = rig.gate.seen();
         let newest = seen.requests[before..].iter().any(|request| match request {
-            Asked::List(list) => list.resource_version.is_empty() && !list.not_older_than,
-            Asked::Watch(watch) => watch.send_initial_events && watch.resource_version.is_empty(),
+            Request::List(list) => list.resource_version.is_empty() && !list.not_older_than,
+            Request::Watch(watch) => watch.send_initial_events && watch.resource_version.is_empty(),
         });
         if !newest || !seen.faults.contains(&Fault::TooLarge) {
             return Err(format!(

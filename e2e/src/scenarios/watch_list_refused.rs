@@ -2,7 +2,7 @@
 //! lists is off or because its etcd is too old. The reflector requests a plain list at once, and
 //! plain lists from then on.
 
-use deltafifo_informer::lister_watcher::Asked;
+use deltafifo_informer::lister_watcher::Request;
 
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
@@ -61,7 +61,7 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
     let streamed = requests.iter().filter(|request| is_streamed(request)).count();
     let fell_back = requests
         .windows(2)
-        .filter(|pair| is_streamed(&pair[0]) && matches!(pair[1], Asked::List(_)))
+        .filter(|pair| is_streamed(&pair[0]) && matches!(pair[1], Request::List(_)))
         .count();
     if [streamed, fell_back, rig.times(refusal)] != [2; 3] {
         return Err(format!(
@@ -73,6 +73,6 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
     Ok(Outcome::Held(format!("{}; {informer_summary}", rig.summary())))
 }
 
-fn is_streamed(request: &Asked) -> bool {
-    matches!(request, Asked::Watch(watch) if watch.send_initial_events)
+fn is_streamed(request: &Request) -> bool {
+    matches!(request, Request::Watch(watch) if watch.send_initial_events)
 }

@@ -35,7 +35,7 @@ pub use limit::ObjectLimit;
 pub use merged::Merged;
 pub(crate) use query::Query;
 pub use query::QueryError;
-pub use scripted::{Asked, Scripted};
+pub use scripted::{Request, Scripted};
 pub(crate) use tokens::Tokens;
 
 /// A source of one kind of object, which can be listed and watched.

@@ -17,7 +17,8 @@ use super::{
 /// for.
 ///
 /// When no response is left, a request waits for ever. The request is recorded first, so a test
-/// can wait for it with [`asked_times`](Self::asked_times) and end where its script ends.
+/// can wait for it with [`wait_for_requests`](Self::wait_for_requests) and end where its script
+/// ends.
 ///
 /// ```
 /// use deltafifo_informer::lister_watcher::{
@@ -39,12 +40,12 @@ use super::{
 pub struct Scripted {
     lists: Mutex<VecDeque<Result<ListStream, RequestError>>>,
     watches: Mutex<VecDeque<Result<WatchStream, RequestError>>>,
-    asked: watch::Sender<Vec<Asked>>,
+    requests: watch::Sender<Vec<Request>>,
 }
 
 /// A request to a [`Scripted`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Request {
     /// A list request.
     List(ListRequest),
     /// A watch request.
@@ -112,31 +113,31 @@ impl Scripted {
 
     /// Returns the requests so far, in order.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
-        self.asked.borrow().clone()
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.borrow().clone()
     }
 
     /// Waits until there have been `times` requests.
-    pub async fn asked_times(&self, times: usize) {
-        let mut asked = self.asked.subscribe();
+    pub async fn wait_for_requests(&self, times: usize) {
+        let mut requests = self.requests.subscribe();
         // It fails only if the sender is dropped, and `self` owns the sender.
-        let _ = asked.wait_for(|asked| asked.len() >= times).await;
+        let _ = requests.wait_for(|requests| requests.len() >= times).await;
     }
 
-    fn record(&self, asked: Asked) {
-        self.asked.send_modify(|all| all.push(asked));
+    fn record(&self, request: Request) {
+        self.requests.send_modify(|all| all.push(request));
     }
 }
 
 impl ListerWatcher for Scripted {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
-        self.record(Asked::List(request));
+        self.record(Request::List(request));
         let answer = self.lists.lock().pop_front();
         Box::pin(async move { answer.unwrap_or_else(|| Ok(stream::pending().boxed())) })
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
-        self.record(Asked::Watch(request));
+        self.record(Request::Watch(request));
         let answer = self.watches.lock().pop_front();
         Box::pin(async move { answer.unwrap_or_else(|| Ok(stream::pending().boxed())) })
     }

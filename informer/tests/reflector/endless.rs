@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo_informer::lister_watcher::{
-    Asked, EventType, ListRequest, ListerWatcher, Merged, RawEvent, RequestError, Scripted,
+    EventType, ListRequest, ListerWatcher, Merged, RawEvent, Request, RequestError, Scripted,
     WatchStream,
 };
 use deltafifo_informer::reflector::Reflector;
@@ -13,7 +13,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, sleep};
 
 use super::rig::{
-    Rig, bookmark, cut, event, expired, items, list, map, page, queue, shown_asked, status,
+    Rig, bookmark, cut, event, expired, items, list, map, page, queue, shown_requests, status,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -43,10 +43,10 @@ fn rig(script: Scripted) -> Rig {
 }
 
 /// Returns, for each watch request, whether it asks for initial events.
-fn initial(asked: &[Asked]) -> Vec<bool> {
-    let watches = asked.iter().filter_map(|asked| match asked {
-        Asked::Watch(watch) => Some(watch.send_initial_events),
-        Asked::List(_) => None,
+fn initial(requests: &[Request]) -> Vec<bool> {
+    let watches = requests.iter().filter_map(|request| match request {
+        Request::Watch(watch) => Some(watch.send_initial_events),
+        Request::List(_) => None,
     });
     watches.collect()
 }
@@ -60,8 +60,8 @@ async fn streamed_list_without_an_end_is_replaced_by_a_list_after_ten_minutes() 
     let error = rig.error().await;
     assert_eq!(began.elapsed().as_secs(), 600);
     assert!(error.contains("did not end") && error.contains("600"), "{error}");
-    let asked = shown_asked(&rig.asked(3).await);
-    assert_eq!(asked, [r#"watch initial """#, r#"list "" limit 500"#, r#"watch "900""#]);
+    let requests = shown_requests(&rig.requests(3).await);
+    assert_eq!(requests, [r#"watch initial """#, r#"list "" limit 500"#, r#"watch "900""#]);
     assert_eq!(began.elapsed().as_secs(), 600, "at once");
     rig.fifo.wait_for_resource_version_async("900").await.unwrap();
 }
@@ -73,7 +73,7 @@ async fn streamed_list_with_continuous_events_ends_as_well() {
     let mut rig =
         Rig::start(script, |builder| builder.watch_list_timeout(Duration::from_millis(50)));
     assert!(rig.error().await.contains("did not end"));
-    assert_eq!(rig.asked(3).await.len(), 3);
+    assert_eq!(rig.requests(3).await.len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,8 +81,8 @@ async fn slow_streamed_list_that_ends_in_time_is_used() {
     let script = Scripted::new().watch_stream(then(added(MINUTE, 9), [bookmark(20, true)]));
     let rig = rig(script);
     rig.fifo.wait_for_resource_version_async("20").await.unwrap();
-    let asked = rig.asked(1).await;
-    let Asked::Watch(watch) = &asked[0] else { panic!("{asked:?}") };
+    let requests = rig.requests(1).await;
+    let Request::Watch(watch) = &requests[0] else { panic!("{requests:?}") };
     assert_eq!(watch.timeout_seconds, 600, "the server must not end it earlier");
 }
 
@@ -90,7 +90,7 @@ async fn slow_streamed_list_that_ends_in_time_is_used() {
 async fn watch_of_a_slow_streamed_list_does_not_last_longer_than_others() {
     let silent = stream::iter([bookmark(7, true)]).chain(stream::pending());
     let (began, rig) = (Instant::now(), rig(Scripted::new().watch_stream(silent.boxed())));
-    assert_eq!(shown_asked(&rig.asked(2).await)[1], r#"watch "7""#);
+    assert_eq!(shown_requests(&rig.requests(2).await)[1], r#"watch "7""#);
     assert!((300..=600).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
@@ -102,7 +102,7 @@ async fn streamed_list_that_the_server_ends_after_minutes_is_replaced_by_a_list_
             .watch_stream(then(events, last.map(Err)))
             .list(list(900, [map("a", 900)]));
         let (began, rig) = (Instant::now(), rig(script));
-        assert_eq!(initial(&rig.asked(3).await), [true, false]);
+        assert_eq!(initial(&rig.requests(3).await), [true, false]);
         assert_eq!(began.elapsed().as_secs(), 420);
     }
 }
@@ -118,7 +118,7 @@ async fn streamed_lists_that_break_and_stall_share_one_time_limit() {
         .watch_stream(added(Duration::from_secs(5), u32::MAX).boxed())
         .list(list(900, [map("a", 900)]));
     let (began, rig) = (Instant::now(), rig(script));
-    assert_eq!(initial(&rig.asked(4).await), [true, true, false]);
+    assert_eq!(initial(&rig.requests(4).await), [true, true, false]);
     assert_eq!(began.elapsed().as_secs(), 600);
 }
 
@@ -139,7 +139,7 @@ async fn after_an_endless_streamed_list_plain_lists_are_used_for_an_hour() {
         .watch_on([event(EventType::Added, map("a", 900)), bookmark(902, true)]);
     let rig = Rig::start(script, |builder| builder.least_watch(2 * HOUR));
     rig.fifo.wait_for_resource_version_async("902").await.unwrap();
-    assert_eq!(initial(&rig.asked(6).await), [true, false, false, true]);
+    assert_eq!(initial(&rig.requests(6).await), [true, false, false, true]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +150,7 @@ async fn refused_streamed_list_is_requested_again_at_the_next_relist() {
             .list(list(7, []))
             .watch([bookmark(8, false), Err(expired())])
             .watch_on([bookmark(9, true)]);
-        assert_eq!(initial(&rig(script).asked(4).await), [true, false, true], "one request");
+        assert_eq!(initial(&rig(script).requests(4).await), [true, false, true], "one request");
     }
 }
 
@@ -161,7 +161,7 @@ async fn streamed_lists_are_suspended_after_three_broken_ones() {
     });
     let script =
         script.list(list(7, [])).watch([bookmark(8, false), Err(expired())]).list(list(9, []));
-    assert_eq!(initial(&rig(script).asked(7).await), [true, true, true, false, false]);
+    assert_eq!(initial(&rig(script).requests(7).await), [true, true, true, false, false]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +184,7 @@ async fn list_whose_page_token_points_to_itself_is_abandoned() {
     let mut rig = Rig::lists(script);
     let error = rig.error().await;
     assert!(error.contains("continue token"), "{error}");
-    assert_eq!(rig.asked(4).await.len(), 4, "requested again, then watched");
+    assert_eq!(rig.requests(4).await.len(), 4, "requested again, then watched");
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +195,7 @@ async fn list_whose_page_tokens_form_a_cycle_is_abandoned() {
     let mut rig = Rig::lists(script.list(list(8, [])));
     let error = rig.error().await;
     assert!(error.contains("continue token"), "{error}");
-    assert_eq!(rig.asked(6).await.len(), 6);
+    assert_eq!(rig.requests(6).await.len(), 6);
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,7 +247,7 @@ async fn empty_parts_are_not_reported_as_silent() {
     let began = Instant::now();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        () = last.asked_times(2) => assert_eq!(began.elapsed(), 3 * MINUTE),
+        () = last.wait_for_requests(2) => assert_eq!(began.elapsed(), 3 * MINUTE),
     }
 }
 

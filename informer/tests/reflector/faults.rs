@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
 
-use super::rig::{Rig, event, list, map, page, shown_asked, status};
+use super::rig::{Rig, event, list, map, page, shown_requests, status};
 
 #[tokio::test(start_paused = true)]
 async fn every_refusal_is_reported_and_retried_later() {
@@ -89,5 +89,5 @@ async fn continuous_events_yield_to_other_tasks() {
     );
     let mut rig = Rig::lists(Scripted::new().list(list(4, [])).watch_stream(many.boxed()));
     assert_eq!(rig.changes(1).await, ["Added a@5"]);
-    assert_eq!(shown_asked(&rig.asked(2).await).len(), 2);
+    assert_eq!(shown_requests(&rig.requests(2).await).len(), 2);
 }

@@ -10,14 +10,14 @@ use deltafifo_informer::reflector::Reflector;
 use futures_util::stream::{self, StreamExt};
 
 use super::rig::{
-    Rig, broken, cut, event, expired, items, list, map, page, queue, shown_asked, status,
+    Rig, broken, cut, event, expired, items, list, map, page, queue, shown_requests, status,
 };
 
 #[tokio::test(start_paused = true)]
 async fn first_list_is_at_any_version_and_the_watch_starts_from_it() {
     let mut rig = Rig::lists(Scripted::new().list(list(7, [map("a", 5), map("b", 6)])));
     assert_eq!(rig.changes(2).await, ["Added a@5", "Added b@6"]);
-    assert_eq!(shown_asked(&rig.asked(2).await), [r#"list "0" limit 500"#, r#"watch "7""#]);
+    assert_eq!(shown_requests(&rig.requests(2).await), [r#"list "0" limit 500"#, r#"watch "7""#]);
     assert_eq!(rig.reflector.last_sync_resource_version().as_deref(), Some("7"));
 }
 
@@ -29,14 +29,14 @@ async fn all_pages_are_read_before_anything_is_deleted() {
         .list([page(7, None)]);
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(2).await, ["Added a@5", "Added b@6"]);
-    let asked = shown_asked(&rig.asked(4).await);
+    let requests = shown_requests(&rig.requests(4).await);
     let pages = [
         r#"list "0" limit 500"#,
         r#"list "0" limit 500 token t1"#,
         r#"list "0" limit 500 token t2"#,
     ];
-    assert_eq!(asked[..3], pages);
-    assert_eq!(asked[3], r#"watch "7""#);
+    assert_eq!(requests[..3], pages);
+    assert_eq!(requests[3], r#"watch "7""#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +47,7 @@ async fn changes_during_a_paged_list_are_left_to_the_watch() {
         .watch_on([event(EventType::Modified, map("a", 8))]);
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(3).await[2], "Updated a@5>8");
-    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "7""#);
+    assert_eq!(shown_requests(&rig.requests(3).await)[2], r#"watch "7""#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,9 +58,9 @@ async fn later_list_is_at_the_last_version_and_unpaged() {
         .list(list(9, [map("b", 6), map("c", 9)]));
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(4).await, ["Added a@5", "Added b@6", "Added c@9", "Missed a"]);
-    let asked = shown_asked(&rig.asked(4).await);
+    let requests = shown_requests(&rig.requests(4).await);
     assert_eq!(
-        asked,
+        requests,
         [r#"list "0" limit 500"#, r#"watch "7""#, r#"list "7" limit 0"#, r#"watch "9""#]
     );
     assert!(rig.error().await.contains("410 Expired"));
@@ -74,7 +74,7 @@ async fn server_without_a_cache_gets_paged_lists_from_then_on() {
         .watch([Err(expired())])
         .list(list(9, []));
     let rig = Rig::lists(script);
-    assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"list "7" limit 500"#);
+    assert_eq!(shown_requests(&rig.requests(4).await)[3], r#"list "7" limit 500"#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,10 +91,10 @@ async fn unavailable_version_is_followed_by_a_list_of_the_newest() {
             .watch([Err(expired())])
             .list(list(9, []));
         let rig = Rig::lists(script);
-        let asked = shown_asked(&rig.asked(6).await);
-        assert_eq!(asked[2..4], [r#"list "7" limit 0"#, r#"list "" limit 500"#]);
+        let requests = shown_requests(&rig.requests(6).await);
+        assert_eq!(requests[2..4], [r#"list "7" limit 0"#, r#"list "" limit 500"#]);
         assert_eq!(
-            asked[5], r#"list "8" limit 0"#,
+            requests[5], r#"list "8" limit 0"#,
             "a list that succeeded makes its version available"
         );
     }
@@ -112,8 +112,8 @@ async fn expired_page_token_is_followed_by_a_full_list_not_older_than_the_first_
     let mut rig = Rig::lists(script);
     let changes = rig.changes(5).await;
     assert_eq!(changes[2..], ["Updated a@2>6", "Added b@8", "Missed old"]);
-    let asked = shown_asked(&rig.asked(6).await);
-    assert_eq!(asked[4..6], [r#"list "" limit 500 token t1"#, r#"list at least "7" limit 0"#]);
+    let requests = shown_requests(&rig.requests(6).await);
+    assert_eq!(requests[4..6], [r#"list "" limit 500 token t1"#, r#"list at least "7" limit 0"#]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +126,7 @@ async fn broken_list_deletes_nothing_and_is_requested_again() {
         .list(list(9, [map("a", 5), map("b", 8)]));
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(3).await[2], "Updated b@6>8");
-    rig.asked(5).await;
+    rig.requests(5).await;
     assert_eq!(rig.stored(), ["a@5", "b@8"]);
     rig.error().await;
     assert!(rig.error().await.contains("cut"));
@@ -140,7 +140,7 @@ async fn unchanged_objects_are_not_decoded() {
         .list(list(9, [broken("a", 5), map("b", 9)]));
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(3).await[2], "Updated b@6>9");
-    rig.asked(4).await;
+    rig.requests(4).await;
     assert!(rig.error().await.contains("Expired"), "and no error about a");
     assert_eq!(rig.stored(), ["a@5", "b@9"]);
 }
@@ -157,7 +157,7 @@ async fn undecodable_object_is_reported_kept_and_causes_no_endless_relist() {
     let error = rig.error().await;
     assert!(error.contains(r#"object "a" of version "8" cannot be decoded"#), "{error}");
     assert!(rig.error().await.contains(r#"object "new""#));
-    assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"watch "9""#, "the watch follows");
+    assert_eq!(shown_requests(&rig.requests(4).await)[3], r#"watch "9""#, "the watch follows");
     assert_eq!(rig.stored(), ["a@5", "b@9"]);
 }
 
@@ -199,8 +199,8 @@ async fn object_with_an_unreadable_name_fails_no_list_or_watch_and_deletes_nothi
         .watch([event(EventType::Added, map("d", 11))]);
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(4).await, ["Added a@5", "Added b@6", "Added c@9", "Added d@11"]);
-    let asked = shown_asked(&rig.asked(7).await);
-    assert_eq!(asked[2], r#"list "8" limit 0"#);
+    let requests = shown_requests(&rig.requests(7).await);
+    assert_eq!(requests[2], r#"list "8" limit 0"#);
     assert_eq!(rig.stored(), ["a@5", "b@6", "c@9", "d@11"]);
 }
 
@@ -223,7 +223,7 @@ async fn list_with_invalid_json_is_rejected() {
         rig.error().await;
         let error = rig.error().await;
         assert!(error.contains("a list failed"), "{item}: {error}");
-        rig.asked(5).await;
+        rig.requests(5).await;
         assert_eq!(rig.stored(), ["a@8", "b@6", "c@9"], "{item}");
         assert!(
             !rig.changes(4).await.iter().any(|change| change.starts_with("Missed")),
@@ -241,9 +241,9 @@ async fn lists_after_a_broken_one_are_not_older_than_it() {
         .list(list(101, [map("a", 90), map("n", 95)]));
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(3).await[1..], ["Updated a@3>90", "Added n@95"]);
-    let asked = shown_asked(&rig.asked(5).await);
+    let requests = shown_requests(&rig.requests(5).await);
     assert_eq!(
-        asked[2..],
+        requests[2..],
         [r#"list "4" limit 0"#, r#"list at least "100" limit 0"#, r#"watch "101""#]
     );
 }
@@ -257,14 +257,14 @@ async fn first_list_is_at_any_version_only_before_anything_was_delivered() {
         .list(list(100, [map("a", 90)]))
         .watch([Err(expired())]);
     let rig = Rig::lists(script);
-    let asked = shown_asked(&rig.asked(6).await);
-    assert_eq!(asked[..2], [r#"list "0" limit 500"#; 2]);
+    let requests = shown_requests(&rig.requests(6).await);
+    assert_eq!(requests[..2], [r#"list "0" limit 500"#; 2]);
     assert_eq!(
-        asked[2..4],
+        requests[2..4],
         [r#"list at least "100" limit 500"#; 2],
         "in pages, as the server has no cache"
     );
-    assert_eq!(asked[5], r#"list "100" limit 500"#, "a complete list's version is used");
+    assert_eq!(requests[5], r#"list "100" limit 500"#, "a complete list's version is used");
 }
 
 #[tokio::test(start_paused = true)]
@@ -273,8 +273,8 @@ async fn list_that_broke_before_its_version_is_followed_by_the_newest() {
         .list_stream(cut([items([map("a", 90)])]))
         .list([items([map("a", 90)]), page(100, None)]);
     let rig = Rig::lists(script);
-    let asked = shown_asked(&rig.asked(3).await);
-    assert_eq!(asked, [r#"list "0" limit 500"#, r#"list "" limit 500"#, r#"watch "100""#]);
+    let requests = shown_requests(&rig.requests(3).await);
+    assert_eq!(requests, [r#"list "0" limit 500"#, r#"list "" limit 500"#, r#"watch "100""#]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,8 +285,11 @@ async fn failed_full_list_after_an_expired_token_is_retried_at_the_same_version(
         .list_fails(RequestError::Unreachable("connection refused".into()))
         .list(list(100, [map("a", 90)]));
     let rig = Rig::lists(script);
-    let asked = shown_asked(&rig.asked(5).await);
-    assert_eq!(asked[2..4], [r#"list at least "100" limit 0"#, r#"list at least "100" limit 500"#]);
+    let requests = shown_requests(&rig.requests(5).await);
+    assert_eq!(
+        requests[2..4],
+        [r#"list at least "100" limit 0"#, r#"list at least "100" limit 500"#]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -297,10 +300,10 @@ async fn run_after_one_dropped_within_a_list_requests_nothing_older() {
     for times in [1, 2] {
         let run = tokio::time::timeout(Duration::from_secs(1), reflector.run()).await;
         assert!(run.is_err(), "dropped");
-        assert_eq!(script.asked().len(), times);
+        assert_eq!(script.requests().len(), times);
     }
     assert_eq!(
-        shown_asked(&script.asked()),
+        shown_requests(&script.requests()),
         [r#"list "0" limit 500"#, r#"list at least "100" limit 0"#]
     );
 }
@@ -318,7 +321,7 @@ async fn list_without_a_version_is_rejected() {
         assert_eq!(rig.changes(2).await, ["Added a@5", "Added b@8"]);
         rig.error().await;
         assert!(rig.error().await.contains("without its version"));
-        assert_eq!(rig.asked(5).await.len(), 5, "requested again");
+        assert_eq!(rig.requests(5).await.len(), 5, "requested again");
     }
 }
 
@@ -331,7 +334,7 @@ async fn page_without_a_version_is_not_the_last() {
     let mut rig = Rig::lists(script);
     assert!(rig.error().await.contains("without its version"));
     assert_eq!(
-        shown_asked(&rig.asked(4).await)[2..],
+        shown_requests(&rig.requests(4).await)[2..],
         [r#"list at least "7" limit 500"#, r#"watch "7""#]
     );
     assert_eq!(rig.stored(), ["a@5", "b@6", "c@7"]);

@@ -10,7 +10,7 @@ use deltafifo_informer::reflector::Reflector;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 
-use super::rig::{bookmark, event, expired, items, list, map, page, queue, shown_asked};
+use super::rig::{bookmark, event, expired, items, list, map, page, queue, shown_requests};
 
 #[tokio::test(start_paused = true)]
 async fn each_part_continues_from_its_own_version() {
@@ -23,15 +23,15 @@ async fn each_part_continues_from_its_own_version() {
     let reflector = Reflector::builder(Merged::new(parts), fifo.clone()).watch_list(false).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        () = shop.asked_times(3) => {}
+        () = shop.wait_for_requests(3) => {}
     }
-    bank.asked_times(3).await;
+    bank.wait_for_requests(3).await;
     assert_eq!(
-        shown_asked(&shop.asked()),
+        shown_requests(&shop.requests()),
         [r#"list "0" limit 500"#, r#"watch "4""#, r#"watch "9""#]
     );
     assert_eq!(
-        shown_asked(&bank.asked()),
+        shown_requests(&bank.requests()),
         [r#"list "0" limit 500"#, r#"watch "6""#, r#"watch "6""#]
     );
 }
@@ -75,10 +75,10 @@ async fn relist_goes_back_in_time_for_no_part() {
     let reflector = Reflector::builder(Merged::new(parts), queue()).watch_list(false).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        () = shop.asked_times(4) => {}
+        () = shop.wait_for_requests(4) => {}
     }
-    assert_eq!(shown_asked(&shop.asked())[2], r#"list "9" limit 0"#);
-    assert_eq!(shown_asked(&bank.asked())[2], r#"list "7" limit 0"#);
+    assert_eq!(shown_requests(&shop.requests())[2], r#"list "9" limit 0"#);
+    assert_eq!(shown_requests(&bank.requests())[2], r#"list "7" limit 0"#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,16 +115,19 @@ async fn part_with_an_expired_page_token_is_listed_in_one_page_not_older() {
     let reflector = Reflector::builder(Merged::new(parts), fifo.clone()).watch_list(false).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        () = bank.asked_times(5) => {}
-        () = shop.asked_times(9) => {}
+        () = bank.wait_for_requests(5) => {}
+        () = shop.wait_for_requests(9) => {}
     }
-    shop.asked_times(4).await;
+    shop.wait_for_requests(4).await;
     let paged = [r#"list "0" limit 500"#, r#"list "0" limit 500 token t1"#];
-    assert_eq!(shown_asked(&shop.asked())[..2], paged);
-    assert_eq!(shown_asked(&shop.asked())[2..], [r#"list at least "7" limit 0"#, r#"watch "8""#]);
-    let asked = shown_asked(&bank.asked());
+    assert_eq!(shown_requests(&shop.requests())[..2], paged);
     assert_eq!(
-        asked[1..4],
+        shown_requests(&shop.requests())[2..],
+        [r#"list at least "7" limit 0"#, r#"watch "8""#]
+    );
+    let requests = shown_requests(&bank.requests());
+    assert_eq!(
+        requests[1..4],
         [r#"list "" limit 500"#, r#"list "" limit 500 token t1"#, r#"list at least "9" limit 0"#]
     );
     while let Some(mut item) = fifo.try_pop() {
@@ -212,7 +215,7 @@ async fn parts_are_requested_at_no_older_version_than_their_own_or_the_requested
         [at_least("0"), r#"watch initial "0""#.to_owned(), r#"watch "0""#.to_owned()],
         [at_least(""), r#"watch initial """#.to_owned(), r#"watch """#.to_owned()],
     ];
-    assert_eq!(shown_asked(&part.asked())[1..], expected.concat());
+    assert_eq!(shown_requests(&part.requests())[1..], expected.concat());
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,7 +238,7 @@ async fn event_returned_last_is_returned_again_by_the_next_watch() {
     // The receiver of the event may not have used it.
     drop(events);
     drop(merged.watch(changes).await.unwrap());
-    assert_eq!(shown_asked(&part.asked())[2], r#"watch "4""#);
+    assert_eq!(shown_requests(&part.requests())[2], r#"watch "4""#);
 }
 
 #[tokio::test(start_paused = true)]

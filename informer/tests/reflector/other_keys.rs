@@ -50,8 +50,8 @@ async fn undecodable_deletions_of_a_streamed_list_are_matched_once_at_its_end_un
     }
     assert!(fifo.store().get_by_key("#a0").is_none(), "deleted after it was listed");
     assert!(fifo.store().get_by_key("#a76").is_some(), "listed after it was deleted");
-    let asked = noted.0.lock().len();
-    assert!((200..1000).contains(&asked), "one scan of all objects, not one per name: {asked}");
+    let calls = noted.0.lock().len();
+    assert!((200..1000).contains(&calls), "one scan of all objects, not one per name: {calls}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +70,7 @@ async fn queued_undecodable_object_stays_under_other_keys() {
         Reflector::builder(script.clone(), fifo.clone()).watch_list(false).on_error(|_| ()).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        () = script.asked_times(4) => {}
+        () = script.wait_for_requests(4) => {}
     }
     let mut received = Vec::new();
     while let Some(mut item) = fifo.try_pop() {
@@ -122,11 +122,11 @@ async fn names_are_searched_once_per_relist_and_off_the_async_threads() {
         () = applied => {}
     }
     assert_eq!(fifo.store().list_keys().len(), 99);
-    let asked = std::mem::take(&mut *noted.0.lock());
+    let calls = std::mem::take(&mut *noted.0.lock());
     assert!(
-        (200..1000).contains(&asked.len()),
+        (200..1000).contains(&calls.len()),
         "one scan of all objects, not one per name: {}",
-        asked.len()
+        calls.len()
     );
-    assert!(!asked.contains(&thread::current().id()));
+    assert!(!calls.contains(&thread::current().id()));
 }

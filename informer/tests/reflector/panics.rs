@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use super::fragile::{Fragile, FragileMeta};
 use super::rig::{
-    bookmark, broken, cut, event, expired, items, list, map, page, shown, shown_asked,
+    bookmark, broken, cut, event, expired, items, list, map, page, shown, shown_requests,
 };
 
 /// An object whose decoder panics if the data has a certain value.
@@ -57,7 +57,7 @@ impl Meta<Touchy> for Name {
 
 /// Runs a reflector into `target` until `times` requests were made. Returns the requests and the
 /// errors.
-async fn asked<K: Clone + for<'de> Deserialize<'de> + Send + Sync + 'static>(
+async fn requests<K: Clone + for<'de> Deserialize<'de> + Send + Sync + 'static>(
     script: Scripted,
     target: Arc<impl Target<K>>,
     times: usize,
@@ -68,14 +68,14 @@ async fn asked<K: Clone + for<'de> Deserialize<'de> + Send + Sync + 'static>(
         .build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        () = script.asked_times(times) => {}
+        () = script.wait_for_requests(times) => {}
     }
     drop(reflector);
     let mut errors = Vec::new();
     while let Some(error) = received.recv().await {
         errors.push(error);
     }
-    (shown_asked(&script.asked()), errors)
+    (shown_requests(&script.requests()), errors)
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,8 +101,8 @@ async fn decoder_panic_is_reported_and_its_object_neither_deleted_nor_relisted_e
         ]);
     let store = Indexer::builder(KeyFunc::meta_namespace(Name)).build().unwrap();
     let fifo = Arc::new(DeltaFifo::<Touchy, _>::over(store).build());
-    let (asked, errors) = asked(script, fifo.clone(), 3).await;
-    assert_eq!(asked, [r#"watch initial """#, r#"watch initial "4""#, r#"watch "13""#]);
+    let (requests, errors) = requests(script, fifo.clone(), 3).await;
+    assert_eq!(requests, [r#"watch initial """#, r#"watch initial "4""#, r#"watch "13""#]);
     while let Some(mut item) = fifo.try_pop() {
         item.apply(|_| ()).unwrap();
     }
@@ -147,8 +147,12 @@ async fn over(target: Arc<impl Target<ConfigMap>>) {
         .watch_fails(super::rig::status(500, "InternalError"))
         .list(list(9, [map("a", 5), map("b", 6), map("c", 7)]))
         .watch([event(EventType::Modified, map("b", 6)), event(EventType::Modified, map("c", 11))]);
-    let (asked, errors) = asked(script, target, 5).await;
-    assert_eq!(asked[2..], [r#"list "4" limit 0"#, r#"watch "9""#, r#"watch "11""#], "{errors:?}");
+    let (requests, errors) = requests(script, target, 5).await;
+    assert_eq!(
+        requests[2..],
+        [r#"list "4" limit 0"#, r#"watch "9""#, r#"watch "11""#],
+        "{errors:?}"
+    );
     let is_reported = |error: &&String| {
         error.starts_with(r#"the transformer failed for key "b" at version "6""#)
             && error.ends_with("panicked: no b")
@@ -209,8 +213,8 @@ async fn abandoned_list_drops_its_objects_and_is_requested_again() {
         .list_stream(cut([page(4, None), items([fragile("a", 1), fragile("b", 2)])]))
         .watch_fails(invalid())
         .list(list(5, []));
-    let (asked, _) = asked(script, Arc::new(InOrderFifo::over(store).build()), 5).await;
-    assert_eq!(asked[3..], [r#"list at least "4" limit 0"#, r#"watch "5""#]);
+    let (requests, _) = requests(script, Arc::new(InOrderFifo::over(store).build()), 5).await;
+    assert_eq!(requests[3..], [r#"list at least "4" limit 0"#, r#"watch "5""#]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,8 +235,8 @@ async fn object_drop_panics_in_a_store_do_not_stop_a_list() {
             bookmark(6, true),
             event(EventType::Deleted, fragile("c", 7)),
         ]);
-    let (asked, errors) = asked(script, Arc::new(Plain(store.clone())), 3).await;
-    assert_eq!(asked[1..], [r#"watch initial "4""#, r#"watch "7""#]);
+    let (requests, errors) = requests(script, Arc::new(Plain(store.clone())), 3).await;
+    assert_eq!(requests[1..], [r#"watch initial "4""#, r#"watch "7""#]);
     assert!(store.is_empty());
     let released = |key| format!("drop of the old object of key {key:?} panicked");
     for key in ["a", "b", "c"] {
@@ -301,7 +305,7 @@ async fn custom_store_that_panics_on_a_bookmark_is_reported_and_fed_further() {
         bookmark(5, false),
         bookmark(6, false),
     ]);
-    let (asked, errors) = asked(script, Arc::new(Plain(store)), 2).await;
-    assert_eq!(asked[1], r#"watch "6""#);
+    let (requests, errors) = requests(script, Arc::new(Plain(store)), 2).await;
+    assert_eq!(requests[1], r#"watch "6""#);
     assert!(matches!(errors.as_slice(), [received] if received.contains("no fives")), "{errors:?}");
 }

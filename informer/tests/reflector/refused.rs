@@ -45,13 +45,13 @@ fn keyed() -> Arc<Queue> {
     Arc::new(DeltaFifo::over(Indexer::builder(picky_keys()).build().unwrap()).build())
 }
 
-/// Runs a reflector into `target` until `asked` requests were made, while `apply` takes the items.
+/// Runs a reflector into `target` until `times` requests were made, while `apply` takes the items.
 /// Returns the errors, except those of ended watches.
 async fn feed(
     target: Arc<impl Target<ConfigMap>>,
     script: Scripted,
     streams: bool,
-    asked: usize,
+    times: usize,
     apply: impl Future<Output = Infallible>,
 ) -> Vec<String> {
     let (script, (errors, failed)) = (Arc::new(script), std::sync::mpsc::channel());
@@ -62,7 +62,7 @@ async fn feed(
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         never = apply => match never {},
-        () = script.asked_times(asked) => {}
+        () = script.wait_for_requests(times) => {}
     }
     failed.try_iter().filter(|error| !error.contains("410")).collect()
 }
@@ -78,9 +78,9 @@ async fn stored(
     fifo: Arc<Queue>,
     script: Scripted,
     streams: bool,
-    asked: usize,
+    times: usize,
 ) -> (Vec<String>, Vec<String>) {
-    let failed = feed(fifo.clone(), script, streams, asked, apply(&fifo)).await;
+    let failed = feed(fifo.clone(), script, streams, times, apply(&fifo)).await;
     while let Some(mut item) = fifo.try_pop() {
         item.apply(|_| ()).unwrap();
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use deltafifo::{Change, DeltaFifo, DeltaObject, Indexer, KeyFunc};
 use deltafifo_informer::lister_watcher::{
-    Asked, EventType, ListRequest, Listed, PageMeta, RawEvent, RequestError, Scripted, TooLarge,
+    EventType, ListRequest, Listed, PageMeta, RawEvent, Request, RequestError, Scripted, TooLarge,
     WatchRequest,
 };
 use deltafifo_informer::reflector::{Reflector, ReflectorBuilder, RunError};
@@ -79,9 +79,9 @@ impl Rig {
     }
 
     /// Returns the first `times` requests, once they were made.
-    pub async fn asked(&self, times: usize) -> Vec<Asked> {
-        self.source.asked_times(times).await;
-        self.source.asked()
+    pub async fn requests(&self, times: usize) -> Vec<Request> {
+        self.source.wait_for_requests(times).await;
+        self.source.requests()
     }
 
     /// Returns the names and versions of the stored objects.
@@ -231,11 +231,11 @@ pub fn expired() -> RequestError {
 }
 
 /// Formats requests for comparison, without the random timeouts.
-pub fn shown_asked(asked: &[Asked]) -> Vec<String> {
-    asked
+pub fn shown_requests(requests: &[Request]) -> Vec<String> {
+    requests
         .iter()
-        .map(|asked| match asked {
-            Asked::List(ListRequest {
+        .map(|request| match request {
+            Request::List(ListRequest {
                 resource_version,
                 not_older_than,
                 limit,
@@ -248,7 +248,7 @@ pub fn shown_asked(asked: &[Asked]) -> Vec<String> {
                     .unwrap_or_default();
                 format!("list{at_least} {resource_version:?} limit {limit}{token}")
             }
-            Asked::Watch(WatchRequest {
+            Request::Watch(WatchRequest {
                 resource_version,
                 send_initial_events,
                 timeout_seconds,

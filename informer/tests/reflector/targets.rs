@@ -13,7 +13,7 @@ use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::rig::{
-    bookmark, broken, event, expired, items, list, map, page, shown, shown_asked, too_large,
+    bookmark, broken, event, expired, items, list, map, page, shown, shown_requests, too_large,
 };
 
 #[tokio::test(start_paused = true)]
@@ -35,7 +35,7 @@ async fn store_target_mirrors_the_server() {
     let reflector = Reflector::builder(script.clone(), target).watch_list(false).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        () = script.asked_times(4) => {}
+        () = script.wait_for_requests(4) => {}
     }
     let mut stored: Vec<_> = store.reader().list_keys();
     stored.sort();
@@ -91,9 +91,9 @@ async fn object_refused_by_a_stores_transformer_or_index_is_reported_and_kept() 
     };
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        () = script.asked_times(4) => {}
+        () = script.wait_for_requests(4) => {}
     }
-    assert_eq!(shown_asked(&script.asked())[3], r#"watch "9""#, "the watch follows");
+    assert_eq!(shown_requests(&script.requests())[3], r#"watch "9""#, "the watch follows");
     assert_eq!(stored(), ["a@1", "b@2", "c@7", "new@8"]);
     let failed = || failed.try_iter().filter(|error| !error.contains("410")).collect::<Vec<_>>();
     let received = failed();
@@ -109,7 +109,7 @@ async fn object_refused_by_a_stores_transformer_or_index_is_reported_and_kept() 
     // An object that cannot be decoded is not passed to them again.
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        () = script.asked_times(6) => {}
+        () = script.wait_for_requests(6) => {}
     }
     assert_eq!(stored(), ["a@1", "b@2", "c@7"]);
     let received = failed();
@@ -212,10 +212,10 @@ async fn undecodable_object_is_found_under_another_kind_of_key() {
 
 /// Runs a reflector into an in-order queue with the transformer `transform`. Returns the
 /// notifications and the errors. The first relist is handled at once. All other events are handled
-/// only after `asked` requests were made.
+/// only after `times` requests were made.
 async fn notifications_with_late_handling(
     script: Scripted,
-    asked: usize,
+    times: usize,
     transform: impl Fn(Arc<ConfigMap>) -> Result<Arc<ConfigMap>, deltafifo::BoxError>
     + Send
     + Sync
@@ -242,7 +242,7 @@ async fn notifications_with_late_handling(
         ended = reflector.run() => panic!("{ended}"),
         () = async {
             fifo.pop_async().await.unwrap().apply(&mut sender).unwrap();
-            script.asked_times(asked).await;
+            script.wait_for_requests(times).await;
         } => {}
     }
     fifo.close();
@@ -353,7 +353,7 @@ async fn stored_after<T: Target<ConfigMap>>(
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         // Up to the next list, for which the script has no response.
-        () = script.asked_times(2 * stages + 1) => {}
+        () = script.wait_for_requests(2 * stages + 1) => {}
     }
     let mut stored: Vec<_> = apply(&target).iter().map(|map| shown(map)).collect();
     stored.sort();

@@ -10,7 +10,7 @@ use deltafifo_informer::lister_watcher::{
 use deltafifo_informer::reflector::Reflector;
 use futures_util::stream::{self, StreamExt};
 
-use super::rig::{Rig, bookmark, event, list, map, queue, refused, shown_asked, status};
+use super::rig::{Rig, bookmark, event, list, map, queue, refused, shown_requests, status};
 
 type Event = Result<RawEvent, RequestError>;
 
@@ -41,14 +41,14 @@ async fn watch_after_one_from_version_0_starts_at_the_last_object() {
         .watch_on([event(EventType::Deleted, map("a", 7))]);
     let mut rig = Rig::lists(script);
     assert_eq!(deletion(&mut rig).await, "Deleted a@7");
-    assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"watch "0""#, r#"watch "6""#]);
+    assert_eq!(shown_requests(&rig.requests(3).await)[1..], [r#"watch "0""#, r#"watch "6""#]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn newest_version_of_unordered_initial_objects_counts() {
     let script =
         Scripted::new().list(list(0, [])).watch([added("a", 9), added("b", 3), added("c", 10)]);
-    assert_eq!(shown_asked(&Rig::lists(script).asked(3).await)[2], r#"watch "10""#);
+    assert_eq!(shown_requests(&Rig::lists(script).requests(3).await)[2], r#"watch "10""#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +64,7 @@ async fn event_after_the_initial_objects_counts_if_its_version_is_newer() {
             broken_off(),
         ]);
         assert_eq!(
-            shown_asked(&Rig::lists(script).asked(3).await)[2],
+            shown_requests(&Rig::lists(script).requests(3).await)[2],
             format!("watch {version:?}")
         );
     }
@@ -79,7 +79,7 @@ async fn watch_from_version_0_broken_within_the_initial_objects_is_followed_by_a
     let mut rig = Rig::lists(script);
     assert_eq!(deletion(&mut rig).await, "Missed a", "deleted between the two");
     assert_eq!(
-        shown_asked(&rig.asked(4).await)[1..],
+        shown_requests(&rig.requests(4).await)[1..],
         [r#"watch "0""#, r#"list "0" limit 500"#, r#"watch "0""#]
     );
 }
@@ -106,7 +106,7 @@ async fn watch_from_version_0_without_events_is_followed_by_a_list() {
         }
         assert_eq!(missed, "Missed a");
         assert_eq!(
-            shown_asked(&rig.asked(4).await)[1..],
+            shown_requests(&rig.requests(4).await)[1..],
             [r#"watch "0""#, r#"list "0" limit 500"#, r#"watch "0""#]
         );
     }
@@ -119,7 +119,7 @@ async fn refused_watch_from_version_0_is_followed_by_a_list() {
             Scripted::new().list(list(0, [map("a", 5)])).watch_fails(error).list(list(0, []));
         let mut rig = Rig::lists(script);
         assert_eq!(deletion(&mut rig).await, "Missed a");
-        assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"list "0" limit 500"#);
+        assert_eq!(shown_requests(&rig.requests(3).await)[2], r#"list "0" limit 500"#);
     }
 }
 
@@ -127,7 +127,7 @@ async fn refused_watch_from_version_0_is_followed_by_a_list() {
 async fn object_of_version_0_does_not_lower_the_version() {
     let script =
         Scripted::new().list(list(4, [])).watch([added("a", 5), added("b", 0), bookmark(0, false)]);
-    assert_eq!(shown_asked(&Rig::lists(script).asked(3).await)[2], r#"watch "5""#);
+    assert_eq!(shown_requests(&Rig::lists(script).requests(3).await)[2], r#"watch "5""#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +141,7 @@ async fn non_numeric_versions_are_continued_from_unchanged() {
         .watch([object("xyz"), object("abc")])
         .watch([object("def")]);
     assert_eq!(
-        shown_asked(&Rig::lists(script).asked(4).await)[2..],
+        shown_requests(&Rig::lists(script).requests(4).await)[2..],
         [r#"watch "abc""#, r#"watch "def""#]
     );
 }
@@ -158,10 +158,13 @@ async fn parts_of_version_0_are_relisted_after_each_watch() {
     let reflector = Reflector::builder(Merged::new(parts), queue()).watch_list(false).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        () = bank.asked_times(4) => {}
+        () = bank.wait_for_requests(4) => {}
     }
     for part in [shop, bank] {
-        assert_eq!(shown_asked(&part.asked())[2..], [r#"list "0" limit 500"#, r#"watch "0""#]);
+        assert_eq!(
+            shown_requests(&part.requests())[2..],
+            [r#"list "0" limit 500"#, r#"watch "0""#]
+        );
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use super::rig::{
     Rig, bookmark, broken, busy, closed, cut, event, expired, list, map, refused, shown,
-    shown_asked, status,
+    shown_requests, status,
 };
 
 fn rig(script: Scripted) -> Rig {
@@ -31,7 +31,7 @@ async fn initial_events_act_as_a_list_and_the_watch_continues() {
     ]);
     let mut rig = rig(script);
     assert_eq!(rig.changes(3).await, ["Added b@6", "Added a@5", "Updated a@5>8"]);
-    assert_eq!(shown_asked(&rig.asked(1).await), [r#"watch initial """#]);
+    assert_eq!(shown_requests(&rig.requests(1).await), [r#"watch initial """#]);
     assert!(rig.fifo.has_synced());
 }
 
@@ -44,7 +44,7 @@ async fn version_counts_from_the_end_bookmark_on() {
         bookmark(7, true),
     ]);
     let rig = rig(script);
-    assert_eq!(shown_asked(&rig.asked(2).await)[1], r#"watch "7""#);
+    assert_eq!(shown_requests(&rig.requests(2).await)[1], r#"watch "7""#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,7 +63,7 @@ async fn object_missing_from_the_initial_events_is_deleted() {
         ]);
     let mut rig = rig(script);
     assert_eq!(rig.changes(4).await[2..], ["Added c@4", "Missed a"]);
-    assert_eq!(shown_asked(&rig.asked(2).await)[1], r#"watch initial "3""#);
+    assert_eq!(shown_requests(&rig.requests(2).await)[1], r#"watch initial "3""#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,8 +86,8 @@ async fn server_without_streamed_lists_gets_a_list_request() {
         let script = Scripted::new().watch_fails(refusal).list(list(7, [map("a", 5)])).watch_on([]);
         let mut rig = rig(script);
         assert_eq!(rig.changes(1).await, ["Added a@5"]);
-        let asked = shown_asked(&rig.asked(3).await);
-        assert_eq!(asked, [r#"watch initial """#, r#"list "0" limit 500"#, r#"watch "7""#]);
+        let requests = shown_requests(&rig.requests(3).await);
+        assert_eq!(requests, [r#"watch initial """#, r#"list "0" limit 500"#, r#"watch "7""#]);
     }
 }
 
@@ -105,7 +105,7 @@ async fn busy_or_unreachable_server_gets_the_request_again() {
         });
         let rig = rig(script.watch_on([event(EventType::Added, map("a", 1)), bookmark(2, true)]));
         rig.fifo.wait_for_resource_version_async("2").await.unwrap();
-        assert_eq!(shown_asked(&rig.asked(3).await), [r#"watch initial """#; 3]);
+        assert_eq!(shown_requests(&rig.requests(3).await), [r#"watch initial """#; 3]);
     }
 }
 
@@ -123,9 +123,9 @@ async fn three_failed_streamed_lists_are_followed_by_a_list() {
         let mut rig = rig(script.list(list(7, [map("a", 5)])).watch_on([]));
         let synced = timeout(Duration::from_secs(60), rig.changes(1)).await;
         assert_eq!(synced.expect("a list follows"), ["Added a@5"]);
-        let asked = shown_asked(&rig.asked(5).await);
-        assert_eq!(asked[..3], [r#"watch initial """#; 3]);
-        assert!(asked[3].starts_with("list"), "{asked:?}");
+        let requests = shown_requests(&rig.requests(5).await);
+        assert_eq!(requests[..3], [r#"watch initial """#; 3]);
+        assert!(requests[3].starts_with("list"), "{requests:?}");
     }
 }
 
@@ -136,14 +136,14 @@ async fn retry_after_of_a_streamed_list_is_respected() {
             (0..3).fold(Scripted::new(), |script, _| script.watch_fails(busy(code, reason, 40)));
         let (began, rig) = (Instant::now(), rig(script));
         for times in 1..=4 {
-            rig.asked(times).await;
+            rig.requests(times).await;
             assert_eq!(
                 began.elapsed().as_secs(),
                 40 * (times as u64 - 1),
                 "{code}, request {times}"
             );
         }
-        assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"list "0" limit 500"#);
+        assert_eq!(shown_requests(&rig.requests(4).await)[3], r#"list "0" limit 500"#);
     }
 }
 
@@ -155,8 +155,8 @@ async fn expired_version_is_replaced_by_the_newest() {
         .watch_on([bookmark(9, true)]);
     let rig = rig(script);
     rig.fifo.wait_for_resource_version_async("9").await.unwrap();
-    let asked = shown_asked(&rig.asked(3).await);
-    assert_eq!(asked[1..], [r#"watch initial "3""#, r#"watch initial """#]);
+    let requests = shown_requests(&rig.requests(3).await);
+    assert_eq!(requests[1..], [r#"watch initial "3""#, r#"watch initial """#]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,7 +174,7 @@ async fn initial_events_do_not_restore_an_object_deleted_within_them() {
     let reflector = Reflector::builder(script.clone(), Arc::new(Plain(store.clone()))).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        () = script.asked_times(2) => {}
+        () = script.wait_for_requests(2) => {}
     }
     assert_eq!(store.reader().list().iter().map(|map| shown(map)).collect::<Vec<_>>(), ["b@4"]);
 }
@@ -186,7 +186,10 @@ async fn server_without_an_end_bookmark_gets_a_list_request() {
         .list(list(7, [map("a", 1)]));
     let mut rig = rig(script);
     assert!(rig.error().await.contains("sent nothing"));
-    assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "" limit 500"#, r#"watch "7""#]);
+    assert_eq!(
+        shown_requests(&rig.requests(3).await)[1..],
+        [r#"list "" limit 500"#, r#"watch "7""#]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,9 +201,9 @@ async fn broken_initial_events_are_followed_by_the_newest_version() {
         .watch([event(EventType::Added, map("a", 91)), bookmark(96, true), Err(expired())]);
     let mut rig = rig(script);
     assert_eq!(rig.changes(3).await, ["Added a@3", "Updated a@3>90", "Updated a@90>91"]);
-    let asked = shown_asked(&rig.asked(5).await);
-    assert_eq!(asked[1..3], [r#"watch initial "4""#; 2], "the first watch delivered nothing");
-    assert_eq!(asked[3..], [r#"watch initial """#, r#"watch initial "96""#]);
+    let requests = shown_requests(&rig.requests(5).await);
+    assert_eq!(requests[1..3], [r#"watch initial "4""#; 2], "the first watch delivered nothing");
+    assert_eq!(requests[3..], [r#"watch initial """#, r#"watch initial "96""#]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,7 +211,10 @@ async fn streamed_list_that_ends_at_once_is_followed_by_a_list() {
     let mut rig = rig(Scripted::new().watch([]).list(list(7, [map("a", 5)])));
     assert_eq!(rig.changes(1).await, ["Added a@5"]);
     assert!(rig.error().await.contains("ended the watch at once"));
-    assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "0" limit 500"#, r#"watch "7""#]);
+    assert_eq!(
+        shown_requests(&rig.requests(3).await)[1..],
+        [r#"list "0" limit 500"#, r#"watch "7""#]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,9 +225,9 @@ async fn repeatedly_broken_initial_events_are_followed_by_a_list() {
         .watch_fails(expired())
         .list(list(7, [map("a", 5)]));
     let rig = rig(script);
-    let asked = shown_asked(&rig.asked(5).await);
-    assert_eq!(asked[..3], [r#"watch initial """#; 3]);
-    assert_eq!(asked[3..], [r#"list "" limit 500"#, r#"watch "7""#]);
+    let requests = shown_requests(&rig.requests(5).await);
+    assert_eq!(requests[..3], [r#"watch initial """#; 3]);
+    assert_eq!(requests[3..], [r#"list "" limit 500"#, r#"watch "7""#]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +247,10 @@ async fn other_events_do_not_extend_the_wait_for_the_end_bookmark() {
     let (began, mut rig) = (Instant::now(), rig(script));
     assert!(rig.error().await.contains("90s"));
     assert_eq!(began.elapsed().as_secs(), 90);
-    assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "" limit 500"#, r#"watch "200""#]);
+    assert_eq!(
+        shown_requests(&rig.requests(3).await)[1..],
+        [r#"list "" limit 500"#, r#"watch "200""#]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -254,7 +263,10 @@ async fn end_bookmark_without_a_version_is_rejected() {
     let mut rig = rig(script);
     rig.error().await;
     assert!(rig.error().await.contains("without its version"));
-    assert_eq!(shown_asked(&rig.asked(4).await)[2..], [r#"list "4" limit 0"#, r#"watch "7""#]);
+    assert_eq!(
+        shown_requests(&rig.requests(4).await)[2..],
+        [r#"list "4" limit 0"#, r#"watch "7""#]
+    );
     assert_eq!(rig.stored(), ["a@3"]);
 }
 
@@ -302,18 +314,18 @@ async fn run_waits_for_the_decoding_thread_of_the_previous_run() {
         _ = pass() => {}
     }
     // The deletion of a@3 is being decoded.
-    let asked_while_it_is = async {
+    let count_requests = async {
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        let asked = source.asked().len();
+        let requests = source.requests().len();
         pass().await;
         reached("10").await;
-        asked
+        requests
     };
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
-        asked = asked_while_it_is => assert_eq!(asked, 2),
+        requests = count_requests => assert_eq!(requests, 2),
     }
     while let Some(mut item) = fifo.try_pop() {
         item.apply(|_| ()).unwrap();

@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[tokio::test(start_paused = true)]
 async fn status_is_empty_before_the_first_answer() {
     let rig = Rig::lists(Scripted::new());
-    rig.asked(1).await;
+    rig.requests(1).await;
     let status = rig.reflector.watch_status();
     assert!(
         !status.is_open && status.last_event.is_none() && status.last_error.is_none(),
@@ -28,7 +28,7 @@ async fn end_of_a_list_counts_as_an_event() {
     );
     let began = Instant::now();
     rig.fifo.wait_for_resource_version_async("4").await.unwrap();
-    rig.asked(2).await;
+    rig.requests(2).await;
     let status = rig.reflector.watch_status();
     assert!(!status.is_open && status.last_event.is_some_and(|last| last >= began), "{status:?}");
 }

@@ -9,7 +9,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout};
 
 use super::rig::{
-    Rig, bookmark, broken, busy, closed, event, list, map, refused, shown_asked, status,
+    Rig, bookmark, broken, busy, closed, event, list, map, refused, shown_requests, status,
 };
 
 #[tokio::test(start_paused = true)]
@@ -25,7 +25,7 @@ async fn events_are_delivered_in_order_and_advance_the_version() {
     changes.sort();
     assert_eq!(changes, ["Added a@5", "Added b@7", "Deleted a@8", "Updated a@5>6"]);
     assert_eq!(
-        shown_asked(&rig.asked(3).await)[2],
+        shown_requests(&rig.requests(3).await)[2],
         r#"watch "8""#,
         "an ended watch is reopened without a list"
     );
@@ -37,7 +37,7 @@ async fn bookmark_advances_and_applies_the_version() {
     let script = Scripted::new().list(list(4, [map("a", 3)])).watch([bookmark(60, false)]);
     let rig = Rig::lists(script);
     rig.fifo.wait_for_resource_version_async("60").await.unwrap();
-    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "60""#);
+    assert_eq!(shown_requests(&rig.requests(3).await)[2], r#"watch "60""#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +69,7 @@ async fn temporarily_refused_watch_is_reopened_without_a_list() {
         .watch_on([event(EventType::Added, map("a", 5))]);
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(1).await, ["Added a@5"]);
-    assert_eq!(shown_asked(&rig.asked(5).await)[1..], [r#"watch "4""#; 4]);
+    assert_eq!(shown_requests(&rig.requests(5).await)[1..], [r#"watch "4""#; 4]);
     for expected in ["429", "refused", "429"] {
         let error = rig.error().await;
         assert!(error.contains(expected), "{error}");
@@ -80,9 +80,9 @@ async fn temporarily_refused_watch_is_reopened_without_a_list() {
 async fn retry_after_of_the_server_is_respected() {
     let rig =
         Rig::lists(Scripted::new().list(list(4, [])).watch_fails(busy(429, "TooManyRequests", 40)));
-    rig.asked(2).await;
+    rig.requests(2).await;
     let refused = Instant::now();
-    rig.asked(3).await;
+    rig.requests(3).await;
     assert_eq!(refused.elapsed().as_secs(), 40);
 }
 
@@ -102,10 +102,10 @@ async fn three_lost_watches_without_events_lead_to_a_list() {
         .watch_fails(closed())
         .list(list(9, []));
     let rig = Rig::lists(script);
-    let asked = shown_asked(&rig.asked(9).await);
-    assert_eq!(asked[1..4], [r#"watch "4""#; 3]);
-    assert_eq!(asked[4..7], [r#"watch "5""#; 3], "a watch with events is not counted as lost");
-    assert_eq!(asked[7..], [r#"list "5" limit 0"#, r#"watch "9""#]);
+    let requests = shown_requests(&rig.requests(9).await);
+    assert_eq!(requests[1..4], [r#"watch "4""#; 3]);
+    assert_eq!(requests[4..7], [r#"watch "5""#; 3], "a watch with events is not counted as lost");
+    assert_eq!(requests[7..], [r#"list "5" limit 0"#, r#"watch "9""#]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +114,7 @@ async fn refused_connections_and_busy_servers_retry_the_watch_without_a_list() {
         let script = (0..20)
             .fold(Scripted::new().list(list(4, [])), |script, _| script.watch_fails(failed()));
         let rig = Rig::lists(script);
-        assert_eq!(shown_asked(&rig.asked(22).await)[1..], [r#"watch "4""#; 21]);
+        assert_eq!(shown_requests(&rig.requests(22).await)[1..], [r#"watch "4""#; 21]);
     }
 }
 
@@ -129,7 +129,7 @@ async fn broken_watch_is_resumed_from_its_version() {
         .watch([event(EventType::Modified, map("a", 6))]);
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(2).await, ["Added a@5", "Updated a@5>6"]);
-    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "5""#);
+    assert_eq!(shown_requests(&rig.requests(3).await)[2], r#"watch "5""#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,14 +139,14 @@ async fn internal_error_in_a_watch_leads_to_a_list() {
         .watch([Err(status(500, "InternalError"))])
         .list(list(5, []));
     let rig = Rig::lists(script);
-    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"list "4" limit 0"#);
+    assert_eq!(shown_requests(&rig.requests(3).await)[2], r#"list "4" limit 0"#);
 }
 
 #[tokio::test(start_paused = true)]
 async fn watch_that_ends_at_once_without_an_event_is_an_error() {
     let mut rig = Rig::lists(Scripted::new().list(list(4, [])).watch([]).list(list(4, [])));
     assert!(rig.error().await.contains("ended the watch at once"));
-    rig.asked(4).await;
+    rig.requests(4).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,7 +156,7 @@ async fn watch_that_ends_within_a_second_is_reopened_after_a_back_off() {
         script = script.watch([bookmark(version, false)]);
     }
     let (began, mut rig) = (Instant::now(), Rig::lists(script));
-    assert_eq!(shown_asked(&rig.asked(6).await)[5], r#"watch "8""#);
+    assert_eq!(shown_requests(&rig.requests(6).await)[5], r#"watch "8""#);
     // The waits are at least 0.8, 1.6, 3.2 and 6.4 seconds.
     assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
     assert!(rig.error().await.contains("ended the watch at once"));
@@ -170,7 +170,7 @@ async fn long_watch_is_reopened_at_once() {
     });
     let rig = Rig::lists(Scripted::new().list(list(4, [])).watch_stream(lasts.boxed()));
     let began = Instant::now();
-    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "5""#);
+    assert_eq!(shown_requests(&rig.requests(3).await)[2], r#"watch "5""#);
     assert_eq!(began.elapsed().as_millis() / 100, 10, "{:?}", began.elapsed());
 }
 
@@ -180,7 +180,7 @@ async fn silent_watch_is_abandoned_after_its_timeout() {
         Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 5))]),
     );
     let began = Instant::now();
-    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "5""#);
+    assert_eq!(shown_requests(&rig.requests(3).await)[2], r#"watch "5""#);
     assert!((330..=631).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
@@ -198,7 +198,7 @@ async fn watch_with_events_past_its_timeout_is_reopened_without_an_error() {
     let mut rig = Rig::lists(script);
     let error = timeout(Duration::from_secs(3_600), rig.error()).await;
     assert!(error.is_err(), "{error:?}");
-    assert!((6..=12).contains(&rig.source.asked().len()), "{:?}", rig.source.asked());
+    assert!((6..=12).contains(&rig.source.requests().len()), "{:?}", rig.source.requests());
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,7 +225,7 @@ async fn event_with_an_undecodable_object_is_reported_and_skipped() {
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(3).await, ["Added a@3", "Added b@6", "Missed a"], "the deletion counts");
     assert!(rig.error().await.contains(r#"object "a" of version "5""#));
-    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "7""#);
+    assert_eq!(shown_requests(&rig.requests(3).await)[2], r#"watch "7""#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,10 +266,10 @@ async fn resync_period_of_zero_or_max_means_never() {
                 .backoff(Backoff::new(Duration::MAX, Duration::MAX, Duration::MAX))
                 .resync(resync, || panic!("now"))
         });
-        assert_eq!(rig.asked(2).await.len(), 2);
+        assert_eq!(rig.requests(2).await.len(), 2);
         let received = timeout(long, rig.error()).await;
         assert!(received.is_err(), "{resync:?}: {received:?}");
-        assert_eq!(rig.source.asked().len(), 2);
+        assert_eq!(rig.source.requests().len(), 2);
     }
 }
 
@@ -277,9 +277,9 @@ async fn resync_period_of_zero_or_max_means_never() {
 async fn panicking_should_resync_is_reported_and_called_again() {
     let mut rig =
         Rig::start(Scripted::new().list(list(4, [map("a", 3)])).watch_on([]), |builder| {
-            let asked = std::sync::atomic::AtomicBool::new(false);
+            let called = std::sync::atomic::AtomicBool::new(false);
             builder.watch_list(false).resync(Duration::from_secs(60), move || {
-                assert!(asked.swap(true, std::sync::atomic::Ordering::Relaxed), "not at once");
+                assert!(called.swap(true, std::sync::atomic::Ordering::Relaxed), "not at once");
                 true
             })
         });
@@ -296,7 +296,7 @@ async fn run_ends_when_the_queue_is_closed() {
     ];
     for script in scripts {
         let rig = Rig::lists(script);
-        rig.asked(1).await;
+        rig.requests(1).await;
         let began = Instant::now();
         rig.fifo.close();
         assert!(matches!(rig.ended().await, RunError::Closed(_)));
@@ -307,6 +307,6 @@ async fn run_ends_when_the_queue_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn reflector_does_not_run_twice_at_a_time() {
     let rig = Rig::lists(Scripted::new());
-    rig.asked(1).await;
+    rig.requests(1).await;
     assert_eq!(rig.reflector.run().await, RunError::Running);
 }

@@ -16,22 +16,23 @@ use tokio::sync::watch;
 async fn refusing(status: &'static str) -> (String, watch::Receiver<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let (sender, asked) = watch::channel(Vec::new());
+    let (sender, requests) = watch::channel(Vec::new());
     tokio::spawn(async move {
         while let Ok((mut connection, _)) = listener.accept().await {
             let mut request = Vec::new();
             while !request.ends_with(b"\r\n\r\n")
                 && connection.read_buf(&mut request).await.is_ok_and(|read| read > 0)
             {}
-            sender
-                .send_modify(|asked| asked.push(String::from_utf8_lossy(&request).to_lowercase()));
+            sender.send_modify(|requests| {
+                requests.push(String::from_utf8_lossy(&request).to_lowercase())
+            });
             let answer = format!(
                 "HTTP/1.1 {status}\r\nRetry-After: 7\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy"
             );
             let _ = connection.write_all(answer.as_bytes()).await;
         }
     });
-    (url, asked)
+    (url, requests)
 }
 
 fn lists(heads: &[String]) -> usize {
@@ -45,7 +46,7 @@ async fn refused_request_is_reported_at_once_and_sent_once() {
         ("503 Service Unavailable", 503),
         ("504 Gateway Timeout", 504),
     ] {
-        let (url, mut asked) = refusing(status).await;
+        let (url, mut requests) = refusing(status).await;
         let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
         let source = KubeListerWatcher::new::<ConfigMap>(client, &(), None);
         let answers = async {
@@ -57,14 +58,14 @@ async fn refused_request_is_reported_at_once_and_sent_once() {
         };
         let errors = tokio::select! {
             errors = answers => errors,
-            _ = asked.wait_for(|heads| lists(heads) > 1 || heads.len() > 2) => panic!("the client retried"),
+            _ = requests.wait_for(|heads| lists(heads) > 1 || heads.len() > 2) => panic!("the client retried"),
         };
         for error in errors {
             let RequestError::Status { status, retry_after } = error else { panic!("{error}") };
             assert_eq!(retry_after, Some(Duration::from_secs(7)));
             assert_eq!((status.code, status.message.as_str()), (code, "busy"));
         }
-        let heads = asked.borrow();
+        let heads = requests.borrow();
         assert_eq!(heads.len(), 2);
         assert!(
             heads.iter().all(|head| !head.contains("transfer-encoding")),

@@ -1,7 +1,7 @@
 //! A test that every public type can be shared among threads.
 
 use deltafifo_informer::lister_watcher::{
-    Asked, ListRequest, Listed, Merged, PageMeta, RawEvent, RequestError, Scripted, WatchRequest,
+    ListRequest, Listed, Merged, PageMeta, RawEvent, Request, RequestError, Scripted, WatchRequest,
 };
 use deltafifo_informer::reflector::ReflectorBuilder;
 use deltafifo_informer::shared_informer::*;
@@ -27,7 +27,7 @@ fn public_types_can_be_shared_among_threads() {
     shared::<InformerError<'static>>();
 
     shared::<(Reflector<ConfigMap>, ReflectorBuilder<ConfigMap>, ReflectorError)>();
-    shared::<(KubeListerWatcher, Merged, Scripted, Asked)>();
+    shared::<(KubeListerWatcher, Merged, Scripted, Request)>();
     shared::<(ListRequest, WatchRequest, Listed, PageMeta, RawEvent, RequestError)>();
     shared::<(KubeMeta, WireError)>();
     shared::<(deltafifo_informer::metrics::Metric, deltafifo_informer::metrics::Kind)>();

@@ -52,9 +52,9 @@ async fn query_parameters_are_decoded_and_in_order() {
     let server = server();
     let uri = "/api/v1/pods?&limit=5&continue=1%26key%3Da%2Fb&resourceVersion=&labelSelector=a+in+%28b%29&watch=false";
     open(&server, uri).await;
-    let asked = server.requests().remove(0);
+    let request = server.requests().remove(0);
     let query: Vec<(&str, &str)> =
-        asked.query().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        request.query().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(
         query,
         [
@@ -65,9 +65,12 @@ async fn query_parameters_are_decoded_and_in_order() {
             ("watch", "false")
         ]
     );
-    assert_eq!((asked.verb(), asked.limit(), asked.resource_version()), (Verb::List, Some(5), ""));
-    assert_eq!((asked.continue_token(), asked.parameter("none")), (Some("1&key=a/b"), None));
-    assert!(!asked.sends_initial_events());
+    assert_eq!(
+        (request.verb(), request.limit(), request.resource_version()),
+        (Verb::List, Some(5), "")
+    );
+    assert_eq!((request.continue_token(), request.parameter("none")), (Some("1&key=a/b"), None));
+    assert!(!request.sends_initial_events());
 }
 
 #[tokio::test]

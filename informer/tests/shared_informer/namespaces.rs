@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deltafifo::locks::Mutex;
 use deltafifo_informer::lister_watcher::{
-    Asked, EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent,
+    self, EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent,
     RequestError, Scripted, WatchRequest, WatchStream,
 };
 use deltafifo_informer::shared_informer::{
@@ -1036,8 +1036,9 @@ async fn namespace_that_listed_before_a_restore_was_noticed_is_listed_again() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(informer.store().applied_version().as_deref(), applied);
         // A watch may have ended and begun again.
-        let is_list = |asked: &Asked| matches!(asked, Asked::List(_));
-        let lists = sources.map(|source| source.asked().into_iter().filter(is_list).count());
+        let is_list =
+            |request: &lister_watcher::Request| matches!(request, lister_watcher::Request::List(_));
+        let lists = sources.map(|source| source.requests().into_iter().filter(is_list).count());
         assert_eq!(lists, [2, 3], "each restart lists once");
         informer.stop().await;
     }

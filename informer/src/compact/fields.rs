@@ -126,9 +126,9 @@ impl<'a> Fields<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for LabelFields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Labels<'a>(PhantomData<&'a ()>);
+        struct LabelsVisitor<'a>(PhantomData<&'a ()>);
 
-        impl<'de: 'a, 'a> Visitor<'de> for Labels<'a> {
+        impl<'de: 'a, 'a> Visitor<'de> for LabelsVisitor<'a> {
             type Value = LabelFields<'a>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,7 +149,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for LabelFields<'a> {
             }
         }
 
-        deserializer.deserialize_map(Labels(PhantomData))
+        deserializer.deserialize_map(LabelsVisitor(PhantomData))
     }
 }
 

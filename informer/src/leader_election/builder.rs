@@ -9,7 +9,7 @@ use kube::Client;
 
 use super::error::BuildError;
 use super::lock::LeaseLock;
-use super::{LeaderElector, LeaseError, OnError};
+use super::{ElectionOnError, LeaderElector, LeaseError};
 use crate::error_chain;
 use crate::lease::Timing;
 
@@ -21,7 +21,7 @@ pub struct LeaderElectorBuilder {
     pub(super) timing: Timing,
     pub(super) release_on_cancel: bool,
     pub(super) cancel: BoxFuture<'static, ()>,
-    pub(super) on_error: Arc<OnError>,
+    pub(super) on_error: Arc<ElectionOnError>,
 }
 
 impl LeaderElectorBuilder {

@@ -99,7 +99,7 @@ pub use lock::LeaseLock;
 use metrics::Metrics;
 pub use term::Term;
 
-type OnError = dyn Fn(&LeaseError) + Send + Sync;
+type ElectionOnError = dyn Fn(&LeaseError) + Send + Sync;
 
 /// A candidate for a lease (client-go `LeaderElector`). Clones are cheap, and are one candidate.
 #[derive(Clone)]
@@ -117,7 +117,7 @@ struct Shared {
     lock: LeaseLock,
     timing: Timing,
     clock: Clock,
-    on_error: Arc<OnError>,
+    on_error: Arc<ElectionOnError>,
     metrics: Named<Metrics>,
     leader: watch::Sender<Option<String>>,
     /// The hold of a term whose work has not ended.

@@ -22,13 +22,13 @@ use crate::wire::{CompleteText, LARGE, Share, process_budget};
 #[derive(Clone)]
 pub struct ObjectLimit {
     bytes: usize,
-    progress: Arc<Mutex<Progress>>,
+    progress: Arc<Mutex<LargeObjectProgress>>,
 }
 
 /// The progress of incomplete large objects. While there is progress, the reflector does not treat
 /// the server as silent.
 #[derive(Default)]
-struct Progress {
+struct LargeObjectProgress {
     /// The number of objects that wait for a share of the budget, and the time at which the first
     /// of them began to wait.
     waiting: usize,
@@ -115,10 +115,10 @@ impl Default for ObjectLimit {
 }
 
 /// A wait for a share, counted in the progress until it is dropped.
-struct ShareWait<'p>(&'p Mutex<Progress>);
+struct ShareWait<'p>(&'p Mutex<LargeObjectProgress>);
 
 impl<'p> ShareWait<'p> {
-    fn of(progress: &'p Mutex<Progress>) -> Self {
+    fn of(progress: &'p Mutex<LargeObjectProgress>) -> Self {
         let mut locked = progress.lock();
         locked.waiting += 1;
         locked.since.get_or_insert_with(Instant::now);

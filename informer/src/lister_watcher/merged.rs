@@ -33,11 +33,11 @@ pub struct Merged {
     parts: Arc<[Box<dyn ListerWatcher>]>,
     /// The namespaces of the parts, joined with commas: `blue,green`.
     namespaces: String,
-    reached: Arc<Mutex<Reached>>,
+    reached: Arc<Mutex<PartsProgress>>,
 }
 
 /// The state of all parts.
-struct Reached(Vec<PartProgress>);
+struct PartsProgress(Vec<PartProgress>);
 
 #[derive(Clone, Default)]
 struct PartProgress {
@@ -48,7 +48,7 @@ struct PartProgress {
     whole: bool,
 }
 
-impl Reached {
+impl PartsProgress {
     /// Records the version of a part's first page: no later page is older.
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl Merged {
     /// Creates a lister-watcher of these parts.
     #[must_use]
     pub fn new(parts: Vec<Box<dyn ListerWatcher>>) -> Self {
-        let reached = Reached(vec![PartProgress::default(); parts.len()]);
+        let reached = PartsProgress(vec![PartProgress::default(); parts.len()]);
         let namespaces = parts.iter().map(|part| part.scope().1).collect::<Vec<_>>().join(",");
         Self { parts: parts.into(), namespaces, reached: Arc::new(Mutex::new(reached)) }
     }
@@ -264,7 +264,10 @@ enum WatchPhase {
 }
 
 /// Merges the events of all parts.
-fn merge(watches: Vec<(WatchPhase, WatchStream)>, reached: Arc<Mutex<Reached>>) -> WatchStream {
+fn merge(
+    watches: Vec<(WatchPhase, WatchStream)>,
+    reached: Arc<Mutex<PartsProgress>>,
+) -> WatchStream {
     let (mut phases, watches): (Vec<_>, Vec<_>) = watches.into_iter().unzip();
     let tagged = watches.into_iter().enumerate().map(|(part, events)| {
         let events = events.map(Some).chain(stream::iter([None]));

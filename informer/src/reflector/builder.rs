@@ -12,7 +12,7 @@ use super::metrics::Metrics;
 use super::resync::Resync;
 use super::threads::Threads;
 use super::versions::Versions;
-use super::{Backoff, OnError, Reflector, ReflectorError, Target};
+use super::{Backoff, Reflector, ReflectorError, ReflectorOnError, Target};
 use crate::error_chain;
 use crate::lister_watcher::{ListerWatcher, ObjectLimit};
 use crate::util::time::FAR;
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     in_flight: Arc<Semaphore>,
     resync: Option<Resync>,
     prune: Arc<Prune>,
-    on_error: Arc<OnError>,
+    on_error: Arc<ReflectorOnError>,
 }
 
 impl Options {

@@ -66,7 +66,7 @@ pub use target::{Pieces, Plain, Target};
 pub(crate) use threads::Threads;
 use versions::{Newest, Versions};
 
-type OnError = dyn Fn(&ReflectorError) + Send + Sync;
+type ReflectorOnError = dyn Fn(&ReflectorError) + Send + Sync;
 
 /// A task that lists and watches one kind of object, and writes the changes to a [`Target`]
 /// (client-go `Reflector`).
@@ -128,7 +128,7 @@ pub struct Reflector<K> {
     object_limit: ObjectLimit,
     in_flight: Arc<Semaphore>,
     resync: Option<Resync>,
-    on_error: Arc<OnError>,
+    on_error: Arc<ReflectorOnError>,
 }
 
 impl<K: Clone + DeserializeOwned + Send + Sync + 'static> Reflector<K> {

@@ -18,7 +18,7 @@ use kube::Resource;
 use kube::runtime::watcher::{self, Event};
 use tokio::task::coop::consume_budget;
 
-use super::OnError;
+use super::ReflectorOnError;
 use super::error::{ReflectorError, caught};
 use super::status::{Status, WatchStatus};
 use super::target::{Pieces, Target};
@@ -116,7 +116,7 @@ pub(crate) struct WatcherEvents<K> {
     threads: Threads,
     versions: Mutex<Versions>,
     status: Arc<Status>,
-    on_error: Box<OnError>,
+    on_error: Box<ReflectorOnError>,
 }
 
 /// A list that has begun and is not complete.
@@ -132,7 +132,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     pub(crate) fn new(
         target: Arc<dyn Target<K>>,
         meta: Box<dyn Meta<K>>,
-        on_error: Box<OnError>,
+        on_error: Box<ReflectorOnError>,
     ) -> Self {
         let (threads, versions, status) = (Threads::default(), Mutex::default(), Arc::default());
         Self { target, meta, threads, versions, status, on_error }

@@ -13,7 +13,7 @@ use super::delivery::Distributor;
 use super::error::{BuildError, InformerError, OnError};
 use super::lifecycle::Phase;
 use super::metrics::Identity;
-use super::source::{Availability, Source};
+use super::source::{Availability, InformerSource};
 use super::worker::InformerQueue;
 use super::{Inner, SharedInformer};
 use crate::reflector::{ReflectorBuilder, Scoped};
@@ -25,7 +25,7 @@ const MOST_PENDING: usize = 100_000;
 /// A builder of a [`SharedInformer`].
 #[must_use]
 pub struct SharedInformerBuilder<K, M> {
-    source: Source<K>,
+    source: InformerSource<K>,
     name: String,
     store: IndexerBuilder<K, M>,
     /// Whether objects are transformed.
@@ -39,7 +39,7 @@ pub struct SharedInformerBuilder<K, M> {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
-    pub(super) fn new(source: Source<K>, keys: KeyFunc<K, M>) -> Self {
+    pub(super) fn new(source: InformerSource<K>, keys: KeyFunc<K, M>) -> Self {
         let log = |error: &InformerError<'_>| tracing::warn!(%error, "a list, a watch, an object or a handler failed; the informer continues");
         Self {
             source,

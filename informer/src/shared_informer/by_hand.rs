@@ -15,7 +15,7 @@ use super::{
 
 /// The queue of an informer. A test feeds it in the place of a reflector.
 #[allow(missing_docs)]
-pub enum Fed<K, M> {
+pub enum TestQueue<K, M> {
     Delta(Arc<DeltaFifo<K, M>>),
     InOrder(Arc<InOrderFifo<K, M>>),
 }
@@ -23,10 +23,10 @@ pub enum Fed<K, M> {
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Returns the queue that the test feeds.
     #[must_use]
-    pub fn fed(&self) -> Fed<K, M> {
+    pub fn test_queue(&self) -> TestQueue<K, M> {
         match self.inner.queue.clone() {
-            InformerQueue::Delta(fifo) => Fed::Delta(fifo),
-            InformerQueue::InOrder(fifo) => Fed::InOrder(fifo),
+            InformerQueue::Delta(fifo) => TestQueue::Delta(fifo),
+            InformerQueue::InOrder(fifo) => TestQueue::InOrder(fifo),
         }
     }
 

@@ -95,7 +95,7 @@ use metrics::{Identity, Metrics};
 pub use namespaces::{NamespaceStatus, Namespaces};
 #[cfg(feature = "runtime")]
 pub(crate) use source::Availability;
-use source::{Feeder, Source};
+use source::{Feeder, InformerSource};
 #[cfg(deltafifo_shuttle)]
 pub use sync::mutants;
 use worker::InformerQueue;
@@ -184,7 +184,7 @@ impl<K: Decodable, M: Meta<K>> SharedInformer<K, M> {
         source: impl ListerWatcher,
         keys: KeyFunc<K, M>,
     ) -> SharedInformerBuilder<K, M> {
-        let source = Source::lists(source, Box::new(K::decoder));
+        let source = InformerSource::lists(source, Box::new(K::decoder));
         SharedInformerBuilder::new(source, keys)
     }
 }

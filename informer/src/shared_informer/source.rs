@@ -16,7 +16,7 @@ use crate::reflector::{Decoding, Reflector, ReflectorBuilder, Scoped, WatchStatu
 type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
 
 /// The source of an informer that is not built yet.
-pub(super) enum Source<K> {
+pub(super) enum InformerSource<K> {
     /// A reflector, and the settings that the user chose for it.
     Lists(Arc<dyn ListerWatcher>, Decoding<K>, Choose<K>),
     /// A reflector for each namespace.
@@ -26,7 +26,7 @@ pub(super) enum Source<K> {
     Stream(Events<K>),
 }
 
-impl<K: Send + Sync + 'static> Source<K> {
+impl<K: Send + Sync + 'static> InformerSource<K> {
     pub(super) fn lists(source: impl ListerWatcher, decoding: Decoding<K>) -> Self {
         Self::Lists(Arc::new(source), decoding, Box::new(|reflector| reflector))
     }

@@ -6,7 +6,7 @@ use kube::Resource;
 use kube::runtime::watcher::{self, Event};
 use serde::de::DeserializeOwned;
 
-use super::source::Source;
+use super::source::InformerSource;
 use super::sync::{Arc, Mutex};
 use super::{SharedInformer, SharedInformerBuilder};
 use crate::KubeMeta;
@@ -64,7 +64,10 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
         events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
     ) -> SharedInformerBuilder<K, KubeMeta> {
         let events = Events { stream: Mutex::new(Some(events.boxed())), meta: Box::new(KubeMeta) };
-        SharedInformerBuilder::new(Source::Stream(events), KeyFunc::meta_namespace(KubeMeta))
+        SharedInformerBuilder::new(
+            InformerSource::Stream(events),
+            KeyFunc::meta_namespace(KubeMeta),
+        )
     }
 }
 

@@ -10,7 +10,7 @@ use super::shard::EntryPlace;
 use crate::util::slab::place_size;
 
 /// The state outside of the shards: the order of queued keys, and the times that keys wait for.
-pub(super) struct Schedule {
+pub(super) struct QueueState {
     pub(super) line: Mutex<KeyOrder>,
     pub(super) delays: Mutex<Delays>,
 }
@@ -104,7 +104,7 @@ impl<K> Entry<K> {
     }
 
     /// Raises the key to `priority`, unless its priority is at least that.
-    pub(super) fn raise(&mut self, place: EntryPlace, priority: i32, schedule: &Schedule) {
+    pub(super) fn raise(&mut self, place: EntryPlace, priority: i32, schedule: &QueueState) {
         if self.is_asked_for() && priority <= self.priority {
             return;
         }
@@ -121,7 +121,7 @@ impl<K> Entry<K> {
         priority: i32,
         at: Option<Instant>,
         since: Option<Instant>,
-        schedule: &Schedule,
+        schedule: &QueueState,
     ) -> Added {
         self.raise(place, priority, schedule);
         match (self.state, at) {
@@ -142,7 +142,7 @@ impl<K> Entry<K> {
         place: EntryPlace,
         delay: Delay,
         since: Option<Instant>,
-        schedule: &Schedule,
+        schedule: &QueueState,
     ) -> Added {
         if self.waits != Some(delay) {
             return Added::Quietly;
@@ -151,7 +151,7 @@ impl<K> Entry<K> {
         self.make_dirty(place, since, schedule)
     }
 
-    fn wait(&mut self, place: EntryPlace, at: Instant, schedule: &Schedule) -> Added {
+    fn wait(&mut self, place: EntryPlace, at: Instant, schedule: &QueueState) -> Added {
         if self.waits.is_some_and(|delay| delay.at <= at) {
             return Added::Quietly;
         }
@@ -168,7 +168,7 @@ impl<K> Entry<K> {
         &mut self,
         place: EntryPlace,
         since: Option<Instant>,
-        schedule: &Schedule,
+        schedule: &QueueState,
     ) -> Added {
         self.since = since;
         if self.state == EntryState::Idle {
@@ -188,7 +188,7 @@ impl<K> Entry<K> {
     }
 
     /// Ends the processing of the key.
-    pub(super) fn end(&mut self, place: EntryPlace, schedule: &Schedule) -> Ended {
+    pub(super) fn end(&mut self, place: EntryPlace, schedule: &QueueState) -> Ended {
         let mut line = schedule.line.lock();
         line.processed();
         let queued = self.state == EntryState::Again;

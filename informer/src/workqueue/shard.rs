@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use tokio::time::Instant;
 
 use super::delays::Delay;
-use super::entry::{Added, Ended, Entry, Schedule};
+use super::entry::{Added, Ended, Entry, QueueState};
 use crate::util::slab::Slab;
 
 /// The position of a key's entry, fixed while the entry exists.
@@ -64,7 +64,7 @@ impl<K> Shard<K> {
         place: EntryPlace,
         delay: Delay,
         since: Option<Instant>,
-        schedule: &Schedule,
+        schedule: &QueueState,
     ) -> Added {
         match self.entries.get_mut(place.slot) {
             Some(entry) if !self.closed => entry.due(place, delay, since, schedule),
@@ -90,7 +90,7 @@ impl<K> Shard<K> {
     pub(super) fn end(
         &mut self,
         place: EntryPlace,
-        schedule: &Schedule,
+        schedule: &QueueState,
     ) -> (Ended, Option<Instant>, Option<K>) {
         let ended = self.entries[place.slot].end(place, schedule);
         let key = ended.idle.then(|| self.remove(place.slot));

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Key;
 use super::delays::Delays;
-use super::entry::{Added, Schedule};
+use super::entry::{Added, QueueState};
 use super::item::{Claim, Item};
 use super::limiter::RateLimiter;
 use super::line::{KeyOrder, NextKey, QueuePhase};
@@ -28,7 +28,7 @@ const PIECE: usize = 256;
 /// The state of a queue.
 pub(super) struct SharedQueue<K> {
     pub(super) shards: Sharded<Shard<K>>,
-    schedule: Schedule,
+    schedule: QueueState,
     /// The event that wakes getters. Their wakers cannot panic here, see `util/sleep.rs`.
     pub(super) ready: Notify,
     /// The event that wakes the queue's task, whose waker is tokio's.
@@ -50,7 +50,7 @@ impl<K: Key> SharedQueue<K> {
     pub(super) fn new(limiter: Box<dyn RateLimiter<K>>, metrics: Option<Metrics>) -> Self {
         Self {
             shards: Sharded::new(),
-            schedule: Schedule {
+            schedule: QueueState {
                 line: Mutex::new(KeyOrder::new()),
                 delays: Mutex::new(Delays::default()),
             },

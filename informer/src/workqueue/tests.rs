@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::delays::Delays;
-use super::entry::{Added, Entry, Schedule};
+use super::entry::{Added, Entry, QueueState};
 use super::limiter::default_controller_rate_limiter;
 use super::line::{KeyOrder, NextKey, QueuePhase};
 use super::options::AddOptions;
@@ -22,8 +22,8 @@ use crate::util::sleep::wait_until_some;
 
 const PLACE: EntryPlace = EntryPlace { shard: 0, slot: 0 };
 
-fn schedule() -> Schedule {
-    Schedule { line: Mutex::new(KeyOrder::new()), delays: Mutex::new(Delays::default()) }
+fn schedule() -> QueueState {
+    QueueState { line: Mutex::new(KeyOrder::new()), delays: Mutex::new(Delays::default()) }
 }
 
 fn place(slot: u32) -> EntryPlace {

@@ -19,7 +19,7 @@ mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo_informer::shared_informer::by_hand::Fed;
+use deltafifo_informer::shared_informer::by_hand::TestQueue;
 use deltafifo_informer::shared_informer::{Buffer, HandlerOptions};
 use futures_util::{FutureExt, StreamExt};
 use shuttle::future::block_on;
@@ -46,9 +46,9 @@ pub fn everything() {
     let world = Arc::new(World::new());
     let alive = world.alive.clone();
     let initial = INITIAL.map(|key| world.next_object(key)).to_vec();
-    match world.informer.fed() {
-        Fed::Delta(fifo) => drop(fifo.replace(initial, "1").unwrap()),
-        Fed::InOrder(fifo) => fifo.replace(initial, "1").unwrap(),
+    match world.informer.test_queue() {
+        TestQueue::Delta(fifo) => drop(fifo.replace(initial, "1").unwrap()),
+        TestQueue::InOrder(fifo) => fifo.replace(initial, "1").unwrap(),
     }
 
     let first = Handler {
@@ -63,12 +63,12 @@ pub fn everything() {
     let mut handlers = vec![thread::spawn(move || first.run_stream(stream))];
     handlers.extend((0..HANDLERS).map(|_| spawn(&world, register_and_run)));
 
-    let (workers, writers): (_, Vec<_>) = match world.informer.fed() {
-        Fed::Delta(_) => {
+    let (workers, writers): (_, Vec<_>) = match world.informer.test_queue() {
+        TestQueue::Delta(_) => {
             let writers = OWNED.map(|keys| spawn(&world, move |world| write(world, keys)));
             (2, writers.into_iter().chain([spawn(&world, |world| relist(world))]).collect())
         }
-        Fed::InOrder(_) => (1, vec![spawn(&world, |world| write_in_order(world))]),
+        TestQueue::InOrder(_) => (1, vec![spawn(&world, |world| write_in_order(world))]),
     };
     let workers: Vec<_> = (0..workers)
         .map(|number| spawn(&world, move |world| block_on(world.informer.work(number))))
@@ -122,7 +122,7 @@ fn yield_randomly(most: usize) {
 }
 
 fn write(world: &World, keys: [&'static str; 2]) {
-    let Fed::Delta(fifo) = world.informer.fed() else {
+    let TestQueue::Delta(fifo) = world.informer.test_queue() else {
         unreachable!("the in-order queue has one writer")
     };
     for _ in 0..OFFERS {
@@ -137,7 +137,7 @@ fn write(world: &World, keys: [&'static str; 2]) {
 
 /// Relists the keys of `LISTED`, and keeps all other keys.
 fn relist(world: &World) {
-    let Fed::Delta(fifo) = world.informer.fed() else {
+    let TestQueue::Delta(fifo) = world.informer.test_queue() else {
         unreachable!("the in-order queue has one writer")
     };
     for number in 0..RELISTS {
@@ -149,7 +149,7 @@ fn relist(world: &World) {
 }
 
 fn write_in_order(world: &World) {
-    let Fed::InOrder(fifo) = world.informer.fed() else {
+    let TestQueue::InOrder(fifo) = world.informer.test_queue() else {
         unreachable!("the queue by key has several writers")
     };
     let keys = [OWNED[0], OWNED[1], LISTED].concat();
@@ -174,7 +174,7 @@ fn write_in_order(world: &World) {
 /// Writes the object `LAST`, which is delivered after the changes of all other keys. A handler that
 /// knows exactly the stored objects, `LAST` included, is complete: no change follows.
 fn finish(world: &World) {
-    if let Fed::Delta(fifo) = world.informer.fed() {
+    if let TestQueue::Delta(fifo) = world.informer.test_queue() {
         fifo.bookmark("100").unwrap();
         fifo.wait_for_resource_version("100").unwrap();
     }
@@ -184,9 +184,9 @@ fn finish(world: &World) {
         keys.iter().filter_map(|(key, state)| Some((*key, state.history.now()?))).collect();
     drop(keys);
     world.last.set(stored).unwrap();
-    match world.informer.fed() {
-        Fed::Delta(fifo) => fifo.add(last).unwrap(),
-        Fed::InOrder(fifo) => fifo.add(last).unwrap(),
+    match world.informer.test_queue() {
+        TestQueue::Delta(fifo) => fifo.add(last).unwrap(),
+        TestQueue::InOrder(fifo) => fifo.add(last).unwrap(),
     }
 }
 

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::key::Key;
+use super::key::StoreKey;
 use crate::workqueue::{AddOptions, WorkQueue};
 
 /// The longest delay. It is longer than any real delay, and short enough that adding it to an
@@ -39,8 +39,8 @@ struct Request {
 
 #[derive(Default)]
 struct WaitingRequests {
-    by_key: HashMap<Key, Request, foldhash::fast::RandomState>,
-    by_due: BTreeMap<Due, Key>,
+    by_key: HashMap<StoreKey, Request, foldhash::fast::RandomState>,
+    by_due: BTreeMap<Due, StoreKey>,
     number: u64,
 }
 
@@ -53,7 +53,7 @@ impl Debounce {
     /// Adds a request that is due when `after` and then the debounce have passed, or postpones the
     /// waiting request of the object. A waiting request that is due before `after` has passed keeps
     /// its time.
-    pub(super) fn request(&self, key: Key, mut priority: i32, after: Duration) {
+    pub(super) fn request(&self, key: StoreKey, mut priority: i32, after: Duration) {
         let wanted = Instant::now() + after.min(FAR);
         let mut latest = wanted + self.longest;
         let mut waiting = self.waiting.lock();
@@ -79,7 +79,7 @@ impl Debounce {
     }
 
     /// Moves requests that are due to `queue`. Never returns.
-    pub(super) async fn run(&self, queue: &WorkQueue<Key>) {
+    pub(super) async fn run(&self, queue: &WorkQueue<StoreKey>) {
         loop {
             while let Some((key, priority)) = self.take_due() {
                 queue.add_with(key, AddOptions::new().priority(priority));
@@ -96,7 +96,7 @@ impl Debounce {
         }
     }
 
-    fn take_due(&self) -> Option<(Key, i32)> {
+    fn take_due(&self) -> Option<(StoreKey, i32)> {
         let mut waiting = self.waiting.lock();
         let first = waiting.by_due.first_entry().filter(|first| first.key().0 <= Instant::now())?;
         let key = first.remove();
@@ -124,7 +124,7 @@ mod tests {
     async fn requests_that_were_due_keep_no_memory() {
         let debounce = Debounce::new(Duration::ZERO, Duration::ZERO);
         for number in 0..10_000 {
-            debounce.request(Key::from(number.to_string()), 0, Duration::ZERO);
+            debounce.request(StoreKey::from(number.to_string()), 0, Duration::ZERO);
         }
         assert_eq!(std::iter::from_fn(|| debounce.take_due()).count(), 10_000);
         assert!(debounce.waiting.lock().by_key.capacity() <= 2 * LEAST_ROOM);

@@ -10,14 +10,14 @@ use deltafifo::room::less_room;
 use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
 
-use super::key::Key;
+use super::key::StoreKey;
 
 /// The function of the user that is called for each deletion.
 pub(super) type OnDeleted<K> = Box<dyn FnMut(DeltaObject<K>) -> BoxFuture<'static, ()> + Send>;
 
 /// Deletions that have not been handled yet, by key and in order of arrival.
 pub(super) struct Deletions<K> {
-    by_key: Mutex<HashMap<Key, Vec<DeltaObject<K>>, foldhash::fast::RandomState>>,
+    by_key: Mutex<HashMap<StoreKey, Vec<DeltaObject<K>>, foldhash::fast::RandomState>>,
 }
 
 impl<K> Deletions<K> {
@@ -25,11 +25,11 @@ impl<K> Deletions<K> {
         Arc::new(Self { by_key: Mutex::default() })
     }
 
-    pub(super) fn push(&self, key: Key, last: DeltaObject<K>) {
+    pub(super) fn push(&self, key: StoreKey, last: DeltaObject<K>) {
         self.by_key.lock().entry(key).or_default().push(last);
     }
 
-    pub(super) fn take(&self, key: &Key) -> Vec<DeltaObject<K>> {
+    pub(super) fn take(&self, key: &StoreKey) -> Vec<DeltaObject<K>> {
         let mut by_key = self.by_key.lock();
         let deletions = by_key.remove(key).unwrap_or_default();
         if let Some(room) = less_room(by_key.len(), by_key.capacity()) {
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn taken_deletions_keep_no_memory() {
         let (deletions, last) = (Deletions::new(), Arc::new(()));
-        let keys: Vec<_> = (0..10_000).map(|number| Key::from(number.to_string())).collect();
+        let keys: Vec<_> = (0..10_000).map(|number| StoreKey::from(number.to_string())).collect();
         for key in &keys {
             deletions.push(key.clone(), DeltaObject::Object(last.clone()));
         }

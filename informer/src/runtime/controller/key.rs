@@ -7,10 +7,10 @@ use kube::runtime::reflector::ObjectRef;
 
 /// The item type of the work queue. Cheap to clone: all requests of an object share one
 /// allocation.
-pub(super) type Key = Arc<str>;
+pub(super) type StoreKey = Arc<str>;
 
 /// Returns the key for a namespace and a name. An empty namespace counts as none.
-pub(super) fn key(namespace: Option<&str>, name: &str) -> Key {
+pub(super) fn key(namespace: Option<&str>, name: &str) -> StoreKey {
     match namespace.filter(|namespace| !namespace.is_empty()) {
         Some(namespace) => format!("{namespace}/{name}").into(),
         None => name.into(),
@@ -18,13 +18,13 @@ pub(super) fn key(namespace: Option<&str>, name: &str) -> Key {
 }
 
 /// Returns the key of an object, or `None` if it has no name.
-pub(super) fn key_of<K: Resource>(object: &K) -> Option<Key> {
+pub(super) fn key_of<K: Resource>(object: &K) -> Option<StoreKey> {
     let meta = object.meta();
     meta.name.as_deref().map(|name| key(meta.namespace.as_deref(), name))
 }
 
 /// Returns the key of the object that a reference refers to.
-pub(super) fn key_of_ref<K: Resource>(to: &ObjectRef<K>) -> Key {
+pub(super) fn key_of_ref<K: Resource>(to: &ObjectRef<K>) -> StoreKey {
     key(to.namespace.as_deref(), &to.name)
 }
 

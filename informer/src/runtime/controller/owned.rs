@@ -5,7 +5,7 @@ use deltafifo::Meta;
 use kube::Resource;
 use serde::Deserialize;
 
-use super::key::{Key, key};
+use super::key::{StoreKey, key};
 
 /// The part of an owned object's metadata that names the object and its owners.
 #[derive(Clone, Deserialize)]
@@ -77,14 +77,14 @@ impl OwnerKind {
         api_version: &str,
         kind: &str,
         name: &str,
-    ) -> Option<Key> {
+    ) -> Option<StoreKey> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let is_complete = !api_version.is_empty() && !name.is_empty();
         (is_complete && kind == self.kind && group == self.group).then(|| key(namespace, name))
     }
 
     /// Returns the owners of an object that is kept as [`Owned`] only.
-    pub(super) fn of_owned(&self, object: &Owned) -> impl Iterator<Item = Key> {
+    pub(super) fn of_owned(&self, object: &Owned) -> impl Iterator<Item = StoreKey> {
         let Metadata { namespace, owner_references, .. } = &object.metadata;
         let owners = owner_references.iter().flatten();
         owners.filter_map(move |Owner { api_version, kind, name }| {
@@ -98,7 +98,10 @@ impl OwnerKind {
     }
 
     /// Returns the owners of a complete object.
-    pub(super) fn of_child<Child: Resource>(&self, object: &Child) -> impl Iterator<Item = Key> {
+    pub(super) fn of_child<Child: Resource>(
+        &self,
+        object: &Child,
+    ) -> impl Iterator<Item = StoreKey> {
         let meta = object.meta();
         let owners = meta.owner_references.iter().flatten();
         owners.filter_map(move |owner| {

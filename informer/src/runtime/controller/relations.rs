@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::Controller;
 use super::error::RunnerError;
-use super::key::{Key, key_of_ref};
+use super::key::{StoreKey, key_of_ref};
 use super::owned::{Owned, OwnedMeta, OwnerKind};
 use super::schedule::LOW;
 use super::source::{
@@ -189,7 +189,7 @@ where
         self,
         resource: String,
         builder: SharedInformerBuilder<O, M>,
-        objects: impl Fn(&O, &mut dyn FnMut(Key)) + Send + 'static,
+        objects: impl Fn(&O, &mut dyn FnMut(StoreKey)) + Send + 'static,
     ) -> Self {
         let own = OwnedInformer::build(resource, builder, &self.errors);
         self.relate(move |started, terms| {
@@ -211,7 +211,7 @@ where
     fn relate_shared<O: Resource + Send + Sync + 'static>(
         self,
         Source { informer, update_filter }: Source<O>,
-        objects: impl Fn(&O, &mut dyn FnMut(Key)) + Send + 'static,
+        objects: impl Fn(&O, &mut dyn FnMut(StoreKey)) + Send + 'static,
     ) -> Self {
         self.relate(move |started, terms| {
             request_for(&informer, update_filter, InformerOwner::User, terms, started, objects)
@@ -277,7 +277,7 @@ fn request_for<O, M>(
     owner: InformerOwner,
     terms: Terms,
     started: &mut Started,
-    objects: impl Fn(&O, &mut dyn FnMut(Key)) + Send + 'static,
+    objects: impl Fn(&O, &mut dyn FnMut(StoreKey)) + Send + 'static,
 ) -> Result<(), RunnerError>
 where
     O: Send + Sync + 'static,
@@ -293,7 +293,7 @@ where
 
 fn mapped<K: Resource>(
     objects: impl IntoIterator<Item = ObjectRef<K>>,
-    request: &mut dyn FnMut(Key),
+    request: &mut dyn FnMut(StoreKey),
 ) {
     objects.into_iter().for_each(|object| request(key_of_ref(&object)));
 }

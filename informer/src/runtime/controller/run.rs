@@ -18,7 +18,7 @@ use tracing::{Instrument, Span, info_span};
 
 use super::deleted::{Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
-use super::key::{Key, key_of, reference};
+use super::key::{StoreKey, key_of, reference};
 use super::metrics::Metrics;
 use super::schedule::Schedule;
 use super::source::{Failure, InformerOwner, Trigger, listen};
@@ -77,7 +77,7 @@ where
 /// The next step of a controller's stream.
 enum StreamStep<K, E: 'static> {
     /// Reconcile this object. The item holds its key.
-    Reconcile(Item<Key>, Arc<K>),
+    Reconcile(Item<StoreKey>, Arc<K>),
     /// A reconcile or a deletion handler has ended.
     Done(Done<K, E>),
     /// Yield this error.
@@ -88,7 +88,7 @@ enum StreamStep<K, E: 'static> {
 /// The outcome of a reconcile or a deletion handler. Holds the work queue item, so no other call
 /// for the key starts before [`settle`](ControllerRun::settle) has acted on the outcome.
 struct Done<K, E> {
-    item: Item<Key>,
+    item: Item<StoreKey>,
     outcome: Outcome<K, E>,
     /// The span of the call. The error policy runs in it, too.
     span: Span,
@@ -106,7 +106,7 @@ enum Outcome<K, E> {
 }
 
 /// An object to reconcile, with the item that holds its key.
-type Found<K> = (Item<Key>, Arc<K>);
+type Found<K> = (Item<StoreKey>, Arc<K>);
 
 /// An item of the controller's stream.
 type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
@@ -280,7 +280,7 @@ where
     /// # Errors
     /// [`Error::ObjectNotFound`] if the object does not exist and the keys of the store are not
     /// names. The request may then have the wrong key.
-    fn find(&mut self, item: Item<Key>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
+    fn find(&mut self, item: Item<StoreKey>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
         let lasts =
             if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
         if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
@@ -327,7 +327,7 @@ where
         info_span!("reconciling object", "object.ref" = %ObjectRef::from_obj_with(object, self.types.clone()))
     }
 
-    fn reconcile<F>(&mut self, item: Item<Key>, object: Arc<K>, reconcile: F, span: Span)
+    fn reconcile<F>(&mut self, item: Item<StoreKey>, object: Arc<K>, reconcile: F, span: Span)
     where
         F: TryFuture<Ok = Action, Error = E> + Send + 'static,
     {
@@ -340,7 +340,7 @@ where
     /// ended.
     fn call(
         &mut self,
-        item: Item<Key>,
+        item: Item<StoreKey>,
         again: bool,
         span: Span,
         call: impl Future<Output = Outcome<K, E>> + Send + 'static,
@@ -405,7 +405,7 @@ where
 
     /// Requests a reconcile if there is an object with this key. A request that led to a deletion
     /// handler may have been for a new object with the same name.
-    fn request_if_stored(&self, key: &Key, priority: i32) {
+    fn request_if_stored(&self, key: &StoreKey, priority: i32) {
         if self.store.get_by_key(key).is_some() {
             self.schedule.request(key.clone(), priority);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Config;
 use super::debounce::Debounce;
-use super::key::Key;
+use super::key::StoreKey;
 use crate::shared_informer::Cause;
 use crate::workqueue::{AddOptions, ItemExponentialFailureRateLimiter, RateLimiter, WorkQueue};
 
@@ -23,11 +23,11 @@ pub(super) fn priority(cause: Cause) -> i32 {
 }
 
 /// The policy that sets the delay before a failed object is reconciled again.
-pub(super) type Retry = Box<dyn RateLimiter<Key>>;
+pub(super) type Retry = Box<dyn RateLimiter<StoreKey>>;
 
 /// The entry point of all requests for reconciles.
 pub(super) struct Schedule {
-    pub(super) queue: WorkQueue<Key>,
+    pub(super) queue: WorkQueue<StoreKey>,
     debounce: Option<Debounce>,
     /// The policy that delays retries after a panic, and after an error if the controller has a
     /// retry policy.
@@ -59,7 +59,7 @@ impl Schedule {
     }
 
     /// Counts a panic, and requests a reconcile after the retry delay.
-    pub(super) fn request_after_panic(&self, key: Key, priority: i32) {
+    pub(super) fn request_after_panic(&self, key: StoreKey, priority: i32) {
         let delay = self.retry.when(&key);
         self.queue.add_with(key, AddOptions::new().priority(priority).after(delay));
     }
@@ -67,7 +67,12 @@ impl Schedule {
     /// Requests a reconcile of an object whose reconciler returned an error. `after` is the
     /// result of the error policy: `None` gives the object up. With a retry policy `after` is
     /// only the minimum of the delay.
-    pub(super) fn request_after_error(&self, key: Key, priority: i32, after: Option<Duration>) {
+    pub(super) fn request_after_error(
+        &self,
+        key: StoreKey,
+        priority: i32,
+        after: Option<Duration>,
+    ) {
         let Some(least) = after else { return self.forget(&key) };
         let delay = if self.retries_errors {
             self.retry.when(&key).max(least)
@@ -81,17 +86,17 @@ impl Schedule {
     }
 
     /// Forgets the failures of an object that was reconciled, given up or deleted.
-    pub(super) fn forget(&self, key: &Key) {
+    pub(super) fn forget(&self, key: &StoreKey) {
         self.retry.forget(key);
     }
 
     /// Requests a reconcile without a delay.
-    pub(super) fn request(&self, key: Key, priority: i32) {
+    pub(super) fn request(&self, key: StoreKey, priority: i32) {
         self.request_after(key, priority, Duration::ZERO);
     }
 
     /// Requests a reconcile after a delay.
-    pub(super) fn request_after(&self, key: Key, priority: i32, after: Duration) {
+    pub(super) fn request_after(&self, key: StoreKey, priority: i32, after: Duration) {
         match &self.debounce {
             Some(debounce) => debounce.request(key, priority, after),
             // `after` is set only if needed, because the queue counts every add with a delay as a
@@ -104,7 +109,7 @@ impl Schedule {
     }
 
     /// Requests a call of the deletion handlers of `key`, without a debounce.
-    pub(super) fn request_deletion_call(&self, key: Key) {
+    pub(super) fn request_deletion_call(&self, key: StoreKey) {
         self.queue.add(key);
     }
 

@@ -13,7 +13,7 @@ pub(super) struct Step<K> {
     pub(super) key: Arc<str>,
     /// The object that the handler was last notified of, unless that was a deletion.
     pub(super) delivered: Option<Arc<K>>,
-    pub(super) now: Now<K>,
+    pub(super) now: CurrentState<K>,
     pub(super) cause: Cause,
     pub(super) is_in_initial_list: bool,
     /// Whether the step comes from a walk over the store rather than from a change.
@@ -23,7 +23,7 @@ pub(super) struct Step<K> {
 }
 
 /// The current state of a key.
-pub(super) enum Now<K> {
+pub(super) enum CurrentState<K> {
     Stored(Arc<K>),
     Gone(DeltaObject<K>),
 }
@@ -48,23 +48,23 @@ impl<K> Step<K> {
         };
         let Some(old) = delivered.filter(|old| matches(old)) else {
             return match now {
-                Now::Gone(_) => [None, None],
-                Now::Stored(new) => [added(new), None],
+                CurrentState::Gone(_) => [None, None],
+                CurrentState::Stored(new) => [added(new), None],
             };
         };
         let deleted = |last| Some(Notification::Deleted { old: old.clone(), last, cause });
         let is_same = |object: &K| uid(object) == uid(&old);
         let missed = || DeletedFinalStateUnknown::new(&*key, Some(old.clone())).into();
         match now {
-            Now::Gone(last) if last.object().is_some_and(|last| is_same(last)) => {
+            CurrentState::Gone(last) if last.object().is_some_and(|last| is_same(last)) => {
                 [deleted(last), None]
             }
-            Now::Gone(_) => [deleted(missed()), None],
-            Now::Stored(new) if !is_same(&new) => [deleted(missed()), added(new)],
-            Now::Stored(new) if matches(&new) => {
+            CurrentState::Gone(_) => [deleted(missed()), None],
+            CurrentState::Stored(new) if !is_same(&new) => [deleted(missed()), added(new)],
+            CurrentState::Stored(new) if matches(&new) => {
                 [Some(Notification::Updated { old, new, cause }), None]
             }
-            Now::Stored(_) => [deleted(old.clone().into()), None],
+            CurrentState::Stored(_) => [deleted(old.clone().into()), None],
         }
     }
 }
@@ -73,8 +73,8 @@ impl<K> Clone for Step<K> {
     fn clone(&self) -> Self {
         let Self { key, delivered, now, cause, is_in_initial_list, is_walked, since } = self;
         let now = match now {
-            Now::Stored(object) => Now::Stored(object.clone()),
-            Now::Gone(last) => Now::Gone(last.clone()),
+            CurrentState::Stored(object) => CurrentState::Stored(object.clone()),
+            CurrentState::Gone(last) => CurrentState::Gone(last.clone()),
         };
         Self {
             key: key.clone(),

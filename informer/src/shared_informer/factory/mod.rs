@@ -68,7 +68,7 @@ type Transform = dyn Fn(&mut ObjectMeta) + Send + Sync;
 
 #[derive(Default)]
 struct Informers {
-    by_kind: HashMap<Kind, Made, foldhash::fast::RandomState>,
+    by_kind: HashMap<InformerKey, FactoryEntry, foldhash::fast::RandomState>,
     /// Informers that were stopped and replaced, or removed, while a handler was being called. A
     /// shutdown waits for them as well.
     leaving: Vec<Arc<dyn Runs>>,
@@ -76,10 +76,10 @@ struct Informers {
 }
 
 /// The key of an informer: the type of its objects, and the name that states its kind and scope.
-type Kind = (TypeId, Name);
+type InformerKey = (TypeId, Name);
 
 /// An informer in the map of a factory.
-struct Made {
+struct FactoryEntry {
     /// A [`SharedInformer`] of the kind.
     informer: Box<dyn Any + Send + Sync>,
     runs: Arc<dyn Runs>,
@@ -87,7 +87,7 @@ struct Made {
     task: Option<AbortHandle>,
 }
 
-impl Made {
+impl FactoryEntry {
     fn is_started(&self) -> bool {
         self.task.is_some()
     }
@@ -110,7 +110,7 @@ impl Informers {
     /// Returns the informer of a kind, unless it was stopped.
     fn running<K: FactoryKind>(
         &self,
-        kind: &Kind,
+        kind: &InformerKey,
     ) -> Result<Option<SharedInformer<K>>, FactoryError>
     where
         KubeMeta: Meta<K>,
@@ -122,14 +122,14 @@ impl Informers {
         Ok(made.and_then(|made| made.informer.downcast_ref::<SharedInformer<K>>()).cloned())
     }
 
-    fn remove(&mut self, kind: &Kind) -> Option<Made> {
+    fn remove(&mut self, kind: &InformerKey) -> Option<FactoryEntry> {
         let made = self.by_kind.remove(kind)?;
         self.leave(&made);
         Some(made)
     }
 
     /// Adds an informer that is no longer in the map to `leaving`, unless it has ended.
-    fn leave(&mut self, made: &Made) {
+    fn leave(&mut self, made: &FactoryEntry) {
         if !made.runs.is_stopped() {
             self.leaving.push(Arc::clone(&made.runs));
         }
@@ -304,7 +304,7 @@ impl SharedInformerFactory {
         }
         // Called with no lock held, because `choose` is user code.
         let informer = choose(builder).build()?;
-        let made = Made {
+        let made = FactoryEntry {
             informer: Box::new(informer.clone()),
             runs: Arc::new(informer.clone()),
             task: None,
@@ -332,7 +332,7 @@ impl SharedInformerFactory {
         &self,
         types: &<K::Resource as Resource>::DynamicType,
         scope: &Scope,
-    ) -> (Kind, Scope) {
+    ) -> (InformerKey, Scope) {
         let scope = scope.clone().and(&self.scope);
         ((TypeId::of::<K>(), name::<K::Resource>(types, &scope)), scope)
     }
@@ -409,16 +409,16 @@ impl SharedInformerFactory {
         &self,
         give_up: impl Future<Output = ()>,
     ) -> Result<(), NotSynced> {
-        let started = self.all(Made::is_started);
+        let started = self.all(FactoryEntry::is_started);
         let all = join_all(started.iter().map(|(_, informer)| informer.wait_for_sync()));
         tokio::select! {
             biased;
             _synced = all => {}
             () = give_up => {}
         }
-        let has_not_synced = |(kind, informer): &(Kind, Arc<dyn Runs>)| {
+        let has_not_synced = |(kind, informer): &(InformerKey, Arc<dyn Runs>)| {
             // The informer may have been removed, and another one of its kind may have been built.
-            let is_missing = |made: &Made| !made.runs.has_synced();
+            let is_missing = |made: &FactoryEntry| !made.runs.has_synced();
             let counts = !informer.has_synced()
                 && self.informers.lock().by_kind.get(kind).is_some_and(is_missing);
             counts.then(|| kind.1.clone())
@@ -440,7 +440,7 @@ impl SharedInformerFactory {
         join_all(all.map(|informer| async move { informer.stop().await })).await;
     }
 
-    fn all(&self, which: impl Fn(&Made) -> bool) -> Vec<(Kind, Arc<dyn Runs>)> {
+    fn all(&self, which: impl Fn(&FactoryEntry) -> bool) -> Vec<(InformerKey, Arc<dyn Runs>)> {
         let informers = self.informers.lock();
         let all = informers.by_kind.iter().filter(|(_, made)| which(made));
         all.map(|(kind, made)| (kind.clone(), made.runs.clone())).collect()

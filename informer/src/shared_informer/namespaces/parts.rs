@@ -150,7 +150,7 @@ impl RefusedNames {
 /// A namespace and its reflector.
 struct Part<K> {
     scope: ScopeId,
-    progress: Arc<Progress>,
+    progress: Arc<NamespaceProgress>,
     /// Whether an object was offered, even if only by an incomplete list.
     has_objects: Arc<AtomicBool>,
     history: Arc<History>,
@@ -165,14 +165,14 @@ struct Part<K> {
 
 /// The progress of a namespace, which decides whether the informer waits for it.
 #[derive(Default)]
-struct Progress {
+struct NamespaceProgress {
     /// Whether the first list is complete.
     has_listed: AtomicBool,
     /// Whether the namespace failed, and the informer does not wait for it.
     is_waived: AtomicBool,
 }
 
-impl Progress {
+impl NamespaceProgress {
     fn has_listed(&self) -> bool {
         // Relaxed, as all accesses here: the lists, events and errors of a namespace come one after
         // another, and users read the state as a hint.

@@ -17,7 +17,7 @@ impl Links {
 }
 
 /// An accessor of the links of one list in a value.
-pub(crate) type Which<T> = fn(&mut T) -> &mut Links;
+pub(crate) type LinksOf<T> = fn(&mut T) -> &mut Links;
 
 /// The first and the last place of a list.
 pub(crate) struct List {
@@ -36,24 +36,24 @@ impl List {
         (self.first != END).then_some(self.first)
     }
 
-    pub(crate) fn push<T>(&mut self, slab: &mut Slab<T>, place: u32, which: Which<T>) {
-        *which(&mut slab[place]) = Links { before: self.last, after: END };
+    pub(crate) fn push<T>(&mut self, slab: &mut Slab<T>, place: u32, links_of: LinksOf<T>) {
+        *links_of(&mut slab[place]) = Links { before: self.last, after: END };
         match self.last {
             END => self.first = place,
-            last => which(&mut slab[last]).after = place,
+            last => links_of(&mut slab[last]).after = place,
         }
         self.last = place;
     }
 
-    pub(crate) fn unlink<T>(&mut self, slab: &mut Slab<T>, place: u32, which: Which<T>) {
-        let Links { before, after } = std::mem::replace(which(&mut slab[place]), Links::NONE);
+    pub(crate) fn unlink<T>(&mut self, slab: &mut Slab<T>, place: u32, links_of: LinksOf<T>) {
+        let Links { before, after } = std::mem::replace(links_of(&mut slab[place]), Links::NONE);
         match before {
             END => self.first = after,
-            before => which(&mut slab[before]).after = after,
+            before => links_of(&mut slab[before]).after = after,
         }
         match after {
             END => self.last = before,
-            after => which(&mut slab[after]).before = before,
+            after => links_of(&mut slab[after]).before = before,
         }
     }
 }

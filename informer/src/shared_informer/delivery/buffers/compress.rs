@@ -4,7 +4,7 @@
 use tokio::time::Instant;
 
 use super::super::notification::Cause;
-use super::super::step::{Now, Step};
+use super::super::step::{CurrentState, Step};
 use super::steps::Steps;
 use super::{STRIDE, StepBuffer};
 
@@ -28,7 +28,7 @@ impl<K: Send + Sync> StepBuffer<K> for Compress<K> {
             self.since_walked = 0;
         }
         let Some(place) = self.steps.find(&step.key) else {
-            if matches!((&step.delivered, &step.now), (None, Now::Gone(_))) {
+            if matches!((&step.delivered, &step.now), (None, CurrentState::Gone(_))) {
                 return [Some(step), None];
             }
             self.initial += usize::from(step.is_in_initial_list);
@@ -44,7 +44,7 @@ impl<K: Send + Sync> StepBuffer<K> for Compress<K> {
             waiting.is_in_initial_list = true;
             self.initial += 1;
         }
-        if waiting.delivered.is_some() || matches!(waiting.now, Now::Stored(_)) {
+        if waiting.delivered.is_some() || matches!(waiting.now, CurrentState::Stored(_)) {
             return [Some(step), None];
         }
         let undelivered = self.steps.remove(place);

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use tokio::time::{Duration, Instant};
 
 use super::super::notification::Cause;
-use super::super::step::{Now, Step};
+use super::super::step::{CurrentState, Step};
 use super::queue::ChunkedQueue;
 use super::steps::{Steps, TABLES};
 use super::{Compress, Log, StepBuffer};
@@ -46,8 +46,8 @@ struct Plain {
 impl Plain {
     fn of(step: &Step<u32>) -> Self {
         let now = match &step.now {
-            Now::Stored(now) => Some(**now),
-            Now::Gone(_) => None,
+            CurrentState::Stored(now) => Some(**now),
+            CurrentState::Gone(_) => None,
         };
         let (key, delivered) = (step.key.to_string(), step.delivered.as_deref().copied());
         let Step { cause, is_in_initial_list: initial, is_walked: walked, since, .. } = *step;
@@ -55,11 +55,11 @@ impl Plain {
     }
 
     fn step(&self) -> Step<u32> {
-        let gone = || Now::Gone(DeltaObject::Object(Arc::new(0)));
+        let gone = || CurrentState::Gone(DeltaObject::Object(Arc::new(0)));
         Step {
             key: self.key.as_str().into(),
             delivered: self.delivered.map(Arc::new),
-            now: self.now.map_or_else(gone, |now| Now::Stored(Arc::new(now))),
+            now: self.now.map_or_else(gone, |now| CurrentState::Stored(Arc::new(now))),
             cause: self.cause,
             is_in_initial_list: self.initial,
             is_walked: self.walked,

@@ -13,7 +13,7 @@ use super::feed::{Feed, HandlerState};
 use super::handler::HandlerOptions;
 use super::notification::Cause;
 use super::protocol::{ActiveKeys, WalkedStore};
-use super::step::{Now, Step};
+use super::step::{CurrentState, Step};
 use crate::shared_informer::error::OnError;
 use crate::shared_informer::sync::{Arc, Mutex, mutant};
 use crate::util::sleep::with_catching_waker;
@@ -223,11 +223,13 @@ impl<K: Send + Sync + 'static> ActiveKeyGuard<'_, K> {
         is_in_initial_list: bool,
     ) {
         let (delivered, now) = match change {
-            Change::Added { new, .. } => (None, Now::Stored(Arc::clone(new))),
+            Change::Added { new, .. } => (None, CurrentState::Stored(Arc::clone(new))),
             Change::Updated { old, new, .. } => {
-                (Some(Arc::clone(old)), Now::Stored(Arc::clone(new)))
+                (Some(Arc::clone(old)), CurrentState::Stored(Arc::clone(new)))
             }
-            Change::Deleted { last, old } => (old.cloned(), Now::Gone(last_state(last, *old))),
+            Change::Deleted { last, old } => {
+                (old.cloned(), CurrentState::Gone(last_state(last, *old)))
+            }
         };
         let key = key.clone();
         let step = Step {

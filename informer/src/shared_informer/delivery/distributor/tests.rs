@@ -55,7 +55,7 @@ fn waker_that_is_not_needed_is_dropped_with_no_lock_held() {
     feed.offer(Step {
         key: "a".into(),
         delivered: None,
-        now: Now::Stored(Arc::new("a".to_owned())),
+        now: CurrentState::Stored(Arc::new("a".to_owned())),
         cause: Cause::Watch,
         is_in_initial_list: false,
         is_walked: false,

@@ -56,7 +56,7 @@ use tokio::time::Instant;
 
 use super::buffers::{Buffer, Compress, Log, StepBuffer};
 use super::notification::Cause;
-use super::step::{Now, Step};
+use super::step::{CurrentState, Step};
 use crate::shared_informer::sync::{Arc, mutant};
 pub(super) use active_keys::ActiveKeys;
 pub(super) use walk::WalkedStore;
@@ -235,7 +235,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         Step {
             key,
             delivered,
-            now: Now::Stored(now),
+            now: CurrentState::Stored(now),
             cause,
             is_in_initial_list,
             is_walked: true,

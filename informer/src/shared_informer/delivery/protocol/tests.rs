@@ -182,14 +182,14 @@ impl World {
         let object = Arc::new((key, self.version));
         let now = if is_stored {
             self.store.add(object.clone()).expect("a key");
-            Now::Stored(object)
+            CurrentState::Stored(object)
         } else {
             let last = DeltaObject::Object(delivered.clone()?);
             self.store.delete(&*object).expect("a key");
             for handler in &mut self.handlers {
                 handler.initial.remove(&key);
             }
-            Now::Gone(last)
+            CurrentState::Gone(last)
         };
         let since = Instant::now();
         Some(Step {
@@ -331,13 +331,13 @@ fn walk_alternates_with_buffered_notifications() {
     while inbox.walk.is_some() {
         assert!(taken < most, "{taken} steps were taken without a turn of the walk");
         let next = inbox.take(&known, &active_keys, &mut drops);
-        let Some(NextAction::Step(Step { key, now: Now::Stored(old), .. })) = next else {
+        let Some(NextAction::Step(Step { key, now: CurrentState::Stored(old), .. })) = next else {
             panic!("the buffer is empty")
         };
         taken += 1;
         let now = Arc::new((old.0, taken));
         store.add(now.clone()).expect("a key");
-        let (delivered, now, since) = (Some(old), Now::Stored(now), Instant::now());
+        let (delivered, now, since) = (Some(old), CurrentState::Stored(now), Instant::now());
         let cause = Cause::Watch;
         let step =
             Step { key, delivered, now, cause, is_in_initial_list: false, is_walked: false, since };

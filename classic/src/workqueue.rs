@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// A work queue of the classic design, without metrics, times and rate limits.
 pub struct MutexWorkQueue<K> {
-    state: Mutex<State<K>>,
+    state: Mutex<WorkState<K>>,
     /// The condition that is notified when a key can be taken, and when the queue is shut down.
     changed: Condvar,
     hasher: RandomState,
@@ -26,14 +26,14 @@ pub struct Work<K> {
 }
 
 /// A set of keys with their hashes.
-struct Keys<K>(HashTable<Work<K>>);
+struct WorkTable<K>(HashTable<Work<K>>);
 
-struct State<K> {
+struct WorkState<K> {
     /// The keys that can be taken, in the order of their arrival. Each key is dirty, and none is
     /// being processed.
     queue: VecDeque<Work<K>>,
-    dirty: Keys<K>,
-    processing: Keys<K>,
+    dirty: WorkTable<K>,
+    processing: WorkTable<K>,
     shut_down: bool,
 }
 
@@ -42,8 +42,8 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a queue is made, not defaulted")]
     pub fn new() -> Self {
-        let [dirty, processing] = [HashTable::new(), HashTable::new()].map(Keys);
-        let state = State { queue: VecDeque::new(), dirty, processing, shut_down: false };
+        let [dirty, processing] = [HashTable::new(), HashTable::new()].map(WorkTable);
+        let state = WorkState { queue: VecDeque::new(), dirty, processing, shut_down: false };
         Self { state: Mutex::new(state), changed: Condvar::new(), hasher: RandomState::default() }
     }
 
@@ -103,7 +103,7 @@ impl<K> Work<K> {
     }
 }
 
-impl<K: Eq> Keys<K> {
+impl<K: Eq> WorkTable<K> {
     fn contains(&self, key: &Work<K>) -> bool {
         self.0.find(key.hash, |other| other.key == key.key).is_some()
     }

@@ -35,7 +35,7 @@ const ROLE: &str = "read-maps";
 
 pub async fn run(setting: &Setting) -> Ended {
     let mut servers = Servers::start(setting, Options { rbac: true, ..Options::default() }).await?;
-    let cluster = Cluster(servers.client());
+    let cluster = ClusterClient(servers.client());
     for namespace in ["blue", "green", "red"] {
         cluster.create_namespace(namespace).await?;
     }
@@ -181,9 +181,9 @@ fn forbidden_namespace<'e>(error: &InformerError<'e>) -> Option<&'e str> {
 }
 
 /// The API server as its administrator sees it.
-struct Cluster(Client);
+struct ClusterClient(Client);
 
-impl Cluster {
+impl ClusterClient {
     async fn create_namespace(&self, name: &str) -> Result<(), BoxError> {
         let namespace: Namespace = object(json!({ "metadata": { "name": name } }))?;
         Api::all(self.0.clone()).create(&PostParams::default(), &namespace).await?;

@@ -77,32 +77,32 @@ struct Slot<T> {
     generation: u32,
     /// The low half of the hash. The high bits determine the place of the slot.
     tag: u32,
-    key: Key,
+    key: FloorKey,
 }
 
-enum Key {
+enum FloorKey {
     Vacant,
     Inline(u8, [u8; 45]),
     Long(Box<[u8]>),
 }
 
-impl Key {
+impl FloorKey {
     fn new(text: &[u8]) -> Self {
         let mut bytes = [0; 45];
         match (bytes.get_mut(..text.len()), u8::try_from(text.len())) {
             (Some(inline), Ok(len)) => {
                 inline.copy_from_slice(text);
-                Key::Inline(len, bytes)
+                FloorKey::Inline(len, bytes)
             }
-            _ => Key::Long(text.into()),
+            _ => FloorKey::Long(text.into()),
         }
     }
 
     fn bytes(&self) -> &[u8] {
         match self {
-            Key::Vacant => &[],
-            Key::Inline(len, bytes) => bytes.get(..usize::from(*len)).unwrap_or_default(),
-            Key::Long(bytes) => bytes,
+            FloorKey::Vacant => &[],
+            FloorKey::Inline(len, bytes) => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            FloorKey::Long(bytes) => bytes,
         }
     }
 }
@@ -129,7 +129,7 @@ impl<T> Table<T> {
             return;
         }
         let fresh = (0..wanted)
-            .map(|_| Slot { known: None, generation: 0, tag: 0, key: Key::Vacant })
+            .map(|_| Slot { known: None, generation: 0, tag: 0, key: FloorKey::Vacant })
             .collect();
         self.used = 0;
         for slot in std::mem::replace(&mut self.slots, fresh) {
@@ -155,7 +155,7 @@ impl<T> Table<T> {
         loop {
             let slot = &self.slots[at];
             match &slot.key {
-                Key::Vacant => return at,
+                FloorKey::Vacant => return at,
                 taken if slot.tag == hash as u32 && taken.bytes() == key => return at,
                 _ => at = (at + 1) % self.slots.len(),
             }
@@ -199,14 +199,14 @@ impl<T> Table<T> {
     #[expect(clippy::cast_possible_truncation, reason = "a tag is the low half")]
     fn set(&mut self, meta: &impl Meta<T>, hash: u64, key: &[u8], object: Arc<T>) {
         let mut at = self.find(hash, key);
-        if matches!(self.slots[at].key, Key::Vacant) && self.used > self.slots.len() / 4 * 3 {
+        if matches!(self.slots[at].key, FloorKey::Vacant) && self.used > self.slots.len() / 4 * 3 {
             self.reserve(self.used);
             at = self.find(hash, key);
         }
         let slot = &mut self.slots[at];
-        if matches!(slot.key, Key::Vacant) {
+        if matches!(slot.key, FloorKey::Vacant) {
             slot.tag = hash as u32;
-            slot.key = Key::new(key);
+            slot.key = FloorKey::new(key);
             self.used += 1;
         }
         self.stamped += usize::from(slot.generation < self.generation);

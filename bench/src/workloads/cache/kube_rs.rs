@@ -17,13 +17,13 @@ use super::{CacheEngine, ChildError};
 use crate::data::write_key;
 use crate::digest::Digest;
 
-pub(super) struct KubeRs {
+pub(super) struct KubeRsCache {
     store: Store<Pod>,
     /// The number of complete lists.
     lists: watch::Receiver<u64>,
 }
 
-impl KubeRs {
+impl KubeRsCache {
     /// Starts the watcher in a task. The watcher lists any version, in one page.
     pub(super) fn start(client: Client) -> Self {
         let (store, writer) = reflector::store();
@@ -55,7 +55,7 @@ async fn follow(
     }
 }
 
-impl CacheEngine for KubeRs {
+impl CacheEngine for KubeRsCache {
     async fn listed(&self, list: u64) -> Result<(), ChildError> {
         self.lists.clone().wait_for(|lists| *lists >= list).await?;
         Ok(())

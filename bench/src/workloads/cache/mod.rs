@@ -36,8 +36,8 @@ use crate::digest::Digest;
 use crate::names::{EngineName, Workload};
 use crate::process::{anonymous, cpu};
 use crate::protocol::{ChildArgs, Done, Line, Row, output};
-use kube_rs::KubeRs;
-use ours::{Informer, Ours};
+use kube_rs::KubeRsCache;
+use ours::{Informer, OursCache};
 use packed::{Cbor, Gzip, PackedStore};
 use server::ListServer;
 
@@ -87,35 +87,37 @@ pub(super) fn run(args: &ChildArgs) -> Result<(), ChildError> {
 
 async fn measure(args: &ChildArgs, lists: [PathBuf; 2]) -> Result<(), ChildError> {
     let server = ListServer::new(lists);
-    let mark = Mark::set(args)?;
+    let usage = UsageAtStart::set(args)?;
     match args.engine {
         EngineName::DeltaFifo => {
-            steps(args, &server, mark, Ours::start(Informer::typed(&server))?).await
+            steps(args, &server, usage, OursCache::start(Informer::typed(&server))?).await
         }
         EngineName::DeltaFifoWithout => {
-            steps(args, &server, mark, Ours::start(Informer::without(&server))?).await
+            steps(args, &server, usage, OursCache::start(Informer::without(&server))?).await
         }
         EngineName::DeltaFifoCompact => {
-            steps(args, &server, mark, Ours::start(Informer::compact(&server, false))?).await
+            steps(args, &server, usage, OursCache::start(Informer::compact(&server, false))?).await
         }
         EngineName::DeltaFifoCompactValidated => {
-            steps(args, &server, mark, Ours::start(Informer::compact(&server, true))?).await
+            steps(args, &server, usage, OursCache::start(Informer::compact(&server, true))?).await
         }
-        EngineName::KubeWriter => steps(args, &server, mark, KubeRs::start(server.client())).await,
-        EngineName::Gzip => steps(args, &server, mark, PackedStore::<Gzip>::new(&server)?).await,
-        EngineName::Cbor => steps(args, &server, mark, PackedStore::<Cbor>::new(&server)?).await,
+        EngineName::KubeWriter => {
+            steps(args, &server, usage, KubeRsCache::start(server.client())).await
+        }
+        EngineName::Gzip => steps(args, &server, usage, PackedStore::<Gzip>::new(&server)?).await,
+        EngineName::Cbor => steps(args, &server, usage, PackedStore::<Cbor>::new(&server)?).await,
         other => Err(format!("{other} is not an engine of this process").into()),
     }
 }
 
 /// The memory and the CPU time at the start of a measurement.
-struct Mark {
+struct UsageAtStart {
     memory: MemoryMark,
     anonymous: u64,
     cpu: Duration,
 }
 
-impl Mark {
+impl UsageAtStart {
     fn set(args: &ChildArgs) -> Result<Self, ChildError> {
         Ok(Self { memory: MemoryMark::set(args), anonymous: anonymous(), cpu: cpu()? })
     }
@@ -124,15 +126,15 @@ impl Mark {
 async fn steps(
     args: &ChildArgs,
     server: &ListServer,
-    mark: Mark,
+    usage: UsageAtStart,
     engine: impl CacheEngine,
 ) -> Result<(), ChildError> {
     output::progress("cache first list")?;
     engine.listed(1).await?;
-    let first_list = cpu()?.saturating_sub(mark.cpu);
-    let peak = mark.memory.peak_over_start();
+    let first_list = cpu()?.saturating_sub(usage.cpu);
+    let peak = usage.memory.peak_over_start();
     end_threads().await;
-    let rest = anonymous().saturating_sub(mark.anonymous);
+    let rest = anonymous().saturating_sub(usage.anonymous);
     let keys = engine.keys();
     let objects = keys.len();
     let extra = engine.extra();

@@ -19,7 +19,7 @@ use crate::digest::Digest;
 const POLL: Duration = Duration::from_millis(10);
 
 /// The engine: a running informer.
-pub(super) struct Ours<K: Send + Sync + 'static>
+pub(super) struct OursCache<K: Send + Sync + 'static>
 where
     KubeMeta: Meta<K>,
 {
@@ -111,7 +111,7 @@ fn stats(informer: &SharedInformer<Compact<Pod>>) -> Map<String, Value> {
     figures.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
 }
 
-impl<K: Send + Sync + 'static> Ours<K>
+impl<K: Send + Sync + 'static> OursCache<K>
 where
     KubeMeta: Meta<K>,
 {
@@ -124,7 +124,7 @@ where
     }
 }
 
-impl<K: Send + Sync + 'static> CacheEngine for Ours<K>
+impl<K: Send + Sync + 'static> CacheEngine for OursCache<K>
 where
     KubeMeta: Meta<K>,
 {

@@ -78,7 +78,7 @@ function_docs() {
 # `Next` and `Entry` are names of the standard library, so they are not listed.
 names() {
   files '*.rs' | xargs grep -nE \
-    -e '\b(struct|enum|trait|type|fn|mod|use) +([a-z_:]*::)?(Told|Taken|Spent|News|Said|Heard|Look|What|Intake|Shares|strangers|unharmed|patience|soundly|desks)\b' \
+    -e '\b(struct|enum|trait|type|fn|mod|use) +([a-z_:]*::)?(Told|Taken|Spent|News|Said|Heard|Look|Left|What|Intake|Shares|strangers|unharmed|patience|soundly|desks)\b' \
     -e '(\||\blet (mut )?)(told|said|heard)\b' |
     sed -E 's|^([^:]*:[0-9]+):.*|\1: a name that ci/prose.sh rules out|' || true
 }

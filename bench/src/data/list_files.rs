@@ -1,4 +1,5 @@
-//! LIST responses in files, from which the engines of the workload cache read the same objects.
+//! LIST responses in files. All engines of the workload `cache` read their objects from these
+//! files.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};

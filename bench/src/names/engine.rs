@@ -55,7 +55,7 @@ impl EngineName {
         cfg!(feature = "peers") || !(is_kube || self.is_cache_only())
     }
 
-    /// Returns whether the engine runs the workload cache only.
+    /// Returns whether the engine runs only the workload [`Cache`](super::Workload::Cache).
     pub fn is_cache_only(self) -> bool {
         matches!(
             self,

@@ -63,8 +63,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Returns the greatest version of a [`bookmark`](Self::bookmark) or commit up to which
-    /// everything offered is handled (client-go `LastStoreSyncResourceVersion`). It rises until a
-    /// list at a lower version is committed. See
+    /// everything offered is handled (client-go `LastStoreSyncResourceVersion`). It never falls,
+    /// except when a list at a lower version is committed. See
     /// [`IndexReader::applied_version`](crate::IndexReader::applied_version) for the details.
     #[must_use]
     pub fn applied_version(&self) -> Option<String> {
@@ -242,7 +242,8 @@ impl<T, M> Drop for Hold<'_, T, M> {
 /// epoch. To release a shared hold, the ledger is locked once, and not once per item.
 pub(super) type ItemHold<'f, T, M> = Arc<Hold<'f, T, M>>;
 
-/// The holds of the keys that a batch has not handed out yet.
+/// The holds of the slots that a batch has not handed out yet. Each stretch, which is a run of
+/// consecutive slots with the same epoch, has one hold and the number of its remaining slots.
 pub(super) struct Stretches<'f, T, M>(VecDeque<(ItemHold<'f, T, M>, usize)>);
 
 impl<'f, T, M> Stretches<'f, T, M> {

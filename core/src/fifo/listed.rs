@@ -88,7 +88,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Counts `key` as listed by a relist.
+    /// Records that the relist of that generation lists `key`: stamps the key's slot, if there is
+    /// one, and adds the key to the relist's set, if the store is external.
     pub(super) fn list_key(&self, generation: u32, hash: u64, key: &[u8]) {
         self.list_elsewhere(generation, key);
         if let Some(slot) = self.core.table.shard(hash).read().find(hash, key) {

@@ -12,8 +12,9 @@ use crate::{DeltaType, KnownObjects, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Queues `Sync`, with the known object, for every known key without pending deltas (client-go
-    /// `Resync`). Without known objects it does nothing. For a key whose handler runs, the end of
-    /// the handler decides. O(known).
+    /// `Resync`). Without known objects it does nothing. For a key whose handler is running and
+    /// that has no pending deltas, `Sync` is queued when the handler ends, if the key is known
+    /// then. O(known).
     pub fn resync(&self) {
         match &self.known {
             KnownPlace::Nowhere => {}

@@ -158,9 +158,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Returns whether the key is known now that its handler has ended. If the store is external,
-    /// asks it; its object becomes the object of `pending` if `pending` means "the newest state".
-    /// If the store fails, returns `otherwise`.
+    /// Returns whether the key has a known object now that its handler has ended. An external store
+    /// is asked for the object. If `pending` was not offered with an object of its own (a Sync, or
+    /// a deletion by a sweep), it gets the store's object. If the store fails, returns `otherwise`.
     fn is_known_after(
         &self,
         running: &RunningSlot<T>,

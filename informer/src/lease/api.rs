@@ -17,7 +17,7 @@ use super::protocol::{Answer, Record, Request};
 pub(crate) type State = Record<Arc<str>, Arc<Lease>>;
 
 /// A failed request of an election. The election continues: requests are repeated after the retry
-/// period, and a lease that cannot be watched is read in that period.
+/// period, and a lease that cannot be watched is read once per retry period.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseError {
@@ -82,7 +82,7 @@ pub(crate) struct LeaseApi {
     /// The identity of the candidate.
     identity: String,
     lease_duration: Duration,
-    /// The limit of a request, and the least time between watches that fail.
+    /// The time limit of a request, and the shortest time between the openings of two watches.
     retry_period: Duration,
 }
 
@@ -104,10 +104,11 @@ impl LeaseApi {
         }
     }
 
-    /// Sends a request.
+    /// Sends a request. A conflict is an answer, not an error.
     ///
     /// # Errors
-    /// If the request failed and the answer is [`Answer::Unclear`].
+    /// [`LeaseError`] if the request failed for another reason, or was not answered within the
+    /// retry period. The protocol must then be given [`Answer::Unclear`].
     pub(crate) async fn send(
         &self,
         request: Request<Arc<str>, Arc<Lease>>,
@@ -136,8 +137,10 @@ impl LeaseApi {
         }
     }
 
-    /// Watches the lease without end. The first events of each watch are the present state. A watch
-    /// that failed is opened again after the lease duration.
+    /// Watches the lease without end. The first events of each watch are the present state. If a
+    /// watch cannot be opened, the next attempt follows after the lease duration. If an open watch
+    /// ends or fails, a new one is requested, at the earliest one retry period after the request
+    /// for the old one.
     pub(crate) fn watch(&self) -> impl Stream<Item = Watched> {
         stream! {
             loop {
@@ -197,8 +200,9 @@ impl LeaseApi {
         self.replaced(&Lease { metadata, spec: None }, Some(&self.identity), 0)
     }
 
-    /// Returns the lease with another holder, or a renewal of it. Its labels, and everything else
-    /// that the election does not own, stay.
+    /// Returns `base` with this holder, or without a holder if `holder` is `None`, renewed now. If
+    /// the holder and `transitions` are those of `base`, its acquire time stays. The labels, and
+    /// everything else that the election does not own, always stay.
     fn replaced(&self, base: &Lease, holder: Option<&str>, transitions: i32) -> Lease {
         let now = MicroTime(Timestamp::now());
         let before = base.spec.clone().unwrap_or_default();

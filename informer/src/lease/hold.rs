@@ -43,7 +43,8 @@ pub(crate) struct Hold {
     work: InFlight,
 }
 
-/// The owner of a hold. The hold ends when a clone of its owner is dropped.
+/// The owner of a hold. The hold ends as soon as the owner or any clone of it is dropped, even if
+/// other clones remain.
 #[derive(Clone)]
 pub(crate) struct HoldOwner(watch::Sender<Span>);
 

@@ -20,11 +20,11 @@ use shuttle::thread::{self, JoinHandle};
 use world::World;
 
 const PACKERS: usize = 2;
-/// The objects of each packer.
+/// The number of objects that each packer packs.
 const PACKED: usize = 16;
 const READERS: usize = 2;
 const READS: usize = 16;
-/// The threads that end lists and pack objects again.
+/// The number of threads that end lists and pack objects again.
 const REPACKERS: usize = 2;
 const PASSES: usize = 3;
 const DROPPED: usize = 8;

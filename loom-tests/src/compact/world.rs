@@ -7,13 +7,14 @@ use deltafifo_informer::compact::{Compact, CompactStats, Compactor};
 use serde::Deserialize;
 use shuttle::rand::{Rng, thread_rng};
 
-/// The groups of siblings.
+/// The number of groups of siblings.
 const GROUPS: usize = 2;
 /// The number of siblings after which the content of a group changes.
 const CHANGES_AFTER: usize = 6;
-/// The strings in the content of an object.
+/// The number of strings in the content of an object.
 const STRINGS: usize = 8;
-/// More than all objects of a schedule take together. A count above it was negative.
+/// A number of bytes that the objects of a schedule never reach together. A count above it has
+/// wrapped around below zero.
 const MOST_BYTES: usize = 1 << 20;
 
 #[derive(Deserialize)]

@@ -36,7 +36,7 @@ impl Tally {
         self.0.send_modify(|counts| counts.lists += 1);
     }
 
-    /// Starts a relist, in which this many objects have changed.
+    /// Starts counting for a relist in which `changed` objects have changed.
     pub fn relist(&self, changed: usize) {
         self.0.send_modify(|counts| {
             let (calls, lists, is_relist, awaited) = (0, 0, true, changed);

@@ -33,7 +33,7 @@ pub(super) trait Codec: Send + Sync + 'static {
     fn decode(packed: &[u8]) -> Result<Pod, BoxError>;
 }
 
-/// The format gzip of the JSON, at gzip's fastest level.
+/// JSON compressed with gzip at its fastest level.
 pub(super) struct Gzip;
 
 impl Codec for Gzip {

@@ -78,7 +78,7 @@ impl Debounce {
         }
     }
 
-    /// Moves requests that are due to `queue`. Never returns.
+    /// Moves each waiting request to `queue` once it is due. Never returns.
     pub(super) async fn run(&self, queue: &WorkQueue<StoreKey>) {
         loop {
             while let Some((key, priority)) = self.take_due() {

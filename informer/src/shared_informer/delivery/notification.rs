@@ -22,7 +22,8 @@ pub enum Cause {
     /// to be reconciled after the return, for example with
     /// [`reconcile_all_on`](crate::runtime::Controller::reconcile_all_on).
     NamespaceRemoved,
-    /// No change: a resync of the handler, or the restart after its buffer overran.
+    /// No single change: a periodic resync of the handler, or a walk over all stored objects after
+    /// its buffer overran and changes were dropped.
     Resync,
 }
 

@@ -155,15 +155,25 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
     #[inline(always)]
     fn hand_out(&mut self, popped: &mut Popped<'f, T, M>, weight: usize) {
         self.weight += weight;
-        let marked = popped.is_marked();
-        let continues = marked && self.slots.front().is_some_and(Ticket::is_initial);
-        mutant!(BatchKeepsMarksForOthers => let continues = marked && !self.slots.is_empty());
-        if continues || marked && self.marks.is_some() {
+        if popped.is_marked() {
+            self.take_marks(popped);
+        } else {
+            self.marks = None;
+        }
+    }
+
+    /// Moves the marks of an item to the batch. If the next slot is not initial, the marks are
+    /// settled together with this item.
+    #[inline(never)] // So that an item without marks does not pay for its code.
+    fn take_marks(&mut self, popped: &mut Popped<'f, T, M>) {
+        let continues = self.slots.front().is_some_and(Ticket::is_initial);
+        mutant!(BatchKeepsMarksForOthers => let continues = !self.slots.is_empty());
+        if continues || self.marks.is_some() {
             popped.settle_with(
                 self.marks.get_or_insert_with(|| Arc::new(Marks::new(&self.fifo.life.initial))),
             );
         }
-        mutant!(BatchKeepsItsMarks => if marked { return; });
+        mutant!(BatchKeepsItsMarks => return);
         if !continues {
             self.marks = None;
         }

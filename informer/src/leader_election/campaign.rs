@@ -156,13 +156,9 @@ impl Runner {
                 Step::Lost(loss) => return Ended::Lost(loss),
                 Step::Gone => return Ended::Gone,
             }
+            // In a fixed order, so that a simulation can be repeated.
             tokio::select! {
-                answer = answer(&mut in_flight) => {
-                    if let Some(InFlight { number, verb, .. }) = in_flight.take() {
-                        self.answered(number, verb, answer);
-                    }
-                }
-                Some(event) = watched.next() => self.watched(event),
+                biased;
                 Ok(()) = orders.changed() => match *orders.borrow_and_update() {
                     Order::Campaign => {}
                     Order::Drain => self.protocol.stop(),
@@ -171,6 +167,12 @@ impl Runner {
                         self.protocol.work_ended(clock.now());
                     }
                 },
+                answer = answer(&mut in_flight) => {
+                    if let Some(InFlight { number, verb, .. }) = in_flight.take() {
+                        self.answered(number, verb, answer);
+                    }
+                }
+                Some(event) = watched.next() => self.watched(event),
                 () = clock.sleep_until(wake) => {}
             }
             self.publish();

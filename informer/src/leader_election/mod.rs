@@ -245,6 +245,7 @@ impl LeaderElector {
             let Some(LostTerm { loss, hold, guard: _guard }) = lost else { return Ok(()) };
             tracing::warn!(error = %self.error(loss), "leader election campaigns again");
             tokio::select! {
+                biased;
                 () = self.cancelled.clone() => return Ok(()),
                 () = self.work_ended(&hold) => {}
             }
@@ -303,6 +304,7 @@ impl LeaderElector {
         if self.release_on_cancel {
             campaign.drain();
             tokio::select! {
+                biased;
                 () = self.work_ended(&hold) => {
                     campaign.release();
                     campaign.ended().await;
@@ -318,6 +320,7 @@ impl LeaderElector {
     async fn work_ended(&self, hold: &Hold) {
         loop {
             tokio::select! {
+                biased;
                 () = hold.wait_idle() => return,
                 () = sleep(self.shared.timing.lease_duration) => tracing::warn!(
                     lease = self.shared.title(),

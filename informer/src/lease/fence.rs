@@ -46,6 +46,7 @@ pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
                 client.send(request).await
             });
             tokio::select! {
+                biased;
                 answer = sent => answer?.map_err(BoxError::from),
                 () = hold.ended() => Err(LeaseLost.into()),
             }

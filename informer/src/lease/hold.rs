@@ -77,6 +77,7 @@ impl Hold {
         while self.is_held() {
             let deadline = self.span.borrow_and_update().deadline.monotonic;
             tokio::select! {
+                biased;
                 // An owner ends the hold before it is dropped.
                 changed = self.span.changed() => if changed.is_err() { return },
                 () = self.clock.sleep_until(Some(deadline)) => {}

@@ -5,5 +5,6 @@ mod elections;
 mod examples;
 mod faults;
 mod rig;
+mod simulation;
 #[cfg(feature = "runtime")]
 mod work;

@@ -1,0 +1,214 @@
+//! The log of a simulation, with the rules that every history must obey.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use deltafifo_informer::leader_election::Term;
+use deltafifo_testkit::ApiServer;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::super::rig::leases;
+use super::network::Kind;
+
+/// The longest time for which a holder may go on after its name was removed by hand: the longest
+/// renew deadline of a candidate.
+pub const EXCUSED: Duration = Duration::from_secs(15);
+
+#[derive(Clone)]
+pub struct Log(Arc<Mutex<State>>);
+
+struct State {
+    began: Instant,
+    lines: Vec<String>,
+    violations: Vec<String>,
+    spans: Vec<Span>,
+    paused: BTreeSet<usize>,
+    /// Until then two leaders are the fault of a person.
+    excused_until: Instant,
+    faults: u32,
+    /// The terms whose holder released the lease: the uid of the lease, and its transitions.
+    released: BTreeSet<(String, i64)>,
+}
+
+/// The time in which one leader works.
+struct Span {
+    candidate: usize,
+    uid: String,
+    transitions: i32,
+    is_running: bool,
+}
+
+/// A part of a history that has ended.
+pub struct Outcome {
+    pub lines: Vec<String>,
+    pub violations: Vec<String>,
+    pub leaders: usize,
+    pub faults: u32,
+}
+
+impl State {
+    fn time(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    fn line(&mut self, event: impl Display) {
+        let time = self.time();
+        self.lines.push(format!("{time:9.3} {event}"));
+    }
+
+    fn violation(&mut self, event: impl Display) {
+        let violation = format!("{:9.3} {event}", self.time());
+        self.line(format_args!("VIOLATION: {event}"));
+        self.violations.push(violation);
+    }
+
+    /// Records a violation, unless it is the fault of a person.
+    fn overlap(&mut self, event: impl Display) {
+        if Instant::now() > self.excused_until {
+            self.violation(event);
+        }
+    }
+}
+
+impl Log {
+    pub fn new() -> Self {
+        let now = Instant::now();
+        Self(Arc::new(Mutex::new(State {
+            began: now,
+            lines: Vec::new(),
+            violations: Vec::new(),
+            spans: Vec::new(),
+            paused: BTreeSet::new(),
+            excused_until: now,
+            faults: 0,
+            released: BTreeSet::new(),
+        })))
+    }
+
+    /// Records an event of the script.
+    pub fn event(&self, event: impl Display) {
+        self.0.lock().unwrap().line(event);
+    }
+
+    pub fn violation(&self, event: impl Display) {
+        self.0.lock().unwrap().violation(event);
+    }
+
+    pub fn count_faults(&self, faults: u32) {
+        self.0.lock().unwrap().faults += faults;
+    }
+
+    pub fn pause(&self, candidate: usize, is_paused: bool) {
+        let paused = &mut self.0.lock().unwrap().paused;
+        if is_paused {
+            paused.insert(candidate)
+        } else {
+            paused.remove(&candidate)
+        };
+    }
+
+    /// Records that a person has removed the name of the holder.
+    pub fn excuse(&self) {
+        self.0.lock().unwrap().excused_until = Instant::now() + EXCUSED;
+    }
+
+    /// Records that work begins. Its span ends when the result is dropped.
+    pub fn begin(&self, candidate: usize, term: &Term) -> Work {
+        let mut state = self.0.lock().unwrap();
+        let (uid, transitions) = (term.uid().to_owned(), term.transitions());
+        state.line(format_args!("{candidate} leads in term {transitions}"));
+        let others: Vec<_> = (0..state.spans.len())
+            .filter(|number| {
+                let span = &state.spans[*number];
+                span.is_running && !state.paused.contains(&span.candidate)
+            })
+            .collect();
+        for number in others {
+            let other = state.spans[number].candidate;
+            state.overlap(format_args!("{other} works while {candidate} begins"));
+        }
+        let greatest =
+            state.spans.iter().filter(|span| span.uid == uid).map(|span| span.transitions).max();
+        if greatest.is_some_and(|greatest| greatest >= transitions) {
+            state.overlap(format_args!("term {transitions} follows term {greatest:?}"));
+        }
+        state.spans.push(Span { candidate, uid, transitions, is_running: true });
+        Work { log: self.clone(), number: state.spans.len() - 1 }
+    }
+
+    /// Records a request that the server has applied.
+    pub fn applied(&self, server: &ApiServer, kind: Kind, body: &[u8]) {
+        let Ok(written) = serde_json::from_slice::<Value>(body) else { return };
+        let mut state = self.0.lock().unwrap();
+        if kind == Kind::Write && written["spec"]["holderIdentity"] == "" {
+            let lease = server.get(&leases(), "shop", "counter").unwrap_or_default();
+            let uid = lease["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            let transitions = written["spec"]["leaseTransitions"].as_i64().unwrap_or_default();
+            state.line(format_args!("term {transitions} is released"));
+            let holds = state.spans.iter().any(|span| {
+                span.is_running && span.uid == uid && i64::from(span.transitions) == transitions
+            });
+            if holds {
+                state.violation(format_args!("term {transitions} is released during its work"));
+            }
+            state.released.insert((uid, transitions));
+        }
+        if kind == Kind::Work {
+            let uid = written["data"]["uid"].as_str().unwrap_or_default().to_owned();
+            let term = written["data"]["term"].as_str().and_then(|term| term.parse().ok());
+            let Some(term) = term else { return };
+            if state.released.contains(&(uid, term)) {
+                state.violation(format_args!("a write of term {term} follows its release"));
+            }
+        }
+    }
+
+    /// Returns the candidates that lead.
+    pub fn leaders(&self) -> Vec<usize> {
+        let state = self.0.lock().unwrap();
+        state.spans.iter().filter(|span| span.is_running).map(|span| span.candidate).collect()
+    }
+
+    pub fn outcome(self) -> Outcome {
+        let mut state = self.0.lock().unwrap();
+        Outcome {
+            lines: std::mem::take(&mut state.lines),
+            violations: std::mem::take(&mut state.violations),
+            leaders: state.spans.len(),
+            faults: state.faults,
+        }
+    }
+}
+
+/// The work of a leader.
+pub struct Work {
+    log: Log,
+    number: usize,
+}
+
+impl Work {
+    /// Records that the leader works now.
+    pub fn works(&self, term: &Term) {
+        let mut state = self.log.0.lock().unwrap();
+        let candidate = state.spans[self.number].candidate;
+        if state.spans.len() > self.number + 1 {
+            state.overlap(format_args!("{candidate} works after its successor has begun"));
+        }
+        if !term.is_held() {
+            state.violation(format_args!("{candidate} works after its term has ended"));
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let mut state = self.log.0.lock().unwrap();
+        let span = &mut state.spans[self.number];
+        span.is_running = false;
+        let (candidate, transitions) = (span.candidate, span.transitions);
+        state.line(format_args!("{candidate} ends its work in term {transitions}"));
+    }
+}

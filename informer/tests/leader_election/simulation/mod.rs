@@ -24,7 +24,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::rig::{lease, leases, server};
 use log::{Log, Outcome};
@@ -40,7 +40,7 @@ const EVENTS: usize = 60;
 const SETTLED: Duration = Duration::from_secs(90);
 
 /// The time in which the load of idle candidates is measured.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(30);
 
 struct Candidate {
     number: usize,
@@ -113,6 +113,12 @@ impl Candidate {
         self.process = Some(Process { cancel: Some(cancel), task });
     }
 
+    /// Returns how often a period of the candidate, in seconds by its clock, passes in a time.
+    fn times(&self, time: Duration, seconds: f64) -> usize {
+        let period = Duration::from_secs_f64(seconds / self.rate);
+        usize::try_from(time.as_millis() / period.as_millis()).expect("the time is short")
+    }
+
     fn is_running(&self) -> bool {
         self.process.as_ref().is_some_and(|process| !process.task.is_finished())
     }
@@ -150,16 +156,16 @@ async fn lead(log: Log, candidate: usize, term: Term, ends_after: Option<Duratio
         "data": { "uid": term.uid(), "term": term.transitions().to_string() },
     });
     let map: Arc<ConfigMap> = Arc::new(serde_json::from_value(map).unwrap());
-    let rounds = ends_after.map_or(u128::MAX, |time| time.as_millis() / 100);
+    let rounds = ends_after.map_or(u128::MAX, |time| time.as_millis() / 250);
     let mut round = 0;
     while round < rounds {
         work.works(&term);
-        if round % 16 == 0 {
+        if round % 6 == 0 {
             let (maps, map) = (maps.clone(), Arc::clone(&map));
             // A write of a task of its own, which its leader does not wait for. The log judges it.
             tokio::spawn(async move { maps.replace("log", &PostParams::default(), &map).await });
         }
-        sleep(100 * MILLISECOND).await;
+        sleep(250 * MILLISECOND).await;
         round += 1;
     }
 }
@@ -221,6 +227,7 @@ async fn simulate(seed: u64, log: Log) -> Log {
     for candidate in &mut candidates {
         candidate.start(&mut random);
     }
+    let began = Instant::now();
     for _ in 0..EVENTS {
         sleep(random.u32(..4_000) * MILLISECOND).await;
         let candidate = &mut candidates[random.usize(..count)];
@@ -240,6 +247,7 @@ async fn simulate(seed: u64, log: Log) -> Log {
             }
         }
     }
+    check_load(&candidates, began.elapsed(), &log);
     log.event("calm begins");
     for candidate in &mut candidates {
         candidate.network.set_weather(Weather::CALM);
@@ -259,6 +267,18 @@ async fn simulate(seed: u64, log: Log) -> Log {
     log
 }
 
+/// Checks that failures do not make a candidate flood the server: it repeats a request after the
+/// retry period. A process that starts sends a few more.
+fn check_load(candidates: &[Candidate], time: Duration, log: &Log) {
+    for candidate in candidates {
+        let mut sent = candidate.network.take_sent();
+        sent.remove(&Kind::Work);
+        if sent.values().sum::<usize>() > 2 * candidate.times(time, 2.0) + 20 {
+            log.violation(format_args!("{} sends {sent:?} in {time:?}", candidate.number));
+        }
+    }
+}
+
 /// Checks that exactly one candidate leads, and that idle candidates send what is promised.
 async fn check_idle(server: &ApiServer, candidates: &[Candidate], log: &Log) {
     let leaders = log.leaders();
@@ -274,7 +294,7 @@ async fn check_idle(server: &ApiServer, candidates: &[Candidate], log: &Log) {
         let sent = candidate.network.take_sent();
         let sent = |kind| sent.get(&kind).copied().unwrap_or_default();
         let leads = leaders.contains(&candidate.number);
-        let renewals = (IDLE.as_secs_f64() / (5.0 / candidate.rate)).ceil() as usize;
+        let renewals = candidate.times(IDLE, 5.0) + 1;
         let most_writes = if leads { renewals } else { 0 };
         // A server ends a watch after about five minutes.
         if sent(Kind::Read) > 0 || sent(Kind::Watch) > 1 || sent(Kind::Write) > most_writes {

@@ -234,10 +234,10 @@ impl Network {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
-        let kind = match &parts.method {
+        let kind = match parts.method {
             _ if !parts.uri.path().contains("/leases") => Kind::Work,
-            &Method::GET if is_watch => Kind::Watch,
-            &Method::GET => Kind::Read,
+            Method::GET if is_watch => Kind::Watch,
+            Method::GET => Kind::Read,
             _ => Kind::Write,
         };
         let fate = self.fate(kind);

@@ -11,6 +11,8 @@ run() { # part
     models) ci/models.sh ;;
     # Histories of two and three candidates for a lease, with a fault.
     lease) cargo test --release -p deltafifo-informer --lib lease::protocol::explore -- --nocapture ;;
+    # Histories of two to four electors, of which each is a seed.
+    simulation) SEEDS=100000 cargo test --release -p deltafifo-informer --test leader_election simulation -- --nocapture ;;
     shuttle) ci/shuttle.sh 200000 ;;
     stress) STRESS_SECS=600 cargo test --release -p deltafifo --test stress ;;
     sanitizers) ci/sanitizers.sh 120 ;;
@@ -27,7 +29,7 @@ run() { # part
 
 parts=("$@")
 if ((!$#)); then
-  parts=(models lease shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
+  parts=(models lease simulation shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
     fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact mutants e2e package verify msrv
     docs deny semver)
 fi

@@ -212,7 +212,7 @@ async fn simulate(seed: u64, log: Log) -> Log {
         "metadata": { "namespace": "shop", "name": "log" } });
     server.apply(map).unwrap();
     // Clocks with different rates, or candidates that are configured differently.
-    let has_one_duration = random.bool();
+    let has_one_duration = random.u8(..4) > 0;
     let seconds = has_one_duration.then_some(1);
     let count = random.usize(2..=4);
     let mut candidates: Vec<_> = (0..count)
@@ -230,15 +230,18 @@ async fn simulate(seed: u64, log: Log) -> Log {
     let began = Instant::now();
     for _ in 0..EVENTS {
         sleep(random.u32(..4_000) * MILLISECOND).await;
-        let candidate = &mut candidates[random.usize(..count)];
+        // Most rules are about the failure of a leader.
+        let leader = log.leaders().first().copied().filter(|_| random.bool());
+        let candidate = &mut candidates[leader.unwrap_or(random.usize(..count))];
         log.count_faults(1);
         match random.u8(..16) {
             0 => candidate.cancel(),
             1 => candidate.kill().await,
             2 | 3 => candidate.pause(true),
             4..=6 => candidate.pause(false),
-            7..=11 => candidate.network.set_weather(Weather::random(&mut random)),
-            12..=14 => candidate.network.set_weather(Weather::CALM),
+            7..=10 => candidate.network.set_weather(Weather::random(&mut random)),
+            11 | 12 => candidate.network.set_weather(Weather::CUT),
+            13 | 14 => candidate.network.set_weather(Weather::CALM),
             _ => edit(&server, &log, &mut random, has_one_duration),
         }
         for candidate in &mut candidates {

@@ -49,19 +49,18 @@ impl Weather {
     };
 
     /// The candidate is cut off.
-    const CUT: Self = Self { lost: 1.0, cut_watches: 1.0, ..Self::CALM };
+    pub const CUT: Self = Self { lost: 1.0, cut_watches: 1.0, ..Self::CALM };
 
     pub fn random(random: &mut fastrand::Rng) -> Self {
         let mut up_to = |most: f64| if random.bool() { random.f64() * most } else { 0.0 };
-        let weather = Self {
+        Self {
             delay: Duration::from_secs_f64(0.02 + up_to(1.5)),
             lost: up_to(0.4),
             unanswered: up_to(0.4),
             refused: up_to(0.3),
             duplicated: up_to(0.3),
             cut_watches: up_to(1.0),
-        };
-        if random.u8(..5) == 0 { Self::CUT } else { weather }
+        }
     }
 }
 

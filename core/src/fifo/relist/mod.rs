@@ -490,7 +490,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
         // Not earlier: if the external store panics, the relist is abandoned.
         self.over = true;
-        mutant!(ScopeIsMarkedFirst => if let Some(within) = &self.course.within {
+        mutant!(ScopeIsMarkedFirst => if let Some(within) = &self.span.within {
             let mut last = fifo.relists.last.lock();
             let complete = fifo.mark_scope(&mut last.scopes, &within.scope, version, Origin::List);
             drop(last);

@@ -1,4 +1,4 @@
-//! The known objects of a queue. Their source is the store of this design, another store, or none.
+//! The known objects of a queue. Their source is a [`MutexStore`], another store, or none.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) enum Known<T, M> {
 }
 
 impl<T, M: Meta<T>> Known<T, M> {
-    /// Reserves room in the store of this design for the objects of a relist.
+    /// Reserves room for the objects of a relist in the [`MutexStore`], if that is the source.
     pub(super) fn reserve(&self, objects: usize) {
         if let Known::Store(store) = self {
             store.reserve(objects);

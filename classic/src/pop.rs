@@ -70,7 +70,8 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         self.handle(state, item, handler)
     }
 
-    /// Pops without blocking. Returns `None` if nothing is pending.
+    /// Pops without blocking. Returns `None` if nothing is pending, and otherwise the result of
+    /// [`pop`](Self::pop): an error only if the handler returned one.
     pub fn try_pop<E>(
         &self,
         handler: impl FnOnce(&Popped<T>) -> Verdict<E>,

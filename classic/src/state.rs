@@ -16,7 +16,7 @@ use super::Popped;
 /// The deltas of one key, oldest first. Nearly every key has one delta, which needs no allocation.
 pub(super) type Pending<T> = SmallVec<[Delta<T>; 1]>;
 
-/// The keys of a relist.
+/// The keys of the objects that a relist lists.
 pub(super) type Listed = HashSet<String, RandomState>;
 
 /// The pending deltas and the queue of their keys. Each pending key is in `queue` exactly once.
@@ -70,7 +70,7 @@ impl<T> State<T> {
         }
     }
 
-    /// Takes the first key and all its deltas.
+    /// Takes the first key and all its deltas. Returns `None` if no key is pending.
     pub(super) fn take(&mut self) -> Option<Popped<T>> {
         // Read before `initial` is decremented, because the last item of the initial list still
         // belongs to the list.
@@ -81,7 +81,8 @@ impl<T> State<T> {
         Some(Popped { key, deltas, is_in_initial_list })
     }
 
-    /// Queues a deletion for each pending key that is not listed, and returns how many there were.
+    /// Queues a deletion for each pending key that is not in `listed`, and returns the number of
+    /// these deletions. Every key in `listed` must be pending.
     pub(super) fn delete_unlisted(&mut self, listed: &Listed) -> usize {
         // Every listed key is pending now, so equal counts mean that no other key is.
         if self.pending.len() == listed.len() {

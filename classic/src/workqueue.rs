@@ -1,6 +1,7 @@
-//! client-go's work queue, written in good Rust without any new idea: one mutex around the dirty
-//! keys, the keys that are being processed, and the order of the keys that can be taken. A key is
-//! hashed once for each add, outside the lock, and waiters are woken outside the lock.
+//! client-go's work queue, written in good Rust without any new idea: one mutex around the *dirty*
+//! keys (those that were added and not taken since), the keys that are being processed, and the
+//! order of the keys that can be taken. A key is hashed once for each add, outside the lock, and
+//! waiters are woken outside the lock.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
@@ -10,7 +11,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use parking_lot::{Condvar, Mutex};
 
-/// A work queue of the classic design, without metrics, times and rate limits.
+/// A work queue of the classic design, without metrics, delayed adds and rate limits.
 pub struct MutexWorkQueue<K> {
     state: Mutex<WorkState<K>>,
     /// The condition that is notified when a key can be taken, and when the queue is shut down.
@@ -77,7 +78,8 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
         }
     }
 
-    /// Ends the processing of a key. The key is queued again if it was added in between.
+    /// Ends the processing of a key. The key is queued again if it was added while it was being
+    /// processed.
     pub fn done(&self, key: Work<K>) {
         let mut state = self.state.lock();
         state.processing.remove(&key);

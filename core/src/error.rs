@@ -39,12 +39,13 @@ pub enum OfferError {
         /// The error of the transformer.
         source: BoxError,
     },
-    /// The relist, or the source of the object, has a scope that the key does not belong to.
+    /// The key does not belong to the scope that the relist, or the reflector that offers the
+    /// object, is limited to.
     #[error("key {key:?} does not belong to scope {scope:?}{}, so the object was not queued", owner(older.as_deref()))]
     OutOfScope {
         /// The key of the object.
         key: String,
-        /// The scope of the relist.
+        /// The name of that scope.
         scope: String,
         /// The older scope that the key belongs to, if it lies in both: see
         /// [`KeyScope`](crate::KeyScope).
@@ -174,7 +175,9 @@ pub enum RelistError {
     Exhausted,
 }
 
-/// The error of a queue that is closed and empty (client-go `ErrFIFOClosed`).
+/// The error that a queue is closed (client-go `ErrFIFOClosed`). A pop returns it once the queue
+/// is also empty. A wait, for example for the initial population, returns it if the queue is
+/// closed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("queue is closed and empty")]
 pub struct Closed;
@@ -232,7 +235,8 @@ pub enum WaitError {
         /// The version that was waited for.
         version: String,
     },
-    /// The queue was closed or dropped, so the version will not be applied.
+    /// The queue was closed, or the queue or the indexer was dropped, so the version will not be
+    /// applied.
     #[error(
         "version {version:?} will not be applied, because the queue was closed or dropped: read the store as it is, \
          or wait in a new one"
@@ -244,15 +248,17 @@ pub enum WaitError {
 }
 
 /// The error of [`process`](crate::DeltaFifo::process): no handler ran, or the handler failed or
-/// panicked. In an [`InOrderFifo`](crate::InOrderFifo) the key of a whole relist or resync is `*`.
+/// panicked. In an [`InOrderFifo`](crate::InOrderFifo) the key for a relist or resync is the one
+/// for which user code panicked, or else `*`.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError<E> {
     /// The queue is closed and empty; no handler ran.
     #[error(transparent)]
     Closed(#[from] Closed),
-    /// The handler returned an error. Its deltas are not put back unless the handler put them
-    /// back. The message contains the handler's error, which need not be an
-    /// [`Error`](std::error::Error), and which is therefore not the `source()` of this error.
+    /// The handler returned an error. Its item is not put back, unless the handler has called
+    /// [`Popped::retry`](crate::Popped::retry). The message contains the handler's error, which
+    /// need not be an [`Error`](std::error::Error), and which is therefore not the `source()` of
+    /// this error.
     #[error("the handler of key {key:?} failed: {error}")]
     Handler {
         /// The key whose handler failed.

@@ -252,8 +252,9 @@ impl Scopes {
         self.get(id).is_some_and(|entry| entry.is_awaited)
     }
 
-    /// Records that the scope's list is complete. `is_initial` says whether the list belongs to the
-    /// initial population. Returns whether this list completes the initial population.
+    /// Records that the scope's list at `version` is complete, which also ends a waiver.
+    /// `is_initial` says whether the list belongs to the initial population. Returns whether this
+    /// list completes the initial population.
     pub(crate) fn listed(&mut self, id: &ScopeId, version: &str, is_initial: bool) -> bool {
         let Some(entry) = self.find(id) else { return false };
         entry.version = Some(version.to_owned());
@@ -338,7 +339,8 @@ impl Scopes {
 /// The behaviour of a mutant (`engine/sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 impl Scopes {
-    /// Contains the defect `GreatestScopeApplies`.
+    /// Contains the defect `GreatestScopeApplies`: returns the greatest point of all scopes, where
+    /// [`least`](Self::least) returns the least one.
     pub(crate) fn greatest(&self) -> Option<Point> {
         self.0.iter().filter_map(|entry| entry.reached.clone()).max()
     }

@@ -52,7 +52,7 @@ pub struct ExpirationCache<T, M> {
 
 struct Stored<T> {
     entries: OneByOne<HashMap<String, TimedObject<T>>>,
-    /// The next entry's number.
+    /// The number of the newest entry.
     numbers: u64,
 }
 

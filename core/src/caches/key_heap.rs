@@ -33,8 +33,8 @@ pub(super) struct KeyHeap<T> {
     by_key: HashTable<usize>,
     /// The entries, in no particular order.
     entries: OneByOne<Vec<HeapEntry<T>>>,
-    /// The heap: indexes of `entries`. An entry's parent is at half the entry's position, and no
-    /// entry comes before its parent.
+    /// The heap: indexes of `entries`. The parent of the entry at position `p` is at
+    /// `(p - 1) / 2`, and no entry comes before its parent.
     heap: Vec<usize>,
 }
 

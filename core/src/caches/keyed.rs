@@ -262,8 +262,8 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         }
     }
 
-    /// Takes the first entry, either for a handler (the caller then calls [`end`](Self::end)) or
-    /// without one.
+    /// Takes the first entry. If `runs` is true, its key counts as running until the caller calls
+    /// [`end`](Self::end); otherwise the entry counts as handled at once.
     fn take(&self, runs: bool) -> Result<HeapEntry<T>, Closed> {
         wait(&self.events.ready, || self.try_take(runs))
     }

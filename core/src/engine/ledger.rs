@@ -127,6 +127,7 @@ impl Ledger {
 
     /// Adds a hold for a slot that is about to be queued again, unless the ledger keeps one for it
     /// already. `slot` is the address of the slot, which identifies it while it is pending.
+    /// `since` is the epoch, as for [`hold`](Self::hold).
     pub(crate) fn park(&mut self, slot: usize, since: Option<Epoch>) {
         if !self.parked.contains_key(&slot) {
             let epoch = self.hold(since);

@@ -19,7 +19,7 @@ pub(crate) fn release<I>(items: impl IntoIterator<Item = I>) {
     });
 }
 
-/// Drops each item as [`release`] does, after a call of `check`.
+/// Drops each item as [`release`] does, but calls `check` before each drop.
 #[inline]
 pub(crate) fn drop_each<I>(items: impl IntoIterator<Item = I>, check: impl Fn()) {
     let mut items = items.into_iter();
@@ -42,7 +42,7 @@ pub(crate) fn drop_each<I>(items: impl IntoIterator<Item = I>, check: impl Fn())
 pub(crate) struct OneByOne<C: IntoIterator + Default>(pub(crate) C);
 
 impl<C: IntoIterator + Default> OneByOne<C> {
-    /// Takes the collection out, for objects that are not to be dropped here.
+    /// Takes the collection out, so that the drop of this value does not drop its objects.
     pub(crate) fn take(&mut self) -> C {
         std::mem::take(&mut self.0)
     }
@@ -99,7 +99,7 @@ impl<V> UserCode<V> {
         Self(OneByOne(Some(value)))
     }
 
-    /// Takes the value out, for one that is not to be dropped here.
+    /// Takes the value out, so that it is not dropped here.
     #[inline]
     pub(crate) fn into_inner(mut self) -> V {
         let value = self.0.0.take();

@@ -148,7 +148,8 @@ impl<T, M> DeltaFifo<T, M> {
     /// Records that everything in `scope` up to `version` was offered, and queues the marker of
     /// the lowest version of all scopes, up to which everything was offered. Returns the version
     /// that is complete because of the marker, if any; the caller passes it to
-    /// [`committed`](Self::committed) once no lock is held.
+    /// [`committed`](Self::committed) once no lock is held. Fails if `version` is not a number, or
+    /// if the queue does not track applied versions.
     pub(super) fn mark_scope(
         &self,
         scopes: &mut Scopes,
@@ -160,8 +161,9 @@ impl<T, M> DeltaFifo<T, M> {
         Ok(self.mark_least(scopes))
     }
 
-    /// Queues the marker of the lowest version of all scopes. Returns the version that is complete
-    /// because of it, if any.
+    /// Queues the marker of the lowest version of all scopes. Does nothing if the queue does not
+    /// track applied versions, or if a scope that is not waived has no version yet. Returns the
+    /// version that is complete because of the marker, if any.
     pub(super) fn mark_least(&self, scopes: &Scopes) -> Option<Point> {
         if !self.queue.is_tracked() {
             return None;
@@ -184,7 +186,8 @@ impl<T, M> DeltaFifo<T, M> {
         }
     }
 
-    /// Takes a hold for deltas that are about to be pushed.
+    /// Takes a hold on the open epoch, for deltas that are about to be pushed. Returns `None` if
+    /// the queue does not track applied versions.
     #[inline(never)] // So that other queues do not pay for its code.
     pub(super) fn hold(&self) -> Option<Hold<'_, T, M>> {
         self.held(self.queue.hold())

@@ -150,7 +150,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         }
     }
 
-    /// Counts an item that is handed out, and moves its marks to the batch.
+    /// Records that `popped` is handed out: adds its `weight` to that of the batch and, if more
+    /// items of the initial population follow or came directly before, moves its marks to the
+    /// marks that these items share.
     #[allow(clippy::inline_always)] // As `DeltaFifo::take`.
     #[inline(always)]
     fn hand_out(&mut self, popped: &mut Popped<'f, T, M>, weight: usize) {

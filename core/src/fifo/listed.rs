@@ -60,7 +60,8 @@ impl Listed {
         self.0.lock().iter().any(|keys| keys.of == generation && keys.keys.contains(key))
     }
 
-    /// Returns the newest of the generations whose relists have listed `key`, or 0.
+    /// Returns the newest generation whose set has `key`: the key was listed by that relist, or
+    /// offered while it was open. Returns 0 if no set has the key.
     pub(super) fn newest_of(&self, key: &str) -> u32 {
         let listed = self.0.lock();
         let generations = listed.iter().filter(|keys| keys.keys.contains(key)).map(|keys| keys.of);
@@ -121,8 +122,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Returns the generation of the newest open relist that has listed `key`, or 0. Always 0
-    /// unless the store is external.
+    /// Returns the generation of the newest open relist that has listed `key`, or during which the
+    /// key was offered; 0 if there is none. Always 0 unless the store is external.
     pub(super) fn last_listed(&self, key: &[u8]) -> u32 {
         match &self.known {
             KnownPlace::Elsewhere { listed, .. } => listed.newest_of(as_str(key)),
@@ -130,8 +131,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Returns whether the relist of that generation has listed `key`. Always false unless the
-    /// store is external.
+    /// Returns whether the relist of that generation has listed `key`, or the key was offered
+    /// during that relist. Always false unless the store is external.
     pub(super) fn is_listed_elsewhere(&self, generation: u32, key: &[u8]) -> bool {
         matches!(&self.known, KnownPlace::Elsewhere { listed, .. } if listed.contains(generation, as_str(key)))
     }

@@ -65,8 +65,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(())
     }
 
-    /// Returns the pending deletion of `object`, which has this key. `None` if it cannot have an
-    /// effect.
+    /// Returns the pending deletion of `object`, which has this key, or `None` if the deletion
+    /// cannot have an effect. Fails if the transformer does.
     fn deletion(
         &self,
         object: DeltaObject<T>,
@@ -84,9 +84,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         })))
     }
 
-    /// Deletes as [`delete`](Self::delete) does, for the relist of that generation, while that
-    /// relist is current. The deletion is part of the relist: it alone does not populate the queue,
-    /// and if `marks` is set, it belongs to the initial population.
+    /// Deletes as [`delete`](Self::delete) does, for the relist of that generation. Fails if that
+    /// relist is no longer current, or if the key is not in `within`. The deletion is part of the
+    /// relist: it alone does not populate the queue, and if `marks` is set, it belongs to the
+    /// initial population. If the transformer fails, queues a deletion with the newest pending or
+    /// known object, and returns the error.
     pub(super) fn delete_in(
         &self,
         generation: u32,
@@ -134,7 +136,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Returns whether a deletion of `key` can have an effect. The transformer sees only such
     /// deletions. An external store is asked only if the key has no slot, or an idle one. No
     /// handler of the key runs at that moment, so the store's answer was true at some moment of
-    /// this call.
+    /// this call. If the store fails, returns true.
     fn may_exist(&self, key: &[u8]) -> bool {
         let hash = self.core.table.hash(key);
         let exists = |slot: &Slot<T>| slot.state() != State::Idle || slot.is_known();
@@ -196,7 +198,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Pushes a delta with the shard held exclusively, whether or not the key has a slot. Releases
-    /// the shard.
+    /// the shard. Returns whether the delta has an effect, as [`push_into`](Self::push_into) does.
     pub(super) fn push_or_insert(
         &self,
         mut shard: impl DerefMut<Target = Shard<T>>,
@@ -229,8 +231,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Pushes a delta whose effect depends on an external store. If no handler holds the slot, the
-    /// caller holds it as a handler would: settle then asks the store and decides.
+    /// Pushes a delta whose effect depends on an external store. If the slot is idle, this call
+    /// holds it as a handler would, and settles it: settle asks the store, and queues or rejects
+    /// the delta. Returns whether the delta has an effect, as [`push_into`](Self::push_into) does.
     fn push_and_ask(
         &self,
         shard: impl Deref<Target = Shard<T>>,
@@ -328,7 +331,7 @@ pub(super) enum Missing {
     /// Ignores the offer.
     Ignore,
     /// Asks the external store. A slot is created for that, and held as a handler holds one, so
-    /// that no handler can change the answer before the delta is decided. Settle asks and decides,
-    /// as after a handler.
+    /// that no handler of the key can change the store in the meantime. Settle asks the store, and
+    /// queues or rejects the delta, as after a handler.
     Ask,
 }

@@ -87,10 +87,10 @@ impl<T> Copied<T> {
         Some(Self { list: OneByOne(list), known: OneByOne(known) })
     }
 
-    /// Converts the list to deltas. Returns `None` if all of them mean "the newest state" and there
-    /// is none. An example is a Sync that was offered while a handler was running for the key: if
-    /// the handler deletes the object, the Sync has no object until the handler ends and the Sync
-    /// is discarded.
+    /// Converts the list to deltas, and leaves out a Sync for which there is no object. Returns
+    /// `None` if no delta is left. An example is a Sync that was offered while a handler was
+    /// running for the key: if the handler deletes the object, the Sync has no object until the
+    /// handler ends and the Sync is discarded.
     ///
     /// A delta that was offered while a handler was running, and that has an effect only if nothing
     /// else is pending (a Sync, `add_if_not_present`), is not shown behind other deltas: it will

@@ -138,7 +138,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 /// The outcome of a handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// The handler has not ended. An item that is dropped in this state was cancelled.
+    /// No verdict was set. An item that is dropped in this state was cancelled, and its deltas are
+    /// put back.
     None,
     Handled,
     PutBack,

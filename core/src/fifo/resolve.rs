@@ -11,13 +11,14 @@ pub(super) struct Resolved<T> {
     pub(super) marks: usize,
     /// The weight of the list in the depth gauge.
     pub(super) weight: usize,
-    /// Objects that no delta holds any more. The caller releases them when the key has a guard,
-    /// because a destructor may panic.
+    /// Objects that no delta holds any more. The caller releases them once the key has a guard,
+    /// which settles the key even if a destructor panics.
     pub(super) folded: Vec<DeltaObject<T>>,
 }
 
-/// Folds `list`, oldest first: deletions in a row become one, and deltas that mean "the newest
-/// state" get it: the newest object before them in the list, else the `known` one, else their own.
+/// Folds `list`, oldest first. Deletions in a row become one. The deletion of a sweep gets the
+/// object of the delta before it; if there is no such delta, the `known` object, or else its own.
+/// A Sync gets the `known` object, or else its own; without any object it is left out.
 pub(super) fn resolve<T>(
     key: &str,
     list: Vec<Pending<T>>,

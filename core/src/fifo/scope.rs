@@ -129,8 +129,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// O(scopes).
     ///
     /// # Errors
-    /// [`VersionError::NotANumber`], [`VersionError::NotTracked`]. A scope that was removed is
-    /// ignored.
+    /// [`VersionError::NotANumber`] if `version` is not a decimal number,
+    /// [`VersionError::NotTracked`] without
+    /// [`track_applied`](crate::DeltaFifoBuilder::track_applied). For a scope that was removed, a
+    /// decimal `version` changes nothing and is not an error.
     pub fn bookmark_in(&self, scope: &ScopeId, version: &str) -> Result<(), VersionError> {
         let mut last = self.relists.last.lock();
         let complete = self.mark_scope(&mut last.scopes, scope, version, Origin::Bookmark)?;
@@ -186,7 +188,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// # Panics
     /// If the predicate of a scope panics, or an external store does. The scope is removed, and
-    /// its keys stay.
+    /// its keys, or some of them, stay.
     pub fn remove_scope(&self, scope: &ScopeId) -> Result<Committed, RelistError> {
         let removal = self.begin_removal(scope)?;
         Ok(Committed { deleted: self.sweep(&removal.span) })

@@ -1,11 +1,11 @@
 //! The end of a handler: the slot goes idle, goes back to the queue, or is retired.
 //!
-//! Some deltas that are pushed while the handler runs depend on the state that it leaves: a
-//! deletion, a Sync, `add_if_not_present`. They are decided here, as if they had been pushed just
-//! after the handler. If the next take decided them, a pop could find nothing. A slot that ends
-//! with nothing known is retired by its owner while it is still RUNNING. If it became EMPTY first,
-//! a producer could push to it, and another consumer could take and free it, before the owner
-//! retires it.
+//! Some deltas that are pushed while the handler runs have an effect only in certain states that
+//! it may leave: a deletion, a Sync, `add_if_not_present`. Settle accepts or rejects them, as if
+//! they had been pushed just after the handler. If the next take did this, a pop could find that
+//! no delta is left. A slot that ends with nothing known is retired by its owner while it is still
+//! RUNNING. If it became EMPTY first, a producer could push to it, and another consumer could take
+//! and free it, before the owner retires it.
 
 use super::wakeups::Wakeups;
 use super::{DeltaFifo, KnownPlace};
@@ -55,7 +55,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Ends `running`. Puts `kept` in front of the deltas that were pushed while it ran. Returns
-    /// the number of consumers to wake if the slot is queued again.
+    /// the number of consumers to wake if the slot is queued again, and `None` if it is not.
     #[inline]
     fn end(
         &self,
@@ -117,7 +117,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(1)
     }
 
-    /// Appends the deltas of `pushed` that have an effect to `kept`.
+    /// Checks the deltas of `pushed`. Appends those that have an effect to `kept`, and adds the
+    /// others to `left_out`.
     #[inline(never)] // As `queue_again`.
     fn decide(
         &self,

@@ -21,7 +21,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.life.announce(wakeups.ended);
     }
 
-    /// Counts deltas that a relist is about to push.
+    /// Adds this number of deltas, which a relist is about to push, to the depth gauge. If `marks`
+    /// is set, also adds as many marks of the initial population.
     pub(super) fn counted(&self, deltas: usize, marks: bool) {
         if deltas > 0 {
             self.life.depth.add(deltas);
@@ -29,7 +30,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Subtracts deltas that were counted and not pushed.
+    /// Subtracts this number of deltas, which were [counted](Self::counted) with the same `marks`
+    /// and not pushed. Returns the waits that ended.
     pub(super) fn uncounted(&self, deltas: usize, marks: bool) -> Ended {
         self.life.settled(deltas, if marks { deltas } else { 0 })
     }

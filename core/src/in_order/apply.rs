@@ -22,7 +22,8 @@ type PanickedKey = Option<Box<str>>;
 type LastError = OneByOne<Option<StoreError>>;
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Applies `event`, and then calls `handler` with every change.
+    /// Applies `event`, and then calls `handler` with every change. If user code panics for a key,
+    /// stores this key in `panicked` and resumes the panic.
     pub(super) fn apply(
         &self,
         event: &Event<T>,
@@ -176,7 +177,8 @@ impl<'c, T, M: Meta<T>> KeyWriter<'c, T, M> {
         result
     }
 
-    /// Returns the last error, or resumes the panic if there was one.
+    /// Returns the last error. If there was a panic, stores its key in `panicked` and resumes it
+    /// instead.
     fn end(self, panicked: &mut PanickedKey) -> LastError {
         if self.panicked.is_some() {
             *panicked = self.panicked;

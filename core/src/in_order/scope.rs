@@ -124,8 +124,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(refused.take())
     }
 
-    /// Stops the initial population from waiting for the first list of `scope`. A list that comes
-    /// later counts as any other. O(scopes).
+    /// Stops the initial population from waiting for the first list of `scope`. If that list comes
+    /// later, it belongs to the initial population only if [`await_scope`](Self::await_scope) has
+    /// made the population wait for it again. O(scopes).
     pub fn waive_scope(&self, scope: &ScopeId) {
         let synced = self.scopes.lock().waive(scope) && self.life.initial.commit();
         if synced {
@@ -146,7 +147,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// producers first: a key that is offered later stays. O(scopes).
     ///
     /// # Errors
-    /// [`RelistError::UnknownScope`] if it was removed before.
+    /// [`RelistError::UnknownScope`] if the scope was removed before, or is another queue's.
+    /// Nothing was queued.
     pub fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError> {
         let mut scopes = self.scopes.lock();
         let within = scopes.within(scope).ok_or_else(|| unknown(scope))?;

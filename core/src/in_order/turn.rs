@@ -121,7 +121,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         self.first.is_none()
     }
 
-    /// Returns whether the events belong to the initial population (client-go `isInInitialList`).
+    /// Returns whether the initial population was not handled yet when the events were taken
+    /// (client-go `isInInitialList`).
     #[must_use]
     pub fn is_in_initial_list(&self) -> bool {
         self.is_initial
@@ -218,7 +219,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         }
     }
 
-    /// Returns the key of the event that was handled last.
+    /// Returns the key for errors about the event that was handled last: the key of a delta, or,
+    /// for a relist or resync, the key for which user code panicked, or else `*`.
     fn last_key(&self) -> &str {
         self.last_applied_key.as_deref().or_else(|| self.passed.last()?.event.key()).unwrap_or(ALL)
     }

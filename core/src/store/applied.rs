@@ -151,10 +151,11 @@ impl Applied {
     }
 
     /// Returns the point for `version` of one part of the store's input, for example a scope.
-    /// Everything of the part up to `reached` has been offered. Each part is listed separately, so
-    /// its lists decide about histories: a list at a lower version than the part has reached in the
-    /// current history begins the next history, and any other list belongs to the current one. A
-    /// point of an earlier history is less than every point of the current one.
+    /// Everything of the part up to `reached` has been offered. Each part is listed separately,
+    /// and its lists begin histories: a list at a lower version than the part has reached in the
+    /// current history begins the next history (unless the version is 0), and any other list
+    /// belongs to the current one. A point of an earlier history is less than every point of the
+    /// current one. Returns an error if the queue does not track applied versions.
     pub(crate) fn expect_part(
         &self,
         reached: Option<&Point>,

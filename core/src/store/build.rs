@@ -24,7 +24,7 @@ use crate::engine::release::OneByOne;
 use crate::engine::sync::{Arc, GROUP, mutant};
 use crate::error::IndexError;
 
-/// The objects of one shard, with their keys.
+/// Some objects of one shard, with their keys.
 struct Found<T> {
     keys: String,
     objects: OneByOne<Vec<FoundObject<T>>>,
@@ -80,8 +80,9 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
         Ok(())
     }
 
-    /// Adds to the indexes those of the `found` objects that are still known. Returns the objects
-    /// that have replaced the others; the caller adds them next.
+    /// Adds to the indexes those of the `found` objects that are still known. `number` is the
+    /// number of their shard. Returns the objects that have replaced the others; the caller adds
+    /// them next. Fails, and adds nothing, if an index function fails.
     fn put(&self, number: usize, found: &Found<T>) -> Result<Found<T>, IndexError> {
         let mut values = Vec::with_capacity(found.objects.len());
         for (key, _, object) in &*found.objects {

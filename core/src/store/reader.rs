@@ -112,7 +112,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
 
     /// Visits every object, in no particular order, without collecting them (client-go has no such
     /// call). O(n), in steps of about 64 objects; `visit` runs between the steps, when nothing is
-    /// locked. An object that is stored during the whole walk is visited once; one that is added or
+    /// locked. An object that stays stored during the walk is visited once; one that is added or
     /// deleted during the walk may be visited.
     ///
     /// ```

@@ -167,7 +167,9 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     }
 
     /// Returns the object under `key`: the newer one of the stored object and the client's own
-    /// write. O(log writes).
+    /// write. If no object is stored, returns the own write only if
+    /// [`include_adds`](MutationCacheBuilder::include_adds) is set, and `None` otherwise. O(log
+    /// writes).
     ///
     /// # Errors
     /// [`MutationError::Version`] if the versions of the stored object and of the own write cannot
@@ -181,9 +183,9 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         }
     }
 
-    /// Returns every object with `value` in index `name`. For each key the newer one of the stored
-    /// object and the caller's own write counts, with the index values of that object. A write has
-    /// no values if the index function fails for it. O(answers + writes).
+    /// Returns every object with `value` in index `name`. Considers for each key the object that
+    /// [`get_by_key`](Self::get_by_key) returns, with the index values of that object. An own
+    /// write has no values if the index function fails for it. O(answers + writes).
     ///
     /// # Errors
     /// [`MutationError::Index`]: no such index. [`MutationError::Version`] as for
@@ -232,8 +234,9 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         }
     }
 
-    /// Returns the newer one of the stored object and the entry. Drops the entry if the stored
-    /// object is at least as new.
+    /// Returns the newer one of the stored object and the object of the entry. Drops the entry if
+    /// the stored object is at least as new. If no object is stored, returns the object of the
+    /// entry if `include_adds` is set, and `None` otherwise.
     fn newer(
         &self,
         key: &str,
@@ -308,8 +311,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         self.own.lock().get(key, now, &mut released).cloned()
     }
 
-    /// Stores `own` as the entry of `key`, if there is no entry or if `counts` accepts `own` and
-    /// the present entry.
+    /// Stores `own` as the entry of `key`, if there is no entry or if `counts`, called with `own`
+    /// and the present entry, returns true.
     fn note(&self, key: &str, own: Own<T>, counts: impl Fn(&Own<T>, &Own<T>) -> bool) {
         let own = UserCode::new(Arc::new(own));
         let now = (self.clock)();

@@ -124,8 +124,8 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Returns the slot's new place in the queue after a push, or `None` if the slot gets no new
-    /// place. The caller appends the place to this lane. The caller has held the shard's lock
-    /// since before the push.
+    /// place. The caller appends the place to `lane`. The caller has held the shard's lock since
+    /// before the push.
     #[inline]
     pub(crate) fn ticket(
         &self,
@@ -156,8 +156,8 @@ impl<T> ReadyQueue<T> {
         1
     }
 
-    /// Returns the place of a slot that is not in the queue, or `None` if the slot had a stale
-    /// entry in the backlog, which is valid again instead.
+    /// Returns the place in `lane` of a slot that is not in the queue, or `None` if the slot had a
+    /// stale entry in the backlog, which is valid again instead.
     #[inline]
     pub(crate) fn ticket_of(&self, lane: Lane, slot: QueuedSlot<T>) -> Option<Ticket<T>> {
         if self.backlog.is_some() && lane == Lane::Backlog {

@@ -225,9 +225,10 @@ impl<T> Slot<T> {
     /// `None` if nothing is pending. The caller holds the shard's lock exclusively, so no pusher
     /// waits for the copy; takers and settlers do.
     ///
-    /// The known object is read before the list is put back. If it were read later, a handler could
-    /// have taken and applied the list in between, and a delta that means "the newest state" would
-    /// be shown with an object newer than the deltas behind it.
+    /// The known object is read before the list is put back. If it were read later, a handler
+    /// could have taken and applied the list in between. A delta that gets the known object (a
+    /// Sync, or a deletion by a sweep) would then be shown with an object newer than the deltas
+    /// behind it.
     #[allow(clippy::type_complexity)]
     pub(crate) fn peek(&self) -> Option<(Vec<Pending<T>>, Option<Arc<T>>)> {
         mutant!(KnownIsReadAfterThePeek => return Some((self.word.peek(|| ())?.0, self.known())));

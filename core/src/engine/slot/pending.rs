@@ -4,9 +4,9 @@ use crate::engine::ledger::{Epoch, Since};
 use crate::engine::sync::Arc;
 use crate::{DeletedFinalStateUnknown, DeltaObject, DeltaType, Deltas};
 
-/// The condition under which an offer is accepted. On an idle or pending slot the push decides. On
-/// a running slot the answer depends on what the handler leaves, so the delta keeps its rule until
-/// settle decides.
+/// The condition under which an offer is accepted. On an idle or pending slot, the push checks the
+/// condition. On a running slot, the condition depends on the state that the handler leaves, so
+/// the delta keeps its rule, and settle checks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// The offer is always accepted. For additions, updates, and the objects of a relist.
@@ -19,9 +19,10 @@ pub(crate) enum Rule {
     IfAbsent,
 }
 
-/// The content of an offer. If the store is fused (its objects are in the slots), a delta that
-/// means "the newest state" carries no object: the object is filled in when the delta is taken, so
-/// it cannot be stale. Large contents are boxed, so that a node takes half a cache line.
+/// The content of an offer. If the store is fused (its objects are in the slots), a
+/// [`Swept`](Self::Swept) or [`Again`](Self::Again) delta carries no object: its object is filled
+/// in when the delta is taken, so it cannot be stale. Large contents are boxed, so that a node
+/// takes half a cache line.
 pub(crate) enum Content<T> {
     /// An object, as offered.
     Object(DeltaType, Arc<T>),
@@ -30,8 +31,8 @@ pub(crate) enum Content<T> {
     /// The deletion of a key that a relist did not list, or whose scope was removed. Its object is
     /// the newest pending one, else the known one, else the one given here.
     Swept(Sweep, Option<Arc<T>>),
-    /// The known object, offered again with this type. If the store is not fused, the object is
-    /// the one given here.
+    /// The known object, offered again with this type, for a resync. If the store is not fused,
+    /// the object is the one given here.
     Again(DeltaType, Option<Arc<T>>),
     /// Deltas that were put back, or offered by `add_if_not_present`. They are not merged with the
     /// deltas before them.

@@ -88,7 +88,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Relist::shared(Arc::clone(this), this.begin_relist())
     }
 
-    /// Begins a relist of a scope.
+    /// Begins a relist of a scope. Fails if the scope does not belong to the queue, or if no
+    /// generation is left.
     pub(super) fn begin_relist_in(&self, scope: &ScopeId) -> Result<RelistSpan, BeginError> {
         let ready = |superseded, generation| self.note_begin(superseded, generation, false);
         let begun = self.relists.begin_in(scope, || self.pass_every_shard(), ready);
@@ -131,8 +132,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         version.is_some_and(|version| !version.is_zero() && last.is_some_and(|last| version < last))
     }
 
-    /// Returns the resource version of the last committed relist; in a queue with
-    /// [scopes](Self::add_scope) the lowest version of the scopes' last relists.
+    /// Returns the resource version of the last committed relist, or `None` if there was none. In
+    /// a queue with [scopes](Self::add_scope) this is the lowest version of the scopes' last
+    /// relists. It is `None` while a scope has no list, or one whose version is not a decimal
+    /// number; scopes that are [waived](Self::waive_scope) are left out.
     #[must_use]
     pub fn resource_version(&self) -> Option<String> {
         let last = self.relists.last.lock();
@@ -336,7 +339,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: a newer relist has begun. Objects that were queued before that
-    /// stay queued, and the rest of the page is not queued.
+    /// stay queued, and the rest of the page is not queued. [`RelistError::Exhausted`],
+    /// [`RelistError::HasScopes`], [`RelistError::UnknownScope`]: the relist could not begin, and
+    /// nothing was queued.
     pub fn offer(&mut self, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
         let mut page = OneByOne(page);
         self.check_current()?;
@@ -375,7 +380,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(refused.take())
     }
 
-    /// Returns for each (key, version) whether its object is needed, and counts every key as
+    /// Returns for each (key, version) whether its object is needed, and records every key as
     /// listed. An object is not needed if it is known, idle and of an equal, non-empty version; a
     /// queue with [`notify_unchanged`](crate::DeltaFifoBuilder::notify_unchanged) needs them all.
     /// [Offer](Self::offer) the needed objects, or [keep](Self::keep) the keys of needed objects
@@ -387,8 +392,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: a newer relist has begun. [`RelistError::OutOfScope`]: a key
-    /// does not belong to the scope of this relist; none is counted. [`RelistError::UnknownScope`]:
-    /// the scope was removed.
+    /// does not belong to the scope of this relist, and no key is recorded.
+    /// [`RelistError::UnknownScope`]: the scope was removed before the relist began.
     pub fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
         self.check_current()?;
         listed.iter().try_for_each(|(key, _)| self.check_scope(key))?;
@@ -423,13 +428,13 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
     }
 
-    /// Counts `key` as listed although its object is not available: the key is not deleted, and its
-    /// known object stays.
+    /// Records `key` as listed although its object is not available: the key is not deleted, and
+    /// its known object stays.
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: a newer relist has begun. [`RelistError::OutOfScope`]: the key
     /// does not belong to the scope of this relist. [`RelistError::UnknownScope`]: the scope was
-    /// removed.
+    /// removed before the relist began.
     pub fn keep(&mut self, key: &str) -> Result<(), RelistError> {
         self.check_current()?;
         self.check_scope(key)?;
@@ -460,9 +465,10 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// with the newest object that is pending or known.
     ///
     /// # Errors
-    /// [`StoreError::Relist`]: a newer relist has begun, which may list the object; nothing was
-    /// queued. [`StoreError::Refused`]: the transformer failed; the deletion is queued.
-    /// [`StoreError::Key`]: nothing was queued.
+    /// [`StoreError::Relist`]: a newer relist has begun, which may list the object; the key does
+    /// not belong to the scope of this relist; or the relist could not begin. Nothing was queued.
+    /// [`StoreError::Refused`]: the transformer failed; the deletion is queued.
+    /// [`StoreError::Key`]: the object has no key; nothing was queued.
     ///
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {
@@ -480,7 +486,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: nothing is deleted, or nothing more after the newer relist
-    /// began.
+    /// began. [`RelistError::Exhausted`], [`RelistError::HasScopes`],
+    /// [`RelistError::UnknownScope`]: the relist could not begin, and nothing is deleted.
     pub fn commit(mut self, version: &str) -> Result<Committed, RelistError> {
         self.check_current()?;
         let fifo = &*self.fifo;
@@ -521,8 +528,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(Committed { deleted })
     }
 
-    /// Ends the relist if it is still current, and then calls `step` under the same lock; `step`
-    /// returns whether the queue became synced.
+    /// Ends the relist if it is still current, and then calls `step` under the same lock. If
+    /// `step` returns that the queue became synced, wakes the callers that wait for that. Fails if
+    /// the relist is not current.
     fn end(
         &self,
         step: impl FnOnce(&mut Last, Option<&ScopeId>) -> bool,

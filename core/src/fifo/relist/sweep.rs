@@ -27,12 +27,14 @@ struct Swept<T> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Deletes the keys that the relist did not list, in the slots and in an external store.
+    /// Queues a deletion for each key, in the slots and in an external store, that the relist did
+    /// not list. Returns the number of deletions.
     pub(in crate::fifo) fn sweep(&self, span: &RelistSpan) -> usize {
         self.sweep_slots(span) + self.sweep_elsewhere(span)
     }
 
-    /// Deletes the keys whose slots have an older stamp, on as many threads as a relist may use.
+    /// Queues a deletion for each key whose slot has an older stamp, on as many threads as a
+    /// relist may use. Returns the number of deletions.
     fn sweep_slots(&self, span: &RelistSpan) -> usize {
         let shards = self.core.table.shards();
         let each = shards.len().div_ceil(self.relist_threads);
@@ -55,9 +57,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         deleted
     }
 
-    /// Deletes unlisted keys of some of the shards. If the scope has a predicate, `accepted` has,
-    /// for each shard, the unlisted keys that the predicate accepted; otherwise this function finds
-    /// the unlisted keys of the scope, or of the whole queue.
+    /// Pushes a deletion for each unlisted key of some of the shards; the caller queues the slots.
+    /// If the scope has a predicate, `accepted` has, for each shard, the unlisted keys that the
+    /// predicate accepted; otherwise this function finds the unlisted keys of the scope, or of the
+    /// whole queue.
     fn sweep_shards(
         &self,
         shards: &[CachePadded<RwLock<Shard<T>>>],
@@ -122,8 +125,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         swept.deleted += 1;
     }
 
-    /// Deletes the keys that an external store knows and the relist did not list, after the sweep
-    /// of the table. A key that the store no longer knows when it is asked was deleted in between.
+    /// Queues a deletion for each key that an external store knows and the relist did not list,
+    /// after the sweep of the table. Leaves out a key that the store no longer knows when settle
+    /// asks for it: the key was deleted since. Returns the number of deletions.
     fn sweep_elsewhere(&self, span: &RelistSpan) -> usize {
         let RelistSpan { generation, marks, ref within, sweep } = *span;
         let KnownPlace::Elsewhere { objects, .. } = &self.known else { return 0 };

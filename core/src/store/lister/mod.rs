@@ -129,7 +129,7 @@ impl<T, M: Labels<T>> Lister<T, M> {
     }
 }
 
-/// A requirement on a label, with the name of the index that has the label.
+/// A requirement that a label has one of some values, with the name of the index of the label.
 struct Term<'s> {
     index: String,
     values: &'s [String],

@@ -85,9 +85,9 @@ const BODIES: [&str; 9] = [
     "<html>\n</html>\n",
 ];
 
-/// Returns inputs of the target `compact`: four bytes with the choices and the damage to do, and a
-/// list of objects. The lists consist of siblings, of objects that have little in common, or of
-/// unusual texts.
+/// Returns inputs of the target `compact`: one byte that chooses the settings of the compactor,
+/// three that describe the damage to do, and a list of objects, one a line. The lists consist of
+/// siblings, of objects that have little in common, or of unusual texts.
 fn objects() -> [([u8; 4], String); 4] {
     let pod = |number: usize| {
         json!({"metadata": {

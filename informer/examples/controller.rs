@@ -59,7 +59,7 @@ enum Failed {
     Index(#[from] IndexError),
 }
 
-/// Returns the roster to which a pod belongs.
+/// Returns the roster to which a pod belongs, if any.
 fn roster_of(pod: &Pod) -> Option<ObjectRef<ConfigMap>> {
     Some(ObjectRef::new(pod.labels().get(ROSTER)?).within(&pod.namespace()?))
 }

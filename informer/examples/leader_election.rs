@@ -1,5 +1,5 @@
-//! Two replicas that campaign for a lease. Prints which of them leads, while one is stopped without
-//! a word and the other one releases the lease.
+//! Two replicas that campaign for a lease. Prints which of them leads, while one is stopped
+//! without a release of the lease and the other one releases it.
 //!
 //!     cargo run -p deltafifo-informer --example leader_election -- --kubeconfig ~/.kube/config
 //!     cargo run -p deltafifo-informer --example leader_election   # simulated cluster
@@ -28,7 +28,7 @@ const NAME: &str = "deltafifo-example";
 /// Runs two replicas of which one leads.
 #[derive(Parser)]
 pub(crate) struct Args {
-    /// The cluster; without it, a simulated one in this process.
+    /// The kubeconfig of the cluster. Default: a simulated cluster in this process.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The namespace of the lease.

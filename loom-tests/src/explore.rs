@@ -95,8 +95,8 @@ pub fn is_model_failure(message: &str) -> bool {
     !of_loom && !message.starts_with(NO_END)
 }
 
-/// Explores the selected models. A single model runs in this process. Several run in a process
-/// each, on every core.
+/// Explores the selected models. A single model runs in this process. Several models run each in a
+/// process of its own, as many at a time as there are cores.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let names = &arguments.models;
     let chosen = arguments.mutant.as_deref().map(mutant);

@@ -134,8 +134,8 @@ fn named<M: Debug>(all: &[(M, &'static str)]) -> Vec<(String, &'static str)> {
     all.iter().map(|(mutant, what)| (format!("{mutant:?}"), *what)).collect()
 }
 
-/// Runs the schedules with a mutant. Returns the message of the first schedule that fails; a
-/// schedule that does not end is not counted.
+/// Runs the schedules with a mutant. Returns the message of the first schedule that fails, or
+/// `None` if none fails. A schedule that does not end does not count as a failure.
 fn report(subject: Subject, mutant: &str, schedules: usize) -> Option<String> {
     let subject = subject.to_possible_value()?;
     let schedules = schedules.to_string();

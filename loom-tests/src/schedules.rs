@@ -31,7 +31,7 @@ const OFFERS: usize = 25;
 const RELISTS: usize = 6;
 const READS: usize = 25;
 
-/// A change of a key, as its producer and the handlers saw it.
+/// A change of a key that was offered, or that a handler got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Written(usize),

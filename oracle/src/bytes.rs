@@ -38,7 +38,7 @@ impl<'a> Bytes<'a> {
         Self(bytes)
     }
 
-    /// Returns the next byte.
+    /// Returns the next byte, or `None` at the end.
     #[allow(clippy::should_implement_trait, reason = "bytes are read one by one, not iterated")]
     pub fn next(&mut self) -> Option<u8> {
         let (&first, rest) = self.0.split_first()?;
@@ -163,7 +163,7 @@ pub fn read(bytes: &[u8]) -> Option<(Setup, Vec<Op>)> {
     Some((setup, std::iter::from_fn(|| bytes.op()).collect()))
 }
 
-/// Writes a setup and operations. Cuts lists that are too long for three bits.
+/// Returns the bytes that encode a setup and operations. Cuts each list to seven elements.
 #[must_use]
 pub fn write(setup: &Setup, ops: &[Op]) -> Vec<u8> {
     let transform = match setup.transform {

@@ -8,8 +8,9 @@ use deltafifo::{DeltaFifo, DeltaType, ExplicitKey, Indexer, KeyError, KeyFunc, N
 
 use crate::{Bytes, Fifo, Obj, ObjMeta, deltas, key_func, tombstone};
 
-/// The length, in bytes, of the longest text that [`text`] makes itself. It is longer than the part
-/// of a key that a slot holds inline, and longer than the stack buffer to which keys are written.
+/// The length, in bytes, of the longest text that [`text`] generates instead of reading it. It is
+/// longer than the part of a key that a slot holds inline, and longer than the stack buffer to
+/// which keys are written.
 const LONGEST: usize = 300;
 
 /// Reads objects from `bytes`, each with a namespace and a name, and passes them through a queue
@@ -37,7 +38,8 @@ fn object(bytes: &mut Bytes<'_>, n: u64) -> Option<Arc<Obj>> {
 }
 
 /// Reads a length and then a text of that many bytes. Invalid UTF-8 becomes replacement
-/// characters.
+/// characters. A length of 250 or more stands for a text of up to [`LONGEST`] bytes that is
+/// generated and not read. Returns `None` at the end of `bytes`.
 fn text(bytes: &mut Bytes<'_>) -> Option<String> {
     let length = usize::from(bytes.next()?);
     // The largest lengths mean a long text, which a fuzzer would seldom produce.

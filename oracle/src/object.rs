@@ -64,7 +64,7 @@ pub fn obj(key: &str, n: u64) -> Arc<Obj> {
     versioned(key, n, &n.to_string())
 }
 
-/// Returns an object with this version.
+/// Returns the object of `key` with the number `n` and this version.
 #[must_use]
 pub fn versioned(key: &str, n: u64, version: &str) -> Arc<Obj> {
     let (ns, name) = key.split_once('/').unwrap_or(("", key));
@@ -77,7 +77,7 @@ pub fn nameless() -> Arc<Obj> {
     obj("", 0)
 }
 
-/// Returns a tombstone.
+/// Returns a tombstone for `key`, with the last known state `obj` if there is one.
 #[must_use]
 pub fn tombstone(key: &str, obj: Option<Arc<Obj>>) -> DeletedFinalStateUnknown<Obj> {
     DeletedFinalStateUnknown::new(key, obj)

@@ -88,7 +88,7 @@ impl Part {
 pub struct Setup {
     /// The kind of known objects. Comparisons that run with every kind ignore it.
     pub known: Known,
-    /// Whether a relist emits Replaced deltas.
+    /// Whether a relist queues Replaced deltas; otherwise it queues Sync deltas.
     pub emit_replaced: bool,
     /// The transformer.
     pub transform: TransformKind,
@@ -188,7 +188,7 @@ pub enum Step {
     Page(Vec<Place>),
     /// Probes a page, and offers the needed objects.
     Probe(Vec<Place>),
-    /// Counts a key as listed.
+    /// Records a key as listed, without an object, so that the commit does not delete it.
     Keep(Place),
     /// Deletes a key with its object.
     Delete(Place),
@@ -220,7 +220,7 @@ pub enum Op {
     Update(Place),
     /// Offers a deletion with the object.
     Delete(Place),
-    /// Offers a tombstone, with or without an object.
+    /// Offers a tombstone, which contains an object if the flag is true.
     DeleteTombstone(Place, bool),
     /// Offers several changed objects at once.
     Batch(Vec<Place>),

@@ -238,7 +238,8 @@ impl<'f> Pair<'f> {
         }
     }
 
-    /// Creates a delta as a caller of `add_if_not_present` would.
+    /// Creates a delta as a caller of `add_if_not_present` would. `kind` is one of the kinds of
+    /// [`Op::AddIfNotPresent`].
     fn delta(&mut self, place: Place, kind: u8) -> Delta<Obj> {
         let object = self.object(place);
         let kind = match kind {
@@ -257,7 +258,7 @@ impl<'f> Pair<'f> {
         Delta::new(kind, object)
     }
 
-    /// Runs a step of the relist at position `which`.
+    /// Runs a step of the relist at position `which` in [`Pair::relists`].
     fn relist(&mut self, which: usize, step: &Step) {
         if *step == Step::Begin {
             return self.begin(if which == OLD { WHOLE } else { which });
@@ -319,8 +320,8 @@ impl<'f> Pair<'f> {
         self.put_relist(which, Some((relist, number)));
     }
 
-    /// Begins a relist of the whole queue or of a scope. The relist that is superseded is kept, so
-    /// that later steps can use it.
+    /// Begins the relist at position `which` in [`Pair::relists`]: one of the whole queue, or one
+    /// of a scope. The relist that is superseded is kept, so that later steps can use it.
     fn begin(&mut self, which: usize) {
         let begun = if let Some(part) = which.checked_sub(FIRST_PART) {
             let Some((scope, number)) = &self.scopes[part] else { return };

@@ -72,7 +72,8 @@ impl ApiServer {
         removed.ok_or_else(|| Error::Refused(Box::new(status::not_found(resource, name))))
     }
 
-    /// Returns the object of this name as a client would receive it.
+    /// Returns the object of this name as a client would receive it, or `None` if it does not
+    /// exist. For an object that is not in a namespace, `namespace` is `""`.
     #[must_use]
     pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Value> {
         let place = self.place_of(resource).ok()?;

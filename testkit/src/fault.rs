@@ -58,7 +58,7 @@ pub(crate) enum Kind {
     Silence,
     /// The body of the response is spoiled.
     Body(Spoil),
-    /// A watch repeats this many changes.
+    /// A watch starts with this many of the last changes before its version.
     Repeat(usize),
 }
 
@@ -178,7 +178,8 @@ impl Faults {
         drop(armed);
     }
 
-    /// Returns the fault that strikes this request, if any, and counts it.
+    /// Returns the effect of the fault that strikes this request, if any. Counts one use of that
+    /// fault.
     pub(crate) fn strike(&self, request: &Request) -> Option<Kind> {
         // The user's predicates run on a copy, with no lock held.
         let candidates = self.armed.lock().clone();

@@ -180,7 +180,8 @@ impl Request {
         &self.query
     }
 
-    /// Returns the value of a query parameter, the first one if it is repeated.
+    /// Returns the value of a query parameter, the first one if it is repeated, or `None` if the
+    /// request does not have it.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -193,13 +194,13 @@ impl Request {
         self.parameter("resourceVersion").unwrap_or_default()
     }
 
-    /// Returns `limit`, if it is a number.
+    /// Returns `limit`, if the request has one that is a number.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         self.parameter("limit")?.parse().ok()
     }
 
-    /// Returns `continue`, the token of a page.
+    /// Returns `continue`, the token of a page, if the request has one.
     #[must_use]
     pub fn continue_token(&self) -> Option<&str> {
         self.parameter("continue")
@@ -217,19 +218,20 @@ impl Request {
         self.metadata_only
     }
 
-    /// Returns the plural that the path names, for example `pods`.
+    /// Returns the plural that the path names, for example `pods`, or `None` if the path is not
+    /// that of a resource.
     #[must_use]
     pub fn plural(&self) -> Option<&str> {
         self.target.as_ref().map(|target| target.plural.as_str())
     }
 
-    /// Returns the namespace that the path names.
+    /// Returns the namespace that the path names, if any.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.target.as_ref()?.namespace.as_deref()
     }
 
-    /// Returns the name of the object that the path names.
+    /// Returns the name of the object that the path names, if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.target.as_ref()?.name.as_deref()

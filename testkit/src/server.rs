@@ -115,7 +115,7 @@ impl Builder {
 
     /// Sends a bookmark every `period` to each watch that asked for bookmarks, by tokio's clock
     /// and counted from the opening of the watch. The real server does so about once a minute. By
-    /// default only a test [sends](ApiServer::bookmark) bookmarks, so that it decides their order.
+    /// default only a test [sends](ApiServer::bookmark) bookmarks, and so controls their order.
     /// If the clock is paused, it advances from one bookmark to the next while a watch is read. A
     /// period of less than a millisecond counts as a millisecond. A period beyond 30 years, such
     /// as [`Duration::MAX`], means never.

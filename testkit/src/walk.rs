@@ -121,7 +121,7 @@ impl Walk {
         }
     }
 
-    /// Returns the next generated object that is not hidden, whether it matches or not.
+    /// Returns the next generated object that is not hidden, whether it matches the filter or not.
     fn next_id(&mut self) -> Option<GeneratedId> {
         loop {
             let generated @ (part, number) = self.next;

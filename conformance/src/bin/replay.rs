@@ -16,7 +16,7 @@ use deltafifo_conformance::vectors::{Engine, Tally, read};
 #[derive(Parser)]
 #[command(name = "replay")]
 struct Arguments {
-    /// The engine that answers.
+    /// The engine on which the vectors are replayed.
     #[arg(long, value_enum, default_value_t = Engine::Deltafifo)]
     engine: Engine,
     /// Files of vectors.

@@ -48,8 +48,8 @@ pub trait Subject {
     fn get(&mut self, source: KeySource<'_, Obj>) -> Result<Option<Deltas<Obj>>, KeyError>;
     /// Returns the pending deltas of a key.
     fn get_by_key(&mut self, key: &str) -> Option<Deltas<Obj>>;
-    /// Pops the next key and runs `action` on it. A pop that would block for ever, because the
-    /// queue is open and empty, answers [`Outcome::Empty`].
+    /// Pops the next key and runs `action` on it. If the queue is open and empty, so that the pop
+    /// would block for ever, returns an answer with [`Outcome::Empty`].
     fn pop(&mut self, action: Action) -> Answer;
 }
 

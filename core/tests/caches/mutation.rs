@@ -95,7 +95,7 @@ fn build(
     (store, cache)
 }
 
-/// Returns the version that is stored under the test's only key.
+/// Returns the version of the object that the cache returns for the test's only key, if any.
 fn version(cache: &Cache) -> Option<&'static str> {
     cache.get_by_key("ns/pod").unwrap().map(|pod| pod.version)
 }

@@ -104,9 +104,9 @@ struct Key {
 struct Account {
     keys: BTreeMap<String, Key>,
     offers: u64,
-    /// The marked points, each with the number of the first offer after it.
+    /// The points that were marked, each with the number of the first offer after it.
     markers: Vec<(Point, u64)>,
-    /// The greatest point of the present history.
+    /// The greatest point so far. Its history is the present one.
     marked: Point,
     /// The number of scopes that were added, or were waited for again without a list, so far.
     edition: u64,
@@ -114,14 +114,16 @@ struct Account {
     scopes: [Option<Scope>; SCOPES.len()],
 }
 
-/// A point: the number of a history, the number of an edition, and a version.
+/// A point in the versions of the queue: the number of a history, an [edition](Account::edition),
+/// and a version. A list at a lower version than the one before begins a new history.
 type Point = (u64, u64, u64);
 
 #[derive(Default)]
 struct Scope {
     /// Whether the scope was waived (`DeltaFifo::waive_scope`), with no list or bookmark since.
     is_waived: bool,
-    /// The history and the version that the scope has reached.
+    /// The number of the history and the version that the scope has reached; `None` before its
+    /// first list or bookmark.
     reached: Option<(u64, u64)>,
 }
 
@@ -215,8 +217,8 @@ impl Account {
         self.mark_least();
     }
 
-    /// Marks the least point of all scopes, if each scope has one: up to there, every scope's
-    /// changes were offered.
+    /// Marks the least point that a scope has reached, if every scope has reached one: up to
+    /// there, every scope's changes were offered. Waived scopes do not count.
     fn mark_least(&mut self) {
         let counting = self.scopes.iter().flatten().filter(|scope| !scope.is_waived);
         if let Some(Some((history, version))) = counting.map(|scope| scope.reached).min() {

@@ -126,7 +126,7 @@ fn snapshot_and_object_of_a_detector_are_both_dropped() {
     });
 }
 
-/// A snapshot that panics when it is dropped.
+/// A detector's snapshot of an object. It counts its drop and panics in it.
 struct Bombs(Arc<AtomicUsize>);
 
 impl PartialEq for Bombs {
@@ -544,9 +544,10 @@ fn object_that_cannot_be_stored_is_dropped_although_its_accessor_and_destructor_
 
 type Numbered = (u32, Arc<Bomb>);
 
-/// Deletes every object while a new scope is added, in the predicate of an older scope. The walk
-/// over the store then has the last references to the objects of a shard. A shard with a single
-/// object would not show whether they are dropped one by one, so each shard has many.
+/// Adds a second scope. The walk over the store that looks for keys of both scopes calls the
+/// predicate of the first scope, which deletes every object. The walk then has the last references
+/// to the objects of a shard. A shard with a single object would not show whether they are dropped
+/// one by one, so each shard has many.
 #[test]
 fn last_references_of_a_walk_over_the_store_are_dropped_one_by_one() {
     const OBJECTS: u32 = if cfg!(miri) { 200 } else { 5_000 };
@@ -602,7 +603,7 @@ fn failing_store(arsenal: &Arsenal) -> Indexer<Bomb, NoMeta> {
     Indexer::builder(keys()).index("one", one).index("other", other).build().unwrap()
 }
 
-/// Asserts that `work` passes on one panic.
+/// Asserts that one panic, with the text `dropped`, propagates from `work`.
 #[track_caller]
 fn one_panic(work: impl FnOnce(&Arsenal)) {
     let arsenal = Arsenal(Arc::default());
@@ -636,7 +637,7 @@ fn errors_whose_destructors_panic_do_not_end_the_process() {
 /// A number of bombs, and a call that drops them.
 type DropCase<'c> = (usize, &'c dyn Fn(&Arsenal));
 
-/// Asserts for each case that it drops its bombs and passes on one panic.
+/// Asserts for each case that all its bombs are dropped, and that only the first panic propagates.
 #[track_caller]
 fn each_drops(cases: &[DropCase<'_>]) {
     for (count, work) in cases {
@@ -644,7 +645,8 @@ fn each_drops(cases: &[DropCase<'_>]) {
     }
 }
 
-/// A key function that panics holds up neither the caller's panic nor the drop of its objects.
+/// Checks that all objects of a call are dropped although the key function panics, and that only
+/// the first panic propagates.
 #[test]
 fn objects_whose_key_function_and_destructors_panic_are_all_dropped() {
     fn no_key() -> KeyFunc<Bomb, NoMeta> {

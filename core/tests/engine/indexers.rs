@@ -18,7 +18,8 @@ fn parity() -> Indexers<Obj> {
     Indexers::new().index("parity", |object: &Obj| Ok(vec![(object.n % 2).to_string()]))
 }
 
-/// Checks that the index has all objects, and each under the right values.
+/// Checks that the store and its index `parity` have this number of objects, and that the index
+/// has each of them under the right value.
 fn check(store: &Reader, objects: usize) {
     let mut found = 0;
     for value in ["0", "1"] {

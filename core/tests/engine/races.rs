@@ -163,9 +163,9 @@ fn offer_at_the_end_of_a_handler_sees_the_stored_object() {
     }
 }
 
-/// Pushes onto a list whose address the pusher read earlier. In between, a consumer frees that
-/// list and allocates another one, possibly at the same address. Only Miri detects an error here,
-/// and only if it reuses addresses (`ci/miri.sh`).
+/// Pushes a delta onto a slot's list of deltas, whose address the pusher read earlier. In between,
+/// a consumer frees that list and another one is allocated, possibly at the same address. Only
+/// Miri detects an error here, and only if it reuses addresses (`ci/miri.sh`).
 #[test]
 fn push_over_a_freed_and_reallocated_list_is_sound() {
     ends(|| {

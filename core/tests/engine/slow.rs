@@ -162,7 +162,8 @@ fn index_without_failures_logs_nothing() {
     assert_eq!(calls, 0);
 }
 
-/// An index function that does not depend on the object only is logged by the writer of the key.
+/// Checks that a log subscriber can write the key for which the store logs that an index function
+/// returned different values for the same object. The thread that writes the key logs this.
 #[test]
 fn log_subscriber_can_write_the_key_whose_index_values_differ() {
     ends(|| {

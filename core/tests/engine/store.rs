@@ -131,8 +131,8 @@ fn look_up_of_many_values_returns_each_key_once_during_updates() {
     });
 }
 
-/// An object whose digit moves between 1 and 2 always has one of them. The reader of a single digit
-/// must not get the object while it has the other one.
+/// Moves an object between the values 1 and 2 of an index. A reader of both values always finds
+/// the object. A reader of one value must not get the object in a state that has the other value.
 #[test]
 fn reader_of_both_values_finds_an_object_that_moves_between_them() {
     let rounds = if cfg!(miri) { 20 } else { 20_000 };

@@ -134,7 +134,8 @@ impl<F: Fn(&Obj) + Send + Sync + 'static> Meta<Obj> for Watched<F> {
     }
 }
 
-/// Returns a queue that skips unchanged objects, with an accessor that calls `asked`.
+/// Returns a queue that skips unchanged objects, with an accessor that calls `asked` for each
+/// version that it reads.
 fn watched<F: Fn(&Obj) + Send + Sync + 'static>(asked: F) -> DeltaFifo<Obj, Watched<F>> {
     let store = Indexer::builder(KeyFunc::meta_namespace(Watched(asked))).build().unwrap();
     DeltaFifo::over(store).skip_unchanged(true).build()

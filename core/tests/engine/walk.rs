@@ -11,7 +11,8 @@ type Object = (u16, usize);
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// Writes keys: the first one and their number. A large number makes the table grow.
+    /// Writes consecutive keys: the first key, and the number of keys. A large number makes the
+    /// table grow.
     Write(u16, u16),
     Delete(u16, u16),
     Step(usize),
@@ -36,7 +37,7 @@ struct World {
     store: Indexer<Object, NoMeta>,
     reader: IndexReader<Object, NoMeta>,
     stored: BTreeMap<u16, usize>,
-    /// The keys that have been stored since the walk began.
+    /// The keys that were stored when the walk began and have not been deleted since.
     stayed: BTreeSet<u16>,
     visited: BTreeSet<u16>,
     /// The keys for which `has_walked` has returned true.
@@ -108,7 +109,7 @@ impl World {
         self.at = step.next;
     }
 
-    /// Compares, for every key, stored or not, the answer of `has_walked` with the progress of the
+    /// Compares, for every key, stored or not, the result of `has_walked` with the progress of the
     /// walk. A passed key stays passed.
     fn check(&mut self) {
         for key in 0..KEYS {

@@ -44,7 +44,8 @@ enum Op {
     ReplaceKeepingIn(usize, Vec<(Key, Listed)>),
     /// A list of a scope that deletes nothing.
     ReplaceKeepingUnlistedIn(usize, Vec<Key>),
-    /// Adds a scope: a namespace, or else a predicate.
+    /// Adds the scope with this number. It is a namespace if the flag is true; otherwise a
+    /// predicate selects its keys.
     AddScope(usize, bool),
     RemoveScope(usize),
     WaiveScope(usize),
@@ -189,7 +190,7 @@ struct Model {
     log: VecDeque<Noted>,
     store: BTreeMap<Key, u64>,
     populated: bool,
-    /// For each scope that exists, whether its first list is awaited.
+    /// For each scope, whether its first list is awaited; `None` if the scope does not exist.
     scopes: [Option<bool>; SCOPES.len()],
 }
 
@@ -321,8 +322,8 @@ fn handler(
     Ok(())
 }
 
-/// Returns the notifications that are expected from a handler with this end, and the key of its
-/// failure, if the handler fails.
+/// Returns the notifications that are expected of a handler that ends in this way, and, if the
+/// handler fails or panics, the key that the error must name.
 fn expected(model: &mut Model, end: End) -> (Vec<String>, Option<String>) {
     let event = model.take();
     let key = event.key().map_or("*".to_owned(), name);

@@ -40,9 +40,9 @@ fn key(producer: u64, key: u64) -> String {
     format!("p{producer}/k{key}")
 }
 
-/// The records of a consumer. A position is a number from a counter of all threads. Each consumer
-/// has records of its own: a lock around common ones would order the threads, and so hide a queue
-/// that does not order them.
+/// The records of a consumer. A position is a number from a counter that all threads share. Each
+/// consumer has records of its own: a lock around common ones would order the threads, and so hide
+/// a queue that does not order them.
 #[derive(Default)]
 struct Notes {
     /// The handled events: position, producer (`None` for a relist or resync), and the event's

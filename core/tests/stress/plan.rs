@@ -77,8 +77,8 @@ impl Plan {
     }
 
     /// Returns whether relists may list this key of a producer, too. The key's deltas are then the
-    /// producer's, in order, with deltas of relists between them, and the last relist decides the
-    /// stored object.
+    /// producer's, in order, with deltas of relists between them. At the end the store has the
+    /// object that the last relist lists, or none if that relist does not list the key.
     pub fn is_shared(number: usize) -> bool {
         number % 4 == 1 && number < Self::owned(PRODUCERS - 1).end
     }

@@ -55,8 +55,8 @@ pub fn relist(world: &World, relister: u64, tally: &Tally) -> Offered {
 }
 
 /// Runs the last relist, which no other relist supersedes. Before it begins, handlers stop losing
-/// deltas on purpose: from then on each of them must apply its item. The relist decides the state
-/// of the keys that relists share with their owners.
+/// deltas on purpose: from then on each of them must apply its item. For the keys that relists
+/// share with their owners, this relist determines the final state.
 pub fn last(world: &World, owners: &[Offered]) -> Offered {
     world.mend();
     let (mut dice, mut offered) = (world.dice(299), Offered::default());

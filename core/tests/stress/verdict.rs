@@ -151,7 +151,11 @@ fn take_listed(seen: &mut Vec<Note>) -> Vec<u64> {
     relists
 }
 
-/// Compares the two sequences. Returns the first position at which they differ, in each of them.
+/// Compares the offers of a key with the handled deltas. An offer may be missing if its flag is
+/// true, or if it is one of consecutive deletions of which another one was handled.
+///
+/// # Errors
+/// If the sequences differ, returns the position in each of them at which they do so first.
 fn matches(expected: &[(Note, bool)], seen: &[Note]) -> Result<(), (usize, usize)> {
     let mut place = 0;
     // Whether a deletion of the current run was seen.

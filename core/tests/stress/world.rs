@@ -57,7 +57,8 @@ pub struct Offered {
     /// The offers in order: the number of the key, the delta, and whether the queue may ignore the
     /// offer because the key is pending (`add_if_not_present`), so that no handler gets it.
     pub notes: Vec<(usize, Note, bool)>,
-    /// The objects that must be stored at the end.
+    /// The objects that must be stored at the end, each as the numbers of its key and of the
+    /// object.
     pub truth: Vec<(usize, u64)>,
     /// Every object that was created.
     pub objects: Vec<Weak<Obj>>,

@@ -37,7 +37,8 @@ pub fn lease(spec: &Value) -> Value {
     })
 }
 
-/// Returns the holder in the lease, without the UUID.
+/// Returns the name of the holder in the lease, without the UUID that follows it there. Empty if
+/// the lease has no holder.
 pub fn holder(server: &ApiServer) -> String {
     let lease = server.get(&leases(), "shop", "counter").expect("there is a lease");
     let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
@@ -114,7 +115,7 @@ impl Drop for Replica {
     }
 }
 
-/// Returns the number of requests of a verb, and forgets all requests.
+/// Returns the number of requests of a verb that the server has recorded.
 pub fn count(server: &ApiServer, verb: Verb) -> usize {
     let requests = server.requests();
     requests.iter().filter(|request| request.verb() == verb).count()

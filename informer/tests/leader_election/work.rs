@@ -118,7 +118,7 @@ async fn work_that_outlives_its_lease_fails_the_check() {
     assert_eq!(replica.elector.check(tolerance), Ok(()));
 }
 
-/// Reports its drop.
+/// A value that sends the message `dropped` when it is dropped.
 struct Dropped(mpsc::UnboundedSender<String>);
 
 impl Drop for Dropped {

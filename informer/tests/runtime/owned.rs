@@ -130,9 +130,9 @@ async fn owner_is_matched_by_group_and_kind_not_by_version() {
     assert!(polled.at_rest().await.is_empty());
 }
 
-/// Checks that an owner reference without `apiVersion`, kind or name triggers nothing, and that the
-/// other references of the same pod count. kube-apiserver refuses such a reference, but an
-/// aggregated API server may store it, and kube decodes it.
+/// Checks that an owner reference without `apiVersion`, kind or name triggers nothing, and that
+/// the other references of the same pod trigger their owners. kube-apiserver refuses an incomplete
+/// reference, but an aggregated API server may store it, and kube decodes it.
 #[tokio::test(start_paused = true)]
 async fn incomplete_owner_reference_is_ignored_and_others_count() {
     let (server, mut metadata) = of_a_and_b().await;

@@ -42,7 +42,7 @@ pub fn map(name: &str, data: &str) -> Value {
     })
 }
 
-/// Returns a map as a kube watcher yields it; its version is its data.
+/// Returns a map as a kube watcher yields it. Its data is its version.
 pub fn typed(name: &str, version: u32) -> ConfigMap {
     let mut map = map(name, &version.to_string());
     map["metadata"]["resourceVersion"] = version.to_string().into();

@@ -502,9 +502,9 @@ async fn first_list_of_a_namespace_that_left_does_not_delay_the_sync() {
     factory.shutdown().await;
 }
 
-/// Starts the informer of [`followed_in_pages`] with the namespaces `blue`, of whose list `fault`
-/// decides, and `green`, whose first list stops after the first of two maps. Then `green` leaves
-/// the set. Its last list is not answered.
+/// Starts the informer of [`followed_in_pages`] with two namespaces. Requests for `blue` get the
+/// fault `in_blue`, if there is one. The first list of `green` stops after the first of two maps.
+/// Then `green` leaves the set, and later requests for it are not answered.
 async fn start_without_a_list_of_green(
     in_blue: Option<Fault>,
 ) -> (ApiServer, SharedInformerFactory, Informer) {
@@ -528,7 +528,8 @@ async fn start_without_a_list_of_green(
     (server, factory, maps)
 }
 
-/// Waits until the watch of green is asked for, or its first list after its return.
+/// Returns the namespace `green` to the set, and waits until the informer follows it: from then
+/// until the server answers for `green`, the informer's watch does not count as open.
 async fn until_green_is_back(server: &ApiServer, maps: &Informer) {
     namespace(server, "green", "shop");
     let is_open = || maps.watch_status().is_open;
@@ -997,8 +998,9 @@ fn expiring(seconds: u64) -> WatchStream {
     stream::once(end).boxed()
 }
 
-/// The API server is restored to version 80. First green lists at 85: it had reached only 50, so
-/// this list does not show the restore. Then blue, which had reached 100, lists at 86.
+/// Restores the API server to version 80. First green lists at 85: it had reached only 50, so this
+/// list does not show the restore. Then blue, which had reached 100, lists at 86. This shows the
+/// restore, so green is listed again.
 #[tokio::test(start_paused = true)]
 async fn namespace_that_listed_before_a_restore_was_noticed_is_listed_again() {
     // An in-order queue has no applied version.

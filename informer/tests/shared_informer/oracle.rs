@@ -13,7 +13,8 @@ pub struct Oracle {
     pub known: BTreeMap<String, String>,
     /// The greatest number of which the handler has been notified, by name.
     greatest: BTreeMap<String, u64>,
-    /// The names of which the handler has been notified since the current resync began.
+    /// The names of which the handler has been notified since the current resync began; `None`
+    /// outside of a resync.
     anew: Option<BTreeSet<String>>,
 }
 

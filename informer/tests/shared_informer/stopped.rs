@@ -34,8 +34,9 @@ impl Gate {
     }
 }
 
-/// Stops the informer, or drops its run first if `is_dropped`, while user code is in a call.
-/// Asserts that the stop waits for the call.
+/// Stops the informer while a call of user code is blocked, and asserts that the stop waits for
+/// the call. If `is_dropped`, the future that runs the informer is dropped before the stop. The
+/// drop of `go` ends the call.
 async fn stops(rig: Rig, is_dropped: bool, go: mpsc::Sender<()>) -> Informer {
     let Rig { server: _server, informer, run } = rig;
     if is_dropped {

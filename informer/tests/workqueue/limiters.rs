@@ -75,7 +75,7 @@ fn max_of_returns_the_longest_delay() {
     assert_delays(&MaxOfRateLimiter::new(Vec::new()), "one", &[0, 0]);
 }
 
-/// A limiter that first returns short delays and then long ones, for all keys together.
+/// A limiter whose first delays, counted over all keys, are short, and whose later ones are long.
 struct Step {
     short: Mutex<u32>,
 }

@@ -1,10 +1,11 @@
 //! Random schedules of compact objects: seven threads pack, read, pack again and drop the objects
 //! of one compactor, while bases and dictionaries change.
 //!
-//! Packers add siblings to a few groups, whose first members become bases, and objects without
-//! siblings, for which dictionaries are trained. The content of a group changes every few objects,
-//! so its base becomes outdated and is replaced. The cache of bases has room for at most one text,
-//! so most readers unpack a base too.
+//! Packers add siblings, which are similar objects, to a few groups. The first member of a group
+//! becomes its base, that is, the text to which the other members are stored as differences.
+//! Packers also add objects without siblings, for which dictionaries are trained. The content of a
+//! group changes every few objects, so its base becomes outdated and is replaced. The cache of
+//! bases has room for at most one text, so most readers unpack a base too.
 //!
 //! The oracle: the text of an object comes back byte for byte, at any moment and for any thread.
 //! At rest the statistics are the sums over the objects that are alive; without objects they are

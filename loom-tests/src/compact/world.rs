@@ -61,7 +61,7 @@ impl World {
         (count > 0).then(|| objects[thread_rng().gen_range(0..count)].clone())
     }
 
-    /// Packs the next object of a group, or one that has none.
+    /// Packs the next object of a group, or an object without a group.
     pub fn pack_next(&self) -> Packed {
         let group = thread_rng().gen_range(0..=GROUPS);
         let mut counts = self.counts.lock().unwrap();

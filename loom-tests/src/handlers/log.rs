@@ -24,7 +24,7 @@ impl History {
     }
 
     /// Returns the index at which the key has `state`: for a version its first index, and for a
-    /// deletion the index of the first deletion after `after`.
+    /// deletion the index of the first deletion after the index `after`. `None` if there is none.
     fn place(&self, state: Option<u64>, after: Option<usize>) -> Option<usize> {
         let from = if state.is_some() { 0 } else { after.map_or(0, |after| after + 1) };
         Some(from + self.0.get(from..)?.iter().position(|one| *one == state)?)

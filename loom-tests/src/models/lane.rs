@@ -203,8 +203,8 @@ fn passed_for_a_sleeper() -> String {
     log.text()
 }
 
-/// Pushes a key by a relist and by a batch on two threads, which both hold the shard's lock in
-/// shared mode. The second push finds the delta or the queue entry of the first.
+/// Pushes a key by a relist and by a batch of offers on two threads, which both hold the shard's
+/// lock in shared mode. The second push finds the delta or the queue entry of the first.
 fn relist_and_burst() -> String {
     let (fifo, log) =
         (Arc::new(fused_with(&[Object::new("a", 0)]).live_lane(true).build()), Log::default());

@@ -72,7 +72,7 @@ fn in_a_shard() -> String {
     behind(&bare(), add, "c")
 }
 
-/// Offers keys that have slots already, so that an offer does not exclude the threads of a relist.
+/// Offers keys that have slots already. Such an offer does not lock the shard exclusively.
 fn in_a_shard_of_known_keys() -> String {
     behind(&fused(&[Object::new("a", 0), Object::new("c", 0)]), update, "c")
 }

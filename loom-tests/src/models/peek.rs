@@ -80,8 +80,8 @@ fn get_and_settle() -> String {
     format!("{}, seen: {seen}", log.text())
 }
 
-/// Reads a key while a batch pushes a delta of it. The push holds the shard's lock in shared mode
-/// only, and still cannot overlap with the read.
+/// Reads a key while a batch of offers pushes a delta of it. The push holds the shard's lock in
+/// shared mode only, and still cannot overlap with the read.
 fn get_and_push() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     fifo.update(Object::new("a", 1)).unwrap();

@@ -1,5 +1,7 @@
-//! Models of retire against push: no delta goes to a retired slot, and no thread accesses one.
-//! Without a store every settle retires the slot.
+//! Models of the retirement of a slot against push. A slot is retired, that is, unlinked and
+//! freed, when a handler ends and the slot's key is neither pending nor known. No delta goes to a
+//! retired slot, and no thread accesses one. Without a store, every handler that ends without
+//! pending deltas retires the slot.
 
 use loom::sync::Arc;
 

@@ -87,7 +87,8 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// Calls `others` while a handler of `a` is about to add `a`, or to delete it.
+/// Calls `others`, each on a thread of its own, while a handler of `a` is about to add `a`, or, if
+/// `adds` is false, to delete it.
 fn while_it(adds: bool, others: &[fn(&Fifo)]) -> String {
     let log = Log::default();
     let fifo = if adds { fused(&[]) } else { fused(&[Object::new("a", 1)]) };
@@ -124,9 +125,9 @@ fn delete_while_it_adds() -> String {
     while_it(true, &[delete])
 }
 
-/// Deletes a key while a batch pushes it and a consumer handles it. The deletion holds a lock that
-/// excludes other offers, but not the push of a batch. The known object of an idle slot must not
-/// disappear during the deletion's push.
+/// Deletes a key while a batch of offers pushes it and a consumer handles it. The deletion holds a
+/// lock that excludes other offers, but not the push of a batch. The known object of an idle slot
+/// must not disappear during the deletion's push.
 fn delete_with_a_batch_and_a_consumer() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let batch = spawn_with(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 2)]).unwrap());

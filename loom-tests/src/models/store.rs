@@ -175,7 +175,8 @@ fn index_of_either_value_and_update() -> String {
     })
 }
 
-/// Creates a queue whose store holds `a1` or `a2`, with an index that has even objects only.
+/// Creates a queue whose store holds the object `a` with this number. The store has an index that
+/// contains even objects only.
 fn with_index_of_even(number: usize) -> Arc<Fifo> {
     let even = |object: &Object| {
         Ok(Some(rig::parity(object))

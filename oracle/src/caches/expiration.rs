@@ -178,8 +178,9 @@ impl Plain {
         Ok(age > most)
     }
 
-    /// Returns an object unless it is expired, and removes it if it is. If the policy has replaced
-    /// the object, it is asked about the new one.
+    /// Returns the object of a key, or `None` if there is none. An expired object is removed and
+    /// not returned. But if the policy, when asked about the object, has stored another one under
+    /// the key, that one is checked instead.
     fn get(&mut self, key: &str) -> Read<Option<Arc<Obj>>> {
         let Some((object, since)) = self.stored.get(key).cloned() else { return Ok(None) };
         if !self.has_expired(&object, since)? {

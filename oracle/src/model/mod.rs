@@ -174,8 +174,9 @@ impl<T> Model<T> {
         Ok(())
     }
 
-    /// Returns whether a deletion of the key is recorded: the key is known or pending, or its
-    /// handler runs. In the last case, the end of the handler decides.
+    /// Returns whether a deletion of the key can have an effect: the key is known or pending, or
+    /// its handler runs. In the last case the deletion is recorded. When the handler ends, the
+    /// deletion is queued if the key is known or pending then, and dropped otherwise.
     fn exists(&self, key: &str) -> bool {
         self.running.contains_key(key) || self.items.contains_key(key) || self.is_known(key)
     }
@@ -202,8 +203,8 @@ impl<T> Model<T> {
         self.mark(key, first);
     }
 
-    /// Queues a Sync for every known key that is not pending. For a key whose handler runs, this
-    /// is decided when the handler ends.
+    /// Queues a Sync for every known key that is not pending. For a key whose handler runs, the
+    /// Sync is queued when the handler ends, if the key is known and not pending then.
     pub fn resync(&mut self) {
         let Some(known) = &self.known else { return };
         self.running.values_mut().for_each(|running| running.later.push(Later::Resynced));

@@ -15,7 +15,7 @@ use super::{Initial, Later, Model};
 
 /// The treatment of listed objects that are unchanged: known, idle and of an equal version.
 pub struct Unchanged<T> {
-    /// Returns an object's version.
+    /// The function that returns an object's version.
     pub version: fn(&T) -> &str,
     /// Whether a relist skips unchanged objects.
     pub skip: bool,
@@ -143,11 +143,12 @@ impl<T> Model<T> {
             .collect())
     }
 
-    /// Returns, for each pair of a key and a version, whether the object is needed. Counts all
-    /// keys as listed.
+    /// Returns, for each pair of a key and a version, whether the caller must offer the object: it
+    /// is not [unchanged](Unchanged), or the model queues unchanged objects as well. Records all
+    /// these keys as listed.
     ///
     /// # Errors
-    /// The relist was superseded, or a key is outside of its scope.
+    /// The relist was superseded, or a key is outside of the relist's scope.
     pub fn probe(
         &mut self,
         relist: u32,
@@ -164,10 +165,10 @@ impl<T> Model<T> {
         notify || self.unchanged_object(key, version).is_none()
     }
 
-    /// Counts a key as listed.
+    /// Records a key as listed, so that the commit does not delete it.
     ///
     /// # Errors
-    /// The relist was superseded, or the key is outside of its scope.
+    /// The relist was superseded, or the key is outside of the relist's scope.
     pub fn keep(&mut self, relist: u32, key: &str) -> Result<(), RelistError> {
         let open = self.current(relist)?;
         open.check_scope(key)?;
@@ -242,7 +243,7 @@ impl<T> Model<T> {
         }
     }
 
-    /// Counts a written key as listed by all open relists, so that none of them deletes it.
+    /// Records a written key as listed by all open relists, so that none of them deletes it.
     pub(super) fn note_listed(&mut self, key: &str) {
         for open in &mut self.open {
             open.listed.insert(key.to_owned());

@@ -10,7 +10,7 @@ pub struct AddArgs {
     pub key: u8,
     /// The priority.
     pub priority: i32,
-    /// The delay in seconds.
+    /// The delay in seconds; `None` for an add without a delay.
     pub after: Option<u64>,
     /// Whether the add is rate-limited.
     pub limited: bool,
@@ -36,13 +36,15 @@ pub enum Op {
     Take,
     /// Gets a key. The getter sleeps if there is none.
     Get,
-    /// Polls one of the sleeping getters again.
+    /// Polls one of the sleeping getters again, by its position among them. The position wraps
+    /// around.
     Poll(u8),
-    /// Drops one of the sleeping getters.
+    /// Drops one of the sleeping getters, by its position among them. The position wraps around.
     DropGetter(u8),
-    /// Ends one of the items in work.
+    /// Ends the processing of one of the items in work, by its position among them. The position
+    /// wraps around.
     End(u8, Ending),
-    /// Adds a key, and then takes the next item and drops it.
+    /// Adds a key with this priority, and then takes the next item and drops it.
     Cycle(u8, i32),
     /// Forgets the failures of a key.
     Forget(u8),

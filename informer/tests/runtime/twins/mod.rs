@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::rig::{map, pod, server};
 
-/// Returns the annotation that the controller wrote to a map.
+/// Returns the annotation that the controller wrote to a map, if there is one.
 fn noted(server: &ApiServer, name: &str) -> Option<String> {
     let map = server.get(&Resource::config_maps(), "shop", name)?;
     map["metadata"]["annotations"]["pods"].as_str().map(str::to_owned)

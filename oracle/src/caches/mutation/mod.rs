@@ -39,7 +39,7 @@ const VERSIONS: [&str; 16] = [
 /// The nodes. The index function fails for objects on the last one.
 const NODES: [&str; 3] = ["n1", "n2", "none"];
 const INDEX: &str = "node";
-/// The seconds for which a write is kept, unless it is kept forever.
+/// The number of seconds for which a write is kept, unless it is kept forever.
 const TTL: u64 = 5;
 
 /// The settings of the cache.
@@ -84,7 +84,7 @@ impl From<[u8; 3]> for ObjectSpec {
     }
 }
 
-/// The argument of a deletion.
+/// The argument of a deletion: the object, or a tombstone with or without the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the variants describe them")]
 pub enum Last {
@@ -96,7 +96,7 @@ pub enum Last {
 /// An operation on the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Puts this object into the store. The flag says whether the cache is notified.
+    /// Puts this object into the store. If the flag is true, the cache is notified of it.
     Stored(ObjectSpec, bool),
     /// Removes the object of this name from the store.
     Removed(u8),

@@ -61,7 +61,7 @@ fn drain(fifo: &DeltaFifo<u64, NoMeta>) {
     }
 }
 
-/// Returns the memory in use since `before`, in MiB.
+/// Returns by how many MiB the memory in use has grown since it was `before` bytes.
 fn in_use_since(before: usize) -> f64 {
     let kibibytes = ALLOCATOR.allocated().saturating_sub(before) / 1024;
     f64::from(u32::try_from(kibibytes).unwrap_or(u32::MAX)) / 1024.0

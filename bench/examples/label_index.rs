@@ -1,4 +1,5 @@
-//! Measures indexes of labels: the time of a selector with and without one, and their memory.
+//! Measures indexes of labels: the time of a selector with and without an index, the time of an
+//! update, and the memory of each index.
 //!
 //! ```text
 //! cargo run --release -p deltafifo-bench --example label_index [OBJECTS]
@@ -17,7 +18,8 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
 
 const VALUES: usize = 1_000;
-/// Number of calls of an indexed selector, and number of updates.
+/// The number of calls of an indexed selector. The number of updates is the same, or the number of
+/// objects if that is smaller.
 const CALLS: usize = 1_000;
 
 struct Pod {

@@ -98,7 +98,7 @@ pub struct Cli {
     /// Leave out the variant `owned` of a relist, whose lists only the engine holds
     #[arg(long, hide = true, requires = "child")]
     pub without_owned: bool,
-    /// The LIST response from which the workload cache relists
+    /// The LIST response from which the workload `cache` relists
     #[arg(long, hide = true, requires = "child")]
     pub second_list: Option<PathBuf>,
 }

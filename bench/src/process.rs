@@ -7,18 +7,18 @@ use std::time::Duration;
 #[cfg(feature = "peers")]
 use nix::time::{ClockId, clock_gettime};
 
-/// Returns the resident memory in bytes.
+/// Returns the resident memory of this process, in bytes.
 pub(crate) fn resident() -> u64 {
     status_bytes("self", "VmRSS:")
 }
 
-/// Returns the resident memory that no file backs, in bytes.
+/// Returns the resident memory of this process that no file backs, in bytes.
 #[must_use]
 pub fn anonymous() -> u64 {
     status_bytes("self", "RssAnon:")
 }
 
-/// Returns the peak of the resident memory in bytes, since the start of the process or since
+/// Returns the peak of the resident memory of this process in bytes, since its start or since
 /// `MemoryMark::set` last reset the peak.
 pub(crate) fn peak() -> u64 {
     status_bytes("self", "VmHWM:")

@@ -130,7 +130,7 @@ fn check_separate(cli: &Cli) -> Result<(), Error> {
     }
 }
 
-/// Writes the lists of the workload cache, if it is measured.
+/// Writes the lists of the workload `cache`, if it is measured.
 #[cfg(feature = "peers")]
 fn list_files(cli: &Cli) -> Result<Option<ListFiles>, ListFilesError> {
     let input = cli.input.as_ref().filter(|_| cli.workloads().contains(&Workload::Cache));

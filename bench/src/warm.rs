@@ -14,8 +14,8 @@ use crate::names::EngineName;
 const PAGE: usize = 4096;
 
 /// The memory of an engine, in bytes per object. It was measured with 50,000 generated objects and
-/// one second each of stall and of readers. The backlog of a stall run is not included, because it
-/// has no bound.
+/// one second each of the workloads `stall` and `readers`. The backlog of `stall` is not included,
+/// because it has no bound.
 struct Footprint {
     /// The largest growth of the memory from the start of a measurement to its peak.
     growth: usize,
@@ -46,7 +46,7 @@ fn footprint(engine: EngineName) -> Footprint {
         EngineName::ClientGoDeltaFifo => (0, 4_500),
         EngineName::ClientGoRealFifo => (0, 5_000),
         EngineName::ClientGoInformer => (0, 6_300),
-        // They run the workload cache only, which measures CPU time.
+        // They run only the workload `cache`, which measures CPU time.
         EngineName::DeltaFifoWithout
         | EngineName::DeltaFifoCompact
         | EngineName::DeltaFifoCompactValidated

@@ -396,9 +396,9 @@ fn killed_child_loses_only_its_turn() {
     assert_eq!(report["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
 }
 
-/// Returns the child of the tool if the child runs the workload stall. Only then does it have five
-/// threads or more: its first one, the consumers of two queues, a thread that relists and a
-/// producer.
+/// Returns the child of the tool if the child runs the workload `stall`, and otherwise `None`.
+/// Only then does it have five threads or more: its first one, the consumers of two queues, a
+/// thread that relists and a producer.
 fn stalling(tool: u32) -> Option<String> {
     let children = fs::read_to_string(format!("/proc/{tool}/task/{tool}/children")).ok()?;
     let child = children.split_whitespace().next()?;

@@ -1,5 +1,5 @@
 //! Tests of every work queue: a key is processed by one thread at a time, and once more if it was
-//! added again in between.
+//! added again while it was processed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

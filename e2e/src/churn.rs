@@ -11,7 +11,8 @@ use tokio::time::sleep;
 use crate::writer::{Write, Writer, name};
 
 const WRITERS: usize = 4;
-/// The delay before a retry if the server did not respond.
+/// The delay before the next write of a writer whose write failed, for example because the server
+/// did not respond.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The running writers. Dropping the value stops them at once.

@@ -1,5 +1,5 @@
 //! A rig: a reflector behind a gate, its queue over a store, a consumer that applies every item,
-//! and a record of all delivered changes and reported errors.
+//! and a record of all applied changes and reported errors.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -72,12 +72,12 @@ impl Rig {
         Ok([start(true)?, start(false)?])
     }
 
-    /// Returns the counts of changes delivered so far.
+    /// Returns the numbers of changes that the consumer has applied so far, by kind.
     pub fn counts(&self) -> Counts {
         self.log.lock().counts()
     }
 
-    /// Returns the number of objects that the handlers know.
+    /// Returns the number of objects that the consumer knows from the applied changes.
     pub fn known(&self) -> usize {
         self.log.lock().live().len()
     }
@@ -98,14 +98,14 @@ impl Rig {
         until(&format!("version {version}"), LEARNING, || self.version() >= wanted).await
     }
 
-    /// Waits until `changes` more changes have been delivered.
+    /// Waits until the consumer has applied `changes` more changes.
     pub async fn received_more(&self, changes: usize) -> Result<(), BoxError> {
         let wanted = self.counts().all() + changes;
         until(&format!("{changes} more changes"), LEARNING, || self.counts().all() >= wanted).await
     }
 
-    /// Waits until the reflector, the handlers and the store have the server's state. Judges all
-    /// changes that were delivered so far.
+    /// Waits until the reflector and the consumer have the server's state. Returns an error if the
+    /// store does not have it, or if the applied changes break a rule.
     pub async fn settled(&self, writer: &Writer) -> Result<(), BoxError> {
         let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
         let stored: States =
@@ -159,7 +159,7 @@ async fn run(reflector: Arc<Reflector<ConfigMap>>, log: Arc<Mutex<HandlerLog>>) 
     log.lock().fault(format!("the reflector ended: {ended}"));
 }
 
-/// Applies every change.
+/// Applies every item to the store, and records its changes and its errors in `log`.
 async fn consume(fifo: Arc<Queue>, log: Arc<Mutex<HandlerLog>>) {
     while let Ok(mut item) = fifo.pop_async().await {
         let key = item.key().to_owned();

@@ -43,7 +43,7 @@ impl Writer {
         Self { maps: Api::namespaced(client, NAMESPACE), written: Written::default() }
     }
 
-    /// Returns the log of all writes of this writer and its clones.
+    /// Returns the log of the creations and updates by this writer and its clones.
     pub fn written(&self) -> &Written {
         &self.written
     }
@@ -70,7 +70,7 @@ impl Writer {
         Ok(created.metadata.resource_version.unwrap_or_default())
     }
 
-    /// Records the outcome of a write.
+    /// Records the outcome of a creation or update, and returns `answer`.
     fn recorded(&self, name: &str, answer: Result<ConfigMap, Error>) -> Result<ConfigMap, Error> {
         match &answer {
             Ok(map) => {
@@ -129,7 +129,7 @@ pub fn name(number: usize) -> String {
     format!("o-{number:07}")
 }
 
-/// Returns a random value, which differs from the earlier ones, so that every write creates a new
+/// Returns a random value. It differs from the earlier ones, so every update creates a new
 /// version.
 fn value() -> String {
     fastrand::u64(..).to_string()

@@ -1,6 +1,7 @@
-//! A generator of clusters that resemble a real one: workloads of the same shape as the pods of a
-//! real list, with replicas of each. It is seeded by numbers, so every engine receives the same
-//! bytes.
+//! A generator of the pods of a cluster that resembles a real one. The cluster has many Kubernetes
+//! workloads, such as Deployments. Each is modelled on one pod of a real list, and has several
+//! replicas of it. The random numbers depend only on the number of a pod and of its workload, so
+//! every engine receives the same bytes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +18,7 @@ const SHORTEST: usize = 4;
 /// The number of nodes of the generated cluster, on which the pods run.
 const NODES: u64 = 5000;
 
-/// A generator of pods. Each workload is modelled on one pod of a list.
+/// A generator of pods. Each Kubernetes workload is modelled on one pod of a list.
 #[derive(Debug)]
 pub struct Cluster {
     models: Vec<Value>,
@@ -101,8 +102,8 @@ impl Cluster {
         Ok(Self { models, vocabulary })
     }
 
-    /// Makes pod number `index` of a cluster in which every workload has `replicas` pods. Returns
-    /// its key and its JSON.
+    /// Makes pod number `index` of a cluster in which every Kubernetes workload has `replicas`
+    /// pods. Returns the key and the JSON of the pod.
     ///
     /// # Panics
     /// If the list had no items.
@@ -127,7 +128,8 @@ impl Cluster {
     }
 
     /// Makes pod number `index` as a copy of a pod of the list, under another name and with other
-    /// uids, another version and other ids of containers. Returns its key and its JSON.
+    /// uids, another version and other ids of containers. Returns the key and the JSON of the
+    /// copy.
     ///
     /// # Panics
     /// If the list had no items.
@@ -156,7 +158,9 @@ impl Cluster {
         (format!("{namespace}/{name}"), pod.to_string().into_bytes())
     }
 
-    /// Replaces every token that is not vocabulary with another token of the same length.
+    /// Replaces the tokens that are not vocabulary, in all values and in the keys of labels,
+    /// annotations and selectors. A new token has the same length, and depends only on the old one
+    /// and on `round`. Short tokens, numbers and times stay.
     fn rename(&self, value: &mut Value, round: u64) {
         match value {
             Value::String(text) => *text = self.renamed(text, round),
@@ -221,7 +225,9 @@ fn collect(value: &Value, tokens: &mut HashSet<String>, names: &mut HashSet<Stri
     }
 }
 
-/// Sets the fields of a pod that differ between the replicas of one workload. Returns its key.
+/// Sets the fields of a pod that differ between the replicas of one Kubernetes workload.
+/// `workload` and `random` are the random numbers of the workload and of the pod. Returns the key
+/// of the pod.
 fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> String {
     let metadata = &mut pod["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -59,7 +59,7 @@ impl Meta<Object> for ObjectAccess {
 /// A generator of the objects of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Generated {
-    /// The number of objects of the run. Each namespace has an equal share of them.
+    /// The number of objects of the run. They are divided equally between the namespaces.
     pub objects: usize,
 }
 

@@ -208,7 +208,7 @@ mod tests {
         data
     }
 
-    /// Returns the text of the error with which an input is rejected, if it is.
+    /// Returns the text of the error with which an input is rejected, or `None` if it is accepted.
     fn rejection(file: impl Read) -> Option<String> {
         Pods::decode(Path::new("file"), file).err().map(|error| with_causes(&error))
     }

@@ -20,7 +20,7 @@ const CHANGES: usize = 100;
 /// The way in which the pods of a list are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Multiplied {
-    /// The pods are replicas of generated workloads, with this many replicas in each workload.
+    /// The pods are replicas of generated Kubernetes workloads, with this many replicas in each.
     Replicas(NonZero<usize>),
     /// The pods are copies, which differ from their model only in their names, ids and versions.
     AsIs,
@@ -120,7 +120,7 @@ fn multiply(cluster: &Cluster, objects: usize, multiplied: Multiplied) -> Vec<(S
     pods
 }
 
-/// Returns a later state of a pod.
+/// Returns a later state of the pod at position `at`: with another version and status message.
 fn changed(pod: &[u8], at: usize) -> Vec<u8> {
     let mut pod: Value = serde_json::from_slice(pod).unwrap_or_default();
     pod["metadata"]["resourceVersion"] = (200_000_000 + at).to_string().into();

@@ -11,8 +11,8 @@ pub struct ListPlan {
     entry: Box<dyn Fn(usize) -> (usize, Version) + Send + Sync>,
 }
 
-/// The number of different objects that a stall run updates. They are spread over all objects by a
-/// prime step.
+/// The number of different objects that a run of the workload `stall` updates. They are spread
+/// over all objects by a prime step.
 const HOT_OBJECTS: usize = 1000;
 
 impl ListPlan {
@@ -50,14 +50,14 @@ impl ListPlan {
         })
     }
 
-    /// Plans the fixed set of objects that a stall run updates.
+    /// Plans the fixed set of objects that a run of the workload `stall` updates.
     #[must_use]
     pub fn hot(objects: usize) -> Self {
         Self::new(HOT_OBJECTS, move |at| (hot_key(at, objects), None))
     }
 
-    /// Plans the updates of a stall run. The version of an update is `e` with the number of the
-    /// update, and no other version starts with an `e`.
+    /// Plans the updates of a run of the workload `stall`. The version of an update is `e` with
+    /// the number of the update, and no other version starts with an `e`.
     #[must_use]
     pub fn offers(offers: usize, objects: usize) -> Self {
         Self::new(offers, move |at| (hot_key(at, objects), Some(format!("e{at}"))))
@@ -99,7 +99,8 @@ fn is_changed(index: usize) -> bool {
     index % 10 == 3
 }
 
-/// Returns the index of the object that offer `offer` of a stall run updates.
+/// Returns the index of the object that offer number `offer` of a run of the workload `stall`
+/// updates.
 #[must_use]
 pub fn hot_key(offer: usize, objects: usize) -> usize {
     offer % HOT_OBJECTS * 7919 % objects
@@ -109,7 +110,7 @@ pub fn hot_key(offer: usize, objects: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Checks that the list of the workload churn has the objects that it should have, and that
+    /// Checks that the list of the workload `churn` has the objects that it should have, and that
     /// [`changed`] returns the number of its objects with a new version.
     #[test]
     fn churn_has_the_documented_shares() {

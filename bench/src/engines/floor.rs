@@ -141,14 +141,14 @@ impl<T> Table<T> {
         }
     }
 
-    /// Returns the slot at which the probe for a hash starts. The high bits of the hash determine
-    /// it, so that a partition of hashes is a range of slots.
+    /// Returns the index of the slot at which the probe for a hash starts. The high bits of the
+    /// hash determine it, so that a partition of hashes is a range of slots.
     #[expect(clippy::cast_possible_truncation, reason = "no more bits than the table has")]
     fn place(&self, hash: u64) -> usize {
         (hash >> (64 - self.slots.len().trailing_zeros())) as usize
     }
 
-    /// Returns the slot of a key, or the vacant slot where the key belongs.
+    /// Returns the index of the slot of a key, or of the vacant slot where the key belongs.
     #[expect(clippy::cast_possible_truncation, reason = "a tag is the low half")]
     fn find(&self, hash: u64, key: &[u8]) -> usize {
         let mut at = self.place(hash);

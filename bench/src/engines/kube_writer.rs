@@ -1,6 +1,6 @@
-//! The engine of kube-rs' store: `reflector::Writer`, which gets the events of a watcher. The store
-//! is only a map. It has no deltas, no handler and no index, and shows no deletion that a watch
-//! missed, so the engine counts nothing.
+//! The engine of kube-rs' store: `reflector::Writer`, which gets the events of a watcher. The
+//! store is only a map. It has no deltas, no handler and no index, and shows no deletion that a
+//! watch missed, so all counts of the engine are zero.
 //!
 //! `apply_watcher_event` clones every object of an event. For an object by value ([`Owned`]) this
 //! is a deep clone. The best case is an object behind an `Arc`.
@@ -100,7 +100,7 @@ impl<H: ObjectHolder, M: Meta<H::Object> + Default> Lookup for Entry<H, M> {
 #[derive(Clone)]
 pub struct Events<H, M>(Arc<[Event<Entry<H, M>>]>);
 
-/// The result of a get.
+/// An entry that a get has returned, shared with the store.
 struct StoredEntry<H, M>(Arc<Entry<H, M>>);
 
 impl<H: ObjectHolder, M> AsRef<H::Object> for StoredEntry<H, M> {

@@ -30,7 +30,7 @@ pub enum Event<'a, T> {
     Deleted(Option<&'a Arc<T>>),
 }
 
-/// Counts of events, which are the result of the handlers of all workloads except stall.
+/// Counts of events, which are the result of the handlers of all workloads except `stall`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of added keys.
@@ -68,7 +68,7 @@ impl std::iter::Sum for Counts {
     }
 }
 
-/// An engine that takes lists, for the workloads initial, relist and churn.
+/// An engine that takes lists, for the workloads `initial`, `relist` and `churn`.
 pub trait ListEngine<T>: Send + Sync {
     /// Whether a relist skips objects whose version is already known.
     const SKIPS_UNCHANGED: bool = false;
@@ -76,7 +76,8 @@ pub trait ListEngine<T>: Send + Sync {
     /// Whether the engine notifies a handler.
     const MAKES_DELTAS: bool = true;
 
-    /// Whether the engine holds the objects of a list itself, so that replacing them can free them.
+    /// Whether only the store of the engine holds the objects of a list, so that replacing them
+    /// can free them. If false, the engine keeps all of its lists.
     const OWNS_LISTS: bool = true;
 
     /// A list in the engine's form. It is created outside the measured time.
@@ -101,7 +102,7 @@ pub trait StoreEngine<T>: ListEngine<T> {
     /// Returns the key of an object.
     fn key(&self, object: &Arc<T>) -> Self::Key;
 
-    /// Returns the object of a key, shared with the store.
+    /// Returns the object of a key, shared with the store. Returns `None` if the key is not known.
     fn get(&self, key: &Self::Key) -> Option<impl AsRef<T>>;
 }
 
@@ -126,12 +127,13 @@ pub trait QueueEngine<T>: ListEngine<T, List = Vec<Arc<T>>> {
         }
     }
 
-    /// Pops one key, applies it to the store, and calls the handler. Returns false if nothing is
-    /// pending.
+    /// Pops one key, applies its deltas to the store, and calls the handler for each change.
+    /// Returns false if nothing is pending.
     fn try_pop(&self, handler: impl FnMut(&Event<'_, T>)) -> bool;
 
-    /// Pops keys, applies them to the store, and calls the handler, until the queue is closed and
-    /// empty. Returns the number of pops. Several threads may call it at the same time.
+    /// Pops keys, applies their deltas to the store, and calls the handler for each change, until
+    /// the queue is closed and empty. Returns the number of pops. Several threads may call it at
+    /// the same time.
     fn consume(&self, handler: impl FnMut(&Event<'_, T>)) -> usize;
 
     /// Closes the queue: consumers end when it is empty.

@@ -18,9 +18,10 @@ pub struct Settings {
     pub workloads: Vec<Workload>,
     /// A list response with the pods of the run. Without it, objects are generated.
     pub input: Option<PathBuf>,
-    /// The list response of a relist, for the workload cache.
+    /// The list response of the relist of the workload `cache`.
     pub second_list: Option<PathBuf>,
-    /// The time for which a stall run offers updates, and for which readers read.
+    /// The time for which the workload `stall` offers updates, and for which the workload
+    /// `readers` reads the store.
     pub length: Duration,
     /// Whether a relist is also measured with lists that only the engine holds.
     pub owned: bool,

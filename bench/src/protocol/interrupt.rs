@@ -57,7 +57,8 @@ impl Interrupt {
         self.is_requested()
     }
 
-    /// Starts a child with piped output, unless this process was asked to end.
+    /// Starts a child with piped output, and returns its standard output and standard error.
+    /// Returns `None`, and starts nothing, if this process was asked to end.
     pub(super) fn start(
         &self,
         command: &mut Command,
@@ -80,7 +81,8 @@ impl Interrupt {
         }
     }
 
-    /// Waits for the child to exit. Call it after the end of the child's output.
+    /// Waits for the child to exit, and returns its status; `None` if no child was started. Call
+    /// it after the end of the child's output.
     pub(super) fn wait(&self) -> io::Result<Option<ExitStatus>> {
         let child = self.0.running.lock().take();
         child.map(|mut child| child.wait()).transpose()

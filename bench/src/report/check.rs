@@ -1,5 +1,6 @@
 //! The check that no engine is faster because it does less: all engines must end with the same
-//! store and the same counts, and must return the same results of look-ups and the same keys.
+//! store and the same counts, all indexes must return the same objects, and all work queues must
+//! return the same keys.
 
 use serde_json::{Map, Value};
 
@@ -57,9 +58,9 @@ impl<'a> Checked<'a> {
         let fields: &[&[&str]] = match self.workload {
             Workload::Queries => &[ANSWERS],
             Workload::WorkQueue => &[TAKEN],
-            // The numbers of relists and offers of a stall run depend on the engine. The engine's
-            // process has checked that all of them were handled.
-            // The engines of the workload cache have no handler.
+            // The numbers of relists and offers of the workload `stall` depend on the engine. The
+            // engine's process has checked that all of them were handled.
+            // The engines of the workload `cache` have no handler.
             Workload::Stall | Workload::Cache => &[STORE],
             _ if !self.engine.makes_deltas() => &[STORE],
             _ => &[STORE, COUNTS],
@@ -72,7 +73,7 @@ impl<'a> Checked<'a> {
     }
 
     /// Returns the values on which the result of the run depends. In a variant of the workload
-    /// events, only the distribution of the keys counts: threads and bursts do not change the
+    /// `events`, only the distribution of the keys counts: threads and bursts do not change the
     /// result.
     fn determinants(self) -> (Workload, usize, &'a str) {
         let keys = self.variant.split('-').next().filter(|_| self.workload == Workload::Events);

@@ -32,7 +32,8 @@ pub(super) fn groups<'a>(rows: &[&'a Summary]) -> Vec<Vec<&'a Summary>> {
     groups
 }
 
-/// Returns the row of a group with which the other rows are compared.
+/// Returns the row of a group with which the other rows are compared: that of deltafifo, or the
+/// first row if deltafifo has none. Returns `None` if the group is empty.
 pub(super) fn base<'a>(group: &[&'a Summary]) -> Option<&'a Summary> {
     group
         .iter()

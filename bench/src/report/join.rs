@@ -72,7 +72,7 @@ fn take_rows(
 }
 
 /// Returns a note that names the workloads in which figures of different runs are compared: a
-/// ratio is only valid within one run.
+/// ratio is only valid within one run. Returns `None` if there are no such workloads.
 fn mixed(joined: &Report, owners: &[String]) -> Option<String> {
     let rows = || joined.rows.iter().zip(owners);
     let is_mixed = |row: &Summary, owner: &String| {

@@ -6,7 +6,7 @@ use super::figure::{count, samples};
 use super::percentile::is_the_largest;
 
 /// Describes how a round is incomplete: for example it has few samples, or offers were not made in
-/// time.
+/// time. The text is empty if the round is complete.
 pub(super) fn losses(variant: &str, extra: &Map<String, Value>) -> String {
     let mut losses = Vec::new();
     if let Some(samples) = number(extra, "samples").filter(|_| is_the_largest(variant, extra)) {

@@ -31,7 +31,8 @@ fn relist(report: &Report, engine: EngineName) -> Option<&Summary> {
     report.rows.iter().filter(is).find(|row| row.engine == engine.name())
 }
 
-/// Returns the sentence that gives the times of other engines as multiples of deltafifo's.
+/// Returns the sentence with the times of relists of other engines, as multiples of deltafifo's
+/// time. Returns `None` if deltafifo or all other engines were not measured.
 fn advantage(report: &Report) -> Option<String> {
     let ours = relist(report, EngineName::DeltaFifo)?;
     let others = [
@@ -56,8 +57,8 @@ fn advantage(report: &Report) -> Option<String> {
     ))
 }
 
-/// Returns the sentence that compares deltafifo with the engine floor, the lower limit for the time
-/// of a relist (`engines/floor.rs`).
+/// Returns the sentence that compares deltafifo with the engine `floor`, the lower limit for the
+/// time of a relist (`engines/floor.rs`). Returns `None` if one of them was not measured.
 fn distance(report: &Report) -> Option<String> {
     let (ours, floor) =
         (relist(report, EngineName::DeltaFifo)?, relist(report, EngineName::Floor)?);

@@ -23,7 +23,7 @@ fn quantile(variant: &str) -> Option<f64> {
     Some(percent.strip_prefix('p')?.parse::<f64>().ok()? / 100.0)
 }
 
-/// Returns the number of samples of a row.
+/// Returns the number of samples of a row; `None` if the row has none.
 fn samples(extra: &Map<String, Value>) -> Option<u64> {
     extra.get("samples")?.as_u64()
 }
@@ -51,7 +51,8 @@ fn places(row: &Row) -> Vec<Place> {
         .unwrap_or_default()
 }
 
-/// Returns the curve that summarises several rounds.
+/// Returns the curve that summarises several rounds. `middle` is the index of the median among the
+/// rounds' values of a percentile, in ascending order.
 ///
 /// For each percentile the curve has the median of the values of the rounds, with the number of
 /// samples of the round that has this median. So different points may come from different rounds.

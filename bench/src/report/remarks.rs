@@ -50,7 +50,7 @@ impl Summary {
 }
 
 /// Returns the number of consumers that the name of a variant contains: four for `zipf-2x4` and
-/// `1us-4-consumers-rate`.
+/// `1us-4-consumers-rate`. Returns `None` if it contains none.
 fn named_consumers(variant: &str) -> Option<u64> {
     let parts: Vec<_> = variant.split('-').collect();
     let spelled = parts.windows(2).find(|pair| pair[1].starts_with("consumer")).map(|pair| pair[0]);

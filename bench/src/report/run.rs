@@ -64,7 +64,8 @@ pub enum Verdict {
     /// The check has not been made. It is made at the end of the run.
     #[default]
     Unknown,
-    /// All engines had the same stores, counts, results of look-ups, and keys.
+    /// All engines had the same stores and counts, and returned the same objects from indexes and
+    /// the same keys from work queues.
     Agree,
     /// Two engines differ. The text describes the first difference.
     Disagree(String),

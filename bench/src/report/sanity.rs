@@ -5,8 +5,8 @@ use super::Summary;
 use super::figure::{count, figure, times};
 use crate::names::{EngineName, Workload};
 
-/// The smallest allowed ratio of client-go-deltafifo's time to mutex's. If mutex became slower, the
-/// ratios of other engines to mutex would look better than they are.
+/// The smallest allowed ratio of the time of `client-go-deltafifo` to that of `mutex`. If `mutex`
+/// became slower, the ratios of other engines to it would look better than they are.
 const LEAST_BASE_RATIO: f64 = 2.3;
 /// The numbers of objects between which the growth is checked.
 const GROWTH: [usize; 2] = [100_000, 4_000_000];
@@ -24,8 +24,8 @@ pub(super) fn sanity(rows: &[Summary]) -> Vec<String> {
     base_ratios(rows).into_iter().chain(grown).chain(longest_get(rows)).collect()
 }
 
-/// Compares mutex with client-go for every number of objects with which both were measured, because
-/// the ratio may depend on that number.
+/// Compares the engine `mutex` with `client-go-deltafifo`. Returns a sentence for every number of
+/// objects with which both were measured, because the ratio may depend on that number.
 fn base_ratios(rows: &[Summary]) -> Vec<String> {
     let relists = |engine| lists(rows, engine, Workload::Relist);
     let mut ratios: Vec<(usize, f64)> = relists(EngineName::ClientGoDeltaFifo)
@@ -46,7 +46,8 @@ fn base_ratios(rows: &[Summary]) -> Vec<String> {
     ratios.into_iter().map(sentence).collect()
 }
 
-/// Compares the time per object of deltafifo for two numbers of objects.
+/// Returns the sentence that compares the time per object of deltafifo for the two numbers of
+/// [`GROWTH`]. Returns `None` if the workload was not measured with both numbers.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn growth(rows: &[Summary], workload: Workload) -> Option<String> {
     let per_object = |objects: usize| {
@@ -63,9 +64,10 @@ fn growth(rows: &[Summary], workload: Workload) -> Option<String> {
     ))
 }
 
-/// Returns the sentence about the slowest get of deltafifo for the largest number of objects, over
-/// all rounds and numbers of readers. A median would hide a relist that delays readers only
-/// sometimes.
+/// Returns the sentence about the gets of deltafifo during relists, for the largest number of
+/// objects. It has the largest 99.9th percentile of all rounds and numbers of readers, because a
+/// median would hide a relist that delays readers only sometimes. Returns `None` if no gets were
+/// measured.
 fn longest_get(rows: &[Summary]) -> Option<String> {
     let of_relists = |variant: &str| variant.ends_with("-p99.9") && !variant.starts_with("idle-");
     let gets = rows.iter().filter(|row| {

@@ -60,7 +60,8 @@ impl Summary {
     }
 
     /// Summarizes the rows of one figure. The median of an even number of rounds is the worse of
-    /// the two values in the middle, so that every median is a value that was measured.
+    /// the two values in the middle, so that every median is a value that was measured. Returns
+    /// `None` if `group` is empty.
     fn of_group(group: &[&Measured], rounds: usize) -> Option<Self> {
         let of_rounds: Vec<f64> =
             group.iter().map(|measured| percentile::figure(&measured.row)).collect();
@@ -100,14 +101,15 @@ impl Summary {
         format!("{} {}", self.workload, self.variant).trim_end().to_owned()
     }
 
-    /// Returns the growth of the memory from the start of the run to its peak, in bytes.
+    /// Returns the growth of the memory from the start of the measurement to its peak, in bytes.
+    /// Returns `None` if the row has no such figures.
     pub fn peak_over_start(&self) -> Option<u64> {
         let bytes = |name| self.extra.get(name).and_then(Value::as_u64);
         Some(bytes("peak_bytes")?.saturating_sub(bytes("start_bytes")?))
     }
 
-    /// Returns how many times as fast `base` is. `None` if the ratio is not finite, as for a time
-    /// of zero.
+    /// Returns how many times as fast as this figure `base` is. Returns `None` if the ratio is not
+    /// finite, as for a time of zero.
     pub fn times_slower_than(&self, base: &Self) -> Option<f64> {
         let ratio =
             if self.unit == RATE { base.median / self.median } else { self.median / base.median };

@@ -2,7 +2,8 @@
 //! first round has an estimate, too.
 //!
 //! The weights were measured on another machine (50,000 objects, two busy cores; lists: 640,000
-//! objects). Turns that are already measured give the ratio of this machine to that one.
+//! objects). The ratio of this machine to that one is computed from the turns that are already
+//! measured.
 
 use super::plan::Plan;
 use super::turn::Turn;

@@ -6,8 +6,8 @@ use super::plan::Plan;
 use crate::names::EngineName;
 use crate::protocol::Settings;
 
-/// The engines of the run without options. The engine floor (`engines/floor.rs`) is the first and
-/// fastest, and the times of the others are estimated from its turn.
+/// The engines of the run without options. The engine `floor` (`engines/floor.rs`) is the first
+/// and fastest, and the times of the others are estimated from its turn.
 pub const FIRST_RUN: &[EngineName] = &[
     EngineName::Floor,
     EngineName::DeltaFifo,
@@ -34,7 +34,7 @@ impl Plan {
 
 /// Returns a smaller number of objects if `objects` would take longer than `limit`. `spent` is the
 /// time of the first turn, which would have to be repeated, and `ahead` the estimate of all other
-/// turns.
+/// turns. Returns `None` if `objects` need not or cannot be reduced.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -23,7 +23,7 @@ const GENERATED: u64 = 1_000;
 const POD: u64 = 51_000;
 /// Bytes for a decoded pod in Go, where repeated pods share their strings.
 const POD_IN_GO: u64 = 22_000;
-/// The number of offers that the workload stall creates in advance for each second, including
+/// The number of offers that the workload `stall` creates in advance for each second, including
 /// those of its control measurement.
 const OFFERS_A_SECOND: f64 = 20_000.0;
 

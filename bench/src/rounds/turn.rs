@@ -20,7 +20,8 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Returns all turns in order: round by round, with the engines next to each other.
+    /// Returns all turns in order: by round, then by number of objects, then by engine. The
+    /// workload `memory` of an engine has a turn of its own, after that of its other workloads.
     pub fn all(plan: &Plan) -> Vec<Self> {
         let mut all = Vec::new();
         for round in 1..=plan.rounds {

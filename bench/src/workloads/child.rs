@@ -102,8 +102,8 @@ fn run_queue<S: Source, E: QueueEngine<S::Object> + StoreEngine<S::Object>>(
     Ok(())
 }
 
-/// Runs the workloads that need no queue. `offer` is the function that offers an update to an
-/// engine with a queue.
+/// Runs the workloads that need no queue. `offer` offers an update to the engine; it is `None` for
+/// an engine without a queue.
 fn run_store<S: Source, E: StoreEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
@@ -122,8 +122,8 @@ fn run_store<S: Source, E: StoreEngine<S::Object>>(
     Ok(())
 }
 
-/// Runs the workloads that need an index. `new` creates an engine with an index by node; the other
-/// workloads use engines without it.
+/// Runs the workload `queries`, which needs an index. `new` creates an engine with an index by
+/// node; the other workloads use engines without it.
 fn run_index<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
@@ -146,8 +146,8 @@ fn run_lists<S: Source, E: ListEngine<S::Object>>(
     Ok(())
 }
 
-/// Runs the engine floor (`engines/floor.rs`) once with each of its two walks through a list, and
-/// prints the row of the faster walk for each workload.
+/// Runs the engine `floor` (`engines/floor.rs`) once with each of its two walks through a list,
+/// and prints the row of the faster walk for each workload.
 fn run_floor<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
     let lists = Lists::build(args, source)?;
     let run = |walk| lists.run::<S, _>(args, &Floor::new(S::Meta::default(), walk));

@@ -1,4 +1,4 @@
-//! The workload events: the rate of updates through a filled engine. The variants differ in the
+//! The workload `events`: the rate of updates through a filled engine. The variants differ in the
 //! distribution of the keys and in the number of threads. Updates are offered one by one, or in
 //! bursts of 64, which an engine may take in one call. The measurement ends when the last consumer
 //! has found the closed queue empty.

@@ -1,4 +1,4 @@
-//! The workload memory: resident bytes for each key, on one fresh engine.
+//! The workload `memory`: resident bytes for each key, on one fresh engine.
 //!
 //! * `idle`: the memory while every object is known and no delta is pending, minus the memory
 //!   before the first list. The objects and the lists exist before, so they do not count; the
@@ -99,7 +99,8 @@ fn on_own_thread<R: Send>(step: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| unwrap_join(scope.spawn(step).join()))
 }
 
-/// Returns the row of a growth, in bytes per key. With few keys the growth may be negative.
+/// Returns the row of the growth of the memory from `base` to `bytes`, in bytes per key. With few
+/// keys the growth may be negative.
 #[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^53")]
 fn row(objects: usize, variant: &str, bytes: u64, base: u64, counts: Counts) -> Row {
     let mut row =

@@ -1,6 +1,6 @@
-//! The workloads initial, relist and churn. They run in this order on one engine, because each
-//! starts with the result of the one before. If only relist or churn is requested, the initial
-//! fill runs without being measured.
+//! The workloads `initial`, `relist` and `churn`. They run in this order on one engine, because
+//! each starts with the result of the one before. If only `relist` or `churn` is requested, the
+//! initial fill runs without being measured.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,7 +1,7 @@
-//! The pace of a stall run's offers. The producer sleeps until shortly before the time of an offer,
-//! so that the other threads can use all cores. A producer that spins all the time would take a
-//! core from the consumer, and the measured latencies would be its own effect. This producer spins
-//! only for the last microseconds, so that it continues on time.
+//! The pace of the offers of the workload `stall`. The producer sleeps until shortly before the
+//! time of an offer, so that the other threads can use all cores. A producer that spins all the
+//! time would take a core from the consumer, and the measured latencies would be its own effect.
+//! This producer spins only for the last microseconds, so that it continues on time.
 
 use std::fs;
 use std::thread;

@@ -1,4 +1,4 @@
-//! The workload queries: the time of index look-ups. One index is by node; it has a thousand
+//! The workload `queries`: the time of index look-ups. One index is by node; it has a thousand
 //! nodes, and the objects of a node are spread over all objects. The other is by namespace; the
 //! objects of a namespace are next to each other in the lists. The store is filled by its queue,
 //! and then idle.

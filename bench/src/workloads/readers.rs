@@ -1,4 +1,4 @@
-//! The workload readers: the time of a get of a random key, in an idle store and during
+//! The workload `readers`: the time of a get of a random key, in an idle store and during
 //! back-to-back relists. Each relist is drained before the next one begins, and only gets that
 //! start during a relist are counted.
 //!
@@ -113,12 +113,12 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
 
 /// The state that the readers and the main thread share.
 struct ReadingState {
-    /// Whether gets that start now count.
+    /// Whether a get that starts now is included in the figures.
     counting: AtomicBool,
     /// Whether at least one get has been counted.
     has_counted: AtomicBool,
     stop: AtomicBool,
-    /// The time at which readers stop by themselves.
+    /// The time after which readers stop by themselves, even during a relist.
     deadline: Instant,
     /// Whether a reader stopped by itself, during a relist.
     gave_up: AtomicBool,

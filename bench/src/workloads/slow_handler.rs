@@ -1,4 +1,4 @@
-//! The workload slow-handler: the effect of a slow handler on the producer. One producer offers
+//! The workload `slow-handler`: the effect of a slow handler on the producer. One producer offers
 //! updates of uniformly distributed keys, one by one and without pauses, to one or several
 //! consumers. The handler keeps its core busy, like a handler that computes. The control is a
 //! handler that does nothing.

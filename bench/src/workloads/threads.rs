@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Starts all producers and consumers at the same moment, and calls `close` when the producers
-/// have ended. Returns the time until the last consumer has ended, and the results.
+/// have ended. Returns the time until the last consumer has ended, the results of the producers,
+/// and those of the consumers.
 pub(super) fn run_threads<P: Send, C: Send>(
     producers: impl ExactSizeIterator<Item = impl FnOnce() -> P + Send>,
     consumers: impl ExactSizeIterator<Item = impl FnOnce() -> C + Send>,

@@ -1,5 +1,5 @@
-//! The workload workqueue: the rate of keys through a work queue. Each key is added once and taken
-//! once, and its processing is ended. The variants differ in which threads do this:
+//! The workload `workqueue`: the rate of keys through a work queue. Each key is added once and
+//! taken once, and its processing is ended. The variants differ in which threads do this:
 //!
 //! * `turns`: each thread adds a key, takes one, and ends it, in turn. The queue is nearly empty,
 //!   and no thread waits.
@@ -156,7 +156,7 @@ fn drive<Q: WorkEngine>(
 }
 
 /// Adds `at_once` keys and takes as many, until all keys are added. A take always finds a key,
-/// because no thread has taken more keys than it has added.
+/// because no thread has taken more keys than it has added. Returns the digest of the taken keys.
 async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) -> KeyDigest {
     let mut taken = KeyDigest::default();
     let mut keys = keys.into_iter();
@@ -182,7 +182,8 @@ async fn take_all<Q: WorkEngine>(queue: &Q) -> KeyDigest {
     taken
 }
 
-/// Takes a key and ends its processing. Returns false if the queue is shut down and empty.
+/// Takes a key, adds it to `taken`, and ends its processing. Returns false if the queue is shut
+/// down and empty.
 async fn take<Q: WorkEngine>(queue: &Q, taken: &mut KeyDigest) -> bool {
     let Some(work) = queue.get().await else { return false };
     taken.record(Q::key(&work));

@@ -1,5 +1,6 @@
-//! The objects of the controllers' scenario: config maps, and pods that the config maps own or that
-//! use the config maps. Finds the config maps that a controller has not reconciled.
+//! The objects of the controllers' scenario: config maps, and pods that the config maps own or
+//! that use the config maps. This module creates and deletes them, and finds the config maps that
+//! a controller has not reconciled.
 
 use deltafifo::BoxError;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, Secret};

@@ -33,7 +33,8 @@ struct CutState {
     is_cut: bool,
     /// The number of watch requests that are held during the cut.
     held: usize,
-    /// The number of watches that were requested after the cut. Each of them follows a list.
+    /// The number of watches that were opened since the cut ended. The client opens each of them
+    /// after a list.
     after_cut: usize,
 }
 
@@ -51,7 +52,7 @@ impl Watches {
         let _ = self.state.subscribe().wait_for(|state| state.held >= watches).await;
     }
 
-    /// Answers the held requests with "expired", and waits until the client has then requested
+    /// Answers the held requests with "expired", and waits until the client has then opened
     /// `watches` watches.
     pub async fn expire(&self, watches: usize) {
         self.state.send_modify(|state| (state.is_cut, state.after_cut) = (false, 0));

@@ -1,5 +1,4 @@
-//! The client of client-go's shared informer, which runs in a process of its own, built from
-//! `client-go/`.
+//! client-go's shared informer, in a process of its own, whose program is built from `client-go/`.
 
 use std::fs::File;
 use std::process::Stdio;

@@ -118,8 +118,9 @@ impl Informers {
         })
     }
 
-    /// Checks that the numbers of notifications of each informer since `before` are the expected
-    /// ones. client-go may also notify of unchanged objects.
+    /// Checks that the numbers of notifications of each informer's handler `plain` since `before`
+    /// are the expected ones. client-go may also notify of unchanged objects. `expected` takes the
+    /// name of the informer.
     pub fn check_received_since(
         &self,
         before: [Client; 3],
@@ -178,7 +179,8 @@ impl Informers {
     }
 }
 
-/// Judges the notifications of one informer's handlers. `stored` is the server's state.
+/// Returns an error if the notifications of any handler of the informer `name` break a rule.
+/// `stored` is the server's state.
 fn judge(
     name: &str,
     handlers: &Handlers,

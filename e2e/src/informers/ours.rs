@@ -25,7 +25,8 @@ use crate::oracle::{States, keyed};
 
 /// The name of a handler that sleeps, and whose buffer drops changes.
 const DROPS: &str = "drops";
-/// The buffer size of the handler that panics, and of the one whose buffer drops changes.
+/// The buffer size, in changes, of the handler that panics, and of the one whose buffer drops
+/// changes.
 const FEW: usize = 64;
 /// The time that a sleeping handler sleeps, after each [`SLEEP_EACH`] notifications.
 /// `client-go/handlers.go` has the same value.

@@ -212,13 +212,13 @@ impl HandlerLog {
         &self.live
     }
 
-    /// Returns the number of notifications.
+    /// Returns the number of notifications of each kind.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Judges all notifications. `stored` is the server's final state, and `written` is the log of
-    /// all writes.
+    /// Returns an error if the notifications break a rule. `stored` is the server's final state,
+    /// and `written` is the log of the creations and updates.
     pub fn judge(&self, stored: &States, written: &Written) -> Result<(), BoxError> {
         let present: HashSet<_> = stored.values().map(|state| &state.uid).collect();
         let lost =

@@ -16,7 +16,7 @@ use crate::wait::POLL;
 
 /// The number of `ConfigMap`s whose pods and secret are deleted while the watches are cut.
 const MISSED: usize = 20;
-/// The number of watches: two of pods, one of secrets.
+/// The number of watches that are cut: two of pods, one of secrets.
 const WATCHES: usize = 3;
 /// The longest time that controllers may take to reach the expected state.
 const RECONCILING: Duration = Duration::from_secs(60);

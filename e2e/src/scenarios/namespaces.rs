@@ -180,7 +180,7 @@ fn forbidden_namespace<'e>(error: &InformerError<'e>) -> Option<&'e str> {
     }
 }
 
-/// The API server as its administrator sees it.
+/// A client of the API server with all permissions.
 struct ClusterClient(Client);
 
 impl ClusterClient {

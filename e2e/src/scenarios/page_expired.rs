@@ -1,7 +1,7 @@
 //! The scenario in which the API server compacts etcd before the second page of a list is
 //! requested. The page token has then expired (410, as a status), so the reflector requests all
-//! objects in one list that is at least as new as the first page. An object that was deleted in
-//! between is delivered as a tombstone.
+//! objects in one list that is at least as new as the first page. An object of the first page that
+//! was deleted before that list is delivered as a tombstone.
 //!
 //! The API server pages a first list only if it has no cache for the resource, so its cache is off
 //! in this scenario.

@@ -1,8 +1,9 @@
 //! The scenario in which the API server is killed when nothing has been written since the
 //! reflector's version. The watch resumes, and nothing is listed.
 //!
-//! The API server writes a lease of its own from time to time. If that happens in between, the
-//! watch is rightly refused, and the scenario is tried once more.
+//! The API server writes a lease of its own from time to time. If it does so after the reflector's
+//! version, the watch is rightly refused, and the scenario is tried again, at most three times in
+//! all.
 
 use deltafifo_informer::lister_watcher::Request;
 

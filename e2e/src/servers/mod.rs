@@ -54,7 +54,8 @@ pub struct Options {
     pub arguments: Vec<&'static str>,
     /// The program of another etcd, to be used instead of the one that was built.
     pub etcd: Option<PathBuf>,
-    /// Whether users have only the rights of their roles.
+    /// Whether users have only the rights of their roles. If false, every user has all
+    /// permissions.
     pub rbac: bool,
 }
 

@@ -169,7 +169,8 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         handler(&Event::Deleted(Some(last)));
     }
 
-    /// Moves a key in the indexes from the values of the old object to those of the new one.
+    /// Moves a key in the indexes from the values of the old object to those of the new one. `old`
+    /// is `None` for a new key, and `new` for a deleted one.
     fn reindex(&self, key: &Key, old: Option<&T>, new: Option<&T>) {
         let namespace = |object| self.meta.namespace(object).unwrap_or_default();
         self.namespaces.update(key, old.map(namespace), new.map(namespace));

@@ -56,7 +56,7 @@ fn percentile(x: f64) -> String {
     }
 }
 
-/// Returns the curve of a row, if it can be drawn.
+/// Returns the curve of a row; `None` if the row has no curve, or a curve that cannot be read.
 fn line(row: &Summary) -> Option<EngineLine<'_>> {
     let places = row.extra.get("curve")?.as_array()?;
     let points: Option<Vec<_>> = places.iter().map(point).collect();

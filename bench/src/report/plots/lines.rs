@@ -24,7 +24,7 @@ pub const ROOM: f64 = 8.0;
 pub struct Point {
     pub x: f64,
     pub y: f64,
-    /// The smallest and the largest value.
+    /// The smallest and the largest value of the rounds, if they are drawn.
     pub spread: Option<(f64, f64)>,
     /// Whether the engine's mark is drawn at this point. In a line with many points only some have
     /// it.
@@ -35,9 +35,9 @@ pub struct Point {
 pub struct EngineLine<'a> {
     pub engine: &'a str,
     pub points: Vec<Point>,
-    /// A point that is drawn apart from the line.
+    /// A point that the line does not reach; in a curve of percentiles it is the largest sample.
     pub apart: Option<Point>,
-    /// A note after the name of the engine.
+    /// A note after the name of the engine in the legend; empty if there is none.
     pub note: String,
 }
 

@@ -51,7 +51,7 @@ const STYLES: [(&str, RGBColor, Mark); 13] = [
     ("client-go-informer", RGBColor(0xa5, 0x66, 0x4e), Mark::Box),
 ];
 
-/// The style of all others: clients of a server, engines that run the workload cache only, and
+/// The style of all others: clients of a server, engines that run only the workload `cache`, and
 /// engines of another version of the tool. Their plots have no lines.
 const OTHER: (RGBColor, Mark) = (RGBColor(0x70, 0x7b, 0x8a), Mark::Cross);
 

@@ -25,7 +25,7 @@ use tower::{BoxError, Service};
 const EXPIRED: &[u8] = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
     \"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
 
-/// A cut of a client's watches. Clones share their state.
+/// A switch that cuts a client's watches. Clones share their state.
 #[derive(Clone, Default)]
 pub(super) struct Cut(watch::Sender<CutState>);
 
@@ -57,7 +57,7 @@ impl Cut {
         Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
     }
 
-    /// Waits until a watch is open, and holds back its events from then on.
+    /// Waits until a watch has been opened, and holds back the events of all watches from then on.
     pub async fn hold(&self) {
         // Cannot fail: `self` is the sender.
         let _ = self.0.subscribe().wait_for(|state| state.is_watching).await;

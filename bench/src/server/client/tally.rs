@@ -10,11 +10,14 @@ pub(super) struct Tally(watch::Sender<HandlerCounts>);
 /// The counts of a handler.
 #[derive(Clone, Copy, Default)]
 pub(super) struct HandlerCounts {
-    /// Number of calls with an object since the start of the last relist.
+    /// Number of calls with an object since the start of the relist, or of the client if there was
+    /// no relist.
     pub calls: usize,
-    /// Number of these calls with an object that is newer than every object before the relist.
+    /// Number of these calls with an object that is newer than every object before the relist; 0
+    /// before the relist.
     pub changed: usize,
-    /// Number of complete lists since the start of the last relist.
+    /// Number of complete lists since the start of the relist, or of the client if there was no
+    /// relist.
     pub lists: usize,
     newest: u64,
     is_relist: bool,

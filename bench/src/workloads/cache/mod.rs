@@ -1,6 +1,6 @@
-//! The workload cache: the memory that the objects of a cluster take in an informer, and the time
-//! to list and to read them. The engine lists the first of two LIST responses in files, and then
-//! relists the second, in which one object in a hundred has changed.
+//! The workload `cache`: the memory that the objects of a cluster take in an informer, and the
+//! time to list and to read them. The engine lists the first of two LIST responses in files, and
+//! then relists the second, in which one object in a hundred has changed.
 //!
 //! - `rest-bytes`: the growth of the resident memory that no file backs, after the list and the
 //!   background work that follows it. `peak-bytes`: the growth of all resident memory to its peak.
@@ -188,7 +188,7 @@ async fn end_threads() {
     }
 }
 
-/// Returns random keys.
+/// Returns at most [`GETS`] keys, drawn at random; a key may be drawn more than once.
 fn sample(keys: &[String]) -> Vec<&str> {
     let mut random = 1;
     let mut next = || {
@@ -198,7 +198,8 @@ fn sample(keys: &[String]) -> Vec<&str> {
     (0..GETS.min(keys.len())).filter_map(|_| keys.get(next()).map(String::as_str)).collect()
 }
 
-/// Returns the median time of `work`, in seconds.
+/// Returns the median time of `work` for all inputs, in seconds. Returns an error if `work`
+/// returns false, because the object is missing or does not decode.
 fn median(inputs: &[impl AsRef<str>], work: impl Fn(&str) -> bool) -> Result<f64, ChildError> {
     let mut times = Vec::with_capacity(inputs.len());
     for input in inputs {
@@ -214,7 +215,7 @@ fn median(inputs: &[impl AsRef<str>], work: impl Fn(&str) -> bool) -> Result<f64
     Ok(middle.as_secs_f64())
 }
 
-/// Returns the median time in which serde decodes an object.
+/// Returns the median time in which serde decodes an object of the current list, in seconds.
 fn decode(server: &ListServer) -> Result<f64, ChildError> {
     let objects = server.objects(GETS)?;
     let decode = |json: &str| black_box(serde_json::from_str::<Pod>(json)).is_ok();

@@ -27,7 +27,7 @@ where
     access: Access<K>,
 }
 
-/// An informer that does not run yet, with its kind of objects.
+/// An informer that does not run yet, and the functions that read its objects.
 pub(super) struct Informer<K: Send + Sync + 'static>
 where
     KubeMeta: Meta<K>,
@@ -97,7 +97,8 @@ impl Informer<Compact<Pod>> {
     }
 }
 
-/// Returns the memory that the informer itself counts, in bytes, and the number of its bases.
+/// Returns the memory of the compact objects as the informer counts it, in bytes, and the number
+/// of bases (the texts to which similar objects are stored as differences).
 fn stats(informer: &SharedInformer<Compact<Pod>>) -> Map<String, Value> {
     let stats = informer.compact_stats();
     let figures = [

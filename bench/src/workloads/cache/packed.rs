@@ -50,7 +50,7 @@ impl Codec for Gzip {
     }
 }
 
-/// The format CBOR with the names of all fields.
+/// CBOR, with the names of all fields.
 pub(super) struct Cbor;
 
 impl Codec for Cbor {
@@ -82,7 +82,7 @@ struct Packed {
     bytes: Box<[u8]>,
 }
 
-/// Metadata that the replicas of a workload have in common.
+/// Metadata that the replicas of a Kubernetes workload have in common.
 #[derive(PartialEq, Eq, Hash)]
 struct Shared {
     namespace: Box<str>,
@@ -168,7 +168,8 @@ impl<C: Codec> PackedStore<C> {
         Ok(self.store.replace(objects)?)
     }
 
-    /// Returns the stored object if it is unchanged, or else packs it.
+    /// Returns the stored object if the object in `json` has the same version; otherwise packs
+    /// `json`.
     fn object(&self, json: &str) -> Result<Arc<Packed>, BoxError> {
         let Item { metadata } = serde_json::from_str(json)?;
         let Metadata { name, resource_version: version, uid, .. } = metadata;

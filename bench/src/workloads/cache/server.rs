@@ -57,7 +57,8 @@ impl ListServer {
         Client::new(self.clone(), "default")
     }
 
-    /// Ends the watch. From now on the second list is served.
+    /// Ends the open watch with the error of an expired version. From now on the second list is
+    /// served.
     pub(super) fn relist(&self) {
         self.is_second.send_replace(true);
     }
@@ -93,7 +94,9 @@ fn pieces(path: &PathBuf) -> impl Stream<Item = io::Result<Bytes>> + use<> {
     }))
 }
 
-/// Returns the frames of a watch, which ends when the second list is served.
+/// Returns the frames of a watch. A watch that follows the first list ends with the error of an
+/// expired version as soon as the second list is served. A later watch has no events, and does not
+/// end.
 fn expiring(mut is_second: watch::Receiver<bool>) -> impl Stream<Item = io::Result<Bytes>> {
     stream::once(async move {
         if *is_second.borrow() {

@@ -1,5 +1,5 @@
-//! The workload stall: the latency of an update and of its handling during back-to-back relists of
-//! the same queue. The control measures the same latencies in a second queue that is idle
+//! The workload `stall`: the latency of an update and of its handling during back-to-back relists
+//! of the same queue. The control measures the same latencies in a second queue that is idle
 //! otherwise, while the first queue relists. It shows the cost of sharing two cores. The consumer
 //! of the first queue keeps running in the control, so that the machine has the same work.
 //!

@@ -1,6 +1,7 @@
-//! The updates of one phase of a stall run. They are created in advance, and offered at fixed
-//! times whether or not the earlier offers have returned (an open loop). The handler recognizes
-//! them by their versions. All times are in nanoseconds since the start.
+//! The updates of one phase of the workload `stall`: the measurement or the control (see the
+//! parent module). They are created in advance, and offered at fixed times whether or not the
+//! earlier offers have returned (an open loop). The handler recognizes them by their versions. All
+//! times are in nanoseconds since the start.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -58,7 +59,7 @@ impl<T: Send + Sync> Offers<T> {
         }
     }
 
-    /// Starts the clock, once.
+    /// Starts the clock that all times refer to. Does nothing if it is running already.
     pub fn start(&self) {
         self.clock();
     }
@@ -79,7 +80,8 @@ impl<T: Send + Sync> Offers<T> {
     }
 
     /// Offers each update at its time, or as soon after it as possible. Updates that have not been
-    /// offered by the end of `length` are left out. No relist runs then, so they would not count.
+    /// offered by the end of `length` are left out: no relist runs after that time, so they would
+    /// not be measured.
     pub fn offer(&self, target: &impl QueueEngine<T>, length: Duration) {
         let (start, length) = (self.clock(), nanoseconds(length));
         for (sequence, (object, offer)) in self.objects.iter().zip(&self.records).enumerate() {
@@ -96,8 +98,8 @@ impl<T: Send + Sync> Offers<T> {
         }
     }
 
-    /// Records that an update was handled. Only updates of a stall run have a version that starts
-    /// with an `e`; all other versions are numbers.
+    /// Records that an update was handled. Only updates that [`offer`](Self::offer) offers have a
+    /// version that starts with an `e`; all other versions are numbers.
     pub fn record_handled<S: Source<Object = T>>(&self, object: &Arc<T>) {
         let sequence = S::Meta::default()
             .version(object)
@@ -122,9 +124,10 @@ impl<T: Send + Sync> Offers<T> {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Returns the latencies of the offers, and the latencies of their handling from the intended
-    /// time. An update that was not handled counts with the time until now, which is a lower
-    /// limit.
+    /// Returns the latencies of the offers that started during a relist, and the latencies of
+    /// their handling from the intended time. An update that was not handled counts with the time
+    /// until now, which is a lower limit. Inserts the numbers of offers and of unhandled updates
+    /// into `extra`. Returns an error if no offer started during a relist.
     pub fn figures(
         &self,
         extra: &mut Map<String, Value>,

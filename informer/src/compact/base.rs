@@ -26,7 +26,7 @@ const MOST: (usize, usize) = (7, 10);
 /// Each difference holds the base, so the base is freed after its last difference.
 pub(super) struct Base {
     common: Arc<Common>,
-    /// The reference that holds this base.
+    /// The [`Reference`] that contains this base, and that objects hold.
     me: Weak<Reference>,
     stored: Mutex<Stored>,
     length: usize,

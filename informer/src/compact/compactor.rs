@@ -318,7 +318,8 @@ impl<K> Compactor<K> {
     }
 
     /// Returns `document` as the difference from the base of its group. If that base is outdated,
-    /// the text becomes the new base.
+    /// the text of `document` becomes the new base. Returns `None` if the difference is too large
+    /// to be used.
     fn against_base(
         &self,
         group: u64,

@@ -23,8 +23,8 @@ struct Tables<K> {
     /// become the base. An entry takes 16 bytes.
     firsts: HashMap<u64, Weak<Compact<K>>, RandomState>,
     bases: HashMap<u64, Weak<Reference>, RandomState>,
-    /// The objects that had a feature last, by the low bits of the feature. Empty until the first
-    /// object is added.
+    /// The recent features, each at the index that its low bits give, with the last object that
+    /// was added with it. Empty until the first object is added.
     sketches: Vec<Option<Sketch<K>>>,
 }
 
@@ -47,7 +47,7 @@ impl<K> Groups<K> {
         Self(Mutex::new(Tables { firsts, bases, sketches: Vec::new() }))
     }
 
-    /// Returns the base of `group`, or else its first member.
+    /// Returns the base of `group`, or else its first member, or `None` if neither is alive.
     pub(super) fn find(&self, group: u64) -> Option<Relative<K>> {
         let tables = self.0.lock();
         let base = tables.bases.get(&group).and_then(Weak::upgrade).map(Relative::Base);
@@ -55,7 +55,8 @@ impl<K> Groups<K> {
     }
 
     /// Returns the group that has the largest number of these features, with its base, or else with
-    /// an object that has one of the features.
+    /// an object that has one of the features. Returns `None` if no group has any of them, or if
+    /// neither base nor object is alive.
     pub(super) fn similar(&self, features: &[u64; FEATURES]) -> Option<(u64, Relative<K>)> {
         let tables = self.0.lock();
         let sketches = features.iter().filter_map(|feature| {

@@ -274,7 +274,8 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Returns the field at that position of `Common::pointers`.
+    /// Returns the field that the pointer at `place` in `Common::pointers` names, or `None` if the
+    /// object does not have it.
     pub(super) fn named(&self, place: usize) -> Option<&'a str> {
         let mut named = self.named;
         let mut field = || {

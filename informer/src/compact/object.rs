@@ -47,25 +47,26 @@ impl<K> Compact<K> {
         self.header.view().namespace
     }
 
-    /// Returns the name.
+    /// Returns the name, or `None` if the metadata has none.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.header.view().name
     }
 
-    /// Returns the uid.
+    /// Returns the uid, or `None` if the metadata has none.
     #[must_use]
     pub fn uid(&self) -> Option<Cow<'_, str>> {
         self.header.view().uid.map(Uid::text)
     }
 
-    /// Returns the resource version.
+    /// Returns the resource version, or `None` if the metadata has none.
     #[must_use]
     pub fn resource_version(&self) -> Option<&str> {
         self.header.view().version
     }
 
-    /// Returns the generation, which the API server raises with each change of the spec.
+    /// Returns the generation, which the API server raises with each change of the spec, or `None`
+    /// if the metadata has none.
     #[must_use]
     pub fn generation(&self) -> Option<i64> {
         self.header.view().generation

@@ -38,7 +38,7 @@ impl Pointer {
     }
 }
 
-/// Reads the member of that name from an object.
+/// A seed that reads the member of this name from an object, and skips all other members.
 struct Member<'n>(&'n str);
 
 impl<'de> DeserializeSeed<'de> for Member<'_> {

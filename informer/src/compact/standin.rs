@@ -18,7 +18,8 @@ use super::bytes::{Reader, put_bytes, put_number};
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 /// The header of a dictionary, which has an id that the codec sets to zero.
 const DICTIONARY_HEADER: [u8; 8] = [7; 8];
-/// The most bytes of samples in a dictionary: few, as their pieces are looked up for each text.
+/// The largest number of bytes of samples in a dictionary. It is small, because the pieces of the
+/// samples are looked up for each text.
 const DICTIONARY_BYTES: usize = 1 << 10;
 
 /// A context for packing, which has no state.

@@ -16,7 +16,8 @@ use serde_json::value::RawValue;
 use super::{Compact, CompactStats, Compactor, DecodeFailure, PackError};
 use crate::KubeMeta;
 
-/// Many objects. (Fewer under Miri, which packs about one a second.)
+/// The number of objects in a test that needs many. (Fewer under Miri, which packs about one a
+/// second.)
 const MANY: usize = if cfg!(miri) { 12 } else { 200 };
 
 fn list(packed: &[u8]) -> Vec<String> {

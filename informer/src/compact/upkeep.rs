@@ -24,7 +24,8 @@ pub trait Upkeep<K>: Send + Sync {
     /// Blocks.
     fn end_list(&self);
 
-    /// Packs `object` again if its base is outdated or its dictionary was replaced. Blocks.
+    /// Packs `object` again if its base is outdated or held by few other objects, or if its
+    /// dictionary was replaced. Blocks.
     fn repack(&self, object: &Arc<K>);
 
     /// Counts a pass over all objects.

@@ -22,7 +22,7 @@ use super::uid::{from_bits, to_bits};
 const TIME: u8 = 1;
 /// The mark of 64 hexadecimal digits, such as the id of a container. The value takes 32 bytes.
 const ID: u8 = 2;
-/// The mark of any other value. The first byte among the values says which: the number of a value
+/// The mark of any other value. The first byte of the value says what it is: the index of a value
 /// of the header, [`UUID`] with 16 bytes more, or [`EARLIER`] with the number of an equal value
 /// that was cut out earlier.
 const OTHER: u8 = 3;
@@ -75,7 +75,7 @@ impl<'a> Own<'a> {
         Self([name.unwrap_or_default().into(), uid, version.unwrap_or_default().into()])
     }
 
-    /// Returns the number of the value in the header that equals `text`.
+    /// Returns the index of the value in the header that equals `text`, or `None` if there is none.
     fn number(&self, text: &[u8]) -> Option<u8> {
         let at = self.0.iter().position(|own| !own.is_empty() && own.as_bytes() == text)?;
         u8::try_from(at).ok()
@@ -99,7 +99,7 @@ impl<'a> Document<'a> {
         Self::new(text, Own::default())
     }
 
-    /// Cuts out the values that `base` does not have.
+    /// Cuts out the values of the header, and those ids and times that `base` does not have.
     pub(super) fn cut(&self, base: Option<&BaseText>) -> Cut {
         let text = self.text;
         let mut cut = Cut { text: Vec::with_capacity(text.len()), values: Vec::with_capacity(256) };
@@ -140,7 +140,8 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// Returns the value at the end of `string`, and its length in the text.
+    /// Returns the value that `string`, which is the text between two quotes, is or ends with, and
+    /// the length of the value in the text. Returns `None` if there is no such value.
     fn value(&self, string: &[u8]) -> Option<(Value, usize)> {
         if let Some(number) = self.own.number(string) {
             return Some((Value::Own(number), string.len()));
@@ -260,7 +261,7 @@ fn put_id(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Returns 64 hexadecimal digits in lower case as bytes.
+/// Returns 64 hexadecimal digits as bytes, or `None` if one of them is not a digit in lower case.
 fn id(digits: &[u8]) -> Option<[u8; 32]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -284,6 +285,7 @@ const BEHIND: &[u8; 6] = b"--T::Z";
 const BITS: [u32; 6] = [6, 4, 5, 5, 6, 6];
 
 /// Returns a time such as `2026-01-02T03:04:05Z` in 32 bits: six numbers of two digits each.
+/// Returns `None` if the text is not such a time, or a number does not fit into its [`BITS`].
 fn time(text: &[u8; TIME_LENGTH]) -> Option<[u8; 4]> {
     let parts = text.strip_prefix(CENTURY)?;
     let mut bits = 0;

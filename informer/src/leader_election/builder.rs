@@ -45,9 +45,10 @@ impl LeaderElectorBuilder {
         }
     }
 
-    /// Sets the time for which other candidates leave a lease alone that is not renewed. The
-    /// default is 15 s. In the lease it is rounded up to seconds. Candidates may be configured
-    /// differently: each waits for the longer duration of its own and the one in the lease.
+    /// Sets the lease duration: if a lease is not renewed, other candidates wait for this time
+    /// before they claim it. The default is 15 s. In the lease it is rounded up to seconds.
+    /// Candidates may have different lease durations: each waits for its own one or the one in
+    /// the lease, whichever is longer.
     pub fn lease_duration(mut self, duration: Duration) -> Self {
         self.timing.lease_duration = duration;
         self
@@ -62,8 +63,8 @@ impl LeaderElectorBuilder {
         self
     }
 
-    /// Sets the limit of a request, and the time until a failed one is repeated. The default is
-    /// 2 s. A candidate that cannot watch the lease reads it in this period.
+    /// Sets the time limit of each request, and the time until a failed one is repeated. The
+    /// default is 2 s. A candidate that cannot watch the lease reads it once in each such period.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.timing.retry_period = period;
         self

@@ -16,7 +16,8 @@ use super::metrics::Metrics;
 use super::{LeaseError, Shared};
 use crate::lease::{Answer, Hold, HoldOwner, LeaseApi, Loss, Protocol, Step, Timing, Watched};
 
-/// A campaign in a task of its own, which ends when this is dropped.
+/// A campaign: one candidacy for the lease, from its start until the lease is lost or the campaign
+/// is stopped. It runs in a task of its own, which is aborted when the `Campaign` is dropped.
 pub(super) struct Campaign {
     elected: oneshot::Receiver<Tenure>,
     orders: watch::Sender<Order>,
@@ -35,11 +36,12 @@ pub(super) struct Tenure {
 #[derive(Debug)]
 pub(super) enum Ended {
     Lost(Loss<Arc<str>>),
-    /// The lease was released.
+    /// The campaign was stopped. It does not hold the lease, or holds it no longer.
     Gone,
 }
 
-/// An order to the task. Orders follow each other in this order.
+/// An order to the campaign's task. Orders are given in the sequence of the variants; `Drain` may
+/// be left out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Campaign,
@@ -89,12 +91,12 @@ impl Campaign {
         self.orders.send_replace(Order::Drain);
     }
 
-    /// Releases the lease. All work under it must have ended.
+    /// Ends the campaign, and releases the lease if it is held. All work under it must have ended.
     pub(super) fn release(&self) {
         self.orders.send_replace(Order::Release);
     }
 
-    /// Waits until the lease is lost or released.
+    /// Waits until the campaign has ended: the lease is lost, or the campaign was stopped.
     pub(super) async fn ended(&mut self) -> Ended {
         match (&mut self.task).await {
             Ok(ended) => ended,
@@ -232,7 +234,8 @@ impl Runner {
         }
     }
 
-    /// Begins, extends or ends the hold, as the protocol has decided.
+    /// Ends the hold if the protocol says that the lease is not held; otherwise begins the hold, or
+    /// moves its deadline.
     fn publish(&mut self) {
         let Some((deadline, record)) = self.protocol.held() else {
             self.owner = None;

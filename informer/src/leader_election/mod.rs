@@ -42,7 +42,7 @@
 //! conditional.
 //!
 //! A lease cannot make the *server* refuse the last request of a former leader. A process that is
-//! stopped between its look at the clock and the write sends that write when it wakes. Put a
+//! stopped between its check of the clock and the write sends that write when it wakes. Put a
 //! `resourceVersion` into writes that must not come from a former leader, or the
 //! [transitions](Term::transitions) of the term.
 //!
@@ -129,7 +129,8 @@ impl Shared {
         format!("{}/{}", self.lock.namespace, self.lock.name)
     }
 
-    /// Takes the holder of the lease from a state of it.
+    /// Records the holder in this state of the lease as the current leader; `None` if the lease
+    /// does not exist.
     fn observe(&self, state: Option<&State>) {
         let holder = state.and_then(|state| state.holder.as_deref());
         self.leader.send_if_modified(|leader| {
@@ -142,7 +143,8 @@ impl Shared {
     }
 }
 
-/// The guard of a term, until its work has ended.
+/// A guard that exists until the work of a term has ended. It keeps the term's hold in
+/// `Shared::hold`, where [`LeaderElector::check`] finds it.
 struct TermGuard<'s>(&'s Shared);
 
 impl<'s> TermGuard<'s> {
@@ -342,9 +344,10 @@ impl LeaderElector {
         }
     }
 
-    /// Returns the holder in the lease, as this candidate last saw it, and its changes. `None` if
-    /// the lease has no holder, does not exist, or has not been read yet (client-go `GetLeader`,
-    /// `OnNewLeader`). The holder may have stopped since: it is for people, not for decisions.
+    /// Returns a receiver of the holder in the lease, as this candidate last saw it. The value is
+    /// `None` if the lease has no holder, does not exist, or has not been read yet (client-go
+    /// `GetLeader`, `OnNewLeader`). The holder may have stopped since, so show the value to people,
+    /// but base no decision on it.
     #[must_use]
     pub fn leader(&self) -> watch::Receiver<Option<String>> {
         self.shared.leader.subscribe()

@@ -229,7 +229,8 @@ fn is_conflict(verb: &str, code: u16) -> bool {
     matches!((verb, code), ("create" | "update", 409) | ("update", 404))
 }
 
-/// Returns the state of a lease. Fields that are missing or not valid have no effect.
+/// Returns the state of a lease. A missing or invalid number counts as 0, and a missing text as
+/// empty. An empty holder is none.
 fn state(lease: Lease) -> State {
     let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
     let spec = lease.spec.as_ref();

@@ -92,7 +92,8 @@ impl Hold {
         self.is_held().then_some(guard)
     }
 
-    /// Counts a piece of work that is a part of work in flight.
+    /// Counts a piece of work that is a part of work in flight, even if the lease is not held any
+    /// more.
     pub(crate) fn continue_work(&self) -> WorkGuard {
         self.work.begin()
     }

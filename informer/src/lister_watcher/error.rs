@@ -190,7 +190,8 @@ impl RequestError {
         self.is_too_many_requests() || self.is_refused()
     }
 
-    /// Returns how long the server asks to wait.
+    /// Returns how long the server asks to wait before the next request, or `None` if it does not
+    /// ask.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,

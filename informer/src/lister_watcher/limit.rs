@@ -29,9 +29,9 @@ pub struct ObjectLimit {
 /// the server as silent.
 #[derive(Default)]
 struct LargeObjectProgress {
-    /// The number of objects that wait for a share of the budget, and the time at which the first
-    /// of them began to wait.
+    /// The number of objects that wait for a share of the budget.
     waiting: usize,
+    /// The time at which the first of them began to wait, or `None` if none waits.
     since: Option<Instant>,
     /// The total of earlier periods in which objects waited for shares.
     waited: Duration,

@@ -263,7 +263,8 @@ enum WatchPhase {
     Changes,
 }
 
-/// Merges the events of all parts.
+/// Merges the events of all parts. The stream ends as soon as the watch of one part ends or fails.
+/// Each bookmark has the least of the versions that the parts have reached.
 fn merge(
     watches: Vec<(WatchPhase, WatchStream)>,
     reached: Arc<Mutex<PartsProgress>>,

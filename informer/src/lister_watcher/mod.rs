@@ -77,7 +77,8 @@ pub trait ListerWatcher: Send + Sync + 'static {
         self.watch(request)
     }
 
-    /// Returns `apiVersion` and `kind` for list items that do not have them.
+    /// Returns `apiVersion` and `kind` for list items that do not have them. By default returns
+    /// `None`: nothing is added to items.
     fn types(&self) -> Option<(&str, &str)> {
         None
     }

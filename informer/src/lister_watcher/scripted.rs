@@ -13,12 +13,12 @@ use super::{
     WatchStream,
 };
 
-/// A lister-watcher with a queue of responses, which it gives in order, whatever the requests ask
-/// for.
+/// A lister-watcher with a queue of list responses and a queue of watch responses. Each request
+/// gets the next response of its kind, whatever its parameters are.
 ///
-/// When no response is left, a request waits for ever. The request is recorded first, so a test
-/// can wait for it with [`wait_for_requests`](Self::wait_for_requests) and end where its script
-/// ends.
+/// When no response of its kind is left, a request gets a stream that yields nothing and does not
+/// end. The request is recorded first, so a test can wait for it with
+/// [`wait_for_requests`](Self::wait_for_requests) and end where its script ends.
 ///
 /// ```
 /// use deltafifo_informer::lister_watcher::{

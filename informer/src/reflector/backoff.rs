@@ -33,7 +33,8 @@ impl Backoff {
         Self { first, most, quiet, next: first, last: None }
     }
 
-    /// Returns the next wait, which is at least the `retry_after` of the server.
+    /// Returns the next wait: the back-off, or the wait that the server asked for with
+    /// `retry_after`, if that is longer. `retry_after` counts up to [`MOST_ASKED`] only.
     pub(crate) fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let now = Instant::now();
         if self.last.replace(now).is_some_and(|last| now.duration_since(last) > self.quiet) {
@@ -45,7 +46,7 @@ impl Backoff {
     }
 }
 
-/// The longest wait that a server can ask for.
+/// The longest wait that a server can ask for. A longer `retry_after` counts as this one.
 const MOST_ASKED: Duration = Duration::from_secs(300);
 
 #[cfg(test)]

@@ -120,10 +120,12 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     }
 
     /// Sets whether all objects are requested as the first events of a watch (client-go's feature
-    /// `WatchListClient`). This is the default; a list is then requested only if the server
-    /// refuses the watch, or if the watch failed three times in a row. If off, all objects are
-    /// always requested by a list. If a server sends initial events, but not the bookmark that
-    /// ends them [in time](Self::watch_list_timeout), lists are requested for an hour.
+    /// `WatchListClient`). This is the default. A list is then requested only if the server
+    /// refuses the watch, or if the watch fails three times in a row, or in a way that another
+    /// attempt would not change: for example, if the bookmark that ends the initial events does
+    /// not arrive [in time](Self::watch_list_timeout). Unless the server refused the last attempt,
+    /// or the connection failed before a response, lists are then requested for an hour. If off,
+    /// all objects are always requested by a list.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.options.watch_list = watch_list;
         self

@@ -71,7 +71,7 @@ impl Status {
     }
 
     /// Returns the time since the last event of this run, or since the start of the run if there
-    /// was no event.
+    /// was no event. Returns `None` before the first run.
     pub(crate) fn age(&self) -> Option<Duration> {
         let last = self.now.lock().last_event.max(*self.began.lock());
         last.map(|last| last.elapsed())

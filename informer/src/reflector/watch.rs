@@ -21,7 +21,8 @@ use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawObject, RequestError, WatchRequest, is_point_in_time};
 use crate::wire::{LARGE, check};
 
-/// A watch that a server ends in less than this time counts as refused.
+/// The time in which a server must not end a watch. If it does, the reflector lists again, or, if
+/// the watch had events, waits before it opens the next one.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
 /// The largest number of attempts in a row to open a watch, or to stream a list. If this many were
 /// lost without an event, the reflector requests a list: a proxy may be blocking watches.

@@ -23,8 +23,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 const UNSTREAMED: Duration = Duration::from_secs(3_600);
 
 impl<K: Send + Sync + 'static> Reflector<K> {
-    /// Streams all objects, and returns the watch that continues from there. `None` if the server
-    /// does not support streamed lists, or failed too often: then a list is needed.
+    /// Streams all objects, and returns the watch that continues from there. Returns `None` if a
+    /// list is needed instead: the server refused the watch, failed too often, or, within the last
+    /// [`UNSTREAMED`], failed to complete a streamed list.
     pub(super) async fn list_by_watch(&self, backoff: &mut Backoff) -> Result<Option<Watch>, Stop> {
         let began = Instant::now();
         if self.unstreamed_until.lock().is_some_and(|until| began < until) {

@@ -115,12 +115,12 @@ pub(crate) enum Availability {
 }
 
 impl Availability {
-    /// Records a refusal. Returns whether that changes the value.
+    /// Records that the server has refused a list. Returns whether that changes the value.
     pub(super) fn refused(&mut self) -> bool {
         self.change(Self::Unknown, Self::Refused)
     }
 
-    /// Records that nothing is refused any more. Returns whether that changes the value.
+    /// Records that the server refuses no list any more. Returns whether that changes the value.
     pub(super) fn accepted(&mut self) -> bool {
         self.change(Self::Refused, Self::Unknown)
     }

@@ -71,10 +71,10 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     }
 }
 
-/// A stream, until a run takes it.
+/// A stream of the events of a kube watcher; `None` after a run has taken it.
 type Once<K> = Mutex<Option<BoxStream<'static, watcher::Result<Event<K>>>>>;
 
-/// The stream of a builder.
+/// The stream of an informer that is not built yet, and the accessor of its objects' metadata.
 pub(super) struct Events<K> {
     stream: Once<K>,
     meta: Box<dyn Meta<K>>,

@@ -22,8 +22,8 @@ const STEP: usize = 512;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
     /// Trains dictionaries after each list. After that, and after each [`PERIOD`] in which objects
-    /// have changed, packs again those stored objects whose base or dictionary was replaced. Never
-    /// returns.
+    /// have changed, packs again those stored objects whose base or dictionary was replaced, or
+    /// whose base few other objects hold. Never returns.
     pub(super) async fn upkeep(&self) -> Infallible {
         let Some(upkeep) = self.feeder.upkeep() else { return pending().await };
         let threads = Threads { work: self.work.clone() };

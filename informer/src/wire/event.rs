@@ -79,7 +79,8 @@ pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
     }
 }
 
-/// Parses the outline of a line that was too large to be kept.
+/// Converts the [outline](super::outline) of a line that was too large to be kept into an event
+/// with a [`RawObject::TooLarge`].
 pub(crate) fn skipped(mut outline: Outline, limit: usize) -> Result<Line, RequestError> {
     let Some(text) = outline.kind.take() else { return Err(without("type", b"")) };
     match LineType::of(&text) {

@@ -1,5 +1,6 @@
 //! A buffer for one large item of a list, or one large line of a watch. If the text is larger than
-//! the limit, its bytes are parsed for an outline and then dropped.
+//! the limit, its bytes are parsed for an [outline](super::outline), which has the names and the
+//! version of the object, and are then dropped.
 
 use bytes::Bytes;
 

@@ -14,7 +14,7 @@ pub(crate) struct Head<'a> {
     pub(crate) version: Cow<'a, str>,
 }
 
-/// A string field, or `None` if it is missing.
+/// A string field, or `None` if it is missing or not a string.
 type Field<'a> = Option<Cow<'a, str>>;
 
 impl<'a> Head<'a> {
@@ -63,7 +63,8 @@ pub(crate) fn ends_initial_events(object: &[u8]) -> Result<bool, WireError> {
         && optional_text(annotations.value()?)?.as_deref() == Some("true"))
 }
 
-/// Returns the members of the member `name`, if that is an object.
+/// Returns the members of the member `name`, or `None` if there is no such member or it is not an
+/// object.
 fn member<'a>(object: &'a [u8], name: &str) -> Result<Option<Members<'a>>, WireError> {
     let mut members = Members::of(object);
     if goes_to(&mut members, name)? { members.into_members() } else { Ok(None) }

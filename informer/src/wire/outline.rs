@@ -63,7 +63,9 @@ impl Outline {
         Self { is_line: true, ..Self::default() }
     }
 
-    /// Returns namespace, name and version. The name is `None` if the namespace could not be read.
+    /// Returns namespace, name and version; `None` for each that is missing or could not be read.
+    /// The name is also `None` if any other string could not be read: without its namespace, it
+    /// would be the name of another object.
     pub(crate) fn head(self) -> [Option<String>; 3] {
         [self.namespace, self.name.filter(|_| !self.is_overlong), self.version]
     }

@@ -293,7 +293,8 @@ impl<'p> Missing<'p> {
         }
     }
 
-    /// Takes the next of the two members that the object does not have. Returns its name and value.
+    /// Takes the next of the two members that the object does not have. Returns its name and value,
+    /// or `None` if no such member is left.
     fn take(&mut self) -> Option<(&'static str, &'p str)> {
         let api_version = self.api_version.take().map(|value| (Self::API_VERSION, value));
         api_version.or_else(|| self.kind.take().map(|value| (Self::KIND, value)))

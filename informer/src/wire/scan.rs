@@ -28,7 +28,8 @@ enum ScanPosition {
 
 impl Scan {
     /// Scans the next bytes of the value. If the value ends within these bytes, returns how many
-    /// of them belong to it. A bare word ends before the byte that follows it.
+    /// of them belong to it, and otherwise `None`. A number, `true`, `false` or `null` ends before
+    /// the byte that follows it.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut next = 0;
         while let Some(&byte) = bytes.get(next) {

@@ -55,10 +55,10 @@ impl<K: Key> WorkQueue<K> {
     ///
     /// Only failures count: at most one for each time that the key is taken. The rate limiter is
     /// not asked about a key that is queued, or that already backs off because of an earlier call;
-    /// such a call changes nothing. (client-go asks each time, so adds during the back-off
-    /// lengthen the next one: kubernetes#132805, controller-runtime#1594.) If the key waits for a
-    /// delay of [`add_after`](Self::add_after), the failure does count, and the earlier of the two
-    /// times applies.
+    /// such a call can only raise the key to priority 0. (client-go asks each time, so adds during
+    /// the back-off lengthen the next one: kubernetes#132805, controller-runtime#1594.) If the key
+    /// waits for a delay of [`add_after`](Self::add_after), the failure does count, and the earlier
+    /// of the two times applies.
     pub fn add_rate_limited(&self, key: K) {
         self.add_with(key, AddOptions::new().rate_limited());
     }
@@ -92,8 +92,8 @@ impl<K: Key> WorkQueue<K> {
     /// Takes the next key, and waits while there is none. Returns `None` when the queue is shut
     /// down and empty (client-go `Get`).
     ///
-    /// A key that is added while it is processed is queued again afterwards, even after a
-    /// shutdown. So a reconciler must call `get` until it returns `None`.
+    /// A key that was added while it was processed is queued again afterwards, even if the queue
+    /// was shut down in between. So a reconciler must call `get` until it returns `None`.
     ///
     /// Dropping the future loses neither a key nor a wake-up.
     pub async fn get(&self) -> Option<Item<K>> {
@@ -102,7 +102,7 @@ impl<K: Key> WorkQueue<K> {
         wait_until_some(&self.shared.ready, || self.next_item()).await
     }
 
-    /// Returns the result of `get`, or `None` if it must wait.
+    /// Returns the result of [`get`](Self::get), or `None` if `get` must wait.
     #[allow(clippy::option_option)] // Not yet; shut down; a key.
     fn next_item(&self) -> Option<Option<Item<K>>> {
         match self.shared.take() {
@@ -156,10 +156,10 @@ impl<K: Key> WorkQueue<K> {
     }
 
     /// Shuts the queue down at once, like [`shut_down`](Self::shut_down). The returned future waits
-    /// until all keys have been processed: queued keys, keys in processing, and keys that are added
-    /// again while they are processed (client-go `ShutDownWithDrain`). This requires a caller that
-    /// continues to get keys. (client-go's returns at once if no key is in processing, even if keys
-    /// are queued.) A later `shut_down` ends the wait.
+    /// until all keys have been processed: queued keys, keys in processing, and keys that were
+    /// added again while they were processed (client-go `ShutDownWithDrain`). This requires a
+    /// caller that continues to get keys. (client-go's returns at once if no key is in processing,
+    /// even if keys are queued.) A later `shut_down` ends the wait.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -24,8 +24,8 @@ mod imp {
     pub(in super::super) const FIRST_TRAINING: usize = 256;
     /// The smallest number of samples that a dictionary is trained on.
     pub(in super::super) const FEWEST_SAMPLES: usize = 8;
-    /// A base is given up if fewer than one in `USED_UP` of the objects that were stored with it
-    /// still hold it.
+    /// One in how many of the objects that were stored as differences from a base must still hold
+    /// it. If fewer do, they are packed again without it, so that it is freed.
     pub(in super::super) const USED_UP: usize = 20;
 
     macro_rules! mutant {

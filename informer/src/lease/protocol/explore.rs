@@ -1,4 +1,5 @@
-//! An exhaustive search of the protocol for a state with two leaders.
+//! An exhaustive search of the protocol for a state with two leaders, or with a leader that
+//! continues after it has read that another holds the lease.
 //!
 //! A *world* is an API server with one lease, two or three processes that are candidates, and the
 //! messages between them. Its next worlds are all that can happen next: time passes, a process
@@ -24,7 +25,7 @@ use super::{Answer, Clocks, Protocol, Purpose, Record, Request, Seen, State, Ste
 
 type Lease = Record<u8, ()>;
 
-/// A tick of a clock with the rate 100.
+/// The length of a tick, in milliseconds, by a clock with a rate of 100 %.
 const TICK: u64 = 100;
 
 /// The present, by every clock.
@@ -40,7 +41,7 @@ const IDENTITIES: u8 = 4;
 /// A holder that is none of the processes.
 const STRANGER: u8 = 3;
 
-/// The most messages in flight of one process.
+/// The largest number of messages in flight of one process.
 const MOST_MESSAGES: usize = 2;
 
 /// The bounds of a search.
@@ -52,7 +53,7 @@ struct Scope<'a> {
     /// The kinds of faults, and how many of them a history may have.
     faults: &'a [Fault],
     most_faults: u8,
-    /// How many claims of one lease a history may have.
+    /// The largest number of claims of one lease in a history.
     most_claims: i32,
 }
 
@@ -138,8 +139,8 @@ enum Content {
     Answer(Answer<u8, ()>),
 }
 
-/// The number of worlds that a search visited, and the history that ends with two leaders, if there
-/// is one.
+/// The number of worlds that a search visited, and the first history that it found that ends with
+/// two leaders, or with a leader that ignores another.
 struct Found {
     worlds: usize,
     violation: Option<Vec<Event>>,
@@ -628,8 +629,9 @@ impl World {
     }
 }
 
-/// Returns a new number for a known one, so that their order stays within each class of numbers
-/// that are equal modulo `classes`.
+/// Returns the new number of `number` when the known numbers are numbered again without gaps.
+/// `known` has a bit for each known number. The known numbers that are equal modulo `classes` stay
+/// equal modulo `classes`, and keep their order.
 fn rank(number: u8, known: u64, classes: u8) -> u8 {
     let below = (number % classes..number).step_by(classes.into());
     let known_below = below.filter(|below| known & (1 << below) != 0).count();
@@ -662,21 +664,24 @@ impl Process {
     }
 }
 
-/// Returns a time after a clock has advanced. A deadline that a mutant does not have stays away.
+/// Returns `time`, which is relative to a constant now, after a clock has advanced by `elapsed`.
+/// `Duration::MAX` stays: it is the deadline of a mutant that ignores the clock.
 fn past(time: Duration, elapsed: Duration) -> Duration {
     if time == Duration::MAX { time } else { time.saturating_sub(elapsed) }
 }
 
-/// Two processes whose clocks run at rates that differ by 1.5, the most that is safe.
+/// Two processes whose clocks run at rates that differ by a factor of 1.5, the most that is safe.
 const RATES: &[(u64, u64)] = &[(3, 100), (3, 150)];
 
-/// Two processes with other durations, of which the shorter one observes the longer one.
+/// Two processes with different lease durations. The process with the shorter one must wait for the
+/// longer one.
 const DURATIONS: &[(u64, u64)] = &[(6, 100), (3, 150)];
 
 /// Three processes.
 const THREE: &[(u64, u64)] = &[(3, 100), (3, 150), (3, 150)];
 
-/// Searches a scope, prints its size, and returns the first history with two leaders.
+/// Searches a scope, prints the number of its worlds, and returns the first history with two
+/// leaders, or with a leader that ignores another; `None` if there is none.
 fn search(title: &str, scope: Scope<'_>, mutant: Option<Mutant>) -> Option<String> {
     let began = Instant::now();
     let Found { worlds, violation } = Search::run(scope, mutant);

@@ -73,7 +73,7 @@ macro_rules! mutant {
 /// The durations of an election, with client-go's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Timing {
-    /// The time for which others leave a lease alone.
+    /// The time for which other candidates wait before they claim a lease that is not renewed.
     pub(crate) lease_duration: Duration,
     /// The time for which a holder holds the lease without another renewal.
     pub(crate) renew_deadline: Duration,
@@ -137,7 +137,7 @@ pub(crate) enum Step<T, B> {
     Wait(Option<Duration>),
     /// The lease is lost. No request follows.
     Lost(Loss<T>),
-    /// The candidate has stopped, and has released the lease if it was asked to. No request
+    /// The candidate has stopped. It does not hold the lease, or holds it no longer. No request
     /// follows.
     Gone,
 }
@@ -242,7 +242,7 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
     }
 
     /// Returns the deadline and the lease while the lease is held for work: in the states Live and
-    /// Draining. The deadline may have passed.
+    /// Draining. The deadline may have passed. Returns `None` in all other states.
     pub(crate) fn held(&self) -> Option<(Clocks, &Record<T, B>)> {
         match &self.state {
             State::Live(held) | State::Draining(held) => Some((held.deadline, &held.record)),
@@ -452,7 +452,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         };
     }
 
-    /// Releases the lease. All work of the holder must have ended.
+    /// Begins the release of the lease, if the candidate holds it and was [stopped](Self::stop).
+    /// All work of the holder must have ended.
     pub(crate) fn work_ended(&mut self, now: Clocks) {
         self.check_deadline(now);
         self.state = match std::mem::replace(&mut self.state, State::Gone) {
@@ -495,7 +496,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         flight.sent.monotonic.saturating_add((lease_duration / 3).min(renew_deadline / 2))
     }
 
-    /// Returns the time of the monotonic clock when another candidate's lease is free.
+    /// Returns the time of the monotonic clock from which a claim may replace `record`, which was
+    /// first seen at `since`.
     fn free_at(&self, record: &Record<T, B>, since: Clocks) -> Duration {
         let is_free = match &record.holder {
             None => true,
@@ -509,7 +511,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
 }
 
 impl<T: Eq, B> Seen<T, B> {
-    /// Takes a state of the lease. Only another version restarts the wait.
+    /// Records a state of the lease, or `None` if the lease does not exist. Only another version
+    /// restarts the wait for the lease to expire.
     fn update(&mut self, now: Clocks, state: Option<Record<T, B>>) {
         let Some(record) = state else {
             *self = Self::Absent;
@@ -525,7 +528,8 @@ impl<T: Eq, B> Seen<T, B> {
 }
 
 impl<T: Eq, B> Held<T, B> {
-    /// Returns whether a state of the lease is of this claim.
+    /// Returns whether `record` is a state of the lease since this candidate's claim: its holder is
+    /// `identity`, and its uid and transitions are those of the claim.
     fn is_of(&self, record: &Record<T, B>, identity: &T) -> bool {
         record.holder.as_ref() == Some(identity)
             && record.uid == self.record.uid

@@ -52,8 +52,8 @@ impl History {
         let _ = with_catching_waker(current.wait_for(is_outdated)).await;
     }
 
-    /// Returns the number of the current history for a list that begins, and whether the last list
-    /// was of it.
+    /// Returns the number of the current history, for a list of the scope that begins now, and
+    /// whether the scope's last list is of the current history, too.
     pub(super) fn begin(&self) -> (u64, bool) {
         let current = self.histories.current();
         (current, self.is_of(current))

@@ -184,7 +184,8 @@ pub(super) fn tombstone<K>(key: &str) -> DeltaObject<K> {
     DeltaObject::from(DeletedFinalStateUnknown::new(key, None))
 }
 
-/// Creates a deletion from a name, for an object of which nothing else is known.
+/// Creates a deletion from a name, for an object of which nothing else is known. Returns `None` if
+/// keys are not names, and `target` finds no known object of that name.
 pub(super) fn gone<K: 'static>(target: &dyn Target<K>, name: &str) -> Option<DeltaObject<K>> {
     target.key_of_named(name).map(|key| tombstone(&key))
 }

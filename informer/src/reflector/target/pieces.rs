@@ -98,10 +98,11 @@ struct InPieces<K: Send + Sync + 'static, M: Meta<K>> {
     fifo: Arc<DeltaFifo<K, M>>,
     /// The scope that is relisted; `None` for the whole queue.
     scope: Option<ScopeId>,
-    /// The names of listed objects that cannot be decoded or stored.
+    /// The names of listed objects that cannot be decoded or stored. The commit keeps the known
+    /// objects of these names.
     kept: HashSet<Box<str>>,
-    /// The names of deleted objects whose keys are not known. The commit finds them among the
-    /// stored and pending objects.
+    /// The names of deleted objects whose keys are not known. The commit searches the stored and
+    /// pending objects for these names, and deletes what it finds.
     gone: HashSet<Box<str>>,
 }
 

@@ -23,8 +23,8 @@ pub(crate) trait Scoped<K>: Target<K> {
     /// Declares that everything in the scope up to `version` has been offered.
     fn bookmark_in(&self, scope: &ScopeId, version: &str);
 
-    /// Ends the wait for the scope's first list. The applied version does not count the scope until
-    /// its next list or bookmark.
+    /// Ends the wait for the scope's first list. The applied version ignores the scope until its
+    /// next list or bookmark.
     fn waive_scope(&self, scope: &ScopeId);
 
     /// Waits for the scope again, if it was waived.

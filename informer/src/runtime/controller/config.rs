@@ -15,7 +15,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     pub(super) debounce: Duration,
-    /// The longest delay by a debounce. `None` means the default, ten times the debounce.
+    /// The longest time that a debounce delays a reconcile. `None` means the default, ten times the
+    /// debounce.
     debounce_at_most: Option<Duration>,
     pub(super) concurrency: u16,
     pub(super) name: Option<String>,
@@ -84,7 +85,7 @@ impl Config {
         !self.starts_early
     }
 
-    /// Returns the longest delay of a debounce.
+    /// Returns the longest time that a debounce delays a reconcile.
     pub(super) fn longest_debounce(&self) -> Duration {
         self.debounce_at_most.unwrap_or(self.debounce.saturating_mul(10))
     }

@@ -50,9 +50,10 @@ impl Debounce {
         Self { quiet, longest, waiting: Mutex::default(), earlier: Notify::new() }
     }
 
-    /// Adds a request that is due when `after` and then the debounce have passed, or postpones the
-    /// waiting request of the object. A waiting request that is due before `after` has passed keeps
-    /// its time.
+    /// Adds a request that is due when `after` and then the debounce have passed. If the object
+    /// already has a waiting request, the two are merged: a waiting request that is due before
+    /// `after` has passed keeps its time, and any other gets the time of the new one, or the end of
+    /// its own longest delay if that is earlier.
     pub(super) fn request(&self, key: StoreKey, mut priority: i32, after: Duration) {
         let wanted = Instant::now() + after.min(FAR);
         let mut latest = wanted + self.longest;

@@ -53,9 +53,9 @@ impl<K: Send + Sync + 'static> Registration<K> {
     }
 
     /// Removes the handler, and waits until a running call has ended (client-go
-    /// `ShutDownEventHandler`). Notifications in its buffer are dropped. Does nothing if the
-    /// handler was removed, or the informer has stopped. Do not await it within the handler, which
-    /// would wait for itself; use [`detach`](Self::detach) there.
+    /// `ShutDownEventHandler`). Notifications in its buffer are dropped. If the handler was removed
+    /// before, or the informer has stopped, it only waits. Do not await it within the handler,
+    /// which would wait for itself; use [`detach`](Self::detach) there.
     pub async fn remove(&self) {
         self.detach();
         self.ended().await;
@@ -79,20 +79,22 @@ impl<K: Send + Sync + 'static> Registration<K> {
         self.feed.ended().await;
     }
 
-    /// Returns how many changes are in the handler's buffer now.
+    /// Returns how many changes, and objects that a walk has read for the handler, are in the
+    /// handler's buffer now.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.feed.depth()
     }
 
-    /// Returns the largest number of changes that were ever in the handler's buffer.
+    /// Returns the highest [`depth`](Self::depth) so far.
     #[must_use]
     pub fn high_water(&self) -> usize {
         self.feed.high_water()
     }
 
     /// Returns how long the oldest change has been in the handler's buffer, or `None` if the
-    /// buffer is empty.
+    /// buffer is empty. Changes that were dropped because the buffer was full count until the
+    /// handler takes [`ResyncBegins`](super::Notification::ResyncBegins).
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         self.feed.age()

@@ -92,16 +92,17 @@ impl FactoryEntry {
         self.task.is_some()
     }
 
-    /// Returns whether no task runs the informer, and it can be run. A task that has ended although
-    /// its informer was not stopped was dropped with its runtime.
+    /// Returns whether the informer needs a new task: it was not stopped, and it has no task, or
+    /// its task has ended. (A task that ends without stopping its informer was dropped with its
+    /// runtime.)
     fn wants_start(&self) -> bool {
         self.task.as_ref().is_none_or(AbortHandle::is_finished) && !self.runs.is_over()
     }
 }
 
 impl Informers {
-    /// Returns the informers in `leaving` that have ended. The caller drops them with no lock
-    /// held.
+    /// Removes and returns the informers in `leaving` that have ended. The caller drops them with
+    /// no lock held.
     #[must_use]
     fn take_ended(&mut self) -> Vec<Arc<dyn Runs>> {
         self.leaving.extract_if(.., |informer| informer.is_stopped()).collect()

@@ -282,8 +282,10 @@ impl<K: Send + Sync + 'static> Parts<K> {
         }
     }
 
-    /// Adds a namespace. Returns `None` if it exists already, or is still being removed. A
-    /// namespace that has left the set and is listed for the last time counts again.
+    /// Adds a namespace, and returns its part, which the caller runs. Returns `None` if the
+    /// namespace already has a part, even one that is still being removed. If that part is being
+    /// listed for the last time, because the namespace had left the set, the part stays, and the
+    /// informer waits for it again.
     fn add(&self, name: &Arc<str>) -> Result<Option<Arc<Part<K>>>, ScopeError> {
         // Not in one statement with the `if`, which would hold the lock while waiters are woken.
         let known = self.by_name.lock().get(name).cloned();
@@ -305,9 +307,10 @@ impl<K: Send + Sync + 'static> Parts<K> {
         Ok(Some(part))
     }
 
-    /// Waits again for a namespace that has left the set and comes back before it is removed. This
-    /// happens before the set is [seen](Self::seen), so that no removal of another namespace can
-    /// complete the initial population in between.
+    /// Makes the informer wait again for a namespace that has left the set and comes back before it
+    /// is removed, unless the namespace was waived because of a failure. Call it before the set is
+    /// stored in [`seen`](Self::seen), so that no removal of another namespace can complete the
+    /// initial population in between.
     fn count_again(&self, part: &Part<K>) {
         // Relaxed: only this task accesses it.
         if part.is_leaving.load(Ordering::Relaxed) || !part.has_left() {
@@ -404,7 +407,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
     }
 
     /// Lists once more a namespace that may have been deleted. The list deletes the objects that
-    /// no longer exist, so that they do not count as removed with the namespace.
+    /// no longer exist, so that they do not count as removed with the namespace. If no object of
+    /// the namespace was ever offered, nothing is listed.
     async fn list_again(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
         // A thread may still be working for a run that was dropped. The commit of an older list
         // must not come after the last list, and makes the scope count again.
@@ -528,9 +532,9 @@ impl<K: Send + Sync + 'static> Parts<K> {
         }
     }
 
-    /// Returns the lowest of the versions up to which the changes of each namespace were offered.
-    /// Namespaces that the informer does not wait for, and those that have left the set, do not
-    /// count.
+    /// Returns the lowest of the versions up to which the changes of each namespace were offered,
+    /// or `None` while a namespace has no version. Namespaces that the informer does not wait for,
+    /// and those that have left the set, do not count.
     pub(in crate::shared_informer) fn last_version(&self) -> Option<String> {
         let parts = self.by_name.lock();
         let counting = parts.values().filter(|part| !part.progress.is_waived() && !part.has_left());

@@ -49,7 +49,8 @@ struct Refusing {
     gates: Mutex<HashMap<String, Gate>>,
 }
 
-/// The queue's side of a [`GateKeeper`].
+/// The queue's side of a [`GateKeeper`]: it says that the commit has been reached, and waits until
+/// the `GateKeeper` is dropped.
 struct Gate {
     reached: oneshot::Sender<()>,
     opened: mpsc::Receiver<()>,
@@ -351,7 +352,7 @@ struct Leaving {
     gate: GateKeeper,
     /// Makes the watch of `blue` send a change of version 20.
     change: Arc<watch::Sender<bool>>,
-    /// Whether the last list of `green` was asked for, which is not answered.
+    /// Whether the last list of `green` was requested. That request is never answered.
     last_list: watch::Receiver<bool>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Slab<T> {
 /// Up to [`CHUNK`] values.
 struct Chunk<T> {
     places: Vec<Place<T>>,
-    /// The first free place.
+    /// The number of the first free place in `places`; `None` if there is none.
     free: Option<u8>,
     len: usize,
 }

@@ -54,7 +54,7 @@ impl<K> Steps<K> {
         }
     }
 
-    /// Returns the place of a key's step in the slab `entries`.
+    /// Returns the place of a key's step in the slab `entries`, or `None` if the key has no step.
     pub(super) fn find(&self, key: &str) -> Option<u32> {
         let hash = self.state.hash_one(key);
         self.tables[table(hash)].find(hash, |&place| *self.entries[place].step.key == *key).copied()
@@ -82,7 +82,7 @@ impl<K> Steps<K> {
         step
     }
 
-    /// Returns the place of the oldest step in the slab `entries`.
+    /// Returns the place of the oldest step in the slab `entries`, or `None` if there is no step.
     pub(super) fn first(&self) -> Option<u32> {
         self.order.first()
     }

@@ -33,6 +33,9 @@
 //! handler, and the last is the stored state. Notifications of a key are in order because only the
 //! worker that has the key offers them.
 //!
+//! In the walk of a periodic resync the handler already knows the objects. So `offer` drops no
+//! change, and no key is recorded as passed: the walk leaves an active key out.
+//!
 //! | rule | because otherwise |
 //! | --- | --- |
 //! | a handler is on the list before its walk begins | changes offered in between would reach it neither by an offer nor by the walk |
@@ -308,7 +311,8 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         }
     }
 
-    /// Returns the handler's next step, after at most one stride of the walk.
+    /// Advances the walk by at most one stride, and returns the handler's next action. Returns
+    /// `None` if there is none before the next change.
     pub(super) fn take(
         &mut self,
         known: &dyn WalkedStore<K>,

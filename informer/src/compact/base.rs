@@ -36,7 +36,7 @@ pub(super) struct Base {
     pub(super) shared: Arc<SharedHeader>,
     /// Whether the group has a newer base.
     is_replaced: AtomicBool,
-    /// The number of differences so far.
+    /// The number of calls of [`note`](Self::note) so far.
     count: AtomicU32,
     /// The size in bytes of the first [`FIRST`] differences together.
     first: AtomicUsize,
@@ -174,7 +174,9 @@ impl Base {
         self.is_replaced.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of objects that have been stored with the base so far.
+    /// Returns the number of objects of the group that have been packed with the base since it
+    /// became the base of the group. This includes objects that were then stored without it,
+    /// because the difference was too large.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed) as usize
     }

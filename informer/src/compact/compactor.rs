@@ -379,7 +379,8 @@ impl<K> Compactor<K> {
     }
 
     /// Trains a dictionary on one text of each group, or of each n-th group if there are too many.
-    /// The caller must hold `training`.
+    /// Does nothing if dictionaries are not trained, or if there are fewer than [`FEWEST_SAMPLES`]
+    /// groups. The caller must hold `training`.
     fn train(&self) {
         let (bases, firsts) = self.groups.all();
         let groups = bases.len() + firsts.len();
@@ -409,10 +410,10 @@ impl<K> Compactor<K> {
         }
     }
 
-    /// Ends a list. Trains a dictionary if the list brought many new groups. Then packs again what
-    /// was packed with an earlier dictionary: the bases, and each object that is the only one of
-    /// its group. This takes some 15 µs for each base or object, so call it on a thread that may
-    /// block.
+    /// Does the work that is due at the end of a list. Trains a dictionary if there is none, or if
+    /// the list brought many new groups. Then packs again what was packed with an earlier
+    /// dictionary: the bases, and each object that is the only one of its group. This takes some
+    /// 15 µs for each base or object, so call it on a thread that may block.
     pub fn end_list(&self) {
         let guard = self.training.lock();
         let (bases, firsts) = self.groups.all();

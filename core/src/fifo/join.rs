@@ -450,7 +450,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Some(&first) = group.first() else { return Vec::new() };
         let shard = self.core.table.shard(entries[first as usize].hash).read();
         bring_first_near(&shard, entries, group, arena);
-        let mut checks = Vec::with_capacity(group.len());
+        let mut checks = OneByOne(Vec::with_capacity(group.len()));
         let mut is_noted = true;
         for (place, &number) in group.iter().enumerate() {
             bring_near(&shard, entries, group, arena, place);
@@ -470,13 +470,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         mutant!(UnchangedReleasedUnderLock => checks.fill_with(|| ListedCheck::Needed));
         drop(shard);
         let meta = self.core.keys.meta();
-        for check in &checks {
+        for check in checks.iter() {
             if let ListedCheck::Idle(known) = check {
                 meta.version(known).inspect(|version| prefetch(version.as_ptr()));
             }
         }
         let mut changed = Vec::new();
-        let mut checks = Rest(checks.into_iter());
+        let mut checks = Rest(checks.take().into_iter());
         for (&number, check) in group.iter().zip(checks.0.by_ref()) {
             let entry = &entries[number as usize];
             // If a key is listed twice and the first object is changed, the key is about to be

@@ -2,7 +2,7 @@
 
 use super::{Core, NAMESPACE_INDEX, Values};
 use crate::Meta;
-use crate::engine::release::{OneByOne, Rest};
+use crate::engine::release::{OneByOne, Rest, UserCode};
 use crate::engine::slot::{Found, IndexedSlot};
 use crate::engine::sync::{Arc, mutant};
 use crate::error::IndexError;
@@ -46,12 +46,13 @@ impl<T, M: Meta<T>> Core<T, M> {
         // With no lock held, because index functions and destructors are user code.
         let mut unchecked = Rest(unchecked.take().into_iter());
         for (result, object) in unchecked.0.by_ref() {
+            let object = UserCode::new(object);
             let has_one =
                 |of_object: Vec<String>| of_object.iter().any(|value| values.contains(&&**value));
             let matches = self.values_of(name, &object).is_ok_and(has_one);
             mutant!(MovingIsNotChecked => let matches = true);
             if matches {
-                found.push((result, object));
+                found.push((result, object.into_inner()));
             }
         }
         Ok(found)

@@ -883,6 +883,94 @@ fn objects_of_a_lister_are_dropped_although_their_destructors_panic() {
     ]);
 }
 
+/// An accessor with a label for two of the three objects. Once it is armed, it deletes all objects
+/// when it is asked for a namespace or a version.
+struct ClearsArmed(Arc<AtomicBool>, OnceLock<Box<dyn Fn() + Send + Sync>>);
+
+impl ClearsArmed {
+    fn clear(&self) {
+        if self.0.swap(false, Ordering::Relaxed) {
+            self.1.get().unwrap()();
+        }
+    }
+}
+
+impl deltafifo::Meta<Bomb> for Arc<ClearsArmed> {
+    fn namespace<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+        if self.0.load(Ordering::Relaxed) {
+            self.clear();
+            return Some("another");
+        }
+        Some("n")
+    }
+
+    fn name<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
+        Some(bomb.key)
+    }
+
+    /// Returns a version that is not a number, so that a list asks for that of the known object.
+    fn version<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+        if self.0.load(Ordering::Relaxed) {
+            self.clear();
+            resume_unwind(Box::new("dropped"));
+        }
+        Some("x")
+    }
+}
+
+impl Labels<Bomb> for Arc<ClearsArmed> {
+    fn label<'a>(&self, bomb: &'a Bomb, _key: &str) -> Option<&'a str> {
+        Some(if bomb.key == "c" { "x" } else { "web" })
+    }
+}
+
+#[test]
+fn objects_of_a_label_in_a_namespace_are_dropped_although_their_destructors_panic() {
+    let selector: Selector = "app=web".parse().unwrap();
+    each_drops(&[(3, &|arsenal| {
+        let armed = Arc::<AtomicBool>::default();
+        let meta = Arc::new(ClearsArmed(armed.clone(), OnceLock::new()));
+        let keys = KeyFunc::custom(meta.clone(), |bomb: &Bomb| Ok(bomb.key.to_owned()));
+        let store = Arc::new(Indexer::builder(keys).label("app").build().unwrap());
+        store.replace(arsenal.bombs()).unwrap();
+        let weak = Arc::downgrade(&store);
+        let clear = move || {
+            let store = weak.upgrade().unwrap();
+            ["a", "b", "c"].map(|key| store.delete(ExplicitKey(key)).unwrap());
+        };
+        let _ = meta.1.set(Box::new(clear));
+        armed.store(true, Ordering::Relaxed);
+        drop(Lister::new(store.reader()).namespace("n").select(&selector));
+    })]);
+}
+
+#[test]
+fn known_objects_are_dropped_although_the_accessor_of_their_versions_panics() {
+    each_drops(&[(4, &|arsenal| {
+        let armed = Arc::<AtomicBool>::default();
+        let meta = Arc::new(ClearsArmed(armed.clone(), OnceLock::new()));
+        let keys = KeyFunc::custom(meta.clone(), |bomb: &Bomb| Ok(bomb.key.to_owned()));
+        let store = Indexer::builder(keys).build().unwrap();
+        let fifo = Arc::new(DeltaFifo::over(store).skip_unchanged(true).build());
+        for bomb in [arsenal.bomb("a"), arsenal.bomb("b")] {
+            fifo.add(bomb).unwrap();
+            fifo.try_pop().unwrap().apply(|_| ()).unwrap();
+        }
+        let weak = Arc::downgrade(&fifo);
+        let clear = move || {
+            let fifo = weak.upgrade().unwrap();
+            for key in ["a", "b"] {
+                fifo.delete(DeletedFinalStateUnknown::new(key, None)).unwrap();
+                fifo.try_pop().unwrap().apply(|_| ()).unwrap();
+            }
+        };
+        let _ = meta.1.set(Box::new(clear));
+        let list = vec![arsenal.bomb("a"), arsenal.bomb("b")];
+        armed.store(true, Ordering::Relaxed);
+        let _ = fifo.replace(list, "2");
+    })]);
+}
+
 #[test]
 fn objects_are_dropped_although_the_handler_of_a_queue_trait_panics() {
     let panics = |fifo: &DeltaFifo<Bomb, NoMeta>| {

@@ -189,9 +189,9 @@ impl<T, M: Labels<T>> NamespaceLister<'_, T, M> {
         }
         match lister.narrowest(selector) {
             Some((objects, term)) if objects < core.namespaces.count(namespace) => {
-                let mut found = lister.with_label(&term);
+                let mut found = OneByOne(lister.with_label(&term));
                 found.retain(|object| core.keys.meta().namespace(object) == Some(namespace));
-                lister.matching(found, selector)
+                lister.matching(found.take(), selector)
             }
             _ => lister.matching(self.list(), selector),
         }

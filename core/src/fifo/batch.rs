@@ -157,27 +157,33 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
     #[inline(always)]
     fn hand_out(&mut self, popped: &mut Popped<'f, T, M>, weight: usize) {
         self.weight += weight;
-        if !popped.is_marked() {
-            self.marks = None;
-        } else if let Some(marks) = self.marks_of_item() {
-            popped.settle_with(marks);
+        if popped.is_marked() {
+            self.take_marks(popped);
+        } else if self.marks.is_some() {
+            self.give_up_marks();
         }
     }
 
-    /// Returns the marks of the batch, for an item that has some. `None` if no other item shares
-    /// them: the item then settles its own. If the next slot is not initial, the batch gives its
-    /// marks up, and this item is the last one to share them.
-    // Not inlined, so that an item without marks does not pay for its code. It does not take the
-    // item, which could then not be in registers.
-    #[inline(never)]
-    fn marks_of_item(&mut self) -> Option<Arc<Marks<'f>>> {
+    /// Moves the marks of an item to the batch. If the next slot is not initial, the marks are
+    /// settled together with this item.
+    #[cold] // So that an item without marks does not pay for its code.
+    fn take_marks(&mut self, popped: &mut Popped<'f, T, M>) {
         let continues = self.slots.front().is_some_and(Ticket::is_initial);
         mutant!(BatchKeepsMarksForOthers => let continues = !self.slots.is_empty());
-        if continues && self.marks.is_none() {
-            self.marks = Some(Arc::new(Marks::new(&self.fifo.life.initial)));
+        if continues || self.marks.is_some() {
+            popped.settle_with(
+                self.marks.get_or_insert_with(|| Arc::new(Marks::new(&self.fifo.life.initial))),
+            );
         }
-        mutant!(BatchKeepsItsMarks => return self.marks.clone());
-        if continues { self.marks.clone() } else { self.marks.take() }
+        mutant!(BatchKeepsItsMarks => return);
+        if !continues {
+            self.marks = None;
+        }
+    }
+
+    #[cold]
+    fn give_up_marks(&mut self) {
+        self.marks = None;
     }
 
     /// Prepares a slot to go back to the queue. If the batch has a hold for the slot, the hold goes

@@ -450,7 +450,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Some(&first) = group.first() else { return Vec::new() };
         let shard = self.core.table.shard(entries[first as usize].hash).read();
         bring_first_near(&shard, entries, group, arena);
-        let mut checks = OneByOne(Vec::with_capacity(group.len()));
+        let mut checks = Vec::with_capacity(group.len());
         let mut is_noted = true;
         for (place, &number) in group.iter().enumerate() {
             bring_near(&shard, entries, group, arena, place);
@@ -469,6 +469,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         mutant!(UnchangedReleasedUnderLock => checks.fill_with(|| ListedCheck::Needed));
         drop(shard);
+        // From here on accessors run, which may panic.
+        let mut checks = OneByOne(checks);
         let meta = self.core.keys.meta();
         for check in checks.iter() {
             if let ListedCheck::Idle(known) = check {

@@ -256,9 +256,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
 
     /// Moves the item's marks of the initial population to the marks of its batch.
     #[inline]
-    pub(super) fn settle_with(&mut self, batch: Arc<Marks<'f>>) {
+    pub(super) fn settle_with(&mut self, batch: &Arc<Marks<'f>>) {
         batch.take(std::mem::take(&mut self.marks));
-        self.batch = Some(batch);
+        self.batch = Some(batch.clone());
     }
 
     /// Returns the deltas that go back to the queue, if any.

@@ -285,12 +285,14 @@ impl LeaderElector {
         let guard = TermGuard::begin(&self.shared, &hold);
         let fence = (&*tenure.uid, tenure.transitions);
         let term = Term::new(&self.shared.client, hold.clone(), fence, identity.to_owned());
-        let is_lost = tokio::select! {
+        let is_cancelled = tokio::select! {
             biased;
-            () = hold.clone().ended() => true,
-            () = self.cancelled.clone() => false,
+            () = hold.clone().ended() => false,
+            () = self.cancelled.clone() => true,
             () = lead(term) => false,
         };
+        // The work may return because it has noticed the loss first.
+        let is_lost = !is_cancelled && !hold.is_held();
         // The work was dropped at the end of the statement. From here on its clones of the term
         // and its clients are refused.
         tenure.owner.end();

@@ -5,10 +5,11 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo_informer::leader_election::{ElectionError, LeaderElectorBuilder, Term};
 use deltafifo_informer::lease;
 use deltafifo_informer::runtime::{Controller, controller::Action};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
-use deltafifo_testkit::{Fault, Request, Verb};
+use deltafifo_testkit::{ApiServer, Fault, Request, Verb};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -116,6 +117,54 @@ async fn work_that_outlives_its_lease_fails_the_check() {
     drop(term);
     sleep(Duration::from_millis(1)).await;
     assert_eq!(replica.elector.check(tolerance), Ok(()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loss_that_the_work_notices_first_is_a_loss() {
+    let server = server();
+    let elector = short(&server, "a").build().unwrap();
+    let refused = || Fault::refused().times(usize::MAX);
+    let led = elector.run(|term| {
+        server.fault(refused());
+        async move { work_in_this_thread(&term) }
+    });
+    let lost = led.await.unwrap_err();
+    assert!(matches!(lost, ElectionError::Expired { .. }), "{lost}");
+    server.clear_faults();
+
+    let mut terms = 0;
+    let elector = short(&server, "b").build().unwrap();
+    let led = elector.run_again(|term| {
+        terms += 1;
+        let is_first = terms == 1;
+        if is_first {
+            server.fault(refused());
+        }
+        let server = &server;
+        async move {
+            if is_first {
+                work_in_this_thread(&term);
+                server.clear_faults();
+            }
+        }
+    });
+    led.await.unwrap();
+    assert_eq!(terms, 2, "it campaigns again");
+}
+
+/// Returns a builder with the durations of a short election.
+fn short(server: &ApiServer, name: &str) -> LeaderElectorBuilder {
+    builder(server, name)
+        .lease_duration(Duration::from_secs(3))
+        .renew_deadline(Duration::from_secs(2))
+        .retry_period(Duration::from_millis(400))
+}
+
+/// Works until the end of the term without a pause in which the elector could notice it.
+fn work_in_this_thread(term: &Term) {
+    while term.is_held() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A value that sends the message `dropped` when it is dropped.

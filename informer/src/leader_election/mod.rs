@@ -18,7 +18,7 @@
 //! # let client = server.client();
 //! # server.apply(json!({
 //! #     "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-//! #     "metadata": { "namespace": "shop", "name": "counter" }, "spec": { "holderIdentity": "" },
+//! #     "metadata": { "namespace": "shop", "name": "counter" },
 //! # }))?;
 //! let lock = LeaseLock::new("shop", "counter").identity("counter-7f9c-x2x4k");
 //! let elector = LeaderElector::builder(client, lock).build()?;
@@ -54,7 +54,7 @@
 //! | a leader that reads another's name | continues until its renew deadline | stops at once |
 //! | renewals | each retry period | each third of the lease duration |
 //! | candidates | poll each retry period | watch the lease, and poll only without a watch |
-//! | a lease that does not exist | is created and held at once | is created, and held after the lease duration: the holder of a lease that was deleted may still lead. A manifest that contains the lease without a holder saves this wait |
+//! | a lease that does not exist | is created and held at once | is created, and held after the lease duration: the holder of a lease that was deleted may still lead. A manifest that contains the lease without a `spec` saves this wait |
 //! | `ReleaseOnCancel` | off by default | on by default |
 //! | `OnStartedLeading`, `OnStoppedLeading`, `OnNewLeader` | callbacks | the argument and the result of [`run`](LeaderElector::run), and [`leader`](LeaderElector::leader) |
 //!

@@ -22,10 +22,10 @@ pub fn leases() -> Resource {
     Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced)
 }
 
-/// Returns a server with the lease of the manifest, which has no holder.
+/// Returns a server with the lease of the manifest, which has no `spec`.
 pub fn server() -> ApiServer {
     let server = ApiServer::builder().resource(leases()).resource(Resource::config_maps()).build();
-    server.apply(lease(&json!({ "holderIdentity": "" }))).unwrap();
+    server.apply(lease(&json!(null))).unwrap();
     server
 }
 

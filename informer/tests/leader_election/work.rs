@@ -16,9 +16,9 @@ use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::rig::{Replica, builder, holder, server};
+use super::rig::{HOUR, Replica, builder, holder, server};
 
 fn map(name: &str) -> Value {
     let metadata = json!({ "namespace": "shop", "name": name });
@@ -215,4 +215,44 @@ async fn controller_reconciles_only_while_its_term_continues() {
     sleep(Duration::from_secs(60)).await;
     assert!(events.is_empty(), "nothing is reconciled after the term");
     assert_eq!(maps.store().len(), 2, "the informer continues");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reconciles_are_cancelled_although_the_stream_is_not_polled() {
+    let server = server();
+    server.apply(map("a")).unwrap();
+    server.apply(map("b")).unwrap();
+    let source = KubeListerWatcher::of_api(Api::<ConfigMap>::all(server.client()), &());
+    let maps = SharedInformer::<ConfigMap>::builder(source).build().unwrap();
+    let running = maps.clone();
+    tokio::spawn(async move { running.run().await });
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let reconcile = move |map: Arc<ConfigMap>, _: Arc<()>| {
+        let dropped = Dropped(sender.clone());
+        async move {
+            let _dropped = dropped;
+            if map.metadata.name.as_deref() == Some("b") {
+                pending::<()>().await;
+            }
+            sleep(Duration::from_secs(1)).await;
+            Ok::<_, Infallible>(Action::await_change())
+        }
+    };
+    let stream = Controller::from_informer(&maps).while_leading(&term).run(
+        reconcile,
+        |_, _, _| Action::await_change(),
+        Arc::new(()),
+    );
+    // The consumer waits after the reconcile of "a".
+    let controller = tokio::spawn(stream.for_each(|_| pending::<()>()));
+    assert_eq!(events.recv().await.unwrap(), "dropped");
+    leader.cancel();
+    drop(term);
+    let dropped = timeout(HOUR, events.recv()).await;
+    assert!(dropped.is_ok(), "the reconcile of \"b\" continues");
+    controller.abort();
+    assert_eq!(leader.ended().await, Ok(()));
+    assert_eq!(holder(&server), "");
 }

@@ -1,6 +1,7 @@
 //! The loop of a controller: chooses the next step each time its stream is polled, starts calls of
 //! the reconciler, and acts on their results.
 
+use std::future::pending;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
@@ -119,8 +120,9 @@ struct ControllerRun<K: Resource + Send + Sync + 'static, E> {
     started: Started,
     deletions: Arc<Deletions<K>>,
     on_deleted: Option<OnDeleted<K>>,
-    /// The running reconciles and deletion handlers.
-    work: JoinSet<Done<K, E>>,
+    /// The running reconciles and deletion handlers. `None` is the result of a call that was
+    /// dropped because the term has ended.
+    work: JoinSet<Option<Done<K, E>>>,
     /// The largest number of reconciles and deletion handlers that run at a time.
     most: usize,
     /// The future that resolves when the handlers have received the first lists; `None` after
@@ -239,7 +241,8 @@ where
                     return StreamStep::Failed(report.into());
                 }
                 Some(done) = self.work.join_next() => match done {
-                    Ok(done) => return StreamStep::Done(done),
+                    Ok(Some(done)) => return StreamStep::Done(done),
+                    Ok(None) => return StreamStep::End,
                     // Panics of the calls themselves are caught in `call`, so this panic comes
                     // from a drop.
                     Err(error) => resume_panic(error),
@@ -337,7 +340,7 @@ where
     }
 
     /// Runs a call for a key in a task, within `span`. The task holds the item until the call has
-    /// ended.
+    /// ended. It drops the call at the end of the term, even if the stream is not polled then.
     fn call(
         &mut self,
         item: Item<StoreKey>,
@@ -348,12 +351,21 @@ where
         let call = call.instrument(span.clone());
         let term = self.term.clone();
         self.work.spawn(async move {
-            // The call is work under the lease until it has been dropped.
-            let _term = term;
-            let outcome = AssertUnwindSafe(call).catch_unwind().await;
+            // The call is work under the lease until it has been dropped, so the term outlives it.
+            let lost = async {
+                match &term {
+                    Some(term) => term.lost().await,
+                    None => pending().await,
+                }
+            };
+            let outcome = tokio::select! {
+                biased;
+                () = lost => return None,
+                outcome = AssertUnwindSafe(call).catch_unwind() => outcome,
+            };
             let outcome = outcome
                 .unwrap_or_else(|panic| Outcome::Panicked { message: panic_message(panic), again });
-            Done { item, outcome, span }
+            Some(Done { item, outcome, span })
         });
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use deltafifo_informer::leader_election::ElectionError;
 use deltafifo_testkit::{After, ApiServer, Fault, Verb, status};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::rig::{Replica, builder, holder, leases, server};
@@ -133,4 +134,19 @@ async fn writes_that_conflict_each_time_are_repeated_with_pauses() {
     term.lost().await;
     let requests = server.requests().len();
     assert!((4..=8).contains(&requests), "a renewal and a read each 2 s: {requests}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_that_others_annotate_each_second_is_kept() {
+    let server = server();
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    for second in 0..60 {
+        sleep(Duration::from_secs(1)).await;
+        let mut lease = server.get(&leases(), "shop", "counter").unwrap();
+        lease["metadata"]["annotations"] = json!({ "second": second.to_string() });
+        server.apply(lease).unwrap();
+    }
+    assert!(term.is_held());
+    assert_eq!(term.transitions(), 1);
 }

@@ -203,6 +203,8 @@ struct Held<T, B> {
     deadline: Clocks,
     /// Whether another may hold the lease, so that it must be read before it is written again.
     is_doubtful: bool,
+    /// Whether the last answered write was a conflict.
+    has_conflicted: bool,
 }
 
 /// An attempt in progress.
@@ -327,12 +329,10 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         self.check_deadline(now);
         mutant!(self, DeadlineFromAnswer => let flight = Flight { sent: now, ..flight });
         let retry_at = now.monotonic.saturating_add(self.timing.retry_period);
-        match (&self.state, &answer) {
-            (_, Answer::Unclear) | (State::Foreign(_) | State::Claiming, Answer::Conflict) => {
-                self.not_before = retry_at;
-            }
-            // A holder reads at once after a conflict.
-            _ => {}
+        if let (_, Answer::Unclear) | (State::Foreign(_) | State::Claiming, Answer::Conflict) =
+            (&self.state, &answer)
+        {
+            self.not_before = retry_at;
         }
         match self.state {
             State::Foreign(_) => self.answered_foreign(now, flight, answer),
@@ -369,7 +369,7 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         self.state = match answer {
             Answer::State(Some(record)) if !deadline.has_passed(now) => {
                 self.not_before = self.renew_at(flight);
-                State::Live(Held { record, deadline, is_doubtful: false })
+                State::Live(Held { record, deadline, is_doubtful: false, has_conflicted: false })
             }
             _ => State::Foreign(Seen::Unknown),
         };
@@ -385,19 +385,15 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         };
         match (flight.purpose, answer) {
             (Purpose::Renew, Answer::State(Some(record))) => {
-                held.record = record;
-                held.deadline = deadline;
+                *held = Held { record, deadline, is_doubtful: false, has_conflicted: false };
                 self.not_before = renew_at;
             }
             (Purpose::Release, Answer::State(_)) => self.state = State::Gone,
+            // The write follows at once: if others write the lease often, a later one would be a
+            // conflict.
             (Purpose::Read, Answer::State(Some(record))) if held.is_of(&record, &identity) => {
                 held.record = record;
                 held.is_doubtful = false;
-                // Writes that conflict each time must not become a flood. A release is not delayed,
-                // and ends at the deadline.
-                if !is_releasing {
-                    self.not_before = retry_at;
-                }
                 mutant!(self, ReadCountsAsRenewal => held.deadline = deadline);
             }
             (Purpose::Read, Answer::State(read)) => {
@@ -415,8 +411,15 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
                     State::Lost(Loss::Replaced(read.and_then(|record| record.holder)))
                 };
             }
-            (Purpose::Release, Answer::Unclear) | (_, Answer::Conflict | Answer::State(None)) => {
+            (Purpose::Release, Answer::Unclear) => held.is_doubtful = true,
+            (_, Answer::Conflict | Answer::State(None)) => {
                 held.is_doubtful = true;
+                // The read follows at once, but writes that conflict each time must not become a
+                // flood.
+                if held.has_conflicted {
+                    self.not_before = retry_at;
+                }
+                held.has_conflicted = true;
             }
             // A renewal is repeated with the same version: if it was applied, that is a conflict.
             (_, Answer::Unclear | Answer::State(Some(_))) => {}

@@ -103,8 +103,11 @@ fn renewal_that_conflicts_with_an_edit_continues_with_the_version_that_was_read(
     exchange(&mut candidate, at(5), replace(mine, Some("me"), 5), Answer::Conflict);
     exchange(&mut candidate, at(5), Request::Read, Answer::State(Some(edited)));
     assert_eq!(candidate.held().unwrap().0, at(10), "a read moves no deadline");
-    assert_eq!(candidate.next(at(5)), wait(7));
-    let renewed = lease("4", Some("me"), 5);
+    exchange(&mut candidate, at(5), replace(edited, Some("me"), 5), Answer::Conflict);
+    assert_eq!(candidate.next(at(5)), wait(7), "after a second conflict");
+    let edited = lease("4", Some("me"), 5);
+    exchange(&mut candidate, at(7), Request::Read, Answer::State(Some(edited)));
+    let renewed = lease("5", Some("me"), 5);
     exchange(&mut candidate, at(7), replace(edited, Some("me"), 5), Answer::State(Some(renewed)));
     assert_eq!(candidate.held(), Some((at(17), &renewed)));
 }

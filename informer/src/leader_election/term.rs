@@ -65,7 +65,8 @@ impl Term {
     /// cancelled with its caller, and is work under the lease until it is answered.
     /// [`is_lost`](crate::lease::is_lost) recognises the error of a refused request.
     ///
-    /// A request that is sent just before the deadline can arrive after another leader has begun.
+    /// A request that is sent just before the deadline, or that waits for a connection then, can
+    /// arrive after another leader has begun.
     /// The server refuses it if it contains a `resourceVersion` and the object has been written
     /// since.
     #[must_use]

@@ -41,13 +41,18 @@ pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
                 return client.send(request).await.map_err(BoxError::from);
             }
             let guard = hold.begin().ok_or(LeaseLost)?;
+            let checked = hold.clone();
             let sent = tokio::spawn(async move {
                 let _guard = guard;
-                client.send(request).await
+                // On a busy runtime the task may begin after the deadline.
+                if !checked.is_held() {
+                    return Err(LeaseLost.into());
+                }
+                client.send(request).await.map_err(BoxError::from)
             });
             tokio::select! {
                 biased;
-                answer = sent => answer?.map_err(BoxError::from),
+                answer = sent => answer?,
                 () = hold.ended() => Err(LeaseLost.into()),
             }
         }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,15 +11,16 @@ use deltafifo_informer::lease;
 use deltafifo_informer::runtime::{Controller, controller::Action};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{ApiServer, Fault, Request, Verb};
-use futures_util::StreamExt;
+use futures_util::{StreamExt, poll};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::task::yield_now;
+use tokio::time::{Instant, advance, sleep, timeout};
 
-use super::rig::{HOUR, Replica, builder, holder, server};
+use super::rig::{HOUR, Replica, builder, count, holder, server};
 
 fn map(name: &str) -> Value {
     let metadata = json!({ "namespace": "shop", "name": name });
@@ -255,4 +257,23 @@ async fn reconciles_are_cancelled_although_the_stream_is_not_polled() {
     controller.abort();
     assert_eq!(leader.ended().await, Ok(()));
     assert_eq!(holder(&server), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_whose_task_is_late_is_not_sent_after_the_deadline() {
+    let server = server();
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    let maps = Api::<ConfigMap>::namespaced(term.client(), "shop");
+    let (params, map) = (PostParams::default(), typed("a"));
+    let mut create = pin!(maps.create(&params, &map));
+    // The first poll passes the request to the client, and the second one begins its task.
+    assert!(poll!(&mut create).is_pending());
+    yield_now().await;
+    assert!(poll!(&mut create).is_pending());
+    advance(Duration::from_secs(11)).await;
+    let refused = create.await.unwrap_err();
+    assert!(lease::is_lost(&refused), "{refused}");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(count(&server, Verb::Create), 0);
 }

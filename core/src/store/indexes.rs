@@ -53,8 +53,9 @@ impl<T> Indexers<T> {
         self
     }
 
-    /// Adds an index of the values of label `key`, which `meta` reads. [`Lister::select`] uses it.
-    /// The name of the index is `label:` and the key.
+    /// Adds an index of the values of label `key`, which `meta` reads. [`Lister::select`] uses it,
+    /// so `meta` must return the same labels as the accessor of the store. The name of the index is
+    /// `label:` and the key.
     ///
     /// [`Lister::select`]: crate::Lister::select
     #[must_use]

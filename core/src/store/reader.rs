@@ -141,7 +141,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         }
     }
 
-    /// Returns how many objects are stored. O(namespaces).
+    /// Returns how many objects are stored. While an object is written, it may count although it is
+    /// not stored yet, and with custom keys twice while its namespace changes. O(namespaces).
     #[must_use]
     pub fn len(&self) -> usize {
         self.core.namespaces.len()

@@ -24,7 +24,7 @@ async fn refusing(status: &'static str) -> (String, watch::Receiver<Vec<String>>
                 && connection.read_buf(&mut request).await.is_ok_and(|read| read > 0)
             {}
             sender.send_modify(|requests| {
-                requests.push(String::from_utf8_lossy(&request).to_lowercase())
+                requests.push(String::from_utf8_lossy(&request).to_lowercase());
             });
             let answer = format!(
                 "HTTP/1.1 {status}\r\nRetry-After: 7\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy"

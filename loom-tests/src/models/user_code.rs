@@ -52,7 +52,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "user_code::object_found_twice_is_the_last",
         bound: Some(2), // 4 s
-        at_least: 4000,
+        at_least: 1_900,
         outcomes: &["read"],
         body: object_found_twice_is_the_last,
     },

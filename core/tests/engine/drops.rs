@@ -936,7 +936,9 @@ fn objects_of_a_label_in_a_namespace_are_dropped_although_their_destructors_pani
         let weak = Arc::downgrade(&store);
         let clear = move || {
             let store = weak.upgrade().unwrap();
-            ["a", "b", "c"].map(|key| store.delete(ExplicitKey(key)).unwrap());
+            for key in ["a", "b", "c"] {
+                store.delete(ExplicitKey(key)).unwrap();
+            }
         };
         let _ = meta.1.set(Box::new(clear));
         armed.store(true, Ordering::Relaxed);

@@ -96,13 +96,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     /// Queues a relist for which some objects are not available: the keys of `kept` are listed
-    /// without an object. An object that the transformer refuses is kept as well; one without a key
-    /// is left out. Returns both kinds with the reasons. In a queue with [scopes](Self::add_scope)
-    /// all objects are refused.
+    /// without an object. If the transformer refuses an object, the object's key is kept as well;
+    /// an object without a key is left out. Returns the refused objects of both kinds, with the
+    /// reasons. In a queue with [scopes](Self::add_scope) all objects are refused.
     ///
-    /// The handler is not called for a kept key, and the object that is known in the relist's turn
-    /// stays, as the events before the relist have left it. A handler with its own store finds
-    /// these keys in [`ReplacedAll::kept`].
+    /// The handler is not called for a kept key. If an object of that key is known when the relist
+    /// is handled, it stays. A handler with its own store finds these keys in
+    /// [`ReplacedAll::kept`].
     ///
     /// ```
     /// use std::sync::Arc;

@@ -1217,8 +1217,8 @@ fn random_histories_of_three_scopes_match_the_model() {
     assert!(cfg!(miri) || causes.len() == 3, "every cause occurs");
 }
 
-/// Commits a relist of a scope whose predicate begins another relist during the sweep. The commit
-/// returns that it was superseded, and applies no version.
+/// Commits a relist of a scope whose predicate begins a later relist of the scope during the sweep.
+/// The commit fails with `Superseded`, and applies no version.
 #[test]
 fn relist_of_a_scope_that_is_superseded_within_its_commit_applies_no_version() {
     type Target = Option<(Weak<Fifo>, ScopeId)>;

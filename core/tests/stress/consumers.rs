@@ -32,7 +32,8 @@ enum End {
     /// The callback of `apply` panics.
     PanicsInApply,
     PutsBack,
-    /// The item is dropped without a verdict, as by a cancelled future.
+    /// The handler drops the item without settling it, as a cancelled future does. In the callback
+    /// of `process` it calls `retry` instead.
     Cancelled,
     /// The handler fails or panics without having stored anything.
     Loses,

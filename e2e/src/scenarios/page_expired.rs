@@ -23,8 +23,8 @@ use crate::writer::Write;
 
 /// The longest time until the consumer knows the first object.
 const FIRST: Duration = Duration::from_secs(30);
-/// The silence after which the reflector gives up a list. It is longer than the default, so that
-/// the gate can hold a page.
+/// The silence after which a list of the reflector fails. It is longer than the default, because
+/// the [`Gate`] holds the second page of the list until the scenario opens it.
 const HELD: Duration = Duration::from_secs(200);
 
 pub async fn run(setting: &Setting) -> Ended {

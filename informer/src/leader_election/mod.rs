@@ -35,16 +35,20 @@
 //!
 //! # Guarantees
 //!
-//! Two terms of a lease never overlap, as long as the rates of the clocks of the candidates differ
-//! by less than the lease duration divided by the renew deadline (by default 1.5), no machine is
-//! suspended while its wall clock stands still as well, and nobody removes the holder's name by
-//! hand. No clock is compared with the clock of another machine. Every write of the lease is
-//! conditional.
+//! Two terms of a lease never overlap, provided that:
+//!
+//! - The rates of the candidates' clocks differ by a factor of less than the lease duration divided
+//!   by the renew deadline (by default 1.5).
+//! - No machine is suspended in a way that stops both its monotonic clock and its wall clock. A
+//!   leader stops at its deadline by either clock, so one running clock is enough.
+//! - Nobody removes the holder's name by hand.
+//!
+//! No clock is compared with the clock of another machine. Every write of the lease is conditional.
 //!
 //! A lease cannot make the *server* refuse the last request of a former leader. A process that is
-//! stopped between its check of the clock and the write sends that write when it wakes. Put a
-//! `resourceVersion` into writes that must not come from a former leader, or the
-//! [transitions](Term::transitions) of the term.
+//! stopped between its check of the clock and the write sends that write when it wakes. A write
+//! that must not come from a former leader therefore needs a `resourceVersion`, or the term's
+//! fencing token: its [transitions](Term::transitions) and its [uid](Term::uid).
 //!
 //! # Differences from client-go
 //!
@@ -170,7 +174,7 @@ struct LostTerm<'s> {
 }
 
 impl LeaderElector {
-    /// Starts to configure an elector. Its requests go through `client`: give it a client of its
+    /// Returns a builder of an elector. Its requests go through `client`: give it a client of its
     /// own if requests of the work can keep the connection of a shared one busy.
     pub fn builder(client: Client, lock: LeaseLock) -> LeaderElectorBuilder {
         LeaderElectorBuilder::new(client, lock)
@@ -355,9 +359,10 @@ impl LeaderElector {
         self.shared.leader.subscribe()
     }
 
-    /// Checks for a liveness probe that this process does not lead with an expired lease
-    /// (client-go `HealthzAdaptor`). Work that blocks its thread is not dropped at the renew
-    /// deadline. A candidate is always healthy. For readiness use the sync of informers.
+    /// Returns an error if this process leads with an expired lease. Use it in a liveness probe
+    /// (client-go `HealthzAdaptor`). The error is possible because work that blocks its thread
+    /// cannot be dropped at the renew deadline. A candidate that does not lead is always healthy.
+    /// For readiness, use the sync of the informers instead.
     ///
     /// # Errors
     /// [`CheckError`] if work under a lease still runs, or is not dropped, `tolerance` after the

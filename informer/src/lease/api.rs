@@ -230,7 +230,7 @@ fn is_conflict(verb: &str, code: u16) -> bool {
 }
 
 /// Returns the state of a lease. A missing or invalid number counts as 0, and a missing text as
-/// empty. An empty holder is none.
+/// empty. An empty holder counts as no holder.
 fn state(lease: Lease) -> State {
     let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
     let spec = lease.spec.as_ref();

@@ -81,10 +81,10 @@ impl PartsProgress {
         self.0.get(part)?.reached.as_ref()
     }
 
-    /// Returns the least version to request for the state of a part, if the reflector has requested
-    /// the state of all parts at the least version `requested`. This is the version that the part
-    /// has reached, if that is newer than `requested`. If `requested` asks for any state or for the
-    /// newest, returns `requested`.
+    /// Returns the version to request for a list of one part, given the least version that the
+    /// reflector has requested for all parts: the version that the part has reached if that is
+    /// newer, otherwise `requested`. Also returns `requested` if it asks for any state or for the
+    /// newest.
     fn state(&self, part: usize, requested: &str) -> String {
         let own = self.of(part).filter(|_| !matches!(requested, "" | "0"));
         own.map_or_else(|| requested.to_owned(), |own| newer(own, requested))

@@ -55,8 +55,9 @@ impl Drop for CoresInUse<'_> {
 /// cloned, and [`Compact`](https://docs.rs/deltafifo-informer/latest/deltafifo_informer/compact/struct.Compact.html)
 /// (feature `compact`). There is no need to implement it.
 pub trait Decodable: Sized + Send + Sync + 'static {
-    /// Returns the decoder of one informer's objects. It removes members, and adds `apiVersion` and
-    /// `kind` to objects that have none.
+    /// Returns the decoder of one informer's objects. The decoder leaves out the members that
+    /// `prune` names. If there are `types`, it adds their `apiVersion` and `kind` to objects that
+    /// have none.
     #[doc(hidden)]
     fn decoder(prune: Arc<Prune>, types: Option<Types>) -> Arc<dyn Decode<Self>>;
 }
@@ -126,7 +127,8 @@ impl<K: 'static> Decoder<K> {
 }
 
 impl<K: Send + Sync + 'static> Decoder<K> {
-    /// Decodes each of `raw`, in order. Blocks while all cores decode for others.
+    /// Decodes all of `raw`, and returns the results in the same order. Blocks while all cores are
+    /// in use by other calls.
     pub(super) fn all(&self, raw: &[&Bytes]) -> Vec<Result<Arc<K>, BoxError>> {
         if raw.is_empty() {
             return Vec::new();

@@ -31,8 +31,8 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use super::rig::{Builder, Informer, QUEUES, idle, run, value};
 
-/// A time that is longer than any back-off, and longer than two requests that are abandoned
-/// because they send nothing.
+/// A time that is longer than any back-off, and longer than two requests that the client abandons
+/// because the server sends nothing.
 const LONG: Duration = Duration::from_secs(600);
 
 fn server() -> ApiServer {
@@ -528,8 +528,9 @@ async fn start_without_a_list_of_green(
     (server, factory, maps)
 }
 
-/// Returns the namespace `green` to the set, and waits until the informer follows it: from then
-/// until the server answers for `green`, the informer's watch does not count as open.
+/// Adds the namespace `green` to the set again, and waits until the informer follows it. This is
+/// the case once the informer's watch no longer counts as open: it does not until the server
+/// answers for `green`.
 async fn until_green_is_back(server: &ApiServer, maps: &Informer) {
     namespace(server, "green", "shop");
     let is_open = || maps.watch_status().is_open;

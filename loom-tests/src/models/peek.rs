@@ -56,8 +56,8 @@ fn get_and_take() -> String {
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
 }
 
-/// Checks that a read Sync has the object that is known at that moment, never a later state that
-/// the handler makes.
+/// Checks that a Sync delta that `get` returns has the object that was known when `get` read it,
+/// never a later state that the handler makes.
 fn get_a_sync_and_take() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     fifo.resync();

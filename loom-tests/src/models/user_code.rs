@@ -266,8 +266,8 @@ impl Meta<Calling> for ByKey {
     }
 }
 
-/// Looks an object of two index values up while it is replaced. The look-up may then be the last to
-/// hold the old object, whose destructor changes the index.
+/// Looks up an object that has two index values, while the object is replaced. The look-up may then
+/// be the last to hold the old object, whose destructor changes the index.
 fn object_found_twice_is_the_last() -> String {
     let both = |_: &Calling| Ok(vec!["x".to_owned(), "y".to_owned()]);
     let keys = KeyFunc::meta_namespace(ByKey);
@@ -288,9 +288,9 @@ fn object_found_twice_is_the_last() -> String {
     "read".to_owned()
 }
 
-/// Refuses two lists of an in-order queue at the last moment: one of the whole queue, to which the
-/// transformer adds a scope, and one of that scope, which the transformer removes. The destructor
-/// of each object asks the queue for its scopes.
+/// Offers two lists that an in-order queue refuses at the last moment, because its transformer has
+/// changed the scopes. During the list of the whole queue the transformer adds a scope; during the
+/// list of that scope it removes the scope. The destructor of each object calls `add_scope`.
 fn refused_in_order_lists() -> String {
     type InOrder = InOrderFifo<Calling, ByKey>;
     let scope: StdArc<Mutex<Option<ScopeId>>> = StdArc::default();

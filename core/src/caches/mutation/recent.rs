@@ -1,5 +1,5 @@
-//! Values by key, each for a limited time, and a limited number of them: the least recently used
-//! one is dropped.
+//! A bounded cache of values by key. A value may expire. When the cache is full, adding a key
+//! displaces the least recently used value.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;

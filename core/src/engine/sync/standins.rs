@@ -380,7 +380,8 @@ thread_local! {
 /// The number of addresses to keep. No iteration of a model frees more boxes.
 const REMEMBERED: usize = 64;
 
-/// Frees a value, but keeps its memory, so that later accesses are detected.
+/// Marks a value as freed, so that [`assert_alive`] detects later accesses. The box is leaked and
+/// no destructor runs; `bury` instead releases what the value holds.
 pub(crate) fn free<T>(freed: Box<T>, bury: impl FnOnce(&T)) {
     let freed: &T = Box::leak(freed);
     bury(freed);

@@ -185,8 +185,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         outcome
     }
 
-    /// Stores a list of which some objects are not available, for example because they cannot be
-    /// decoded. Their keys are passed as `kept`, and the stored objects of these keys stay.
+    /// Replaces the contents with a list of which some objects are not available, for example
+    /// because they cannot be decoded. Their keys are passed as `kept`, and the stored objects of
+    /// these keys stay. Stored objects that are neither listed nor kept are removed.
     ///
     /// An object that the key function, the transformer or an index function refuses is not stored.
     /// If it has a key, the stored object of that key stays as well. Returns the errors of refused
@@ -263,8 +264,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// [`TransactionError`] names the changes that failed.
     ///
     /// # Panics
-    /// If `changes` or the key function panics, or the destructor of an object; the changes after
-    /// that are not made.
+    /// If `changes`, the key function or the destructor of an object panics. The changes after that
+    /// are not made.
     pub fn transaction(
         &self,
         changes: impl IntoIterator<Item = Transaction<T>>,

@@ -129,7 +129,8 @@ struct ControllerRun<K: Resource + Send + Sync + 'static, E> {
     /// that.
     syncing: Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>,
     is_shut_down: bool,
-    /// The term in which the controller may work.
+    /// The leadership term in which the controller may work, or `None` if it works without leader
+    /// election.
     term: Option<Term>,
     forceful: FuturesUnordered<BoxFuture<'static, ()>>,
     errors: mpsc::Receiver<Failure>,

@@ -93,9 +93,10 @@ struct Fate {
     answer: Duration,
     /// The time until the client sees that a connection is broken.
     broken: Duration,
-    /// A copy of the request arrives after this time.
+    /// The time after which a copy of the request arrives; `None` if there is no copy.
     copy: Option<Duration>,
-    /// The watch ends after this time, at first in silence.
+    /// How the watch is cut, if it is: its events stop after the first duration, and its connection
+    /// breaks after the second one, which starts then.
     cut: Option<(Duration, Duration)>,
 }
 
@@ -106,7 +107,8 @@ pub struct Network {
     /// The value that replaces the duration in a lease, if any.
     seconds: Option<u32>,
     state: Arc<Mutex<State>>,
-    /// Wakes its waiters in their order, unlike a channel of tokio, so that a seed repeats.
+    /// Notified when the candidate is resumed. A `Notify` wakes its waiters in order, unlike a watch
+    /// channel, so runs with the same seed are identical.
     resumes: Arc<Notify>,
 }
 
@@ -134,7 +136,7 @@ impl Network {
         }
     }
 
-    /// Returns a client whose requests take this network.
+    /// Returns a client whose requests go through this network.
     pub fn client(&self) -> Client {
         let network = self.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -154,7 +156,8 @@ impl Network {
         std::mem::take(&mut self.state.lock().unwrap().sent)
     }
 
-    /// Holds all requests, answers and events, and processes in [`run`](Self::run).
+    /// Pauses or resumes the candidate. While it is paused, requests, answers and events are
+    /// delayed, and the futures in [`run`](Self::run) are not polled.
     pub fn pause(&self, is_paused: bool) {
         self.state.lock().unwrap().is_paused = is_paused;
         if !is_paused {

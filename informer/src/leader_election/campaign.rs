@@ -244,7 +244,8 @@ impl Runner {
         if let Some(owner) = &self.owner {
             owner.extend(deadline);
         } else if let Some(elected) = self.elected.take() {
-            let (owner, hold) = Hold::new(deadline, self.shared.clock);
+            let Timing { retry_period, .. } = self.shared.timing;
+            let (owner, hold) = Hold::new(deadline, self.shared.clock, retry_period);
             self.owner = Some(owner.clone());
             let (uid, transitions) = (record.uid.clone(), record.transitions);
             // Fails if the elector was dropped, which also ends this task.

@@ -55,7 +55,8 @@ impl Term {
         self.hold.is_held()
     }
 
-    /// Waits until the term has ended.
+    /// Waits until the term has ended. If the machine was suspended, this is noticed within a retry
+    /// period after it has resumed.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         self.hold.clone().ended()
     }

@@ -39,6 +39,8 @@ impl Clock {
 pub(crate) struct Hold {
     span: watch::Receiver<Span>,
     clock: Clock,
+    /// The longest time until the end by the wall clock is noticed, for which there is no timer.
+    tick: Duration,
     /// The work under the hold.
     work: InFlight,
 }
@@ -55,10 +57,11 @@ struct Span {
 }
 
 impl Hold {
-    /// Creates a hold with this deadline.
-    pub(crate) fn new(deadline: Clocks, clock: Clock) -> (HoldOwner, Self) {
+    /// Creates a hold with this deadline. If the wall clock ends it first, that is noticed within
+    /// `tick`.
+    pub(crate) fn new(deadline: Clocks, clock: Clock, tick: Duration) -> (HoldOwner, Self) {
         let (sender, span) = watch::channel(Span { deadline, has_ended: false });
-        (HoldOwner(sender), Self { span, clock, work: InFlight::default() })
+        (HoldOwner(sender), Self { span, clock, tick, work: InFlight::default() })
     }
 
     /// Returns whether the lease is held now, by both clocks.
@@ -72,15 +75,16 @@ impl Hold {
         self.span.borrow().deadline
     }
 
-    /// Waits until the lease is not held any more.
+    /// Waits until the lease is not held any more. Checks the wall clock once per tick.
     pub(crate) async fn ended(mut self) {
         while self.is_held() {
             let deadline = self.span.borrow_and_update().deadline.monotonic;
+            let tick = self.clock.now().monotonic.saturating_add(self.tick);
             tokio::select! {
                 biased;
                 // An owner ends the hold before it is dropped.
                 changed = self.span.changed() => if changed.is_err() { return },
-                () = self.clock.sleep_until(Some(deadline)) => {}
+                () = self.clock.sleep_until(Some(deadline.min(tick))) => {}
             }
         }
     }
@@ -123,5 +127,32 @@ impl HoldOwner {
 impl Drop for HoldOwner {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::time::Duration;
+
+    use futures_util::poll;
+
+    use super::{Clock, Clocks, Hold};
+
+    #[tokio::test(start_paused = true)]
+    async fn deadline_of_the_wall_clock_is_noticed_although_the_monotonic_clock_stands_still() {
+        let clock = Clock::new();
+        let now = clock.now();
+        let deadline = Clocks {
+            monotonic: now.monotonic + Duration::from_secs(3600),
+            wall: now.wall + Duration::from_millis(50),
+        };
+        let (_owner, hold) = Hold::new(deadline, clock, Duration::from_secs(2));
+        let mut ended = pin!(hold.ended());
+        assert!(poll!(&mut ended).is_pending());
+        while clock.now().wall < deadline.wall {}
+        ended.await;
+        let noticed = clock.now().monotonic - now.monotonic;
+        assert!(noticed <= Duration::from_secs(2), "{noticed:?}");
     }
 }

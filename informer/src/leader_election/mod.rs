@@ -96,6 +96,7 @@ use tokio::time::{sleep, timeout};
 pub use crate::lease::api::LeaseError;
 use crate::lease::{Clock, Hold, Loss, State, Timing};
 use crate::metrics::Named;
+use crate::util::in_flight::WorkGuard;
 pub use builder::LeaderElectorBuilder;
 use campaign::{Campaign, Ended};
 pub use error::{BuildError, CheckError, ElectionError};
@@ -124,8 +125,8 @@ struct Shared {
     on_error: Arc<ElectionOnError>,
     metrics: Named<Metrics>,
     leader: watch::Sender<Option<String>>,
-    /// The hold of a term whose work has not ended.
-    hold: Mutex<Option<Hold>>,
+    /// The holds of the terms whose work has not ended.
+    holds: Mutex<Vec<Hold>>,
 }
 
 impl Shared {
@@ -147,30 +148,34 @@ impl Shared {
     }
 }
 
-/// A guard that exists until the work of a term has ended. It keeps the term's hold in
-/// `Shared::hold`, where [`LeaderElector::check`] finds it.
-struct TermGuard<'s>(&'s Shared);
+/// A guard that exists until the future of a leader's work has been dropped. It keeps the term's
+/// hold in `Shared::holds`, where [`LeaderElector::check`] finds it.
+struct Leading<'s> {
+    shared: &'s Shared,
+    _work: WorkGuard,
+}
 
-impl<'s> TermGuard<'s> {
+impl<'s> Leading<'s> {
     fn begin(shared: &'s Shared, hold: &Hold) -> Self {
-        *shared.hold.lock() = Some(hold.clone());
+        let mut holds = shared.holds.lock();
+        holds.retain(|hold| !hold.is_idle());
+        holds.push(hold.clone());
+        drop(holds);
         shared.metrics.record(|metrics| metrics.leads(true));
-        Self(shared)
+        Self { shared, _work: hold.continue_work() }
     }
 }
 
-impl Drop for TermGuard<'_> {
+impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        *self.0.hold.lock() = None;
-        self.0.metrics.record(|metrics| metrics.leads(false));
+        self.shared.metrics.record(|metrics| metrics.leads(false));
     }
 }
 
 /// A term whose lease was lost.
-struct LostTerm<'s> {
+struct LostTerm {
     loss: Loss<Arc<str>>,
     hold: Hold,
-    guard: TermGuard<'s>,
 }
 
 impl LeaderElector {
@@ -192,7 +197,7 @@ impl LeaderElector {
             on_error,
             metrics,
             leader: watch::Sender::new(None),
-            hold: Mutex::new(None),
+            holds: Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -230,8 +235,10 @@ impl LeaderElector {
         }
     }
 
-    /// Runs like [`run`](Self::run), but campaigns again after a loss, with a new identity and
-    /// after the work of the lost term has ended. `lead` is called for each term.
+    /// Runs like [`run`](Self::run), but campaigns again after a loss, with a new identity. `lead`
+    /// is called for each term. The elector first waits until the work of the lost term has ended,
+    /// but not longer than the lease duration: work that continues is like a former leader in
+    /// another process, and fails the [`check`](Self::check).
     ///
     /// # Errors
     /// [`ElectionError::Running`] if the elector runs already.
@@ -248,14 +255,21 @@ impl LeaderElector {
         loop {
             let identity = self.shared.lock.new_identity();
             let lost = self.lead_once(&mut lead, &identity, former.as_deref()).await;
-            let Some(LostTerm { loss, hold, guard: _guard }) = lost else { return Ok(()) };
+            let Some(LostTerm { loss, hold }) = lost else { return Ok(()) };
             tracing::warn!(error = %self.error(loss), "leader election campaigns again");
-            tokio::select! {
+            let has_ended = tokio::select! {
                 biased;
                 () = self.cancelled.clone() => return Ok(()),
-                () = self.work_ended(&hold) => {}
+                ended = timeout(self.shared.timing.lease_duration, hold.wait_idle()) => ended.is_ok(),
+            };
+            if !has_ended {
+                tracing::warn!(
+                    lease = self.shared.title(),
+                    "the lease was lost, but a clone of its term is alive or a request is not \
+                     answered; the elector campaigns as another candidate"
+                );
             }
-            former = Some(identity);
+            former = has_ended.then_some(identity);
         }
     }
 
@@ -266,7 +280,7 @@ impl LeaderElector {
         lead: F,
         identity: &str,
         former: Option<&str>,
-    ) -> Option<LostTerm<'_>>
+    ) -> Option<LostTerm>
     where
         F: FnOnce(Term) -> Fut,
         Fut: Future<Output = ()>,
@@ -286,7 +300,7 @@ impl LeaderElector {
         };
         let hold = tenure.hold;
         tracing::info!(lease = self.shared.title(), identity, "leads");
-        let guard = TermGuard::begin(&self.shared, &hold);
+        let leading = Leading::begin(&self.shared, &hold);
         let fence = (&*tenure.uid, tenure.transitions);
         let term = Term::new(&self.shared.client, hold.clone(), fence, identity.to_owned());
         let is_cancelled = tokio::select! {
@@ -300,14 +314,14 @@ impl LeaderElector {
         // The work was dropped at the end of the statement. From here on its clones of the term
         // and its clients are refused.
         tenure.owner.end();
-        self.shared.metrics.record(|metrics| metrics.leads(false));
+        drop(leading);
         if is_lost {
             // The campaign ends as well, unless an answer came at the moment of the deadline.
             let loss = match timeout(self.shared.timing.retry_period, campaign.ended()).await {
                 Ok(Ended::Lost(loss)) => loss,
                 Ok(Ended::Gone) | Err(_) => Loss::Deadline,
             };
-            return Some(LostTerm { loss, hold, guard });
+            return Some(LostTerm { loss, hold });
         }
         if self.release_on_cancel {
             campaign.drain();
@@ -366,17 +380,20 @@ impl LeaderElector {
     ///
     /// # Errors
     /// [`CheckError`] if work under a lease still runs, or is not dropped, `tolerance` after the
-    /// lease has expired.
+    /// lease has expired. Clones of a [`Term`] and its requests without an answer are such work.
     pub fn check(&self, tolerance: Duration) -> Result<(), CheckError> {
-        let Shared { timing, clock, hold, .. } = &*self.shared;
-        let Some(hold) = hold.lock().clone() else { return Ok(()) };
-        let expired =
-            hold.deadline().after(timing.lease_duration.saturating_sub(timing.renew_deadline));
-        let now = clock.now();
-        if !expired.after(tolerance).has_passed(now) {
-            return Ok(());
+        let Shared { timing, clock, holds, .. } = &*self.shared;
+        // By the monotonic clock alone, so that a step of the wall clock does not end a process.
+        let now = clock.now().monotonic;
+        let expires_after = timing.lease_duration.saturating_sub(timing.renew_deadline);
+        let mut holds = holds.lock();
+        holds.retain(|hold| !hold.is_idle());
+        let overdue = holds.iter().filter_map(|hold| {
+            now.checked_sub(hold.deadline().monotonic.saturating_add(expires_after))
+        });
+        match overdue.max().filter(|overdue| *overdue >= tolerance) {
+            Some(overdue) => Err(CheckError { lease: self.shared.title(), overdue }),
+            None => Ok(()),
         }
-        let overdue = now.monotonic.saturating_sub(expired.monotonic);
-        Err(CheckError { lease: self.shared.title(), overdue })
     }
 }

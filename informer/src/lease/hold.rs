@@ -102,6 +102,11 @@ impl Hold {
         self.work.begin()
     }
 
+    /// Returns whether no work is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.work.is_idle()
+    }
+
     /// Waits until no work is in flight.
     pub(crate) async fn wait_idle(&self) {
         self.work.wait_idle().await;

@@ -277,3 +277,41 @@ async fn request_whose_task_is_late_is_not_sent_after_the_deadline() {
     sleep(Duration::from_secs(1)).await;
     assert_eq!(count(&server, Verb::Create), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn candidate_campaigns_again_although_a_request_of_its_lost_term_has_no_answer() {
+    let server = server();
+    let mut replica = Replica::start_with(builder(&server, "a"), true);
+    let first = replica.term().await;
+    let maps = Api::<ConfigMap>::namespaced(first.client(), "shop");
+    server.fault(Fault::silence().on(Verb::Create));
+    let create =
+        tokio::spawn(async move { maps.create(&PostParams::default(), &typed("a")).await });
+    server.wait_for_request(|request| request.verb() == Verb::Create).await;
+    server.fault(Fault::refused().on(Verb::Update).times(usize::MAX));
+    first.lost().await;
+    drop(first);
+    server.clear_faults();
+    let lost = Instant::now();
+    let second = replica.term().await;
+    let waited = lost.elapsed().as_secs_f32();
+    assert!((15.0..=36.0).contains(&waited), "its work may continue: {waited}");
+    assert!(second.is_held());
+    assert!(create.await.unwrap().is_err());
+    sleep(Duration::from_secs(60)).await;
+    assert!(replica.elector.check(Duration::ZERO).is_err(), "the request has no answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_outlives_its_elector_fails_the_check() {
+    let server = server();
+    let mut replica = Replica::start(&server, "a");
+    let (elector, term) = (replica.elector.clone(), replica.term().await);
+    server.fault(Fault::refused().times(usize::MAX));
+    assert!(replica.ended().await.unwrap_err().is_lost());
+    sleep(Duration::from_secs(6)).await;
+    let failed = elector.check(Duration::from_millis(500)).unwrap_err();
+    assert!(failed.to_string().contains("has expired 1"), "{failed}");
+    drop(term);
+    assert_eq!(elector.check(Duration::ZERO), Ok(()));
+}

@@ -13,14 +13,14 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Returns the metrics of the candidates for a lease.
+    /// Returns the metrics of the candidates for a lease. Leaves a status of 1, which another
+    /// elector of this process may have set for a lease of the same name.
     pub(super) fn of(lease: &str) -> Named<Self> {
         describe_gauge!(STATUS, "1 if this process is the leader, and 0 otherwise");
         describe_counter!(SLOW_PATH, "Renewals that had to read the lease again after a conflict");
         let name = lease.to_owned();
         let (status, slow_path) =
             (gauge!(STATUS, "name" => name.clone()), counter!(SLOW_PATH, "name" => name));
-        status.set(0.0);
         Named(Some(Self { status, slow_path }))
     }
 

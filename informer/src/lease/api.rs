@@ -139,8 +139,8 @@ impl LeaseApi {
 
     /// Watches the lease without end. The first events of each watch are the present state. If a
     /// watch cannot be opened, the next attempt follows after the lease duration. If an open watch
-    /// ends or fails, a new one is requested, at the earliest one retry period after the request
-    /// for the old one.
+    /// ends, fails or is silent for three lease durations, a new one is requested, at the earliest
+    /// one retry period after the request for the old one.
     pub(crate) fn watch(&self) -> impl Stream<Item = Watched> {
         stream! {
             loop {
@@ -160,7 +160,11 @@ impl LeaseApi {
                 };
                 yield Watched::Open;
                 loop {
-                    match events.try_next().await {
+                    // The holder renews three times per lease duration, so the connection of a
+                    // watch that is silent for longer is probably lost.
+                    let silence = self.lease_duration.saturating_mul(3);
+                    let Ok(event) = timeout(silence, events.try_next()).await else { break };
+                    match event {
                         Ok(Some(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => {
                             yield Watched::Changed(Some(state(lease)));
                         }

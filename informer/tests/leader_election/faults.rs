@@ -150,3 +150,19 @@ async fn lease_that_others_annotate_each_second_is_kept() {
     assert!(term.is_held());
     assert_eq!(term.transitions(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn watch_that_is_silent_is_opened_again() {
+    let server = server();
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    server.wait_for_watchers(1).await;
+    server.fault(Fault::hang(After::Bytes(0)).on(Verb::Watch));
+    let mut standby = Replica::start(&server, "b");
+    sleep(Duration::from_secs(50)).await;
+    leader.cancel();
+    drop(term);
+    let released = Instant::now();
+    let _next = standby.term().await;
+    assert!(released.elapsed() <= Duration::from_millis(100), "{:?}", released.elapsed());
+}

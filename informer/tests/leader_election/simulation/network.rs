@@ -107,8 +107,8 @@ pub struct Network {
     /// The value that replaces the duration in a lease, if any.
     seconds: Option<u32>,
     state: Arc<Mutex<State>>,
-    /// Notified when the candidate is resumed. A `Notify` wakes its waiters in order, unlike a watch
-    /// channel, so runs with the same seed are identical.
+    /// Notified when the candidate is resumed. A `Notify` wakes its waiters in order, unlike a
+    /// watch channel, so runs with the same seed are identical.
     resumes: Arc<Notify>,
 }
 

@@ -161,7 +161,8 @@ impl Runner {
             // In a fixed order, so that a simulation can be repeated.
             tokio::select! {
                 biased;
-                Ok(()) = orders.changed() => match *orders.borrow_and_update() {
+                // The answer to a claim decides whether there is a lease to release.
+                Ok(()) = orders.changed(), if !self.protocol.is_claiming() => match *orders.borrow_and_update() {
                     Order::Campaign => {}
                     Order::Drain => self.protocol.stop(),
                     Order::Release => {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use deltafifo_informer::leader_election::ElectionError;
+use deltafifo_informer::leader_election::{ElectionError, LeaderElector, LeaseLock};
 use deltafifo_testkit::{After, ApiServer, Fault, Verb, status};
+use kube::Client;
+use kube::client::Body;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -165,4 +167,30 @@ async fn watch_that_is_silent_is_opened_again() {
     let released = Instant::now();
     let _next = standby.term().await;
     assert!(released.elapsed() <= Duration::from_millis(100), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidate_that_is_cancelled_during_its_claim_releases_the_lease() {
+    let server = server();
+    let client = server.client();
+    let slow = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            let answer = client.send(request).await;
+            sleep(Duration::from_millis(100)).await;
+            answer
+        }
+    });
+    let requests = server.clone();
+    let claimed = async move {
+        requests.wait_for_request(|request| request.verb() == Verb::Update).await;
+    };
+    let lock = LeaseLock::new("shop", "counter").identity("a");
+    let elector = LeaderElector::builder(Client::new(slow, "shop"), lock);
+    let elector = elector.cancel_on(claimed).build().unwrap();
+    let lead = async |_| panic!("the elector was cancelled before");
+    elector.run(lead).await.unwrap();
+    let lease = server.get(&leases(), "shop", "counter").unwrap();
+    assert_eq!(lease["spec"]["leaseTransitions"], 1, "the claim was applied");
+    assert_eq!(holder(&server), "");
 }

@@ -257,6 +257,11 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         matches!(self.state, State::Foreign(_))
     }
 
+    /// Returns whether a claim is in flight.
+    pub(crate) fn is_claiming(&self) -> bool {
+        matches!(self.state, State::Claiming)
+    }
+
     /// Returns the next step. Call it after each input, and at the time that it asked for.
     pub(crate) fn next(&mut self, now: Clocks) -> Step<T, B> {
         self.check_deadline(now);

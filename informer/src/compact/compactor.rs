@@ -170,7 +170,11 @@ impl<K> CompactorBuilder<K> {
     /// assert_eq!(pod.field("/spec/nodeName"), Some("n1"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    /// If the pointer does not begin with `/`.
     pub fn field(mut self, pointer: &str) -> Self {
+        assert!(pointer.starts_with('/'), "the JSON pointer {pointer:?} does not begin with `/`");
         self.pointers.push(Pointer::new(pointer));
         self
     }

@@ -229,6 +229,12 @@ fn one_object_trains_no_dictionary() {
 }
 
 #[test]
+#[should_panic(expected = "the JSON pointer \"spec/nodeName\" does not begin with `/`")]
+fn pointer_without_a_leading_slash_is_refused() {
+    let _ = Compactor::<Pod>::builder().field("spec/nodeName");
+}
+
+#[test]
 fn bases_that_exceed_the_cache_are_unpacked_again() {
     let compactor = Compactor::<Pod>::builder().base_cache(2 * pod(1, 1).len()).build();
     let workloads = MANY.min(20);

@@ -104,7 +104,8 @@ pub struct CompactStats {
     pub bases: usize,
     /// The number of bytes that the packed bases take.
     pub base_bytes: usize,
-    /// The number of bytes of the texts of bases that are kept unpacked.
+    /// The number of bytes of the texts of bases that are kept unpacked. Hashes of their values are
+    /// not counted: up to 2 KiB for each of these bases.
     pub unpacked_base_bytes: usize,
     /// The number of bytes that the dictionaries take.
     pub dictionary_bytes: usize,

@@ -1,7 +1,8 @@
 //! Clients of a real API server: `relist --server KUBECONFIG`. Each client is measured from the
-//! start of its process to the last notification of its handler, and then in a relist with 1 %
-//! changed objects. The objects are config maps. The server runs on the same machine and slows the
-//! client down, so the figures include the CPU time of the client alone.
+//! start of its process to the last notification of its handler, and then in a relist: its watch is
+//! held back while 1 % of the objects are changed, and then expires. The objects are config maps.
+//! The server runs on the same machine and slows the client down, so the CPU figures count only the
+//! client's process.
 //!
 //! * `objects.rs`: the objects on the server.
 //! * `turn.rs`: the measurement of one client, in its process (`process.rs`) or by curl
@@ -13,7 +14,7 @@
 //! | `list` | seconds from the start of the process until its handler was notified of every object |
 //! | `list-cpu` | CPU seconds of the process up to then |
 //! | `list-peak` | peak of the resident memory up to then, in bytes an object |
-//! | `relist-cpu` | CPU seconds from the end of a cut until the handler was notified of every change and the list is complete |
+//! | `relist-cpu` | CPU seconds from the expiry of the watch until the list was complete and the handler was notified of every change |
 //! | `relist-peak` | peak of the resident memory up to then, in bytes an object |
 
 mod client;

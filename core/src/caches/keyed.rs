@@ -53,7 +53,7 @@ struct Events {
 }
 
 /// A guard that notifies waiters on drop. It is created before the lock is taken, so it is dropped
-/// after the lock is released, even if `before` panics.
+/// after the lock is released, even if the queue's order function panics.
 struct NotifyOnDrop<'q> {
     events: &'q Events,
     /// The number of consumers to wake.

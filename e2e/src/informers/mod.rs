@@ -56,7 +56,8 @@ fn handlers(names: &[&'static str]) -> Handlers {
 }
 
 impl Informers {
-    /// Starts all informers, with the API server, or a proxy to it, at this port.
+    /// Starts all informers. They connect to `port`, on which the API server or a proxy to it
+    /// listens.
     pub fn start(setting: &Setting, port: u16) -> Result<Self, BoxError> {
         let ours = |name, in_order| OurInformer::start(name, client_at(port)?, in_order);
         let ours = [ours("by key", false)?, ours("in order", true)?];

@@ -39,7 +39,8 @@ impl Clock {
 pub(crate) struct Hold {
     span: watch::Receiver<Span>,
     clock: Clock,
-    /// The longest time until the end by the wall clock is noticed, for which there is no timer.
+    /// The longest time between two checks of the wall clock. No timer follows that clock, so a
+    /// deadline that it passes is noticed within this time.
     tick: Duration,
     /// The work under the hold.
     work: InFlight,

@@ -10,7 +10,8 @@ use crate::lister_watcher::{ObjectLimit, RequestError};
 use crate::util::time::FAR;
 
 /// The time limits of one response that arrives in pieces. Only time spent waiting for a piece
-/// counts, because the target may have no room at other times.
+/// counts. At other times the reader may be waiting for room in the reflector's target, for which
+/// the server is not responsible.
 pub(super) struct Limits {
     /// The name of the response in errors.
     what: &'static str,

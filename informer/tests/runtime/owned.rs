@@ -11,7 +11,7 @@ use super::rig::{
     Polled, controller, gated, idle, map, missing, owned, pod, poll, poll_idle, server,
 };
 
-/// Creates maps a and b, and a pod p that a owns. Waits until both maps are reconciled.
+/// Creates the maps `a` and `b`, and a pod `p` that `a` owns. Waits until both maps are reconciled.
 async fn of_a_and_b() -> (ApiServer, Polled) {
     let server = server();
     for name in ["a", "b"] {

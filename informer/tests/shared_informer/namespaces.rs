@@ -528,9 +528,8 @@ async fn start_without_a_list_of_green(
     (server, factory, maps)
 }
 
-/// Adds the namespace `green` to the set again, and waits until the informer follows it. This is
-/// the case once the informer's watch no longer counts as open: it does not until the server
-/// answers for `green`.
+/// Adds the namespace `green` to the set again, and waits until the informer follows it. The
+/// informer's watch then stops counting as open, because the server has not answered for `green`.
 async fn until_green_is_back(server: &ApiServer, maps: &Informer) {
     namespace(server, "green", "shop");
     let is_open = || maps.watch_status().is_open;
@@ -999,9 +998,9 @@ fn expiring(seconds: u64) -> WatchStream {
     stream::once(end).boxed()
 }
 
-/// Restores the API server to version 80. First green lists at 85: it had reached only 50, so this
-/// list does not show the restore. Then blue, which had reached 100, lists at 86. This shows the
-/// restore, so green is listed again.
+/// Restores the API server to version 80. First the namespace `green` is listed at 85: it had
+/// reached only 50, so this list does not show the restore. Then `blue`, which had reached 100, is
+/// listed at 86. This shows the restore, so `green` is listed again.
 #[tokio::test(start_paused = true)]
 async fn namespace_that_listed_before_a_restore_was_noticed_is_listed_again() {
     // An in-order queue has no applied version.

@@ -20,12 +20,13 @@ mod imp {
         AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
     };
 
-    /// The number of groups at which the first dictionary is trained.
+    /// The number of groups of similar objects at which the first dictionary is trained.
     pub(in super::super) const FIRST_TRAINING: usize = 256;
     /// The smallest number of samples that a dictionary is trained on.
     pub(in super::super) const FEWEST_SAMPLES: usize = 8;
-    /// One in how many of the objects that were stored as differences from a base must still hold
-    /// it. If fewer do, they are packed again without it, so that it is freed.
+    /// The divisor of the least use of a base. If fewer than one in `USED_UP` of the objects that
+    /// were stored as differences from a base still hold the base, those objects are packed again
+    /// without it, so that the base is freed.
     pub(in super::super) const USED_UP: usize = 20;
 
     macro_rules! mutant {

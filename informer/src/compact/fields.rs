@@ -29,7 +29,8 @@ pub(super) fn read(json: &str) -> serde_json::Result<Fields<'_>> {
 }
 
 /// The fields of an object's metadata that are stored in a header or determine the group. The
-/// other fields are named so that duplicates of them are refused.
+/// fields that begin with an underscore are declared only because serde refuses duplicates of
+/// declared fields, and ignores all others.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_field_names, reason = "they are the names of Kubernetes")]

@@ -75,9 +75,9 @@ impl Term {
         self.shared.client.clone()
     }
 
-    /// Returns the transitions of the lease at the claim. Together with [`uid`](Self::uid) they are
-    /// a fencing token: later terms of one lease have more transitions. A lease that is deleted and
-    /// created again starts anew, with another uid.
+    /// Returns the number of transitions (`leaseTransitions`) that the lease has in this term.
+    /// Together with [`uid`](Self::uid) it is a fencing token: later terms of one lease have larger
+    /// numbers. A lease that is deleted and created again starts anew, with another uid.
     #[must_use]
     pub fn transitions(&self) -> i32 {
         self.shared.transitions

@@ -161,7 +161,8 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     phase: watch::Sender<Phase>,
     /// The worker tasks of a run.
     working: Mutex<Vec<AbortHandle>>,
-    /// The work in flight: polls of a run, and workers. The feeder counts its own work.
+    /// The work in flight: polls of the future of [`run`](SharedInformer::run), and workers. The
+    /// feeder, which offers the source's objects to the queue, counts its own work.
     work: InFlight,
     #[cfg(feature = "runtime")]
     availability: watch::Sender<Availability>,
@@ -222,9 +223,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     }
 
     /// Adds a handler that receives notifications in batches, on a thread of its own (not in
-    /// client-go). A batch has all notifications that are available, up to `most`, and one more if
-    /// the last object was replaced by another. A batch is not delayed by changes that a filter
-    /// rejects. If the handler panics, its batch is not redelivered.
+    /// client-go). A batch has all notifications that are available, up to `most`. It has one more
+    /// if its last change replaces an object by another with the same key, because the deletion and
+    /// the addition stay together. A batch is not delayed by changes that a filter rejects. If the
+    /// handler panics, its batch is not redelivered.
     ///
     /// # Errors
     /// As for [`add_event_handler`](Self::add_event_handler).

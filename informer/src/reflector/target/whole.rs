@@ -101,8 +101,8 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
 
 /// A target that takes a relist as a whole.
 trait TakesWhole<K>: Send + Sync + 'static {
-    /// Fails if keys are not names and the key function fails for `object`. The relist then keeps
-    /// the known object of the same name.
+    /// Checks that the target's custom key function, if there is one, has a key for `object`. If it
+    /// has none, the relist keeps the known object of the same name.
     fn check_key(&self, object: &K) -> Result<(), KeyError>;
 
     /// Stores all listed objects, and keeps the stored objects with a name in `kept`, whose listed

@@ -36,7 +36,7 @@
 //! | `informer_handler_oldest_age_seconds` | gauge | Time that the oldest waiting change has waited |
 //! | `informer_handler_told_total` | counter | Changes and objects of walks that the handler was notified of, or that its filter rejected |
 //! | `informer_handler_queue_duration_seconds` | histogram | Time that a change waits in the buffer until the handler is notified |
-//! | `informer_handler_work_duration_seconds` | histogram | Time from a notification until the handler asks for the next. For a batch, one value per change: the time from when the change was taken from the buffer until the call with the batch has returned |
+//! | `informer_handler_work_duration_seconds` | histogram | Time from a notification until the handler asks for the next. In a batch each change has a value: from when it was taken out of the buffer until the call with the batch has returned |
 //! | `informer_handler_overruns_total` | counter | How often a buffer that drops and resyncs was full |
 //!
 //! An informer of compact objects (feature `compact`) also has these:
@@ -227,7 +227,8 @@ pub(crate) const QUEUE_DURATION: Metric = Metric::histogram(
 );
 pub(crate) const WORK_DURATION: Metric = Metric::histogram(
     "informer_handler_work_duration_seconds",
-    "Time from a notification until the handler asks for the next; in a batch, of each change",
+    "Time from a notification until the handler asks for the next. In a batch each change has a \
+     value: from when it was taken out of the buffer until the call with the batch has returned",
 );
 pub(crate) const OVERRUNS: Metric = Metric::counter(
     "informer_handler_overruns_total",

@@ -13,8 +13,8 @@ use super::values::{BaseText, Document, Own};
 /// The number of differences that count as the first ones of a base. Later differences are
 /// compared with the average size of the first ones.
 const FIRST: u32 = 4;
-/// The factor by which a new dictionary is assumed to pack a text smaller than the previous one
-/// does. The true factor is rarely larger.
+/// The assumed ratio of the size of a text packed with the previous dictionary to its size packed
+/// with a new one. The true ratio is rarely larger.
 const GAIN: usize = 3;
 /// The largest size of a difference that is used, as a fraction of the size that the object has
 /// when it is packed with the dictionary.
@@ -40,7 +40,8 @@ pub(super) struct Base {
     count: AtomicU32,
     /// The size in bytes of the first [`FIRST`] differences together.
     first: AtomicUsize,
-    /// A moving average of the sizes of differences, see [`note`](Self::note).
+    /// Eight times a moving average of the sizes of differences in bytes, see
+    /// [`note`](Self::note).
     recent: AtomicUsize,
 }
 
@@ -138,16 +139,17 @@ impl Base {
     }
 
     /// Estimates the size that a text of `length` bytes would have when packed with `dictionary`.
-    /// Assumes that it shrinks by the same factor as the base. The estimate is low if the base is
-    /// not packed with `dictionary` yet.
+    /// Assumes that it shrinks by the same factor as the base. If the base is not packed with
+    /// `dictionary` yet, also divides by [`GAIN`], so that the estimate is rather too low.
     pub(super) fn estimate(&self, length: usize, dictionary: &Arc<Reference>) -> usize {
         let stored = self.stored.lock();
         let estimate = stored.bytes.len() * length / self.length.max(1);
         if Arc::ptr_eq(&stored.with, dictionary) { estimate } else { estimate / GAIN }
     }
 
-    /// Records the size of a difference. Returns whether the base is outdated, for example because
-    /// the workload changed: differences are now more than twice as large as the first ones.
+    /// Records the size of a difference. Returns whether the base is outdated: recent differences
+    /// are on average more than twice as large as the first ones, for example because the workload
+    /// has changed.
     pub(super) fn note(&self, bytes: usize) -> bool {
         // Relaxed: statistics. A lost update delays the next base by a few objects.
         let count = self.count.fetch_add(1, Ordering::Relaxed);

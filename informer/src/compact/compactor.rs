@@ -28,7 +28,8 @@ use super::sync::{
 use super::values::{BaseText, Document};
 use crate::wire::{Prune, Types, trim};
 
-/// The factor by which the number of groups grows from one training of a dictionary to the next.
+/// The factor by which the number of groups must grow after a training until packing an object
+/// trains the next dictionary. [`Compactor::end_list`] may train it earlier.
 const GROWTH: usize = 8;
 /// The largest number of bytes of samples. Training takes about 100 ms for each MiB.
 const SAMPLE_BYTES: usize = 1 << 20;
@@ -234,8 +235,8 @@ impl<K> Compactor<K> {
     /// # Errors
     /// [`PackError`] if `json` is not UTF-8, if it is not a JSON object, or if its metadata cannot
     /// be read. If objects are [validated](CompactorBuilder::validate), also if `json` does not
-    /// decode into `K` or the decoder panics. A codec without memory is not an error: the object is
-    /// then stored uncompressed.
+    /// decode into `K` or the decoder panics. It is not an error if libzstd runs out of memory: the
+    /// object is then stored uncompressed.
     pub fn pack(&self, json: &[u8]) -> Result<Arc<Compact<K>>, PackError>
     where
         K: DeserializeOwned,
@@ -348,8 +349,8 @@ impl<K> Compactor<K> {
 
     /// Returns `document` as the difference from `first`, whose text becomes the base of `group`.
     /// If `first` is itself stored as the difference from a base, and the difference from that
-    /// base is about as small, that base becomes the base of `group` instead. Returns `None` if no
-    /// difference is small enough.
+    /// base is at most 1.5 times as large, that base becomes the base of `group` instead. Returns
+    /// `None` if no difference is small enough.
     fn against_first(
         &self,
         group: u64,
@@ -383,9 +384,9 @@ impl<K> Compactor<K> {
         self.dictionary.read().clone()
     }
 
-    /// Trains a dictionary on one text of each group, or of each n-th group if there are too many.
-    /// Does nothing if dictionaries are not trained, or if there are fewer than [`FEWEST_SAMPLES`]
-    /// groups. The caller must hold `training`.
+    /// Trains a dictionary on one text of each group, or of each n-th group if all these texts
+    /// would exceed [`SAMPLE_BYTES`]. Trains nothing if dictionaries are switched off, or if there
+    /// are fewer than [`FEWEST_SAMPLES`] groups. The caller must hold `training`.
     fn train(&self) {
         let (bases, firsts) = self.groups.all();
         let groups = bases.len() + firsts.len();
@@ -416,9 +417,10 @@ impl<K> Compactor<K> {
     }
 
     /// Does the work that is due at the end of a list. Trains a dictionary if there is none, or if
-    /// the list brought many new groups. Then packs again what was packed with an earlier
-    /// dictionary: the bases, and each object that is the only one of its group. This takes some
-    /// 15 µs for each base or object, so call it on a thread that may block.
+    /// there are more than 48 groups, and more than 1.5 times as many as at the last training. Then
+    /// packs again what was packed with an earlier dictionary: the bases, and each object that is
+    /// the only one of its group. This takes some 15 µs for each base or object, so call it on a
+    /// thread that may block.
     pub fn end_list(&self) {
         let guard = self.training.lock();
         let (bases, firsts) = self.groups.all();

@@ -274,8 +274,8 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Returns the field that the pointer at `place` in `Common::pointers` names, or `None` if the
-    /// object does not have it.
+    /// Returns the field that the user has named by the JSON pointer at `place` in
+    /// `Common::pointers`, or `None` if the object does not have it.
     pub(super) fn named(&self, place: usize) -> Option<&'a str> {
         let mut named = self.named;
         let mut field = || {

@@ -1,6 +1,6 @@
-//! Finds shared metadata for an object that cannot share the metadata of its own workload. It
-//! shares that of an object of the same shape, often of another workload. The shape of an object is
-//! a hash of its label keys and the kinds of its owners.
+//! Finds shared metadata for an object that cannot share the metadata of its own workload. Such an
+//! object shares the metadata of an object of the same shape, often of another workload. The shape
+//! of an object is a hash of its label keys and the kinds of its owners.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

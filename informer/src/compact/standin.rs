@@ -2,9 +2,10 @@
 //! and for the schedules of `loom-tests/src/compact`, where training with zstd would take most of
 //! the time.
 //!
-//! A text is cut behind each quote. A frame has zstd's magic number, the length of the text, and
-//! then runs of pieces that are equal to earlier ones, or to those of the base or dictionary, and
-//! pieces that are not.
+//! A text is cut into pieces, behind each quote. A frame contains zstd's magic number, the length
+//! of the text, and its pieces. A run of pieces that occurs earlier in the text, or in the base or
+//! dictionary, is stored as two numbers: one more than the index of the earlier run's first piece,
+//! and the number of pieces. Any other piece is stored as 0, its length and its bytes.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,8 +19,8 @@ use super::bytes::{Reader, put_bytes, put_number};
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 /// The header of a dictionary, which has an id that the codec sets to zero.
 const DICTIONARY_HEADER: [u8; 8] = [7; 8];
-/// The largest number of bytes of samples in a dictionary. It is small, because the pieces of the
-/// samples are looked up for each text.
+/// The largest number of bytes of samples in a dictionary. It is small, because packing a text
+/// first adds all pieces of the dictionary to a hash table.
 const DICTIONARY_BYTES: usize = 1 << 10;
 
 /// A context for packing, which has no state.

@@ -12,8 +12,8 @@ use super::values::{Cut, Document, Own, join};
 /// A packed text, or the text itself if it has no shorter form. The object or base that owns it
 /// knows the length of the text.
 ///
-/// A packed text consists of, in this order: the number of bytes that [`values`](super::values)
-/// cut out, the length of the values, the values, and the zstd frame.
+/// A packed text consists of, in this order: the number of bytes by which [`values`](super::values)
+/// shortened the text, the length of the values that it cut out, these values, and the zstd frame.
 #[derive(Clone)]
 pub(super) struct Stored {
     pub(super) bytes: Box<[u8]>,
@@ -72,7 +72,8 @@ impl Stored {
         Self { bytes: packed.unwrap_or_else(|| document.text.into()), with: with.clone() }
     }
 
-    /// Returns the text, which has `length` bytes, and was packed with the values `own`.
+    /// Returns the text, which has `length` bytes. `own` holds the name, uid and version of its
+    /// object, which were cut out of the text when it was packed.
     pub(super) fn unpack(&self, length: usize, own: &Own) -> Result<Vec<u8>, CodecError> {
         if self.bytes.len() == length {
             return Ok(self.bytes.to_vec());

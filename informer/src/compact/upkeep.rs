@@ -18,10 +18,10 @@ pub trait Upkeep<K>: Send + Sync {
     fn lists(&self) -> watch::Receiver<u64>;
 
     /// Does the work that is due at the end of a list. Trains a dictionary if there is none, or if
-    /// the list brought many new groups (a group is the objects of one workload). Then packs again
-    /// what an earlier dictionary packed: the base text of each group, to which the other objects
-    /// of the group are stored as differences, and the object of each group that has only one.
-    /// Blocks.
+    /// there are more than 48 groups, and more than 1.5 times as many as at the last training (a
+    /// group is the objects of one workload). Then packs again what an earlier dictionary packed:
+    /// the base text of each group, from which the other objects of the group are stored as
+    /// differences, and the object of each group that has only one. Blocks.
     fn end_list(&self);
 
     /// Packs `object` again if its base is outdated or held by few other objects, or if its

@@ -323,7 +323,7 @@ mod tests {
         Own::new(Some("web-0"), "085e74f4-004f-1586-2120-06060001000e".into(), Some("7654321"))
     }
 
-    /// Returns how many bytes the values take, and how many the text without them.
+    /// Returns the size of the values and the size of the text without them, in bytes.
     fn sizes(text: &str, base: Option<&str>) -> (usize, usize) {
         let base = base.map(|base| BaseText::new(base.as_bytes()));
         let cut = Document::new(text.as_bytes(), own()).cut(base.as_ref());

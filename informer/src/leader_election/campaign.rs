@@ -45,7 +45,7 @@ pub(super) enum Ended {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Campaign,
-    /// The work under the lease is ending. The lease is renewed until it has ended.
+    /// The work under the lease is ending. The lease is renewed until the work has ended.
     Drain,
     Release,
 }

@@ -13,8 +13,8 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Returns the metrics of the candidates for a lease. Leaves a status of 1, which another
-    /// elector of this process may have set for a lease of the same name.
+    /// Returns the metrics of the candidates for a lease. Does not reset the status: another
+    /// elector of this process may have set it to 1 for a lease of the same name.
     pub(super) fn of(lease: &str) -> Named<Self> {
         describe_gauge!(STATUS, "1 if this process is the leader, and 0 otherwise");
         describe_counter!(SLOW_PATH, "Renewals that had to read the lease again after a conflict");

@@ -108,7 +108,7 @@ impl LeaseApi {
     ///
     /// # Errors
     /// [`LeaseError`] if the request failed for another reason, or was not answered within the
-    /// retry period. The protocol must then be given [`Answer::Unclear`].
+    /// retry period. The caller must then pass [`Answer::Unclear`] to the protocol.
     pub(crate) async fn send(
         &self,
         request: Request<Arc<str>, Arc<Lease>>,

@@ -69,7 +69,7 @@ pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
 }
 
 /// Converts the body of a watch response into a stream of events. `initial` says whether initial
-/// events come first. The stream ends with the first error.
+/// events come first. The stream ends with its first error, except for [`RequestError::TooLarge`].
 pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> WatchStream {
     flattened(try_stream! {
         let (mut lines, mut coalescer) = (Lines::new(limit.bytes()), initial.then(Coalescer::new));

@@ -272,12 +272,13 @@ fn retry_after(error: &ReflectorError) -> Option<Duration> {
 struct Watch {
     events: WatchStream,
     until: Instant,
-    /// Whether the server was asked to end the watch later than `until`, because it sends a list
-    /// first, which may take longer than a watch lasts.
+    /// Whether the reflector ends the watch at `until`, and has requested a later end from the
+    /// server, because the initial events may take longer than a watch lasts. Otherwise the server
+    /// should have ended the watch before `until`.
     ends_here: bool,
-    /// The newest version of the first objects of a watch without a version, which sends all
-    /// objects first, in any order. `None` in any other watch, and after an event of another type,
-    /// which shows that all of them have been sent.
+    /// The newest version of the objects that a watch without a version sends first, as ADDED
+    /// events in any order. `None` in any other watch, and after an event of another type, which
+    /// shows that all of them have been sent.
     first_objects: Option<Newest>,
     _open: OpenWatch,
 }

@@ -24,8 +24,9 @@ use crate::wire::{LARGE, check};
 /// The time in which a server must not end a watch. If it does, the reflector lists again, or, if
 /// the watch had events, waits before it opens the next one.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
-/// The largest number of attempts in a row to open a watch, or to stream a list. If this many were
-/// lost without an event, the reflector requests a list: a proxy may be blocking watches.
+/// The largest number of attempts in a row to watch, to stream a list, or to request the last list
+/// of a namespace. If this many watches lose their connection before an event, or this many
+/// streamed lists fail, the reflector requests a list: a proxy may be blocking watches.
 pub(super) const MOST_ATTEMPTS: u32 = 3;
 /// The time that a server has to end a watch after its requested end. After that the connection is
 /// considered dead.

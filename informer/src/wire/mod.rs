@@ -59,7 +59,7 @@ pub enum WireError {
     NotThat {
         /// The fault, or the message of the JSON parser.
         what: String,
-        /// The first bytes of the part.
+        /// The first bytes, 80 at most, of the part that cannot be parsed.
         begin: String,
     },
 }

@@ -49,7 +49,8 @@ enum OutlinePosition {
     Escaped,
 }
 
-/// The length of the longest text that is read. No name, namespace or version is as long.
+/// The largest number of bytes that are kept of a string, with its quotes. No name, namespace or
+/// version is as long.
 const LONGEST: usize = 1024;
 
 impl Outline {

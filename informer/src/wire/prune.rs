@@ -265,7 +265,8 @@ enum MemberValue<'p> {
     Text(&'p str),
 }
 
-/// The `apiVersion` and `kind` to add, each unless the object was found to have it.
+/// The `apiVersion` and `kind` to add to an object. Each becomes `None` when the object turns out
+/// to have it, and both become `None` when the object turns out to have a `kind`.
 struct Missing<'p> {
     api_version: Option<&'p str>,
     kind: Option<&'p str>,
@@ -293,8 +294,8 @@ impl<'p> Missing<'p> {
         }
     }
 
-    /// Takes the next of the two members that the object does not have. Returns its name and value,
-    /// or `None` if no such member is left.
+    /// Takes the next member to add, `apiVersion` before `kind`. Returns its name and value, or
+    /// `None` if no member is left to add.
     fn take(&mut self) -> Option<(&'static str, &'p str)> {
         let api_version = self.api_version.take().map(|value| (Self::API_VERSION, value));
         api_version.or_else(|| self.kind.take().map(|value| (Self::KIND, value)))

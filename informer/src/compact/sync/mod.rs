@@ -24,9 +24,9 @@ mod imp {
     pub(in super::super) const FIRST_TRAINING: usize = 256;
     /// The smallest number of samples that a dictionary is trained on.
     pub(in super::super) const FEWEST_SAMPLES: usize = 8;
-    /// The divisor of the least use of a base. If fewer than one in `USED_UP` of the objects that
-    /// were stored as differences from a base still hold the base, those objects are packed again
-    /// without it, so that the base is freed.
+    /// The largest ratio of the objects that have been packed with a base to those that still hold
+    /// it. Above this ratio, the objects that hold the base are packed again without it, so that
+    /// the base is freed.
     pub(in super::super) const USED_UP: usize = 20;
 
     macro_rules! mutant {

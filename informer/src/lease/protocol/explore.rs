@@ -10,10 +10,10 @@
 //! a suspended machine does not count, and changes by hand are *faults*, of which a history has a
 //! limited number.
 //!
-//! Times are kept relative to a constant now, and versions are numbered in their order, so that
-//! worlds that differ only in their age are one world. The search visits every world that can be
-//! reached. It remembers worlds by a hash of 64 bits: among 10 million worlds, two share one with a
-//! probability of about 10⁻⁶.
+//! The present is always [`NOW`]: when time passes, all other times move into the past. Versions
+//! are numbered in their order. So worlds that differ only in their age are one world. The search
+//! visits every world that can be reached. It remembers worlds by a hash of 64 bits: among 10
+//! million worlds, two share one with a probability of about 10⁻⁶.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -34,8 +34,8 @@ const NOW: Clocks = Clocks { monotonic: Duration::from_secs(100), wall: Duration
 /// A step of a wall clock, longer than any lease.
 const WALL_STEP: Duration = Duration::from_millis(20 * TICK);
 
-/// The step between the identities of a process: each of at most three processes starts with its
-/// index.
+/// The difference between an identity of a process and its next one. The first identity of a
+/// process is its index: 0, 1 or 2.
 const IDENTITIES: u8 = 4;
 
 /// A holder that is none of the processes.
@@ -69,7 +69,7 @@ enum Fault {
     Suspend,
     /// The lease is deleted by hand.
     Delete,
-    /// The lease gets another version by hand, or a duration that is not valid.
+    /// The lease is written by hand: unchanged, or with a duration that is not valid.
     Touch,
     /// The lease gets another holder by hand: a stranger or one of the processes.
     Edit,
@@ -467,7 +467,8 @@ impl<'a> Search<'a> {
         others.map(|holder| Record { holder: Some(holder), ..lease }).collect()
     }
 
-    /// Removes differences that have no effect on what can follow.
+    /// Makes worlds equal that differ only in details without an effect on what can follow. Also
+    /// starts another process, or another campaign, in the place of one that has ended.
     fn normalise(&self, world: &mut World) {
         for index in 0..world.processes.len() {
             let process = &mut world.processes[index];
@@ -664,8 +665,8 @@ impl Process {
     }
 }
 
-/// Returns `time`, which is relative to a constant now, after a clock has advanced by `elapsed`.
-/// `Duration::MAX` stays: it is the deadline of a mutant that ignores the clock.
+/// Returns `time` moved into the past by `elapsed`, since a clock has advanced by that, and [`NOW`]
+/// stays. `Duration::MAX` stays: it is the deadline of a mutant that ignores the clock.
 fn past(time: Duration, elapsed: Duration) -> Duration {
     if time == Duration::MAX { time } else { time.saturating_sub(elapsed) }
 }

@@ -41,14 +41,14 @@
 //! # Why there is one holder
 //!
 //! By rule 1 a holder is replaced by a write that contains its last version. An observer sends that
-//! write a whole lease duration after it saw the version, so after the holder sent it; by then the
-//! holder has passed its deadline, as long as the lease duration by the observer's clock takes
-//! longer than the renew deadline by the holder's. With client-go's durations of 15 and 10 s the
-//! clocks may run at rates that differ by a factor of 1.5.
+//! write a whole lease duration after it first saw the version, and it can see the version only
+//! after the holder has sent it. By then the holder has passed its deadline, as long as the lease
+//! duration by the observer's clock takes longer than the renew deadline by the holder's. With
+//! client-go's durations of 15 and 10 s the clocks may run at rates that differ by a factor of 1.5.
 //!
-//! A person breaks these rules who removes the holder's name, or deletes the lease or its duration
-//! while candidates of a shorter lease duration wait. A suspended machine does not, unless its wall
-//! clock stands still as well.
+//! There can be two holders if a person removes the holder's name, or deletes the lease or its
+//! duration while candidates with a shorter lease duration wait. A suspended machine does not cause
+//! this, unless its wall clock stands still as well.
 
 #[cfg(test)]
 mod explore;
@@ -226,8 +226,8 @@ enum Purpose {
 }
 
 impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
-    /// Creates a candidate. `former` is an earlier identity of the same process: its work must have
-    /// ended, so that a lease with this name is free.
+    /// Creates a candidate. `former` is an earlier identity of the same process. Its work must have
+    /// ended, because the candidate treats a lease held by `former` as free.
     pub(crate) fn new(timing: Timing, identity: T, former: Option<T>) -> Self {
         Self {
             timing,
@@ -262,7 +262,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         matches!(self.state, State::Claiming)
     }
 
-    /// Returns the next step. Call it after each input, and at the time that it asked for.
+    /// Returns the next step. Call it after each input, and at the time that the last
+    /// [`Step::Wait`] contains.
     pub(crate) fn next(&mut self, now: Clocks) -> Step<T, B> {
         self.check_deadline(now);
         let deadline = match &self.state {
@@ -431,7 +432,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         }
     }
 
-    /// Takes a state of the lease from a watch, which may be late: `None` if it was deleted.
+    /// Takes a state of the lease from a watch, or `None` if the lease was deleted. The state may
+    /// be out of date.
     pub(crate) fn observed(&mut self, now: Clocks, record: Option<Record<T, B>>) {
         match &mut self.state {
             State::Foreign(seen) => seen.update(now, record),

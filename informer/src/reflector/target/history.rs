@@ -44,7 +44,8 @@ impl History {
         Self { histories: histories.clone(), last: Mutex::new(last) }
     }
 
-    /// Waits until a history has begun that is later than `since` and than the scope's last list.
+    /// Waits until the number of the current history is greater than `since`, and the scope's last
+    /// list is of another history.
     pub(crate) async fn outdated(&self, since: u64) {
         let mut current = self.histories.0.subscribe();
         let is_outdated = |current: &u64| since < *current && !self.is_of(*current);

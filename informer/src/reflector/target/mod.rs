@@ -101,7 +101,8 @@ pub trait Pieces<K>: Send + 'static {
     /// [`RelistError::Superseded`] if a later relist has superseded this one.
     fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError>;
 
-    /// Takes the needed objects, in list order, with their names. Returns the refused ones.
+    /// Takes listed objects, in list order, with their names. The caller may leave out those for
+    /// which [`probe`](Self::probe) has returned false. Returns the refused ones.
     ///
     /// # Errors
     /// [`RelistError::Superseded`] if a later relist has superseded this one.
@@ -120,16 +121,17 @@ pub trait Pieces<K>: Send + 'static {
     /// [`RelistError::Superseded`] if a later relist has superseded this one.
     fn keep(&mut self, name: &str) -> Result<(), RelistError>;
 
-    /// Makes the commit delete nothing. The list has an object whose name cannot be read, and which
-    /// may be any known object whose name is not listed. Returns whether the target supports this.
-    /// If it does not, which is the default, the list is abandoned.
+    /// Makes the commit keep objects that are not listed, unless [`delete`](Self::delete) has named
+    /// them. The list has an object whose name cannot be read, and which may be any known object
+    /// whose name is not listed. Returns whether the target supports this. If it does not, which is
+    /// the default, the list is abandoned.
     fn keep_unlisted(&mut self) -> bool {
         false
     }
 
-    /// Makes the relist take every object, even one of the stored version, because the versions of
-    /// earlier lists cannot be compared with the versions of this list. A target that never skips
-    /// objects does nothing.
+    /// Makes the relist take every object, even if its version is the stored one, because the
+    /// versions of earlier lists cannot be compared with the versions of this list. A target that
+    /// never skips objects does nothing.
     fn ignore_versions(&mut self) {}
 
     /// Ends the relist, and deletes the objects that were not listed. Returns the errors of objects

@@ -251,7 +251,8 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S>
 
 /// A relist that is being collected.
 struct CollectedRelist<K, S: ?Sized> {
-    /// The names with their objects. A name without an object is kept.
+    /// The names of listed objects, each with the object to store, or with `None` if the stored
+    /// object of that name is kept.
     list: Vec<(Box<str>, Option<Arc<K>>)>,
     /// The names of deleted objects, each with the length that `list` had at the time of the
     /// deletion.

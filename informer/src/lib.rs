@@ -8,8 +8,8 @@
 //! * [`Controller`]: calls a reconciler for each object that has changed, with
 //!   the names and paths of kube's `kube::runtime` in [`runtime`] (feature `runtime`, on by
 //!   default).
-//! * [`leader_election`]: of several replicas of a program, one leads (client-go
-//!   `tools/leaderelection`).
+//! * [`leader_election`]: the election of one of several replicas of a program as the leader
+//!   (client-go `tools/leaderelection`).
 //! * [`lister_watcher`]: the sources of objects: an API server, several namespaces of one, or a
 //!   script in a test.
 //! * [`KubeMeta`]: the metadata accessor of all Kubernetes types.
@@ -22,9 +22,9 @@
 //! # Versions
 //!
 //! Clients and objects are kube's. A program must use the kube version of this crate, which is
-//! re-exported as [`kube`](mod@kube), and the k8s-openapi version in the table, with the feature
-//! of its Kubernetes version. Queues, stores and indexes are in the crate `deltafifo`, which
-//! depends on neither.
+//! re-exported as [`kube`](mod@kube), and the k8s-openapi version in the table. It must enable the
+//! k8s-openapi feature of one Kubernetes version. Queues, stores and indexes are in the crate
+//! `deltafifo`, which depends on neither kube nor k8s-openapi.
 //!
 //! | this crate | kube | k8s-openapi | Rust |
 //! | --- | --- | --- | --- |

@@ -1,4 +1,5 @@
-//! The upkeep of an informer's compact objects.
+//! The upkeep of an informer's compact objects: dictionaries are trained, and objects are packed
+//! again. The docs of [`compact`](crate::compact) explain packing, bases and dictionaries.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -14,16 +15,16 @@ use crate::compact::{Compact, CompactStats, Upkeep};
 use crate::reflector::{ReflectorError, Threads};
 use crate::util::sleep::with_catching_waker;
 
-/// The time between two passes, if no list ends.
+/// The time between two passes over the objects, if no list ends.
 const PERIOD: Duration = Duration::from_secs(60);
 /// The number of objects in a step of a pass. If all of them have to be packed again, the step
 /// takes some 20 ms.
 const STEP: usize = 512;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
-    /// Trains dictionaries after each list. After that, and after each [`PERIOD`] in which objects
-    /// have changed, packs again those stored objects whose base or dictionary was replaced, or
-    /// whose base few other objects hold. Never returns.
+    /// Trains a dictionary after a list, if one is [needed](Upkeep::end_list). After each list, and
+    /// after each [`PERIOD`] in which objects have changed, packs again those stored objects whose
+    /// base or dictionary was replaced, or whose base is used by few other objects. Never returns.
     pub(super) async fn upkeep(&self) -> Infallible {
         let Some(upkeep) = self.feeder.upkeep() else { return pending().await };
         let threads = Threads { work: self.work.clone() };

@@ -7,11 +7,11 @@ use std::pin::{Pin, pin};
 
 use deltafifo::panics::ignore_panic;
 
-/// Polls `future` to its end. A panic of its destructor is discarded, even if this future is
-/// dropped before its end.
+/// Polls `future` to its end. A panic of the destructor of `future` is discarded, even if the
+/// future that this function returns is dropped early.
 ///
 /// # Errors
-/// The panic of `future`.
+/// The payload of the panic, if `future` panicked.
 pub(crate) async fn catching<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
     let future = pin!(Some(future));
     let mut future = DroppedQuietly(future);

@@ -1,4 +1,4 @@
-//! Waits on a [`Notify`] that lose no wake-up, with wakers that cannot panic.
+//! Functions that wait on a [`Notify`] and lose no wake-up, with wakers that cannot panic.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -8,8 +8,9 @@ use std::task::{Context, Wake, Waker};
 use deltafifo::panics::ignore_panic;
 use tokio::sync::Notify;
 
-/// Checks a condition, and waits on `place` between checks, until `attempt` returns a value.
-/// Dropping the future loses no wake-up: if it was woken in vain, `Notify` wakes another waiter.
+/// Calls `attempt` until it returns a value, and waits on `place` between the calls. Dropping the
+/// returned future loses no wake-up: if the future was woken in vain, `Notify` wakes another
+/// waiter.
 pub(crate) async fn wait_until_some<T>(
     place: &Notify,
     mut attempt: impl FnMut() -> Option<T>,

@@ -1,5 +1,5 @@
-//! The times that keys wait for, earliest first. The keys are represented by the places of their
-//! entries.
+//! The times that keys wait for, earliest first. A key is represented by the [place](EntryPlace)
+//! at which the shards have its entry.
 
 use std::collections::BTreeMap;
 

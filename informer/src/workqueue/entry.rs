@@ -50,7 +50,8 @@ const _: () = assert!(place_size::<Entry<[usize; 3]>>() == 88, "the docs of the 
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Added {
-    /// The key is dirty and queued. The caller must wake a getter.
+    /// The key is dirty and queued. The caller must wake a waiting caller of
+    /// [`WorkQueue::get`](super::WorkQueue::get).
     Queued,
     /// The key is dirty and being processed. It is queued when the processing ends.
     Again,
@@ -103,7 +104,8 @@ impl<K> Entry<K> {
         self.limited = limited;
     }
 
-    /// Raises the key to `priority`, unless its priority is at least that.
+    /// Raises the key to `priority`, unless its priority is at least that. A key that is neither
+    /// dirty nor waiting has no priority, and always gets this one.
     pub(super) fn raise(&mut self, place: EntryPlace, priority: i32, schedule: &QueueState) {
         if self.is_asked_for() && priority <= self.priority {
             return;

@@ -1,5 +1,5 @@
 //! The order of queued keys: by priority, with a guarantee for the key that has been queued
-//! longest. The keys are represented by the places of their entries.
+//! longest. A key is represented by the [place](EntryPlace) at which the shards have its entry.
 //!
 //! Each queued key is in two lists: one of its priority, and one of all keys by age. The head of
 //! the highest priority is next, except when it would be the eighth in a row to pass over an older

@@ -48,8 +48,8 @@
 //! # Failures
 //!
 //! A rate-limited add of a key counts as a failure once for each time that the key is taken, and
-//! once before it is taken for the first time. Only if the add counts is the rate limiter asked
-//! how long the key backs off. A rate-limited add of a key that is queued, or was rate-limited
+//! once before it is taken for the first time. The rate limiter is asked how long the key backs
+//! off only if the add counts. A rate-limited add of a key that is queued, or was rate-limited
 //! since it was last taken, can only raise its priority, or shorten the wait if it has an `after`
 //! of its own. After `forget` the next rate-limited add counts as a failure again. If two threads
 //! add a key rate-limited at the same moment, both may count.
@@ -79,8 +79,8 @@
 //! recorders and rate limiters are called with no lock held.
 //!
 //! Panics of a waker, of a metrics recorder, or of the destructor of the queue's own copy of a key
-//! are caught. A getter whose waker panicked counts as woken; if it is dropped, its wake-up passes
-//! to the next getter.
+//! are caught. A call of `get` whose waker panicked counts as woken; if its future is dropped, the
+//! wake-up passes to the next caller of `get`.
 //!
 //! # Cost
 //!

@@ -58,7 +58,8 @@ impl<K> Shard<K> {
         &mut self.entries[slot]
     }
 
-    /// Calls [`Entry::due`] for an entry that may have been removed.
+    /// Calls [`Entry::due`] for the entry at `place`. Does nothing if that entry was removed, or if
+    /// the shard was [closed](Self::close).
     pub(super) fn due(
         &mut self,
         place: EntryPlace,

@@ -1,5 +1,5 @@
-//! A value for each of many locks, chosen by a key's hash, so that threads with different keys
-//! rarely contend.
+//! Many locks, each with a value of its own. The hash of a key chooses the lock, so that threads
+//! with different keys rarely contend.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -31,8 +31,8 @@ impl<T: Default> Sharded<T> {
         self.hasher.hash_one(key)
     }
 
-    /// Returns the shard number for a hash, from bits that a hash table uses neither for the
-    /// bucket nor for its tag.
+    /// Returns the number of the shard for a hash. It consists of bits by which the hash tables in
+    /// the shards (hashbrown's) choose neither the bucket nor the tag of an entry.
     pub(super) fn number_of(hash: u64) -> u8 {
         hash.to_le_bytes()[6] % SHARDS
     }

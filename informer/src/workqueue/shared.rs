@@ -29,11 +29,13 @@ const PIECE: usize = 256;
 pub(super) struct SharedQueue<K> {
     pub(super) shards: Sharded<Shard<K>>,
     schedule: QueueState,
-    /// The event that wakes getters. Their wakers cannot panic here, see `util/sleep.rs`.
+    /// The event that wakes getters, that is, callers of [`get`](super::WorkQueue::get). Their
+    /// wakers cannot panic here, see `util/sleep.rs`.
     pub(super) ready: Notify,
     /// The event that wakes the queue's task, whose waker is tokio's.
     pub(super) keeper: Notify,
-    /// The event that wakes drains.
+    /// The event that wakes drains, that is, callers of
+    /// [`shut_down_with_drain`](super::WorkQueue::shut_down_with_drain).
     pub(super) drained: Notify,
     pub(super) limiter: Box<dyn RateLimiter<K>>,
     metrics: Option<Metrics>,
@@ -62,8 +64,9 @@ impl<K: Key> SharedQueue<K> {
         }
     }
 
-    /// Adds a key. The rate limiter is asked only if the add counts as a failure; a key that is
-    /// queued or already backs off keeps its time.
+    /// Adds a key. For a rate-limited add, the rate limiter is asked only if the add counts as a
+    /// failure. If the key is queued or already backs off, such an add can only raise the key's
+    /// priority or, with `after`, shorten its wait.
     pub(super) fn add(&self, key: K, options: AddOptions) {
         let AddOptions { priority, after, rate_limited } = options;
         // A delay of zero with a rate limit counts as no delay. Otherwise it would cancel the
@@ -130,8 +133,9 @@ impl<K: Key> SharedQueue<K> {
             NextKey::Empty => return NextItem::Empty,
             NextKey::ShutDown => return NextItem::ShutDown,
         };
-        // Between the locks of the line and of the shard the key still counts as queued. An add in
-        // between changes nothing, which is correct: the processing has not begun.
+        // The order of keys is unlocked, and the shard is not locked yet. In the shard, the key
+        // still counts as queued, so an add at this moment changes nothing. That is correct,
+        // because the processing has not begun.
         let claim = Claim::new(Arc::clone(self), place);
         let now = self.stamp();
         let (key, priority, since) = self.shards.lock(place.shard).take(place.slot, now);

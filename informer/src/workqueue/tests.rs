@@ -135,8 +135,8 @@ fn event_before_the_sleep_is_noticed() {
     assert_eq!(pin!(sleep).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(2));
 }
 
-/// Checks that a getter uses up one wake-up only if two keys are added between its second check and
-/// its sleep. The next getter is then woken as well.
+/// Checks that a getter (a caller of `get`) uses up only one of two wake-ups, if two keys are added
+/// between its second check and its sleep. The next getter is then woken as well.
 #[test]
 fn getter_about_to_sleep_counts_as_sleeping() {
     let place = Notify::new();

@@ -46,9 +46,9 @@ pub enum RunnerError {
     /// continues; reconciles begin once every list that they wait for has arrived.
     ///
     /// For an informer that is not running, this error is yielded 5 seconds after the stream was
-    /// first polled, and every minute after that. For an informer that runs and that reconciles
-    /// wait for, it is yielded every minute. It is also logged as a warning. The informers that
-    /// the controller owns are not included: their errors are yielded as
+    /// first polled, and every minute after that. For a running informer, it is yielded every
+    /// minute, but only if reconciles wait for that informer. It is also logged as a warning. The
+    /// informers that the controller owns are not included: their errors are yielded as
     /// [`QueueError`](Error::QueueError).
     #[error(
         "{} until these informers have their first list: {}",

@@ -83,7 +83,7 @@ impl OwnerKind {
         (is_complete && kind == self.kind && group == self.group).then(|| key(namespace, name))
     }
 
-    /// Returns the owners of an object that is kept as [`Owned`] only.
+    /// Returns the keys of those owners of `object` that are of this kind.
     pub(super) fn of_owned(&self, object: &Owned) -> impl Iterator<Item = StoreKey> {
         let Metadata { namespace, owner_references, .. } = &object.metadata;
         let owners = owner_references.iter().flatten();
@@ -97,7 +97,7 @@ impl OwnerKind {
         })
     }
 
-    /// Returns the owners of a complete object.
+    /// Returns the keys like [`of_owned`](Self::of_owned), for an object that has all its metadata.
     pub(super) fn of_child<Child: Resource>(
         &self,
         object: &Child,

@@ -68,7 +68,7 @@ where
 
     /// Acts like [`owns`](Self::owns), over a shared informer of whole objects or of metadata.
     /// The caller must run the informer. A reconciler may read the informer's store: no reconcile
-    /// begins before its first list is complete.
+    /// begins before the informer's first list is complete.
     pub fn owns_informer<Child>(self, informer: impl Into<Source<Child>>) -> Self
     where
         Child: Resource + Send + Sync + 'static,
@@ -138,8 +138,8 @@ where
     }
 
     /// Acts like [`watches_ref`](Self::watches_ref), over a shared informer. The caller must run
-    /// the informer. A reconciler may read the informer's store: no reconcile begins before its
-    /// first list is complete.
+    /// the informer. A reconciler may read the informer's store: no reconcile begins before the
+    /// informer's first list is complete.
     pub fn watches_informer<Other, I>(
         self,
         informer: impl Into<Source<Other>>,
@@ -269,8 +269,12 @@ where
     }
 }
 
-/// Calls `objects` with each state in the informer's notifications, and requests a reconcile of
-/// every key that `objects` passes on for it.
+/// Adds a handler to `informer` that calls `objects` for each state in a notification that triggers
+/// reconciles. `objects` is passed the state and a function, which requests a reconcile of the key
+/// that it is called with.
+///
+/// # Errors
+/// [`RunnerError::Stopped`] if the informer has stopped.
 fn request_for<O, M>(
     informer: &SharedInformer<O, M>,
     update_filter: UpdateFilter<O>,

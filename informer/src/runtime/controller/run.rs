@@ -282,8 +282,8 @@ where
     /// the object's real key, or the object does not exist.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] if the object does not exist and the keys of the store are not
-    /// names. The request may then have the wrong key.
+    /// [`Error::ObjectNotFound`] if the object is not found and the informer has custom keys.
+    /// A request has the key `namespace/name` or `name`, which may then be the wrong one.
     fn find(&mut self, item: Item<StoreKey>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
         let lasts =
             if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };

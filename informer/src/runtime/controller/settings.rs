@@ -117,9 +117,9 @@ where
 
     /// Reconciles only while `term` continues: no reconcile or deletion handler starts after its
     /// end, running ones are cancelled at their next await, even if the stream is not polled, and
-    /// the stream ends. Each of them and the stream are work under the lease, which is released
-    /// only after they have ended. Give the reconciler the [client of the term](Term::client),
-    /// which refuses later writes.
+    /// the stream ends. The lease is released only after all reconciles, the deletion handlers and
+    /// the stream have ended. Give the reconciler the [client of the term](Term::client), which
+    /// refuses later writes.
     ///
     /// The informers of [`from_informer`](Self::from_informer) are not stopped, so that a replica
     /// that does not lead has synced stores.

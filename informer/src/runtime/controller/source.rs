@@ -137,7 +137,11 @@ pub(super) enum InformerOwner {
     User,
 }
 
-/// Calls `deliver` for every notification of `informer`, until the controller shuts down.
+/// Adds a handler to `informer` that calls `deliver` for every notification. The handler is removed
+/// when the controller shuts down.
+///
+/// # Errors
+/// [`RunnerError::Stopped`] if the informer has stopped.
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
     owner: InformerOwner,

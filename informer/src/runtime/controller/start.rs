@@ -43,8 +43,8 @@ pub(super) struct Started {
     /// at a graceful shutdown. The futures of informers own the registrations of the handlers, so
     /// dropping them removes the handlers.
     pub(super) ends: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// Futures, one for each informer whose first list reconciles wait for, that resolve when that
-    /// list has been handled.
+    /// A future for each informer that reconciles wait for. It resolves when the informer's first
+    /// list has been handled, when the informer stops, or when the server refuses an optional kind.
     pub(super) syncs: Vec<BoxFuture<'static, Result<(), RunnerError>>>,
     pub(super) unsynced: Unsynced,
 }

@@ -16,7 +16,8 @@ use crate::shared_informer::{Availability, Registration, SharedInformer};
 /// The time after which the first error names informers that are not running: the user has probably
 /// forgotten to run them.
 const FIRST_REPORT: Duration = Duration::from_secs(5);
-/// The period of later errors, which also name informers that run and whose first list takes long.
+/// The period of later errors. They also name a running informer if reconciles wait for its first
+/// list.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// A shared informer, which the user has to run.

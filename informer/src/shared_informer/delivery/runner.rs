@@ -41,7 +41,8 @@ impl<K: Send + Sync + 'static> Drop for RunningHandler<K> {
     }
 }
 
-/// Spawns a thread that calls `handler` with up to `most` notifications at a time.
+/// Spawns a thread that calls `handler` with up to `most` notifications at a time, or with one more
+/// if the last change replaces an object by another.
 pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
     registration: Registration<K>,
     most: usize,

@@ -80,7 +80,7 @@ type InformerKey = (TypeId, Name);
 
 /// An informer in the map of a factory.
 struct FactoryEntry {
-    /// A [`SharedInformer`] of the kind.
+    /// The [`SharedInformer`], whose objects have the type in the entry's [`InformerKey`].
     informer: Box<dyn Any + Send + Sync>,
     runs: Arc<dyn Runs>,
     /// The task that runs the informer, once it is started.

@@ -272,8 +272,8 @@ impl Namespaces {
     }
 }
 
-/// Applies a notification of an informer to the names of its objects. No change is dropped, because
-/// the handler has the default buffer, which merges the changes of a key.
+/// Applies a notification of an informer to `names`, the names of the informer's objects. No change
+/// is dropped, because the handler has the default buffer, which merges the changes of a key.
 fn follow<K, M: Meta<K>>(
     names: &mut BTreeSet<String>,
     change: &Notification<K>,
@@ -328,8 +328,8 @@ impl Ord for Namespaces {
     }
 }
 
-/// Writes the text by which the names of informers refer to the set. It does not contain the
-/// namespaces.
+/// Writes the number of the set, as in `namespaces (set 3)`. The names of informers contain this
+/// text, because the namespaces of the set can change.
 impl fmt::Display for Namespaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "namespaces (set {})", self.id)

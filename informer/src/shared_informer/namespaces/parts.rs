@@ -318,7 +318,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         }
         // Relaxed: as in `feed`.
         part.has_left.store(false, Ordering::Relaxed);
-        // An earlier failure may still exclude it.
+        // The scope may still be excluded because of an earlier failure.
         if !part.progress.is_waived() {
             self.queue.await_scope(&part.scope);
         }
@@ -415,7 +415,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
         part.wait_idle().await;
         self.queue.waive_scope(&part.scope);
         let Some(reflector) = part.reflector.get() else { return };
-        // Relaxed: as in `InScope`. Without objects the list would only add some.
+        // Relaxed: `InScope` sets the flag when it offers an object, and no work is in flight now.
+        // If no object was offered, none has to be deleted, and the list would only add objects.
         if !part.has_objects.load(Ordering::Relaxed) {
             return;
         }

@@ -196,7 +196,8 @@ impl Scoped<ConfigMap> for Refusing {
 }
 
 /// A set of namespaces, the queue that they are fed to, and the namespaces whose errors were
-/// reported. By default each namespace has the objects of [`green`].
+/// reported. By default the lister-watcher of each namespace is [`green`]: its list has the object
+/// `green/a`, and its watch sends no events.
 struct Rig {
     namespaces: Namespaces,
     queue: Arc<Refusing>,
@@ -429,7 +430,7 @@ fn removed_namespace_is_known_until_no_thread_works_for_it() {
         (&mut gate.reached).await.unwrap();
         assert!(rig.namespaces.remove("green"));
         settle().await;
-        // The removal would be in front of it.
+        // Blocking tasks start in order. If the removal had been spawned, it would end before this.
         spawn_blocking(|| ()).await.unwrap();
         settle().await;
         assert_eq!(rig.parts.status().len(), 1);

@@ -67,9 +67,9 @@ impl<K: Send + Sync> StepBuffer<K> for Compress<K> {
         self.steps.len()
     }
 
-    /// Returns true if few steps wait, or if the handler has taken a stride's number of steps since
-    /// the walk last pushed one. Without the second condition, a walk would never end if the buffer
-    /// of a slow handler stays full.
+    /// Returns true if fewer than [`STRIDE`] steps wait, or if the handler has taken at least
+    /// `STRIDE` steps since a walk last pushed one. Without the second condition, a walk would
+    /// never end if the buffer of a slow handler stays full.
     fn takes_stride(&self) -> bool {
         self.steps.len() < STRIDE || self.since_walked >= STRIDE
     }

@@ -112,7 +112,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
                 Arc::new(before.iter().filter(|one| !Arc::ptr_eq(one, feed)).cloned().collect());
             list.last.retain(|state| !state.borrow().has_ended);
             if list.feeds.len() < before.len() {
-                // A call of it may still be running, which a stop of the informer waits for.
+                // A call of this handler may still be running. A stop of the informer waits for it.
                 list.last.push(feed.state());
             }
             before

@@ -2,11 +2,11 @@
 //!
 //! On the engines deltafifo, mutex and dashmap it measures an update of a known idle key, an update
 //! of a pending key, and a pop that applies. A relist of 100,000 objects is measured on these
-//! engines, on deltafifo with unchanged objects skipped or with one thread, and on the two lower
-//! bounds (`floor`).
+//! engines, on deltafifo with unchanged objects skipped or with one thread, and on the engine
+//! `floor`, whose two ways to walk a list are lower bounds of the time.
 //!
-//! kube-rs' store is not measured: its engine keeps every list until the end, and the number of
-//! iterations, and so of lists, is not known in advance. Every engine's store knows 100,000
+//! kube-rs' store is not measured: its engine keeps every list until the end, so its memory would
+//! grow with the number of iterations, which criterion chooses. Every engine's store knows 100,000
 //! objects. Inputs are prepared, and results dropped, outside the measured time. Plots are in
 //! `criterion/report` of the build directory.
 

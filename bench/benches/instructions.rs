@@ -2,9 +2,10 @@
 //! runs differ, but the numbers of instructions do not. `ci/instructions.sh` compares the counts
 //! with `bench/instructions.txt`.
 //!
-//! Each count is the sum of 10,000 operations, one for every object of a fused store. The hash has
-//! a different seed in every run, so different keys share a bucket; over 10,000 keys this has no
-//! effect on the sum. The inputs are created before, and dropped after, the counted part.
+//! Each count is the number of instructions of 10,000 operations, one for every object of a fused
+//! store. The hash has a different seed in every run, so different keys share a bucket; over 10,000
+//! keys this has no effect on the sum. The inputs are created before, and dropped after, the
+//! counted part.
 #![expect(missing_docs, reason = "the macros make items without")]
 
 use std::sync::Arc;

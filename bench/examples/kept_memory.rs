@@ -5,8 +5,9 @@
 //! ```
 //!
 //! The allocator counts the memory in use, so pages that it keeps for later do not matter. An empty
-//! relist deletes the objects, and the deletions are popped one by one. Each row adds a structure
-//! to the store of the row before.
+//! relist deletes the objects, and the deletions are popped one by one. The store of the first row
+//! has only its index by namespace. The stores of the other two rows also have one other index
+//! each.
 
 use std::sync::Arc;
 

@@ -5,7 +5,8 @@
 //! cargo run --release -p deltafifo-bench --example label_index [OBJECTS]
 //! ```
 //!
-//! One label has a thousand values, the other is unique. A scan checks every object.
+//! The label `app` has a thousand values, and the label `name` has another value in every object.
+//! Without an index, a selector scans the store: it checks every object.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -5,9 +5,9 @@
 //! cargo run --release -p deltafifo-bench --example scoped_commits [NAMESPACES OBJECTS]
 //! ```
 //!
-//! `OBJECTS` is the number of objects in one namespace. In the first row each list is drained
-//! before the next one is offered. In the second row the deltas of the first lists stay pending
-//! until all namespaces have been listed once.
+//! `OBJECTS` is the number of objects in one namespace. In a row `drained each`, each list is
+//! drained before the next one is offered. In a row `not drained`, the deltas of the first lists
+//! stay pending until all namespaces have been listed once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

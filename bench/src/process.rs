@@ -35,7 +35,7 @@ pub(crate) fn peak_of(process: u32) -> u64 {
 ///
 /// # Errors
 ///
-/// If the system has no such clock.
+/// If the system has no clock for the CPU time of a process.
 #[cfg(feature = "peers")]
 pub fn cpu() -> nix::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())

@@ -3,7 +3,7 @@
 const LOCK: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock"));
 
 /// Returns the version of a dependency. If the lock file has several versions of it, returns the
-/// one that this package depends on. Returns `of unknown version` if it has none.
+/// one that this package depends on. Returns `of unknown version` if the lock file has none.
 pub fn locked(dependency: &str) -> &'static str {
     let own = package("deltafifo-bench").find_map(|package| {
         let line = package

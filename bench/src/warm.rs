@@ -3,9 +3,9 @@
 //! Many virtual machines return free memory to their host within seconds, and get it back slowly.
 //! On the machine of the measurements this took 2.3 ms per megabyte, against 0.1 ms for memory
 //! that the virtual machine still had. With a million objects in a fresh process, a benchmark
-//! would mostly measure this. So before each measurement the process touches as much memory as its
-//! engine will use, and frees it. Before the tool starts a child process, it touches and frees as
-//! much memory as that process will use.
+//! would mostly measure this delay. So before each measurement the process touches as much memory
+//! as its engine will use, and frees it. Before the tool starts a child process, it touches and
+//! frees as much memory as that process will use.
 
 use memmap2::{Advice, MmapMut};
 

@@ -145,7 +145,8 @@ fn store_without_a_queue_runs_the_workloads_of_stores() {
     assert_eq!(rows(&report, None).len(), 16);
 }
 
-/// Checks that the run without options leaves out the variant `owned`.
+/// Checks the workload `cache` on every engine in Rust that can run it: each one ends with all
+/// objects, and prints every figure.
 #[cfg(feature = "peers")]
 #[test]
 fn engines_of_the_cache_end_with_the_same_store() {
@@ -194,6 +195,8 @@ fn cache_has_a_run_of_its_own() {
     }
 }
 
+/// Checks that a child with the option `--without-owned`, as the run without options starts it,
+/// leaves out the variant `owned` of a relist.
 #[test]
 fn child_without_owned_measures_the_plain_relist_only() {
     for (option, variants) in [("", 2), ("--without-owned", 1)] {
@@ -474,7 +477,8 @@ fn name_all_includes_every_workload_and_the_tool_prints_its_version() {
     assert!(succeed("--version").stdout.contains(env!("CARGO_PKG_VERSION")));
 }
 
-/// Checks that a report of a single file goes through the same checks as one of several files.
+/// Checks that `--from` rejects a file that is damaged, was edited or is not a report, even if it
+/// is the only file, and that the message contains advice.
 #[test]
 fn files_that_no_run_has_written_are_rejected_with_advice() {
     let json = scratch("one.json");

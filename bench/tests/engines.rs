@@ -117,7 +117,8 @@ fn check_lists_with_pending_keys(engine: &impl QueueEngine<Object>) {
     engine.drain();
 }
 
-/// Asserts that a pop takes one key with all its deltas, in the order of the first offers.
+/// Asserts that a pop takes one key with all its deltas, and that the keys come in the order of
+/// their first offers.
 fn check_single_pops(engine: &impl QueueEngine<Object>) {
     let same = list(&ListPlan::same(OBJECTS));
     for index in [5, 3, 5] {

@@ -1,5 +1,5 @@
-//! Tests of the data: the generator creates the objects that the peer in Go creates, and the pods
-//! of the real list can be read.
+//! Tests of the data: the generator creates the objects that the peer in Go (`peers/client-go`)
+//! creates, and the pods of the real list can be read.
 
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ impl Random {
         self.0
     }
 
-    /// Returns `length` characters out of `alphabet`.
+    /// Returns a text of `length` characters that are drawn at random from `alphabet`.
     fn text(&mut self, alphabet: &[u8], length: usize) -> String {
         (0..length).map(|_| self.choose(alphabet)).collect()
     }
@@ -160,7 +160,8 @@ impl Cluster {
 
     /// Replaces the tokens that are not vocabulary, in all values and in the keys of labels,
     /// annotations and selectors. A new token has the same length, and depends only on the old one
-    /// and on `round`. Short tokens, numbers and times stay.
+    /// and on `round`, the number of earlier Kubernetes workloads with the same model. Short
+    /// tokens, numbers and times stay.
     fn rename(&self, value: &mut Value, round: u64) {
         match value {
             Value::String(text) => *text = self.renamed(text, round),
@@ -225,9 +226,9 @@ fn collect(value: &Value, tokens: &mut HashSet<String>, names: &mut HashSet<Stri
     }
 }
 
-/// Sets the fields of a pod that differ between the replicas of one Kubernetes workload.
-/// `workload` and `random` are the random numbers of the workload and of the pod. Returns the key
-/// of the pod.
+/// Turns a copy of a model into a replica of a Kubernetes workload. The fields that all replicas of
+/// the workload share get values from the random numbers `workload`, and the fields that differ
+/// between replicas get values from `random`. Returns the key of the pod.
 fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> String {
     let metadata = &mut pod["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -286,7 +287,8 @@ fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> St
     format!("{namespace}/{name}")
 }
 
-/// Adds the volume with the service account's token, and its mounts.
+/// Adds the volume with the service account's token, and mounts it in every container. The name of
+/// the volume ends with `suffix`.
 fn add_token_volume(spec: &mut Value, suffix: &str) {
     let name = format!("kube-api-access-{suffix}");
     let volume = json!({ "name": name, "projected": { "defaultMode": 420, "sources": [

@@ -1,5 +1,5 @@
 //! The hash FNV-1a with 64 bits. It is easy to write in every language, and is used for values
-//! that the peers in Rust and in Go must compute alike.
+//! that this crate and the peer in Go (`peers/client-go`) must compute alike.
 
 /// An unfinished hash.
 #[derive(Clone, Copy)]
@@ -33,8 +33,9 @@ impl Fnv {
 mod tests {
     use super::Fnv;
 
-    /// Checks hashes against published values of FNV-1a, because the golden file alone would not
-    /// show an error that all of its values share.
+    /// Checks hashes against published values of FNV-1a. `peers/client-go/golden.json`, against
+    /// which the tests in Rust and in Go check their data, would not show an error that both
+    /// implementations share.
     #[test]
     fn published_hashes_are_computed() {
         for (text, hash) in [

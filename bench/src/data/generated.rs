@@ -1,5 +1,5 @@
-//! Generated objects with the metadata of pods. The peer in Go generates the same objects, byte for
-//! byte.
+//! Generated objects with the metadata of pods. The peer in Go (`peers/client-go`) generates the
+//! same objects, byte for byte.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -229,7 +229,8 @@ mod tests {
         }
     }
 
-    /// Checks the smaller limits that a build for the fuzzer has.
+    /// Checks the limit for the unpacked size, which is 64 KiB in tests and in builds for the
+    /// fuzzer.
     #[test]
     fn endless_input_is_rejected() {
         let packed = zipped(io::repeat(b'[').take(1 << 20));

@@ -1,5 +1,6 @@
-//! The data of the benchmarks: objects generated from numbers, identical to the objects of the peer
-//! in Go, or the pods of a real list response. Lists are built outside the measured time.
+//! The data of the benchmarks: either objects that are generated from numbers, as the peer in Go
+//! (`peers/client-go`) generates them too, or the pods of a real list response. Lists are built
+//! outside the measured time.
 
 mod cluster;
 mod fnv;

@@ -1,4 +1,5 @@
-//! Random numbers as a hash of a number, so that peers in every language draw equal numbers.
+//! Random numbers as a hash of a number, so that this crate and the peer in Go (`peers/client-go`)
+//! draw equal numbers.
 
 /// Returns the output of Sebastiano Vigna's splitmix64 for a state.
 #[must_use]

@@ -57,7 +57,8 @@ struct Table<T> {
     generation: u32,
     /// Number of keys in the last list.
     stamped: usize,
-    /// Number of objects that changed their namespace.
+    /// Number of objects that replaced an object of another namespace. It is always 0, because the
+    /// namespace is part of the key.
     moved: usize,
     counts: Counts,
 }
@@ -121,8 +122,9 @@ impl<T> Table<T> {
         }
     }
 
-    /// Makes the table large enough for twice this many keys. For a list, `keys` is its length,
-    /// because most of its keys are known already.
+    /// Gives the table at least two slots for each of `keys` keys. Before a list, `keys` is the
+    /// larger of its length and the number of used slots, and not their sum, because most keys of
+    /// a list are known already.
     fn reserve(&mut self, keys: usize) {
         let wanted = keys.max(1 << PARTITION_BITS).next_power_of_two() * 2;
         if wanted <= self.slots.len() {

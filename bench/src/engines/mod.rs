@@ -132,8 +132,8 @@ pub trait QueueEngine<T>: ListEngine<T, List = Vec<Arc<T>>> {
     fn try_pop(&self, handler: impl FnMut(&Event<'_, T>)) -> bool;
 
     /// Pops keys, applies their deltas to the store, and calls the handler for each change, until
-    /// the queue is closed and empty. Returns the number of pops. Several threads may call it at
-    /// the same time.
+    /// the queue is closed and empty. Returns how often this call has popped a key. Several threads
+    /// may call it at the same time.
     fn consume(&self, handler: impl FnMut(&Event<'_, T>)) -> usize;
 
     /// Closes the queue: consumers end when it is empty.

@@ -1,5 +1,5 @@
-//! Builds and runs the peer in Go. It is built from source, because it is not published as a
-//! package.
+//! Builds and runs the peer in Go: the program `peers/client-go`, which measures the queues and the
+//! informer of client-go. It is built from source, because it is not published as a package.
 
 use std::env;
 use std::io;
@@ -14,8 +14,9 @@ const SOURCE: &str = "peers/client-go";
 #[derive(Debug)]
 pub struct GoPeer {
     program: PathBuf,
-    /// The heap size in bytes from which Go collects more often. It is determined once for a run,
-    /// so that every turn has the setting that the report names.
+    /// The value of `GOMEMLIMIT`, in bytes. When the memory of the peer comes near it, Go collects
+    /// garbage more often. It is determined once for a run, so that every turn has the setting that
+    /// the report names.
     memory_limit: u64,
 }
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The files that are compiled into the tool and the peers, or that determine how they are built.
-/// Reports, documents and tests are not among them, because they do not change a figure.
+/// The files that are compiled into the tool and its programs in Go, or that determine how they are
+/// built. Reports, documents and tests are not among them, because they do not change a figure.
 const SOURCES: &[&str] = &[
     ".cargo",
     "Cargo.lock",
@@ -21,8 +21,8 @@ const SOURCES: &[&str] = &[
     "classic/src",
 ];
 
-/// Returns the commit of the source in a directory, with a mark if its files have been changed. A
-/// binary may be older than this source, which is not detected.
+/// Returns the commit of the source in a directory, followed by `-dirty` if the [`SOURCES`] differ
+/// from it. A binary may be older than this source, which is not detected.
 pub(super) fn commit(top: &Path) -> Option<String> {
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");

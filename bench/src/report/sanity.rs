@@ -5,12 +5,13 @@ use super::Summary;
 use super::figure::{count, figure, times};
 use crate::names::{EngineName, Workload};
 
-/// The smallest allowed ratio of the time of `client-go-deltafifo` to that of `mutex`. If `mutex`
-/// became slower, the ratios of other engines to it would look better than they are.
+/// The smallest allowed ratio of the time of a relist in `client-go-deltafifo` to that in `mutex`.
+/// If `mutex` became slower, the ratios of other engines to it would look better than they are.
 const LEAST_BASE_RATIO: f64 = 2.3;
 /// The numbers of objects between which the growth is checked.
 const GROWTH: [usize; 2] = [100_000, 4_000_000];
-/// The limit for the growth of the time per object between the two numbers of [`GROWTH`].
+/// The largest allowed ratio of the time per object with the second number of [`GROWTH`] to that
+/// with the first one.
 const MOST_GROWTH: f64 = 1.5;
 /// The limit for the 99.9th percentile of a get during relists, in seconds. Above it, relists
 /// delay readers.
@@ -46,8 +47,8 @@ fn base_ratios(rows: &[Summary]) -> Vec<String> {
     ratios.into_iter().map(sentence).collect()
 }
 
-/// Returns the sentence that compares the time per object of deltafifo for the two numbers of
-/// [`GROWTH`]. Returns `None` if the workload was not measured with both numbers.
+/// Returns the sentence that compares the times per object that deltafifo needs for `workload` with
+/// the two numbers of [`GROWTH`]. Returns `None` if one of them was not measured.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn growth(rows: &[Summary], workload: Workload) -> Option<String> {
     let per_object = |objects: usize| {

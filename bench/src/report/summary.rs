@@ -31,8 +31,8 @@ pub struct Summary {
     /// Number of rounds without this figure.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_rounds: usize,
-    /// Notes about losses in the rounds other than the median round. Those of the median round
-    /// follow from `extra`.
+    /// Notes that say how rounds other than the median round are incomplete. The note about the
+    /// median round is made from `extra`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_rounds: Vec<String>,
     /// The other values of the median round, except for the field `curve`: each of its points is
@@ -108,8 +108,9 @@ impl Summary {
         Some(bytes("peak_bytes")?.saturating_sub(bytes("start_bytes")?))
     }
 
-    /// Returns how many times as fast as this figure `base` is. Returns `None` if the ratio is not
-    /// finite, as for a time of zero.
+    /// Returns the ratio of the medians that is above 1 if `base` is better than this figure: by a
+    /// larger rate, a shorter time or less memory. Returns `None` if the ratio is not finite, as
+    /// for a time of zero.
     pub fn times_slower_than(&self, base: &Self) -> Option<f64> {
         let ratio =
             if self.unit == RATE { base.median / self.median } else { self.median / base.median };

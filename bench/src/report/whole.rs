@@ -91,7 +91,7 @@ impl Report {
         text
     }
 
-    /// Returns the engines in the order of their measurement, those without a figure last.
+    /// Returns the engines in the order of their first rows. Engines without a row are last.
     pub fn engines(&self) -> Vec<&str> {
         let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.unfinished));
         let measured = self.rows.iter().map(|row| row.engine.as_str());

@@ -1,9 +1,9 @@
 //! Estimates of the time of turns, for kinds of turns that have not been measured yet, so that the
 //! first round has an estimate, too.
 //!
-//! The weights were measured on another machine (50,000 objects, two busy cores; lists: 640,000
-//! objects). The ratio of this machine to that one is computed from the turns that are already
-//! measured.
+//! The times below were measured on another machine with two busy cores: with 640,000 objects for
+//! lists, and with 50,000 for the other workloads. `progress.rs` computes the ratio of this
+//! machine's times to them from the turns that are already measured.
 
 use super::plan::Plan;
 use super::turn::Turn;
@@ -12,8 +12,8 @@ use crate::names::{EngineName, Workload};
 /// The time to create a decoded pod, divided by the time to create a generated object.
 const POD: f64 = 10.0;
 
-/// The microseconds that the variant `owned` of the relists adds for each object of a list. They
-/// include the first use of the memory.
+/// The microseconds that the variant `owned` of a relist, whose lists only the engine holds, adds
+/// for each object of a list. They include the first use of the memory.
 const OWNED: f64 = 5.0;
 
 /// Returns the microseconds that an engine needs for each object of a list.

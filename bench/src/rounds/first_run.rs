@@ -25,7 +25,8 @@ const LIMIT: Duration = Duration::from_secs(75);
 const FEWEST: usize = 10_000;
 
 impl Plan {
-    /// Limits the time of the run without options, which leaves out the variant `owned`.
+    /// Limits the time of the run without options. The run leaves out the variant `owned` of a
+    /// relist, whose lists only the engine holds.
     pub fn first_run(self) -> Self {
         let settings = Settings { owned: false, ..self.settings };
         Self { settings, limit: Some(LIMIT), ..self }

@@ -29,7 +29,7 @@ use turn::Turn;
 #[cfg(feature = "peers")]
 pub(crate) use turn::order;
 
-/// The state of the peer in Go.
+/// The state of the peer in Go, the program with the engines of client-go (`protocol/go.rs`).
 #[derive(Debug)]
 pub enum Go {
     /// Go is installed, but the peer is not built yet.

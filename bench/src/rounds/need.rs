@@ -17,14 +17,14 @@ use crate::names::{EngineName, Workload};
 
 /// The bytes that an engine takes per key, including free memory that the allocator keeps.
 const KEY: u64 = 1_100;
-/// Bytes for a generated object, including its share of its list.
+/// Bytes for a generated object, including the pointer to it in a list.
 const GENERATED: u64 = 1_000;
 /// Bytes for a decoded pod, most of them for its managed fields.
 const POD: u64 = 51_000;
 /// Bytes for a decoded pod in Go, where repeated pods share their strings.
 const POD_IN_GO: u64 = 22_000;
-/// The number of offers that the workload `stall` creates in advance for each second, including
-/// those of its control measurement.
+/// The number of offers that the workload `stall` creates in advance for each second of
+/// `--seconds`: 10,000 for its measurement, and 10,000 for its control (`workloads/stall`).
 const OFFERS_A_SECOND: f64 = 20_000.0;
 
 /// The error of a run that needs more memory than is free.

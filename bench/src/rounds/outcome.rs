@@ -24,8 +24,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Records the description of an engine. A peer in Go has other settings in turns that measure
-    /// memory; both descriptions are kept, so that the report shows the settings of each figure.
+    /// Records the description of an engine. An engine in Go has other settings in turns that
+    /// measure memory; both descriptions are kept, so that the report shows the settings of each
+    /// figure.
     pub fn describe(&mut self, engine: String, description: String) {
         match self.engines.entry(engine) {
             Entry::Vacant(entry) => drop(entry.insert(description)),

@@ -49,8 +49,8 @@ impl Curl {
         Ok(Self { url, settings, version })
     }
 
-    /// Reads all objects once. Returns the CPU time and memory of the process, and the number of
-    /// received bytes.
+    /// Reads all objects once. Returns the elapsed time, the CPU time and the memory of curl's
+    /// process, and the number of received bytes.
     pub async fn read(
         &self,
         namespace: &str,

@@ -65,7 +65,8 @@ pub(super) fn ratio(count: usize, of: usize) -> f64 {
     count as f64 / of as f64
 }
 
-/// Draws the objects to update, two updates for each object on average.
+/// Draws the indexes of the objects to update, two updates for each object on average. `keys` names
+/// the distribution: `uniform` or `zipf`.
 fn draw(keys: &str, objects: usize) -> Arc<[usize]> {
     let events = 0..2 * objects;
     if keys == "zipf" {
@@ -101,8 +102,8 @@ fn split_by_producer<T>(
     shares.into_iter().map(cut).collect()
 }
 
-/// Runs producers and consumers until everything is handled. Returns the time, the counts, and the
-/// number of pops.
+/// Runs producers and consumers until everything is handled. Returns the time, the counts, and how
+/// often a key was popped.
 fn drive<T: Send + Sync, E: QueueEngine<T>>(
     engine: &E,
     shares: Vec<Share<T>>,

@@ -6,8 +6,8 @@
 //! * `pending-1`, `pending-2`, `pending-8`: the memory with this many pending updates of every key,
 //!   minus the memory at `idle`. All updates use the objects of one list, because the size of an
 //!   object does not matter here.
-//! * `relist-peak`: the peak of a relist that begins when these updates are handled, minus the
-//!   memory at its start.
+//! * `relist-peak`: the peak of the memory during a relist that begins after these updates were
+//!   handled, minus the memory at the start of the relist.
 //!
 //! Each row has the counts of the handler in its own step, and the content of the store at the end.
 //! Reading the store earlier would use memory.

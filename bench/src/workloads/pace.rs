@@ -19,7 +19,8 @@ pub fn exact_wake_ups() {
     }
 }
 
-/// Blocks until `intended` after `start`. Returns at once if that time has passed.
+/// Blocks until the duration `intended` has passed since `start`. Returns at once if it has passed
+/// already.
 pub fn wait_until(start: Instant, intended: Duration) {
     loop {
         let ahead = intended.saturating_sub(start.elapsed());

@@ -64,7 +64,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     Ok(())
 }
 
-/// Offers and handles all events. Returns the time, the counts, and the latencies of the adds.
+/// Offers and handles all events. Returns the time, the counts, and the latencies of the offers.
 fn drive<T: Send + Sync, E: QueueEngine<T>>(
     engine: &E,
     events: Vec<Arc<T>>,

@@ -120,8 +120,8 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
 
 /// Returns the wanted rows for one number of objects: the number that was measured with the most
 /// engines, or the largest such number if there are several. The largest number of all may have
-/// been measured with only a few engines, if the run was interrupted or a growth run was joined to
-/// it.
+/// been measured with only a few engines, if the run was interrupted, or if a run that measures the
+/// growth was joined to it.
 fn largest(rows: &[Summary], wanted: impl Fn(&Summary) -> bool) -> Vec<&Summary> {
     let rows: Vec<_> = rows.iter().filter(|row| wanted(row)).collect();
     let engines = |objects| {

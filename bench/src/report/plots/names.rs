@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-/// The length of the longest name. With an extension and a number, every file system accepts it.
+/// The number of bytes after which a name is cut. Every file system accepts such a name, also after
+/// a number and an extension were added.
 const LONGEST: usize = 100;
 
 /// The file names that are in use.

@@ -1,4 +1,5 @@
-//! The client of this project: a shared informer with its defaults, and one handler that counts.
+//! The client of this project: a shared informer, and one handler that counts. The client's name
+//! selects whether the list is streamed, and whether managed fields are left out.
 
 use std::time::Duration;
 

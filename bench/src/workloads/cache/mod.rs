@@ -2,18 +2,19 @@
 //! time to list and to read them. The engine lists the first of two LIST responses in files, and
 //! then relists the second, in which one object in a hundred has changed.
 //!
-//! - `rest-bytes`: the growth of the resident memory that no file backs, after the list and the
-//!   background work that follows it. `peak-bytes`: the growth of all resident memory to its peak.
-//!   Both are for each object.
-//! - `first-list-cpu`, `relist-cpu`: CPU time of the process, with the kernel's, until the engine
-//!   has nothing left to do.
-//! - `get`: the median time of a get of a random key, until a decoded object can be read whole.
-//! - `get-header`: the median time of a get until the name, uid, version and a label are read.
-//! - `decode`: the median time in which serde decodes these objects from their JSON. Only the
+//! - `rest-bytes`: the growth of the resident memory that no file backs, after the first list and
+//!   the background work that follows it. `peak-bytes`: the growth of all resident memory to its
+//!   peak. Both are divided by the number of objects.
+//! - `first-list-cpu`, `relist-cpu`: CPU time of the process, with the kernel's, from the start of
+//!   the list until the engine has nothing left to do.
+//! - `get`: the median time from a get of a random key until the whole decoded object can be read.
+//! - `get-header`: the median time from a get of a random key until the name, uid, version and a
+//!   label are read.
+//! - `decode`: the median time in which serde decodes one of these objects from its JSON. Only the
 //!   engine deltafifo has this figure.
 //!
-//! The engine's threads end after each step as far as they can, because mimalloc keeps free pages
-//! for each thread.
+//! The idle threads of tokio's blocking pool end after 50 ms (`KEEP_ALIVE`), because mimalloc keeps
+//! free pages for each thread.
 
 mod kube_rs;
 mod ours;

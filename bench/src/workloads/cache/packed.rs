@@ -65,8 +65,8 @@ impl Codec for Cbor {
     }
 }
 
-/// A store of packed objects. It makes its own list requests, decodes on every core, and keeps
-/// unchanged objects.
+/// A store of packed objects. It reads each list from its file, packs the objects on every core,
+/// and keeps the stored objects whose versions have not changed.
 pub(super) struct PackedStore<C> {
     server: ListServer,
     store: Indexer<Packed, PackedMeta>,

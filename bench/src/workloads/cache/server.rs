@@ -77,7 +77,7 @@ impl ListServer {
     }
 }
 
-/// Returns the frames of a list.
+/// Returns the body of a list response: the content of a file, in pieces of [`PIECE`] bytes.
 fn pieces(path: &PathBuf) -> impl Stream<Item = io::Result<Bytes>> + use<> {
     let mut file = File::open(path);
     stream::iter(std::iter::from_fn(move || {
@@ -94,9 +94,9 @@ fn pieces(path: &PathBuf) -> impl Stream<Item = io::Result<Bytes>> + use<> {
     }))
 }
 
-/// Returns the frames of a watch. A watch that follows the first list ends with the error of an
-/// expired version as soon as the second list is served. A later watch has no events, and does not
-/// end.
+/// Returns the body of a watch response. A watch that follows the first list ends with the error of
+/// an expired version as soon as the second list is served. A later watch has no events, and does
+/// not end.
 fn expiring(mut is_second: watch::Receiver<bool>) -> impl Stream<Item = io::Result<Bytes>> {
     stream::once(async move {
         if *is_second.borrow() {

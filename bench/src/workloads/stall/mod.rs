@@ -1,7 +1,8 @@
 //! The workload `stall`: the latency of an update and of its handling during back-to-back relists
 //! of the same queue. The control measures the same latencies in a second queue that is idle
-//! otherwise, while the first queue relists. It shows the cost of sharing two cores. The consumer
-//! of the first queue keeps running in the control, so that the machine has the same work.
+//! otherwise, while the first queue relists. The control shows how much of the latencies comes only
+//! from sharing the cores with relists. The consumer of the first queue keeps running in the
+//! control, so that the machine has the same work.
 //!
 //! The numbers of offers and relists depend on the engine. So at the end each queue gets its first
 //! list once more, and is drained. Then all stores must be equal, and each handler must have been

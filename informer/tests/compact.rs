@@ -58,7 +58,8 @@ where
     informer.wait_for_sync().await.unwrap();
 }
 
-/// Waits until the informer has made this many passes over its objects.
+/// Waits until the informer has made this many passes over its objects, to pack some of them again.
+/// Returns the informer's statistics.
 async fn passes(informer: &Informer, count: u64) -> CompactStats {
     while informer.compact_stats().passes < count {
         sleep(Duration::from_secs(1)).await;

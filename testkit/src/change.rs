@@ -132,8 +132,8 @@ pub(crate) fn replace(
     store.put(place, before.key.clone(), Some(current), draft)
 }
 
-/// Deletes the object, or marks it for deletion if it has finalizers. Returns whether it is
-/// deleted.
+/// Deletes the object, or marks it for deletion if it has finalizers. Returns its last or current
+/// state, and whether it is deleted.
 pub(crate) fn delete(store: &mut Store, place: usize, current: Current) -> (Arc<Object>, bool) {
     let before = Arc::clone(&current.object);
     if !before.draft.has_finalizers() {

@@ -1,4 +1,4 @@
-//! Tests of every queue through the shared trait alone, as a controller pops it.
+//! Tests of every queue through the trait `Queue` alone, as a controller pops it.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Newest for Deltas<Obj> {
     }
 }
 
-/// Runs a test on a queue of every kind.
+/// Runs a test on a `DeltaFifo`, a `Fifo` and a `Heap`.
 macro_rules! on_every_queue {
     ($test:ident) => {
         $test(&DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build());

@@ -1,5 +1,5 @@
-//! Tests of every store through the shared traits alone, as a reflector writes it and a reader
-//! reads it.
+//! Tests of every store through the traits `Store` and `ReflectorStore` alone, as a reflector
+//! writes it and a reader reads it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

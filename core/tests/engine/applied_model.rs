@@ -104,11 +104,12 @@ struct Key {
 struct Account {
     keys: BTreeMap<String, Key>,
     offers: u64,
-    /// The points that were marked, each with the number of the first offer after it.
+    /// The points at which a marker was added, each with the number of the first offer after it.
     markers: Vec<(Point, u64)>,
-    /// The greatest point so far. Its history is the present one.
+    /// The greatest point so far. It belongs to the current history.
     marked: Point,
-    /// The number of scopes that were added, or were waited for again without a list, so far.
+    /// The number of times so far that the queue began to wait for a scope's first list or
+    /// bookmark: when the scope was added, or when a waived scope without one was awaited again.
     edition: u64,
     applied: Option<Point>,
     scopes: [Option<Scope>; SCOPES.len()],
@@ -217,8 +218,8 @@ impl Account {
         self.mark_least();
     }
 
-    /// Marks the least point that a scope has reached, if every scope has reached one: up to
-    /// there, every scope's changes were offered. Waived scopes do not count.
+    /// Adds a marker at the least point that a scope has reached, if every scope has reached one:
+    /// the changes of every scope up to there were offered. Waived scopes do not count.
     fn mark_least(&mut self) {
         let counting = self.scopes.iter().flatten().filter(|scope| !scope.is_waived);
         if let Some(Some((history, version))) = counting.map(|scope| scope.reached).min() {

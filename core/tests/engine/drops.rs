@@ -828,7 +828,8 @@ fn accessor_and_objects_whose_destructors_panic_are_all_dropped() {
 
 type Cleared = Arc<OnceLock<Weak<Indexer<Bomb, Clears>>>>;
 
-/// An accessor that deletes all objects, so that its caller has the last references.
+/// An accessor that deletes all objects of a store when it is asked for a name or a label, so that
+/// its caller has the last references.
 struct Clears(Cleared);
 
 impl Clears {
@@ -883,8 +884,9 @@ fn objects_of_a_lister_are_dropped_although_their_destructors_panic() {
     ]);
 }
 
-/// An accessor with a label for two of the three objects. Once it is armed, it deletes all objects
-/// when it is asked for a namespace or a version.
+/// An accessor that returns the label value `x` for the object `c`, and `web` for the others. Once
+/// it is armed, it deletes all objects the next time that it is asked for a namespace or a version,
+/// and then panics if it was asked for a version.
 struct ClearsArmed(Arc<AtomicBool>, OnceLock<Box<dyn Fn() + Send + Sync>>);
 
 impl ClearsArmed {
@@ -908,7 +910,8 @@ impl deltafifo::Meta<Bomb> for Arc<ClearsArmed> {
         Some(bomb.key)
     }
 
-    /// Returns a version that is not a number, so that a list asks for that of the known object.
+    /// Returns a version that is not a number, so that a list also asks for the version of the
+    /// known object.
     fn version<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
         if self.0.load(Ordering::Relaxed) {
             self.clear();

@@ -1,12 +1,14 @@
-//! Tests that the compiler refuses the code in `src/engine/slot/refused.rs`, which is inside the
-//! crate.
+//! Tests that the compiler refuses the functions in `src/engine/slot/refused.rs`, which shorten the
+//! lifetime of objects or send objects that are not `Sync`. That file is a part of the crate,
+//! because the types of its arguments are private.
 
 use std::process::Command;
 
-/// The number of types in `src/engine/slot/refused.rs`.
+/// The number of types for which `src/engine/slot/refused.rs` has a function.
 const TYPES: usize = 10;
 
-/// Builds the crate with the configuration `refused`, and expects `error` once for each type.
+/// Builds the crate with the configuration `deltafifo_refused` set to `refused`, and expects
+/// `error` once for each type.
 #[track_caller]
 fn assert_refused(refused: &str, error: &str) {
     let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/refused");

@@ -37,7 +37,8 @@ fn while_it_waits(waiting: impl Future, work: impl FnOnce()) {
 }
 
 /// Runs `work` on a queue that is full with `deltas` deltas, while a task with a panicking waker
-/// waits for room in it.
+/// waits for room in it. Checks that keys are pending afterwards, and that all of them can be
+/// popped.
 fn over_a_bad_waker(deltas: u64, work: impl FnOnce(&Fifo)) {
     let fifo =
         Rig::with(Mode::Nowhere, |builder| builder.high_water(usize::try_from(deltas).unwrap()))

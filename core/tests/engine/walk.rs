@@ -40,7 +40,8 @@ struct World {
     /// The keys that were stored when the walk began and have not been deleted since.
     stayed: BTreeSet<u16>,
     visited: BTreeSet<u16>,
-    /// The keys for which `has_walked` has returned true.
+    /// The keys for which `IndexReader::has_walked` has returned true: the walk has passed their
+    /// places.
     walked: BTreeSet<u16>,
     at: Option<WalkPosition>,
     writes: usize,

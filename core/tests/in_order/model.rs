@@ -143,7 +143,7 @@ struct All {
     keeps_unlisted: bool,
     /// The keys of the relist's scope; `None` for a relist of the whole queue.
     within: Option<std::ops::Range<Key>>,
-    /// Whether this is the empty relist of a removed scope, which has no version.
+    /// Whether this is the relist of a removed scope, which is empty and has no version.
     removes: bool,
     /// Whether the relist belongs to the initial population.
     is_marked: bool,
@@ -322,8 +322,8 @@ fn handler(
     Ok(())
 }
 
-/// Returns the notifications that are expected of a handler that ends in this way, and, if the
-/// handler fails or panics, the key that the error must name.
+/// Takes the next event from the model. Returns the notifications that are expected of a handler
+/// that ends in this way, and, if the handler fails or panics, the key that the error must name.
 fn expected(model: &mut Model, end: End) -> (Vec<String>, Option<String>) {
     let event = model.take();
     let key = event.key().map_or("*".to_owned(), name);

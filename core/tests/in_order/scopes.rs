@@ -226,8 +226,9 @@ fn namespace_with_a_slash_in_its_name_is_refused() {
     }
 }
 
-/// The transformer adds or removes a scope, so the list is refused after it was keyed. `Obj` aborts
-/// the process if it is dropped under a lock.
+/// Checks that a list is dropped with no lock held if its transformer adds or removes a scope. The
+/// queue checks its scopes before and after it calls the transformer, and only the second check,
+/// which holds a lock, refuses the list. `Obj` aborts the process if it is dropped under a lock.
 #[test]
 fn list_that_is_refused_at_the_last_moment_is_dropped_with_no_lock_held() {
     type Change = Box<dyn FnOnce(&Fifo) + Send>;

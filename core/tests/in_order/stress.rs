@@ -2,10 +2,10 @@
 //! resyncs, two consumers that fail, panic and give back, and two readers. Each round has a few
 //! hundred operations.
 //!
-//! The oracle: a producer's offers are handled in its order, across keys. Nothing is lost, and
-//! only events that were given back are handled twice. Turns never overlap. Notifications form a
-//! chain, so that the old object of each is the new object of the previous one. No reader goes
-//! back in time. At the end the store equals the notifications.
+//! The oracle: a producer's offers are handled in its order, across keys. Nothing is lost, and only
+//! events that were given back are handled twice. Turns never overlap. Notifications form a chain,
+//! so that the old object of each is the new object of the previous one. No reader goes back in
+//! time. At the end the store has the objects that result from the notifications.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;

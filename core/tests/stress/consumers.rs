@@ -74,8 +74,9 @@ impl Consumer<'_> {
         }
     }
 
-    /// Returns whether a failure is an intended one. The queue catches the panics of handlers, so
-    /// failed assertions inside them must be recognised here.
+    /// Counts an expected failure of a handler, and returns true. Panics for any other failure: the
+    /// queue catches the panics of handlers, so failed assertions inside them must be recognised
+    /// here.
     fn expected(&self, failure: &ProcessError<&str>) -> bool {
         match failure {
             ProcessError::Panicked { message, .. } if message == EXPECTED => &self.tally.panicked,
@@ -164,7 +165,8 @@ impl Consumer<'_> {
         end
     }
 
-    /// Records the deltas that the handler got, unless they will be delivered again.
+    /// Begins a handler: checks that no other handler of the key runs, and records the deltas that
+    /// the handler got, unless they will be delivered again.
     fn begin(&mut self, guard: &Guard<'_>, end: End) {
         let number = number(guard.key());
         let key = &self.world.keys[number];
@@ -245,7 +247,7 @@ impl Consumer<'_> {
 
 const EXPECTED: &str = "expected by this test";
 
-/// Returns the deltas of an item that the key's owner offered; a Sync is not one of them.
+/// Returns all deltas of an item except each Sync, which no producer or relist has offered.
 pub fn owner_notes(guard: &Guard<'_>) -> Vec<Note> {
     let offered = guard.deltas().iter().filter(|delta| delta.kind != DeltaType::Sync);
     let notes = offered.map(|delta| Note {

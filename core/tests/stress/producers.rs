@@ -86,8 +86,8 @@ pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
     offered
 }
 
-/// Waits for a marker, and checks that the offers before it are handled. Deletions are not
-/// checked, because the queue may merge or ignore them.
+/// Adds a marker and waits for it. Checks that the offers before it are handled, except deletions,
+/// because the queue may merge or ignore them.
 fn wait_until_applied(world: &World, truth: &HashMap<usize, u64>, dice: &mut Dice, tally: &Tally) {
     let (fifo, version) = (&world.rig.fifo, world.next_version());
     fifo.bookmark(&version).unwrap();

@@ -155,7 +155,7 @@ fn take_listed(seen: &mut Vec<Note>) -> Vec<u64> {
 /// true, or if it is one of consecutive deletions of which another one was handled.
 ///
 /// # Errors
-/// If the sequences differ, returns the position in each of them at which they do so first.
+/// If the sequences differ, returns the position of the first difference in each of them.
 fn matches(expected: &[(Note, bool)], seen: &[Note]) -> Result<(), (usize, usize)> {
     let mut place = 0;
     // Whether a deletion of the current run was seen.

@@ -41,7 +41,7 @@ struct Args {
 /// into a buffer to the time of a very slow list.
 const SECONDS: [f64; 14] =
     [1e-5, 1e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 600.0];
-/// The bounds of the buckets of all other histograms, which are of numbers of objects or events.
+/// The bounds of the buckets of all other histograms, which count objects or events.
 const ITEMS: [f64; 8] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
 
 #[tokio::main(flavor = "current_thread")]

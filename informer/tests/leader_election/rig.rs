@@ -89,7 +89,7 @@ impl Replica {
         Self { elector, errors, terms, cancel: Some(cancel), task }
     }
 
-    /// Waits until the replica leads.
+    /// Waits until the replica leads. Returns its term.
     pub async fn term(&mut self) -> Term {
         timeout(HOUR, self.terms.recv()).await.expect("it leads").expect("it runs")
     }

@@ -162,7 +162,8 @@ fn short(server: &ApiServer, name: &str) -> LeaderElectorBuilder {
         .retry_period(Duration::from_millis(400))
 }
 
-/// Works until the end of the term without a pause in which the elector could notice it.
+/// Works until the end of the term without an await point, so that the elector cannot drop the
+/// work.
 fn work_in_this_thread(term: &Term) {
     while term.is_held() {
         std::thread::sleep(Duration::from_millis(1));

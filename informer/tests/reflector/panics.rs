@@ -22,7 +22,7 @@ use super::rig::{
     bookmark, broken, cut, event, expired, items, list, map, page, shown, shown_requests,
 };
 
-/// An object whose decoder panics if the data has a certain value.
+/// An object whose decoder panics if the JSON has a field `data`.
 #[derive(Clone, Deserialize)]
 struct Touchy {
     metadata: ObjectMeta,

@@ -9,7 +9,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use super::rig::{Failed, controller, gated, idle, map, name, poll, poll_with, server};
 
-/// Returns a gauge or counter of the queue `maps`, if it exists.
+/// Returns the value of a gauge or counter of the queue `maps`, if the metric exists.
 fn of_queue(received: &Snapshotter, name: &str) -> Option<f64> {
     received.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| {
         let is_it =

@@ -84,8 +84,9 @@ fn with_one() -> ApiServer {
     server
 }
 
-/// Runs a reflector once for each byte of a body of `bytes` bytes and each kind of fault, with the
-/// fault before that byte. Checks that the error is reported and that everything is read again.
+/// Runs a reflector once for each byte of a body of `bytes` bytes and each of three faults: before
+/// that byte the body breaks, is cut, or gets garbage. Checks that the error is reported and that
+/// everything is read again.
 async fn spoiled_at_any_place(bytes: usize, is_streamed: bool) {
     // The garbage is a quote, because other bytes would be valid inside a string.
     let faults: [fn(After) -> Fault; 3] =

@@ -317,7 +317,7 @@ async fn oversized_object_without_a_name_prevents_deletions_by_its_list_and_the_
 }
 
 /// Returns a source of a list with one object of 3 MiB, and a counter of the bytes that are read
-/// from it. The frames have 64 KiB each. The list pauses for `stops` in its middle.
+/// from it. The frames have 64 KiB each. The list pauses for `stops` after 2 MiB.
 fn counted(stops: Duration) -> (KubeListerWatcher, Arc<AtomicUsize>) {
     let (read, counts) = (Arc::new(AtomicUsize::new(0)), Arc::<AtomicUsize>::default());
     let counter = counts.clone();

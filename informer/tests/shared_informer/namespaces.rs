@@ -31,8 +31,8 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use super::rig::{Builder, Informer, QUEUES, idle, run, value};
 
-/// A time that is longer than any back-off, and longer than two requests that the client abandons
-/// because the server sends nothing.
+/// A time that is longer than any back-off, and longer than the client waits for two requests in a
+/// row that the server does not answer.
 const LONG: Duration = Duration::from_secs(600);
 
 fn server() -> ApiServer {
@@ -98,7 +98,7 @@ fn in_green(request: &Request) -> bool {
 
 type MakeFault = fn() -> Fault;
 
-/// The ways in which the namespace `green` fails.
+/// The ways in which the requests for a namespace fail, each with its name.
 const FAULTS: [(&str, MakeFault); 5] = [
     ("403", || Fault::status(status::forbidden(&Resource::config_maps()))),
     ("404", || Fault::status(status::unknown_resource())),
@@ -1423,8 +1423,8 @@ async fn random_faults_over_three_namespaces_lose_nothing() {
     }
 }
 
-/// A set of namespaces that follows a label, and the objects of these namespaces, some of which
-/// are deleted.
+/// A random history of namespaces that gain and lose a label or are deleted, and of the objects in
+/// them.
 struct Followed {
     server: ApiServer,
     dice: fastrand::Rng,

@@ -19,8 +19,9 @@ use tracing_subscriber::registry::LookupSpan;
 
 use rig::{Rig, map, next, notes, server};
 
-/// A record of the informer's new spans: the name of the span around it, if there is one, and then
-/// the span, such as `reflector name=test resource=configmaps.v1 namespace=`.
+/// A record of the informer's new spans. The text of a span begins with the name of the span around
+/// it, if there is one. The rest is, for example, `reflector name=test resource=configmaps.v1
+/// namespace=`.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<String>>>);
 

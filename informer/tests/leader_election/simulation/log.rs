@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::super::rig::leases;
 use super::network::Kind;
 
-/// The longest time for which a holder may go on after its name was removed by hand: the longest
-/// renew deadline of a candidate.
+/// The time for which two leaders are excused after the holder's name was removed by hand. The
+/// former holder may work until its renew deadline, which is shorter.
 pub const EXCUSED: Duration = Duration::from_secs(15);
 
 #[derive(Clone)]
@@ -26,10 +26,12 @@ struct State {
     violations: Vec<String>,
     spans: Vec<Span>,
     paused: BTreeSet<usize>,
-    /// Until then two leaders are the fault of a person.
+    /// The time until which two leaders do not count as a violation, because a person has removed
+    /// the holder's name.
     excused_until: Instant,
     faults: u32,
-    /// The terms whose holder released the lease: the uid of the lease, and its transitions.
+    /// The terms whose holder released the lease, each as the uid of the lease and the number of
+    /// its transitions.
     released: BTreeSet<(String, i64)>,
 }
 
@@ -41,7 +43,8 @@ struct Span {
     is_running: bool,
 }
 
-/// A part of a history that has ended.
+/// The outcome of a history that has ended: its log, the violations of the rules, and the numbers
+/// of terms and of faults.
 pub struct Outcome {
     pub lines: Vec<String>,
     pub violations: Vec<String>,

@@ -4,9 +4,11 @@
 //! UUIDs and delays of the electors. `SEEDS=1000` runs the seeds 0 to 999, and `SEED=17` runs one
 //! seed and prints its history.
 //!
-//! A candidate whose clock runs at the rate `r` is one with all durations divided by `r`. Tokio has
-//! one clock, so the simulation runs that candidate. The duration in its leases is then replaced by
-//! a short one, so that others wait for their own. A candidate that is paused neither works nor
+//! Tokio has one clock. The simulation therefore divides all durations of a candidate by `r`, which
+//! has the same effect as a clock that runs at the rate `r`. A candidate waits for its own lease
+//! duration or the one in the lease, whichever is longer. With most seeds the network replaces the
+//! duration in the lease by one second, so that each candidate waits for its own. With the others
+//! the candidates count as configured differently. A candidate that is paused neither works nor
 //! sends or receives anything, but its campaign sees that time passes.
 
 mod log;
@@ -35,8 +37,8 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// The number of events in a history. About two seconds pass after each.
 const EVENTS: usize = 60;
 
-/// The time after which exactly one candidate must lead if nothing fails: a silent watch ends, a
-/// leader of the past expires, and a lease that does not exist is created and expires.
+/// The time after which exactly one candidate must lead if nothing fails. In this time a silent
+/// watch ends, the lease of a former leader expires, and a missing lease is created and expires.
 const SETTLED: Duration = Duration::from_secs(90);
 
 /// The time in which the load of idle candidates is measured.
@@ -45,7 +47,7 @@ const IDLE: Duration = Duration::from_secs(30);
 struct Candidate {
     number: usize,
     network: Network,
-    /// By what the durations are divided.
+    /// The rate of the candidate's clock, by which its durations are divided.
     rate: f64,
     log: Log,
     process: Option<Process>,
@@ -62,7 +64,7 @@ struct Process {
 struct Settings {
     campaigns_again: bool,
     releases: bool,
-    /// The work returns after this time.
+    /// The time after which the work returns; `None` if it goes on until the term ends.
     work: Option<Duration>,
 }
 
@@ -113,7 +115,7 @@ impl Candidate {
         self.process = Some(Process { cancel: Some(cancel), task });
     }
 
-    /// Returns how often a period of the candidate, in seconds by its clock, passes in a time.
+    /// Returns how many periods of `seconds` seconds, by the candidate's clock, pass in `time`.
     fn times(&self, time: Duration, seconds: f64) -> usize {
         let period = Duration::from_secs_f64(seconds / self.rate);
         usize::try_from(time.as_millis() / period.as_millis()).expect("the time is short")
@@ -170,7 +172,8 @@ async fn lead(log: Log, candidate: usize, term: Term, ends_after: Option<Duratio
     }
 }
 
-/// Changes the lease by hand.
+/// Changes the lease in a random way, as a person would. Deletes the lease or its duration only if
+/// `has_one_duration`, because candidates that are configured differently rely on that duration.
 fn edit(server: &ApiServer, log: &Log, random: &mut fastrand::Rng, has_one_duration: bool) {
     let current = server.get(&leases(), "shop", "counter");
     let spec = current.map_or_else(|| json!({}), |lease| lease["spec"].clone());
@@ -282,7 +285,8 @@ fn check_load(candidates: &[Candidate], time: Duration, log: &Log) {
     }
 }
 
-/// Checks that exactly one candidate leads, and that idle candidates send what is promised.
+/// Checks that exactly one candidate leads, and that no idle candidate reads the lease, opens more
+/// than one watch, or writes the lease except to renew it.
 async fn check_idle(server: &ApiServer, candidates: &[Candidate], log: &Log) {
     let leaders = log.leaders();
     for candidate in candidates {

@@ -48,7 +48,7 @@ impl Weather {
         cut_watches: 0.0,
     };
 
-    /// The candidate is cut off.
+    /// The weather in which the candidate is cut off from the server.
     pub const CUT: Self = Self { lost: 1.0, cut_watches: 1.0, ..Self::CALM };
 
     pub fn random(random: &mut fastrand::Rng) -> Self {
@@ -79,9 +79,9 @@ pub enum Kind {
 #[derive(Clone)]
 enum Outcome {
     Answered,
-    /// Never arrives.
+    /// The request never arrives.
     Lost,
-    /// Is applied, but the answer is lost.
+    /// The request is applied, but the answer is lost.
     Unanswered,
     Refused(Box<Status>),
 }
@@ -95,8 +95,8 @@ struct Fate {
     broken: Duration,
     /// The time after which a copy of the request arrives; `None` if there is no copy.
     copy: Option<Duration>,
-    /// How the watch is cut, if it is: its events stop after the first duration, and its connection
-    /// breaks after the second one, which starts then.
+    /// The cut of the watch, if there is one: its events stop after the first duration, and its
+    /// connection breaks when the second one has passed as well.
     cut: Option<(Duration, Duration)>,
 }
 

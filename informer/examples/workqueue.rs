@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use deltafifo_informer::workqueue::{AddOptions, Item, WorkQueue};
 
-/// Reconciles an item. Returns an error for `job` the first two times.
+/// Reconciles an item. Returns an error for the key `shop/job` the first two times.
 fn reconcile(queue: &WorkQueue<String>, item: &Item<String>) -> Result<(), &'static str> {
     if item.key() == "shop/job" && queue.num_requeues(item.key()) < 2 {
         Err("not yet")

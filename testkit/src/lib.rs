@@ -67,8 +67,9 @@
 //!
 //! The real server has a cache of recent changes and etcd behind it. This server has one log for
 //! both: if a version is too old for a watch, it is also too old for an exact list and a page
-//! token. It refuses a list or a get of a version from the future at once, not after three seconds.
-//! One counter, which starts at 1 and has no gaps, numbers the versions of all resources.
+//! token. It refuses a list, streamed or not, or a get of a version from the future at once, not
+//! after three seconds. One counter, which starts at 1 and has no gaps, numbers the versions of all
+//! resources.
 //!
 //! A watch gets only the bookmark that ends its initial events, and the bookmarks that a test sends
 //! with [`bookmark`](ApiServer::bookmark), unless the server is [built](Builder::bookmarks) to send

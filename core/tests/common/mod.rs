@@ -35,7 +35,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A waker that calls a function.
+/// A waker that calls a function. It aborts the process if it is woken or dropped under a lock.
 struct Does<F>(F);
 
 impl<F> Drop for Does<F> {

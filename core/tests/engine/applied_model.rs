@@ -219,7 +219,7 @@ impl Account {
     }
 
     /// Adds a marker at the least point that a scope has reached, if every scope has reached one:
-    /// the changes of every scope up to there were offered. Waived scopes do not count.
+    /// up to that point, the changes of all scopes were offered. Waived scopes do not count.
     fn mark_least(&mut self) {
         let counting = self.scopes.iter().flatten().filter(|scope| !scope.is_waived);
         if let Some(Some((history, version))) = counting.map(|scope| scope.reached).min() {

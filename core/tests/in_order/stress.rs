@@ -96,8 +96,8 @@ fn produce(world: &World, producer: u64, dice: &mut Dice) {
     }
 }
 
-/// Offers relists and resyncs until the round is over. Returns how many. A relist has some keys of
-/// every producer, and a higher number than the one before.
+/// Offers relists and resyncs until the round is over. Returns their number. A relist has some keys
+/// of every producer, and a higher number than the one before.
 fn relist(world: &World, dice: &mut Dice) -> usize {
     let _close = CloseOnPanic(world);
     let mut wholes = 0;

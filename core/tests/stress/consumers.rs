@@ -23,7 +23,8 @@ struct Consumer<'w> {
     newest: u64,
 }
 
-/// The way in which a handler ends.
+/// The way in which a handler ends. Outside of `process`, the ways `Fails`, `Panics` and
+/// `PanicsInApply` are the same as `Done`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Done,
@@ -35,7 +36,8 @@ enum End {
     /// The handler drops the item without settling it, as a cancelled future does. In the callback
     /// of `process` it calls `retry` instead.
     Cancelled,
-    /// The handler fails or panics without having stored anything.
+    /// The handler stores nothing. In the callback of `process` it then fails or panics; otherwise
+    /// it calls `done`.
     Loses,
 }
 

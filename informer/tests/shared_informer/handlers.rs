@@ -281,8 +281,9 @@ async fn object_whose_filter_panics_counts_as_not_matching() {
     }
 }
 
-/// Returns a filter that accepts objects with the value `matches`, sends the value of each object
-/// that it is called with to the test, and blocks on some of them until the test lets it continue.
+/// Returns a filter that accepts objects with the value `matches`. The filter sends the value of
+/// each object to the receiver. If `waits` returns true for the value, the filter then blocks until
+/// the test uses or drops the sender.
 fn gated_filter(
     waits: fn(&str) -> bool,
 ) -> (HandlerOptions<ConfigMap>, mpsc::UnboundedReceiver<String>, Sender<()>) {

@@ -98,7 +98,7 @@ fn in_green(request: &Request) -> bool {
 
 type MakeFault = fn() -> Fault;
 
-/// The ways in which the requests for a namespace fail, each with its name.
+/// The ways in which requests for a namespace fail, each way with its name.
 const FAULTS: [(&str, MakeFault); 5] = [
     ("403", || Fault::status(status::forbidden(&Resource::config_maps()))),
     ("404", || Fault::status(status::unknown_resource())),
@@ -1469,8 +1469,8 @@ impl Followed {
         }
     }
 
-    /// Asserts that an object does not exist on the server if `change` is its deletion, unless its
-    /// namespace was removed from the set.
+    /// Asserts that the object of a deletion does not exist on the server, unless the deletion's
+    /// cause is the removal of the namespace from the set.
     fn check(&self, change: &Notification<ConfigMap>, seed: u64) {
         let Notification::Deleted { old, cause, .. } = change else { return };
         let meta = &old.metadata;

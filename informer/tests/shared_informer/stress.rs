@@ -27,8 +27,8 @@ const EACH: usize = 25;
 /// The data that a handler shares with the test.
 struct Seen {
     oracle: Mutex<Oracle>,
-    /// The fault that the handler's oracle has found. The panics that the handler raises on
-    /// purpose do not count.
+    /// The first fault that was found, by the handler's oracle or because the handler was notified
+    /// after its removal. The panics that the handler raises on purpose do not count.
     wrong: Mutex<Option<String>>,
     is_removed: AtomicBool,
     received: Notify,

@@ -19,9 +19,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 use rig::{Rig, map, next, notes, server};
 
-/// A record of the informer's new spans. The text of a span begins with the name of the span around
-/// it, if there is one. The rest is, for example, `reflector name=test resource=configmaps.v1
-/// namespace=`.
+/// A record of the informer's new spans, each with its name and fields, behind the name of the span
+/// around it if there is one, as in `reflector: list how=list from=0`.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<String>>>);
 

@@ -91,7 +91,7 @@ impl Log {
         })))
     }
 
-    /// Records an event of the script.
+    /// Adds an event to the log, with its time.
     pub fn event(&self, event: impl Display) {
         self.0.lock().unwrap().line(event);
     }
@@ -118,7 +118,9 @@ impl Log {
         self.0.lock().unwrap().excused_until = Instant::now() + EXCUSED;
     }
 
-    /// Records that work begins. Its span ends when the result is dropped.
+    /// Records that the work of a term begins. Checks that no other candidate works, except paused
+    /// ones, and that the term is greater than the earlier ones of the lease. The span of the work
+    /// ends when the result is dropped.
     pub fn begin(&self, candidate: usize, term: &Term) -> Work {
         let mut state = self.0.lock().unwrap();
         let (uid, transitions) = (term.uid().to_owned(), term.transitions());
@@ -142,7 +144,9 @@ impl Log {
         Work { log: self.clone(), number: state.spans.len() - 1 }
     }
 
-    /// Records a request that the server has applied.
+    /// Records a release of the lease that the server has applied, and checks that no work of its
+    /// term still runs. Checks that a write by the work of a term does not follow the term's
+    /// release.
     pub fn applied(&self, server: &ApiServer, kind: Kind, body: &[u8]) {
         let Ok(written) = serde_json::from_slice::<Value>(body) else { return };
         let mut state = self.0.lock().unwrap();
@@ -193,7 +197,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Records that the leader works now.
+    /// Checks that the leader may work now: no other leader has begun since, and the term is held.
     pub fn works(&self, term: &Term) {
         let mut state = self.log.0.lock().unwrap();
         let candidate = state.spans[self.number].candidate;

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::fault::Fault;
 use crate::servers::NAMESPACE;
 
-/// The number that is added to a version so that the server does not reach it during a scenario.
+/// The number that is added to a version. The server does not reach the sum during a scenario.
 const AHEAD: u64 = 1_000_000_000;
 
 /// A lister-watcher of the scenarios' objects, with a gate.

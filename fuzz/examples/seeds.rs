@@ -16,14 +16,14 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-/// The minimum number of cases that become seeds of the targets for operations. If there are fewer
-/// cases, all of them become seeds.
+/// The minimum number of cases (test vectors) that become seeds. If there are fewer cases, all of
+/// them become seeds.
 const CASES: usize = 40;
 /// The number of cases that also become seeds of the target `files`.
 const FILES: usize = 6;
 /// The number that names the file of the first seed with scopes.
 const SCOPED: usize = 50;
-/// The number of steps of a case that become part of a file. A fuzzer needs small inputs.
+/// The largest number of steps of a case in a seed of `files`. A fuzzer needs small inputs.
 const STEPS: usize = 12;
 
 /// Selectors of every form, and invalid ones.
@@ -283,8 +283,8 @@ fn keys(case: &Case) -> Vec<u8> {
     case.config.known_objects.iter().chain(added).flat_map(texts).flat_map(spelled).collect()
 }
 
-/// Returns the operations in the encoding of the caches' target. `number` chooses the cache, and
-/// how it is built.
+/// Returns the operations in the encoding of the target `caches`. `number` chooses the queue or
+/// cache, and its settings.
 fn caches(number: usize, ops: &[oracle::Op]) -> Vec<u8> {
     let mut bytes = vec![u8::try_from(number).unwrap_or_default()];
     // 0 for a queue, 1 for a cache whose objects expire, 2 for a mutation cache.

@@ -1,6 +1,6 @@
 //! Reads files of arbitrary content, as pods for a benchmark and as conformance vectors. An
-//! unusable file must cause an error, and no panic. Usable vectors are replayed, and all engines
-//! must agree.
+//! unusable file must cause an error, and no panic. Usable vectors are replayed on the model, on
+//! this project's queue, and on client-go's design with one mutex, which must all agree.
 #![no_main]
 
 use std::path::Path;

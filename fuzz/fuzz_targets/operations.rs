@@ -1,5 +1,6 @@
-//! Compares the engine and the mutex baseline with the model, for operations of one consumer,
-//! over their own stores and over the `KnownObjects` trait.
+//! Compares the engine, and client-go's design with one mutex (`deltafifo_classic`), with the
+//! model, for operations of one consumer. Runs both over their own stores, over a store behind the
+//! trait `KnownObjects`, and without known objects.
 #![no_main]
 
 use deltafifo_conformance::vectors::{compare, serial};

@@ -121,7 +121,7 @@ fuzz_target!(|input: &[u8]| {
     });
 });
 
-/// Returns a source whose every answer is this body.
+/// Returns a lister-watcher whose every request gets a response with these frames as its body.
 fn source(frames: Vec<Bytes>) -> KubeListerWatcher {
     let answer = move |_: Request<Body>| {
         let frames =

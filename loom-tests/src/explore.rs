@@ -52,7 +52,7 @@ const NO_END: &str = "it has no end";
 const REPORTS: [&str; 5] =
     ["deadlock", "Causality violation", "leaked", "oncurrent", "no entry found for key"];
 
-/// The reason why a model does not hold.
+/// The reason why the exploration of a model failed.
 enum Failure {
     /// A schedule violated an assertion or one of loom's rules, or the outcomes are not the
     /// expected ones.
@@ -68,7 +68,7 @@ pub const NO_VERDICT: u8 = 3;
 
 /// The start of the line that a panic prints.
 pub const PANICKED: &str = "panicked: ";
-/// The text before the reason, in the line that is printed for a model that does not hold.
+/// The text before the reason, in the line that is printed if the exploration of a model failed.
 pub const FAILED: &str = "FAILED: ";
 
 /// The message of the model's first panic. Later panics follow from it.

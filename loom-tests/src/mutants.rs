@@ -19,7 +19,7 @@ use crate::models;
 const SURVIVED: &str = "SURVIVED";
 const LONGEST_REASON: usize = 160;
 
-/// Tries all mutants, on every core.
+/// Tries all mutants, as many at a time as there are cores.
 pub fn run() -> ExitCode {
     let killers = Mutex::new(vec![None; ALL.len()]);
     on_every_core(ALL.iter().enumerate(), |(place, (mutant, _))| {

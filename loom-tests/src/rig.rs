@@ -89,8 +89,8 @@ pub fn parity(object: &Object) -> &'static str {
     if object.number.is_multiple_of(2) { "even" } else { "odd" }
 }
 
-/// Returns the contents of an index by parity. Fails if an object is under a value that it does
-/// not have.
+/// Returns the contents of an index by parity as text: the value, `even` or `odd`, of each object.
+/// Fails if an object is under a value that it does not have.
 pub fn by_parity(fifo: &Fifo, index: &str) -> String {
     let mut found = String::new();
     for value in ["even", "odd"] {
@@ -239,13 +239,14 @@ pub fn end(mut item: Item<'_>, is_fused: bool) {
     item.done();
 }
 
-/// Pops all remaining keys. Must be called when no other thread uses the queue any more.
+/// Handles all remaining keys like [`pop_one`]. Must be called when no other thread uses the queue
+/// any more.
 pub fn drain(fifo: &Fifo, log: &Log, is_fused: bool) {
     while pop_one(fifo, log, is_fused) {}
 }
 
-/// Pops all remaining keys of a queue with a store. Returns the whole log, and the contents of the
-/// store.
+/// Handles all remaining keys of a queue that is fused with a store. Returns the whole log, and the
+/// contents of the store.
 pub fn rest(fifo: &Fifo, log: &Log) -> String {
     drain(fifo, log, true);
     format!("{}, stored: {}", log.text(), stored(fifo))

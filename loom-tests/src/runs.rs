@@ -16,7 +16,8 @@ use shuttle::{Config, FailurePersistence, Runner};
 use crate::cores::{on_every_core, this_program};
 use crate::{compact, handlers, rig, schedules};
 
-/// The number of preemptions that PCT places in a schedule.
+/// The depth of the faults that PCT searches for. PCT places one preemption fewer than this number
+/// in a schedule.
 const DEPTH: usize = 4;
 
 /// Runs deltafifo's threads under random schedules.

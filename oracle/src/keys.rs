@@ -13,8 +13,8 @@ use crate::{Bytes, Fifo, Obj, ObjMeta, deltas, key_func, tombstone};
 /// which keys are written.
 const LONGEST: usize = 300;
 
-/// Reads objects from `bytes`, each with a namespace and a name, and passes them through a queue
-/// with each key function.
+/// Reads objects from `bytes`, each with a namespace and a name. Passes them through two queues:
+/// one with client-go's key function, and one whose keys are the names alone.
 ///
 /// # Panics
 /// Panics if a key is wrong, or does not find the right object.

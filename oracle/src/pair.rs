@@ -1,6 +1,7 @@
-//! Runs the engine and the model next to each other. Compares every answer after each step, and
-//! the store at the end. One thread holds several running handlers and ends them in any order, so
-//! every run is reproducible.
+//! Runs the engine and the model next to each other. Compares every answer, and after each step
+//! the pending deltas of each key that has no running handler. Compares the lists of keys, deltas
+//! and stored objects at every eighth step and at the end. One thread holds several running
+//! handlers and ends them in any order, so every run is reproducible.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,7 +16,8 @@ use crate::{
     TransformKind, Unchanged, Verdict, show, show_one, tombstone, versioned,
 };
 
-/// Runs `ops` on a queue of `mode` and on the model.
+/// Runs `ops` on a queue of `mode` and on the model. `relist_threads` is the option of the queue's
+/// builder ([`DeltaFifoBuilder::relist_threads`]).
 ///
 /// # Panics
 /// Panics if the two differ.

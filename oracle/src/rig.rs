@@ -40,12 +40,12 @@ impl Outside {
         self.objects.lock().unwrap().insert(key_func().key(object).unwrap(), object.clone());
     }
 
-    /// Runs `hook` after the next listing.
+    /// Runs `hook` once, after the next listing, with an empty text.
     pub fn once_after_list(&self, hook: impl FnMut(&str) + Send + 'static) {
         *self.after_list.lock().unwrap() = Some(Box::new(hook));
     }
 
-    /// Runs `hook` after the next look-up.
+    /// Runs `hook` once, after the next look-up, with the key of the look-up.
     pub fn once_after_get(&self, hook: impl FnMut(&str) + Send + 'static) {
         *self.after_get.lock().unwrap() = Some(Box::new(hook));
     }

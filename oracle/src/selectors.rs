@@ -202,8 +202,8 @@ pub enum Requirement {
 }
 
 impl Requirement {
-    /// Returns the requirements of `text`, or `None` if it is invalid. Labels cannot contain signs
-    /// and blanks, so the rules of labels detect misplaced ones.
+    /// Returns the requirements of `text`, or `None` if it is invalid. A key or value that contains
+    /// a misplaced blank or sign, such as `=`, is invalid by the rules for labels.
     #[must_use]
     pub fn read(text: &str) -> Option<Vec<Self>> {
         if text.trim_matches(BLANKS).is_empty() {

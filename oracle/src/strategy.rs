@@ -34,8 +34,8 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     prop_oneof![8 => Just(Verdict::Apply), 8 => prop::sample::select(&Verdict::ALL[..])]
 }
 
-/// Generates steps of a relist in pieces. Relists begin as often as they end, and are seldom
-/// abandoned.
+/// Generates steps of a relist in pieces. `Commit` and `Abandon` are equally frequent, and `Begin`
+/// is more frequent than each of them.
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => Just(Step::Begin),
@@ -86,8 +86,9 @@ fn scoped_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Generates up to `most` operations, possibly with a close among them. Some sequences begin with
-/// a relist, because any other first offer populates the queue, and some with scopes.
+/// Generates sequences of fewer than `most` operations, some with a close among them. Some
+/// sequences begin with an additional relist or additional scopes: after any other first offer, the
+/// queue has no initial population.
 pub fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     let close = prop::option::weighted(0.1, any::<prop::sample::Index>());
     let scoped = vec(scoped_op(), 1..most).prop_map(|mut ops| {

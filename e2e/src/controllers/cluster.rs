@@ -72,8 +72,8 @@ impl Cluster {
 
     /// Returns the names of the config maps that each controller still has to reconcile. These are,
     /// for the three controllers in order: the config maps whose annotation has a wrong number of
-    /// pods, those whose annotation has a wrong number of users, and those whose secret is missing
-    /// or wrong.
+    /// owned pods, those whose annotation has a wrong number of pods that use them, and those whose
+    /// secret is missing or wrong.
     pub async fn wrong(&self) -> Result<[Vec<String>; 3], BoxError> {
         let all = ListParams::default();
         let (pods, secrets) = (self.pods.list(&all).await?, self.secrets.list(&all).await?);

@@ -1,6 +1,7 @@
 //! A client whose watches of pods and secrets can be cut. Requests for new ones are then held, and
-//! later answered with "expired". Watches of config maps continue, so only the notification of a
-//! deletion can trigger a reconcile.
+//! later answered with "expired". Watches of config maps continue, so config maps are not listed
+//! again. A reconcile after a missed deletion of a pod or secret therefore has only one possible
+//! trigger: the notification of that deletion.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -73,7 +73,7 @@ impl ClientGo {
     }
 
     pub fn full_requests(&self) -> usize {
-        // Relaxed, as at the increment: the number is only printed, and orders nothing.
+        // Relaxed, as at the increment: the number orders no other memory access.
         self.full_requests.load(Ordering::Relaxed)
     }
 

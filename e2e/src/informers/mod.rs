@@ -39,12 +39,12 @@ pub struct Informers {
     client_go: ClientGo,
 }
 
-/// The state of one informer.
+/// The counts of one informer so far.
 pub struct Client {
     pub name: &'static str,
     /// The numbers of notifications of the handler [`PLAIN`].
     counts: Counts,
-    /// The number of requests for all objects.
+    /// The number of requests for a list, plain or streamed.
     pub full_requests: usize,
 }
 
@@ -70,7 +70,7 @@ impl Informers {
         [(by_key.name(), by_key.handlers()), (in_order.name(), in_order.handlers()), client_go]
     }
 
-    /// Returns the state of each informer.
+    /// Returns the counts of each informer so far.
     pub fn clients(&self) -> [Client; 3] {
         let [by_key, in_order] = &self.ours;
         let requests =

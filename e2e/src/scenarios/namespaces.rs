@@ -1,6 +1,6 @@
 //! The scenario of informers of several namespaces, whose account has rights only by role
-//! bindings. The binding in one namespace is deleted while all watches are cut, and later created
-//! again.
+//! bindings. The binding in one namespace is deleted, and a restart of the API server then cuts all
+//! watches. Later the binding is created again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,8 @@ use crate::wait::until;
 /// The longest time that an informer may take to follow a change. The API server takes some seconds
 /// to notice a new role binding.
 const FOLLOWING: Duration = Duration::from_secs(30);
-/// The longest time that an informer may take to follow a change in a namespace whose rights have
-/// not changed, once the API server is back.
+/// The longest time that an informer may take, after the restart of the API server, to follow a
+/// change in the namespace whose binding was not deleted.
 const UNAFFECTED: Duration = Duration::from_secs(5);
 /// The name of the role and its binding in each namespace.
 const ROLE: &str = "read-maps";

@@ -44,7 +44,7 @@ const LIMITED_TOKEN: &str = "not-a-secret-either";
 pub const LIMITED: &str = "limited";
 /// The longest time until a server is ready. It includes reading all objects.
 const STARTING: Duration = Duration::from_secs(60);
-/// The longest time that the response to a write may take.
+/// The longest time that the response to a write or a list may take.
 const ANSWERING: Duration = Duration::from_secs(20);
 
 /// The options of a scenario's servers.
@@ -289,7 +289,7 @@ pub fn logs(dir: &Path) -> String {
     end(ETCD) + &end(API) + &end(CLIENT_GO)
 }
 
-/// Removes etcd's data from `dir`. The logs and the small files stay.
+/// Removes etcd's data from `dir`. The logs, the certificates and the list of tokens stay.
 pub fn tidy(dir: &Path) {
     // If this fails, the data only takes up space.
     let _ = fs::remove_dir_all(dir.join("data"));

@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// The longest time that a server may take to end. An API server gives open watches and requests
-/// some seconds.
+/// The longest time that a server may take to end. An API server waits some seconds for its open
+/// watches and requests.
 const ENDING: Duration = Duration::from_secs(60);
 
 /// A child process. Dropping the value kills the process, also during a panic.

@@ -25,7 +25,8 @@ const PACKERS: usize = 2;
 const PACKED: usize = 16;
 const READERS: usize = 2;
 const READS: usize = 16;
-/// The number of threads that end lists and pack objects again.
+/// The number of threads that pack objects again. They often call `Compactor::end_list` first,
+/// which trains a dictionary and packs the bases again if that is due.
 const REPACKERS: usize = 2;
 const PASSES: usize = 3;
 const DROPPED: usize = 8;

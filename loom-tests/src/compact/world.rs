@@ -36,7 +36,7 @@ pub struct World {
     /// that the compactor fails to synchronise. No shuttle operation may run while the lock is
     /// held, so no object may be packed or dropped then.
     objects: Mutex<Vec<Packed>>,
-    /// The number of objects so far of each group, and of those without a group.
+    /// The number of objects that were packed so far in each group, and without a group.
     counts: Mutex<[usize; GROUPS + 1]>,
 }
 
@@ -116,7 +116,8 @@ impl Packed {
     }
 }
 
-/// Returns the name and the text of an object. Texts with another content have little in common.
+/// Returns the name and the text of an object. Texts with different `content` have little in
+/// common.
 fn text(group: usize, content: usize, number: usize) -> (String, String) {
     let mut strings = String::new();
     for at in 0..STRINGS {

@@ -63,7 +63,8 @@ struct Notes {
     events: Vec<Event>,
     /// The version of each key that the handler knows.
     known: BTreeMap<&'static str, u64>,
-    /// The keys notified since a handler resync began.
+    /// The keys that were added since the current handler resync began, and not deleted since
+    /// then; `None` outside of a handler resync.
     resynced: Option<BTreeSet<&'static str>>,
     calls: usize,
     /// Whether the handler has removed itself during a call. It then takes no further
@@ -171,7 +172,8 @@ impl Log {
         self.notes().removes_itself = true;
     }
 
-    /// Records that the handler was removed: it must not be notified any more.
+    /// Records that the handler was removed, or that its informer has stopped: no call of the
+    /// handler may run now, and the handler must not be notified any more.
     pub fn close(&self) {
         let mut notes = self.notes();
         let calls = notes.calls;

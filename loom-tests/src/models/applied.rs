@@ -211,8 +211,8 @@ fn given_back() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// Checks an offer that joins a slot onto which a page has pushed a delta, but which the page has
-/// not queued yet. The slot is ahead of the offer's marker.
+/// Checks an offer of a key while a batch of offers has pushed a delta of that key, but has not
+/// queued the key yet. The key must be ahead of the marker that follows the offer.
 fn an_offer_on_a_page() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     let page = spawn_with(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 1)]).unwrap());
@@ -222,8 +222,8 @@ fn an_offer_on_a_page() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// Checks a page that joins a slot onto which an offer has pushed a delta, but which the offer has
-/// not queued yet.
+/// Checks a batch of offers of a key while a single offer has pushed a delta of that key, but has
+/// not queued the key yet.
 fn a_page_on_an_offer() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 1)).unwrap());
@@ -233,8 +233,8 @@ fn a_page_on_an_offer() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// Pushes a page on a slot that a deletion has claimed. The deletion keeps the slot, as a handler
-/// would, while it reads an external store.
+/// Pushes a batch of offers on a slot that a deletion has claimed. The deletion keeps the slot, as
+/// a handler would, while it reads an external store.
 fn a_page_on_a_claim() -> String {
     let (builder, outside) = elsewhere::over(&[Object::new("a", 1)]);
     let fifo = Arc::new(builder.track_applied(true).build());
@@ -275,7 +275,8 @@ fn about_to_apply() -> Arc<Fifo> {
     fifo
 }
 
-/// Checks that a thread that has waited for a version finds its object in the store.
+/// Checks that a thread that has waited for version 7 finds in the store the object that was
+/// offered before that version.
 fn stored_after(wait: fn(&Fifo)) -> String {
     let fifo = about_to_apply();
     let waiter = spawn_with(&fifo, move |fifo| {

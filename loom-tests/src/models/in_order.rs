@@ -320,7 +320,7 @@ fn a_producer_and_batches() -> String {
 }
 
 /// Checks that a consumer that has handled the first relist finds the queue synced, even if the
-/// handler ends before the call that offers the relist.
+/// call that offered the relist has not returned yet.
 fn synced_by_its_turn() -> String {
     let fifo = bare();
     let relister = spawn_with(&fifo, |fifo| fifo.replace(vec![Object::new("a", 1)], "1").unwrap());

@@ -1,5 +1,5 @@
-//! Models of `get` and `list` against take and settle. Both return complete deltas that were
-//! pending, and remove nothing.
+//! Models of `get_by_key` and `list_keys` against take and settle. The first returns all pending
+//! deltas of a key, the second only pending keys. Both remove nothing.
 
 use crate::explore::Model;
 use crate::rig::{Fifo, Log, Object, bare, drain, end, fused, pop_one, show, spawn_with};

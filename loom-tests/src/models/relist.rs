@@ -209,8 +209,8 @@ fn abandoned() -> String {
     format!("{first}, {}", rest(&fifo, &Log::default()))
 }
 
-/// Reads the key twice right after a relist has begun: an older relist must have finished all its
-/// pushes by then.
+/// Runs a relist that lists `a`. Reads the deltas of `a` twice right after the relist has begun: an
+/// older relist must have finished all its pushes by then. Returns the deltas.
 fn begin_and_read_twice(fifo: &Fifo) -> String {
     let mut relist = fifo.begin_replace();
     let read = || fifo.get_by_key("a").map_or("nothing".to_owned(), |deltas| show(&deltas, "a"));
@@ -279,8 +279,8 @@ fn unchanged_while_it_changes() -> String {
     ))
 }
 
-/// Lists an unchanged object while the object changes. The queue has recorded the version of the
-/// known object in its slot.
+/// Lists a known object at its known version while a handler updates the object. The queue has
+/// recorded the known version in the object's slot.
 fn noted_while_it_changes() -> String {
     let fifo = Arc::new(fused_with(&[]).skip_unchanged(true).build());
     fifo.add(Object::new("a", 1)).unwrap();
@@ -301,8 +301,8 @@ fn listed_while_it_changes(fifo: &Arc<Fifo>) -> String {
     rest(fifo, &log)
 }
 
-/// Checks that two sleeping consumers share the keys of a relist. The producer is the last thread,
-/// so that both consumers sleep already in the first schedule.
+/// Checks that two sleeping consumers share the keys of a batch of offers. The producer is the last
+/// thread, so that both consumers sleep already in the first schedule.
 fn two_sleepers_share_a_run() -> String {
     let fifo = fused(&[]);
     let other = spawn_with(&fifo, wait_and_show);
@@ -346,7 +346,7 @@ fn older_page_on_top() -> String {
     format!("{offered}, {}", rest(&fifo, &log))
 }
 
-/// Creates the slot of a new key on two threads.
+/// Creates the slot of a new key by an add and by a relist, on two threads.
 fn against_an_add_of_a_key() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());

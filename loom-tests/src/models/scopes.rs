@@ -343,7 +343,8 @@ fn added_during_a_handler() -> String {
     fifo.applied_version().unwrap_or_else(|| "none".to_owned())
 }
 
-/// Commits a relist of a scope whose predicate begins another relist during the sweep.
+/// Commits a relist of a scope. During the sweep, the predicate of the scope begins a newer relist
+/// of the scope.
 fn superseded_within_its_commit() -> String {
     let fifo = StdArc::new(fused_with(&[Object::new("a", 1)]).track_applied(true).build());
     let target: StdArc<Mutex<Option<(Weak<Fifo>, ScopeId)>>> = StdArc::default();

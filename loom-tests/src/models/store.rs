@@ -81,8 +81,8 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// Calls `offer`, and then pops and applies the offered delta while `read` runs. The caller has
-/// stored `a1`. Returns the result of `read`, and the result of another `read` at the end.
+/// Calls `offer`, and then pops and applies the offered delta while `read` runs. The store already
+/// holds an object `a`. Returns the result of `read`, and the result of another `read` at the end.
 fn read_while(fifo: &Arc<Fifo>, offer: fn(&Fifo), read: fn(&Fifo) -> String) -> String {
     offer(fifo);
     let reader = spawn_with(&fifo, read);
@@ -175,8 +175,8 @@ fn index_of_either_value_and_update() -> String {
     })
 }
 
-/// Creates a queue whose store holds the object `a` with this number. The store has an index that
-/// contains even objects only.
+/// Creates a queue whose store holds the object `a` with this number. The store has an index of the
+/// objects with an even number.
 fn with_index_of_even(number: usize) -> Arc<Fifo> {
     let even = |object: &Object| {
         Ok(Some(rig::parity(object))
@@ -193,20 +193,21 @@ fn with_index_of_even(number: usize) -> Arc<Fifo> {
 }
 
 /// Reads a value that an object gains. The writer has no value to remove, and so never waits for
-/// the reader after the swap.
+/// the reader after it has put the new object into the slot.
 fn index_and_gain_of_a_value() -> String {
     read_while(&with_index_of_even(1), update, by_index)
 }
 
 /// Reads a value that an object loses. The writer has no value to add, and so never waits for the
-/// reader before the swap.
+/// reader before it puts the new object into the slot.
 fn index_and_loss_of_a_value() -> String {
     let update = |fifo: &Fifo| fifo.update(Object::new("a", 3)).unwrap();
     read_while(&with_index_of_even(2), update, by_index)
 }
 
-/// Moves an object out of an index value and into it again on another thread, whose index entries
-/// are in another shard.
+/// Reads an index value while another thread moves an object out of the value and into it again.
+/// The number of the thread that adds an entry chooses the entry's shard, so the second entry is in
+/// another shard than the first.
 fn index_of_two_threads() -> String {
     let fifo = rig::indexed();
     fifo.add(Object::new("a", 2)).unwrap();

@@ -163,7 +163,8 @@ fn wakers() -> String {
     format!("{woken} woken")
 }
 
-/// Ends a handler on another thread, which queues a delta that was pushed on the running slot.
+/// Drops an item, which queues its key again, while another thread offers an update of the key. A
+/// consumer is woken, with a waker that calls the queue.
 fn waker_of_two_threads() -> String {
     let fifo = fifo();
     fifo.update(object(&fifo, 2)).unwrap();

@@ -41,9 +41,10 @@ impl ObjectSpec {
         Self(place(byte), u64::from(n % 9))
     }
 
-    /// Returns up to 14 objects: one for each place whose bit is set in `low` and `high`, in
-    /// ascending or descending order. The first one may be repeated at the end, and an object
-    /// without a name may follow.
+    /// Returns up to 14 objects: one for each place whose bit is set in the twelve lowest bits of
+    /// `low` and `high`, in ascending or descending order. The first place may be repeated at the
+    /// end, and an object without a name may follow. The other bits of `high` choose these options,
+    /// and `n` the numbers of the objects.
     pub(super) fn list([low, high, n]: [u8; 3]) -> Vec<Self> {
         let set = u16::from_le_bytes([low, high]);
         let mut places: Vec<_> = (0..COUNT).filter(|place| set >> place & 1 == 1).collect();

@@ -49,7 +49,7 @@ enum Initial {
     Unpopulated,
     /// A first relist is open, or the first list of a scope is awaited.
     Claimed,
-    /// As `Claimed`, and an object was offered outside of a relist.
+    /// The state after `Claimed`, once an object was offered outside of a relist.
     Touched,
     /// The first list is complete, and not all of its items are handled.
     Draining,

@@ -77,8 +77,8 @@ impl<T> Model<T> {
     /// Queues the listed objects, and a deletion of every other key.
     ///
     /// # Errors
-    /// An object was refused. The objects before it stay queued, and the initial population is not
-    /// complete.
+    /// The queue has scopes, or an object was refused. The objects before a refused one stay
+    /// queued, and the initial population is not complete.
     pub fn replace(&mut self, list: Vec<Arc<T>>, version: &str) -> Result<Committed, RelistError> {
         let number = |version: &str| version.parse::<u64>().ok();
         let before = self.version.as_deref().and_then(number);

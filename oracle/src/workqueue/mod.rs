@@ -168,8 +168,8 @@ impl Both<'_> {
         self.check_taken(item);
     }
 
-    /// Polls a getter again. The getter must have been woken, and must not sleep on while a key
-    /// can be taken.
+    /// Polls a getter again. Checks that it ends only if it was woken, and that a woken getter does
+    /// not sleep on while a key can be taken.
     fn poll_getter(&mut self, which: usize) {
         let is_woken = self.getters[which].is_woken();
         match self.getters[which].poll() {

@@ -42,7 +42,8 @@ pub struct Model {
     number: u32,
     passed_over: u32,
     phase: Phase,
-    /// The number of times that a key became dirty.
+    /// The number of times that a key became dirty, that is, in need of processing. A key stays
+    /// dirty until it is taken.
     pub adds: u32,
     /// The number of delayed adds and failures.
     pub retries: u32,

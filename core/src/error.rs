@@ -183,7 +183,7 @@ pub enum RelistError {
 pub struct Closed;
 
 /// The reason why a version cannot be used: it cannot be compared, the queue does not track
-/// versions, or it has a version for each scope.
+/// versions, or the queue has a version for each scope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VersionError {

@@ -199,8 +199,8 @@ struct ScopeState {
     is_awaited: bool,
     /// Whether the caller has waived the scope, and no list or bookmark of it has arrived since.
     is_waived: bool,
-    /// The point up to which everything in the scope was offered; `None` before the first list or
-    /// bookmark.
+    /// The version, as a [`Point`], up to which everything in the scope was offered; `None` before
+    /// the first list or bookmark.
     reached: Option<Point>,
     /// The version of the scope's last list, as the producer gave it.
     version: Option<String>,
@@ -265,8 +265,9 @@ impl Scopes {
         was_awaited && self.none_awaited()
     }
 
-    /// Ends the wait for the scope's first list, and excludes the scope from the versions until its
-    /// next list or bookmark. Returns whether this completes the initial population.
+    /// Ends the wait for the scope's first list, and excludes the scope from [`least`](Self::least)
+    /// and [`least_version`](Self::least_version) until its next list or bookmark. Returns whether
+    /// this completes the initial population.
     pub(crate) fn waive(&mut self, id: &ScopeId) -> bool {
         let Some(entry) = self.find(id) else { return false };
         entry.is_waived = true;

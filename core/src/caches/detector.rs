@@ -47,12 +47,12 @@ struct Pair<T, S> {
     snapshot: OneByOne<Option<S>>,
 }
 
-/// The watched objects, in two generations. When the newer generation is as old as
-/// [`RETAINED`], the older one is dropped, and a new generation begins.
+/// The watched objects, in two groups. When the newer group is as old as [`RETAINED`], the older
+/// group is dropped, and a new group begins.
 struct Watched<T, S> {
     newer: OneByOne<Vec<Arc<Pair<T, S>>>>,
     older: OneByOne<Vec<Arc<Pair<T, S>>>>,
-    /// The time when the newer generation began.
+    /// The time when the newer group began.
     since: Option<Instant>,
 }
 

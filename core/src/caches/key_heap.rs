@@ -176,7 +176,8 @@ impl<T> KeyHeap<T> {
         }
     }
 
-    /// Moves the entry at `position` up, or else down, among the first `length`.
+    /// Moves the entry at `position` up or down to its place in the heap order of the first
+    /// `length` positions.
     fn restore_at(&mut self, position: usize, length: usize, before: &Before<T>) {
         if self.sift_up(position, before) == position {
             self.sift_down(position, length, before);

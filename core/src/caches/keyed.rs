@@ -58,7 +58,7 @@ struct NotifyOnDrop<'q> {
     events: &'q Events,
     /// The number of consumers to wake.
     ready: usize,
-    /// Whether the queue is synced, because of this change or before it.
+    /// Whether the queue is synced, since this change or an earlier one.
     synced: bool,
 }
 

@@ -7,10 +7,10 @@
 //! prefetches that line long before it reads it (measured in docs/design/decisions.md). And this
 //! map can be walked in steps between which it changes.
 //!
-//! An entry lies in its home bucket, or in the first bucket after it that had room. Each bucket
-//! counts the entries that passed it (`passed`): those that were put into a later bucket because
-//! it was full. The lookup of an absent entry ends at a bucket that no entry has passed, so a
-//! removed entry leaves nothing in its place.
+//! The hash of an entry chooses its home bucket. The entry lies in that bucket, or in the first
+//! bucket after it that had room. Each bucket counts the entries that passed it (`passed`): those
+//! that were put into a later bucket because it was full. The lookup of an absent entry ends at a
+//! bucket that no entry has passed, so a removed entry leaves nothing in its place.
 
 use crate::engine::release::drop_each;
 use crate::engine::slot::prefetch;

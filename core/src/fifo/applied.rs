@@ -26,10 +26,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// populates nothing and wakes no consumer. O(1).
     ///
     /// A delta is handled when its handler has ended, whether it succeeded, failed or panicked. A
-    /// delta that was put back, or whose guard was dropped without a verdict, is not. A version
-    /// that is smaller than the applied one changes nothing. The version may also wait for deltas
-    /// that other threads offer during the call. It waits for ever for a [`Popped`](crate::Popped)
-    /// or a [`Batch`](crate::Batch) that is leaked (`mem::forget`).
+    /// delta that is put back is not handled, also if the drop of its [`Popped`](crate::Popped)
+    /// puts it back. A version that is smaller than the applied one changes nothing. The version
+    /// may also wait for deltas that other threads offer during the call. It waits for ever for a
+    /// `Popped` or a [`Batch`](crate::Batch) that is leaked (`mem::forget`).
     ///
     /// ```
     /// use std::sync::Arc;

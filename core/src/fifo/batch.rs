@@ -150,9 +150,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         }
     }
 
-    /// Records that `popped` is handed out: adds its `weight` to that of the batch and, if more
-    /// items of the initial population follow or came directly before, moves its marks to the
-    /// marks that these items share.
+    /// Records that `popped` is handed out: adds its `weight`, the number of deltas that were
+    /// taken, to that of the batch. If more items of the initial population follow or came directly
+    /// before, also moves the item's marks to the marks that these items share.
     #[allow(clippy::inline_always)] // As `DeltaFifo::take`.
     #[inline(always)]
     fn hand_out(&mut self, popped: &mut Popped<'f, T, M>, weight: usize) {
@@ -164,8 +164,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         }
     }
 
-    /// Moves the marks of an item to the batch. If the next slot is not initial, the marks are
-    /// settled together with this item.
+    /// Moves the marks of an item to the marks of the current run, unless the item is the only one
+    /// of its run. Ends the run if the next slot is not initial.
     #[cold] // So that an item without marks does not pay for its code.
     fn take_marks(&mut self, popped: &mut Popped<'f, T, M>) {
         let continues = self.slots.front().is_some_and(Ticket::is_initial);
@@ -187,8 +187,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
     }
 
     /// Prepares a slot to go back to the queue. If the batch has a hold for the slot, the hold goes
-    /// back to the ledger ([`park`](DeltaFifo::park)), because the queue's head has already passed
-    /// the slot's marker. Returns `None` if the slot's entry is stale.
+    /// back to the ledger ([`park`](DeltaFifo::park)), because the queue's head may have passed the
+    /// marker that ends the slot's epoch. Returns `None` if the slot's entry is stale.
     fn give_back(&mut self, slot: Ticket<T>) -> Option<Ticket<T>> {
         let held = self.held.next();
         mutant!(GivenBackIsNotParked => return Some(slot));

@@ -1,7 +1,9 @@
 //! The current relists, and the generation with which offers stamp.
 //!
 //! Either one relist of the whole queue is open at a time, or one for each of its scopes. The
-//! removal of a scope is open until its deletions are queued, at the same time as any of these.
+//! removal of a scope also has a generation, and is open until its deletions are queued. It may be
+//! open at the same time as any relist.
+//!
 //! Generations come from one counter, so a stamp by a later generation also protects a key from
 //! the commit of an earlier one: an offer stamps with the newest generation that is open.
 

@@ -4,9 +4,9 @@
 //! The page is processed in strides, on as many threads as the user allows:
 //!
 //! 1. **Key.** Each thread takes a piece of the stride, in list order: key and hash of every
-//!    object, transformer. All user code runs here, before anything of the stride is pushed. If an
-//!    object is refused, it and the rest of the page are not pushed; in a relist in pieces only the
-//!    refused object is left out, and its key counts as listed.
+//!    object, transformer. The key function and the transformer run here, before anything of the
+//!    stride is pushed. If an object is refused, it and the rest of the page are not pushed; in a
+//!    relist in pieces only the refused object is left out, and its key counts as listed.
 //! 2. **Join.** The shards are divided among the threads; each goes through its own, shard by
 //!    shard: find or insert, stamp, push. The lock of a shard is held shared for a group of slots
 //!    at a time, while the next slots are prefetched. Keys without a slot are inserted afterwards,
@@ -634,8 +634,9 @@ fn sort_by_shard<T>(entries: &[PageEntry<T>], order: &mut Vec<u32>) {
 }
 
 impl<T> Piece<T> {
-    /// Reserves room for `size` objects here, on the caller's thread: other threads live for one
-    /// step only, and would allocate from fresh memory.
+    /// Creates a piece with room for `size` objects, to be joined by `threads` threads. The room is
+    /// reserved on the caller's thread, because the others live for one step only and would
+    /// allocate from fresh memory.
     fn new(size: usize, threads: usize) -> Self {
         let entries = (0..threads)
             .map(|_| OneByOne(Vec::with_capacity(with_slack(size / threads))))

@@ -219,8 +219,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.life.announce_close();
     }
 
-    /// Waits until [`close`](Self::close) is called. For a producer that has nothing to offer, and
-    /// would otherwise not notice the close.
+    /// Waits until [`close`](Self::close) is called. A producer that has nothing to offer would
+    /// otherwise not notice the close.
     pub async fn closed_async(&self) -> Closed {
         self.life.depth.wait_closed_async(|| self.is_closed()).await
     }

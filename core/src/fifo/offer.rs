@@ -45,9 +45,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`]
-    /// when its last state was not seen. The deletion is ignored if the key is neither pending nor
-    /// known and no handler of it runs. A deletion during a handler has the effect of a deletion
-    /// just after it. O(1).
+    /// when the object's last state was not seen. The deletion is ignored if the key is neither
+    /// pending nor known and no handler of it runs. A deletion during a handler has the effect of a
+    /// deletion just after it. O(1).
     ///
     /// # Errors
     /// [`OfferError`]: no key, or the transformer failed; nothing was queued, as in client-go. The

@@ -53,8 +53,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Some(popped)
     }
 
-    /// Subtracts the weight of an item that is not part of a batch from the queue's depth, and
-    /// starts the clock that finds slow handlers.
+    /// Hands out an item that is not part of a batch: subtracts `weight`, the number of deltas that
+    /// were taken, from the depth gauge, and starts the clock that finds slow handlers.
     #[allow(clippy::inline_always)] // As `take`.
     #[inline(always)]
     pub(super) fn hand_out(&self, popped: &mut Popped<'_, T, M>, weight: usize) {
@@ -103,7 +103,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         result.take().unwrap_or_else(|| unreachable!("it was set before"))
     }
 
-    /// Takes the pending deltas of `slot`. The second value is their weight in the depth gauge.
+    /// Takes the pending deltas of `slot`. The second value is their number before any are merged,
+    /// to be subtracted from the depth gauge.
     #[allow(clippy::inline_always)] // Otherwise its second caller would keep it out of line.
     #[inline(always)]
     pub(super) fn take(&self, slot: QueuedSlot<T>) -> (Popped<'_, T, M>, usize) {
@@ -166,8 +167,8 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     is_initial: bool,
     /// The number of the item's marks of the initial population, which are settled with it.
     marks: usize,
-    /// The marks of all items of the batch. If this is set, it counts the item's marks, and `marks`
-    /// is 0.
+    /// The marks that this item shares with other items of its batch. If this is set, it includes
+    /// the item's own marks, and `marks` is 0.
     batch: Option<Arc<Marks<'f>>>,
     /// The hold on the applied version, in a queue that tracks it.
     pub(super) held: Option<ItemHold<'f, T, M>>,

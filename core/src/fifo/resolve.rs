@@ -9,7 +9,7 @@ pub(super) struct Resolved<T> {
     pub(super) deltas: Deltas<T>,
     /// The number of marks of the initial population among the deltas.
     pub(super) marks: usize,
-    /// The weight of the list in the depth gauge.
+    /// The number of deltas in the list before the fold, to be subtracted from the depth gauge.
     pub(super) weight: usize,
     /// Objects that no delta holds any more. The caller releases them once the key has a guard,
     /// which settles the key even if a destructor panics.

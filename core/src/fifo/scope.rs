@@ -29,9 +29,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// listed again. So list every scope again after such a list, and let these relists [ignore
     /// versions](crate::Relist::ignore_versions).
     ///
-    /// The first namespace is O(known), and from then on the queue keeps a hash of each key by
-    /// namespace. Another scope is O(scopes) if all are namespaces. A predicate is called for every
-    /// key that is known or pending, and later for every listed key.
+    /// The first namespace costs O(known) to add, and from then on the queue keeps a hash of each
+    /// key by namespace. Any other scope costs O(scopes) if all scopes are namespaces. A predicate
+    /// is called for every key that is known or pending, and later for every listed key.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -110,9 +110,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// The commit is O(known), or O(known in the scope) for a namespace.
     ///
     /// Objects whose keys do not belong to the scope are refused, and `probe`, `keep` and `delete`
-    /// fail for such keys. If the scope was removed before, each call of the relist fails with
+    /// fail for such keys. If the scope was removed before, the fallible methods fail with
     /// [`RelistError::UnknownScope`]. [`remove_scope`](Self::remove_scope) supersedes a relist that
-    /// is open, so its calls fail with [`RelistError::Superseded`].
+    /// is open, so its fallible methods then fail with [`RelistError::Superseded`].
     pub fn begin_replace_in(&self, scope: &ScopeId) -> Relist<'_, T, M> {
         Relist::borrowed(self, self.begin_relist_in(scope))
     }

@@ -1,11 +1,11 @@
 //! The end of a handler: the slot goes idle, goes back to the queue, or is retired.
 //!
-//! Some deltas that are pushed while the handler runs have an effect only in certain states that
-//! it may leave: a deletion, a Sync, `add_if_not_present`. Settle accepts or rejects them, as if
-//! they had been pushed just after the handler. If the next take did this, a pop could find that
-//! no delta is left. A slot that ends with nothing known is retired by its owner while it is still
-//! RUNNING. If it became EMPTY first, a producer could push to it, and another consumer could take
-//! and free it, before the owner retires it.
+//! A deletion, a Sync or an `add_if_not_present` that is pushed while the handler runs has an
+//! effect only in certain states that the handler may leave. Settle accepts or rejects such a
+//! delta as if it had been pushed just after the handler. If the next take did this, a pop could
+//! find that no delta is left. A slot that ends with nothing known is retired, by the thread that
+//! settles it, while it is still RUNNING. If it became EMPTY first, a producer could push to it,
+//! and another consumer could take and free it, before that thread retires it.
 
 use super::wakeups::Wakeups;
 use super::{DeltaFifo, KnownPlace};
@@ -217,7 +217,7 @@ pub(super) struct Settled<T> {
     pub(super) left_out: Option<Box<LeftOut<T>>>,
 }
 
-/// The deltas that [`decide`](DeltaFifo::decide) rejected: their weight and marks, to be
+/// The deltas that [`decide`](DeltaFifo::decide) rejected: their number (`weight`) and marks, to be
 /// subtracted, and the objects that are no longer needed. The objects' destructors may panic, so
 /// they run only after the key is settled.
 pub(super) struct LeftOut<T> {

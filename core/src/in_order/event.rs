@@ -224,7 +224,8 @@ impl<T> LogEntry<T> {
         Self { event: Event::ReplacedAll(Box::new(list)), hash: None, marks }
     }
 
-    /// Returns the weight of the event in the depth gauge.
+    /// Returns the weight of the event in the depth gauge: for a relist the number of its objects,
+    /// but at least one; otherwise one.
     pub(super) fn weight(&self) -> usize {
         match &self.event {
             Event::ReplacedAll(list) => list.len().max(1),

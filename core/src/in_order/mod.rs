@@ -98,7 +98,7 @@ pub use turn::Turn;
 /// ```
 pub struct InOrderFifo<T, M> {
     core: Arc<Core<T, M>>,
-    /// Whether the core's slots hold a store.
+    /// Whether the queue is fused with a store, whose objects are in the slots of `core`.
     is_fused: bool,
     log: Log<T>,
     scopes: Mutex<Scopes>,
@@ -209,8 +209,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.life.announce_close();
     }
 
-    /// Waits until [`close`](Self::close) is called. For a producer that has nothing to offer, and
-    /// would otherwise not notice the close.
+    /// Waits until [`close`](Self::close) is called. A producer that has nothing to offer would
+    /// otherwise not notice the close.
     pub async fn closed_async(&self) -> Closed {
         self.life.depth.wait_closed_async(|| self.is_closed()).await
     }

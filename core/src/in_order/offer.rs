@@ -29,8 +29,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`]
-    /// when its last state was not seen. The deletion is queued whether or not the key is known.
-    /// Does not wait. O(1).
+    /// when the object's last state was not seen. The deletion is queued whether or not the key is
+    /// known. Does not wait. O(1).
     ///
     /// # Errors
     /// As for [`add`](Self::add). The transformer does not see tombstones.
@@ -135,9 +135,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.push_all(all).map_or_else(|_| all_refused(listed), |()| refused.take())
     }
 
-    /// Queues a relist with an object whose key is not known. It deletes nothing, because any key
-    /// that is not listed may be that object's. A handler with its own store checks
-    /// [`ReplacedAll::covers`]. Returns the refused objects; in a queue with
+    /// Queues a relist that contains an object whose key cannot be determined. The relist deletes
+    /// nothing, because any key that is not listed may be that object's. A handler with its own
+    /// store checks [`ReplacedAll::covers`]. Returns the refused objects; in a queue with
     /// [scopes](Self::add_scope) these are all objects.
     pub fn replace_keeping_unlisted(&self, list: Vec<Arc<T>>, version: &str) -> Vec<Refused> {
         let listed = list.len();

@@ -223,8 +223,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(())
     }
 
-    /// Appends a relist with the scopes locked by `guard`. Then wakes a consumer and, if `synced`
-    /// says that this synced the queue, callers that wait for the initial sync, with no lock held.
+    /// Appends a relist with the scopes locked by `guard`, and releases the lock. Then wakes a
+    /// consumer, and, if the queue has become `synced`, the callers that wait for the initial sync.
     fn push_under<G>(&self, guard: G, entry: LogEntry<T>, synced: bool) {
         self.append(entry);
         drop(guard);

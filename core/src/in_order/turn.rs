@@ -65,7 +65,7 @@ pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     is_initial: bool,
     /// The number of marks of the initial population that the handled events have.
     marks: usize,
-    /// The weight of the handled events in the depth gauge.
+    /// The sum of the [weights](LogEntry::weight) of the handled events.
     weight: usize,
     /// The key for errors about the event that was applied last: the key of a delta, or, for a
     /// relist or resync, the key for which user code panicked. `None` if there is no such key, or

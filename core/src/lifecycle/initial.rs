@@ -142,8 +142,8 @@ impl Initial {
     }
 
     /// Returns whether no mark is left. Called in DRAINING, in which no mark is added. A thread
-    /// that has subtracted the last mark must call this after it has read that phase, because a
-    /// page may have been added and committed in between.
+    /// that has subtracted the last mark must call this after it has read that phase, because the
+    /// marks of a page may have been added, and its relist committed, in between.
     fn is_drained(&self) -> bool {
         mutant!(DrainedIsAskedOnce => return true);
         // A read-modify-write, so that it is ordered with those in `settled`: either it sees that

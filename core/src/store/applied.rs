@@ -64,7 +64,7 @@ struct AwaitedVersion {
     version: ResourceVersion,
 }
 
-/// The source of a version.
+/// The origin of a version: a bookmark or a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Bookmark,
@@ -128,8 +128,8 @@ impl Applied {
     /// version than the greatest marked one begins a new history, and the caller must then call
     /// [`announce`](Self::announce) with no lock held. A list at version 0 does not begin one: 0
     /// names no state, and some API servers use it for every list. Returns an error if the queue
-    /// does not track applied versions, and for a bookmark of a store that is fed in parts: it
-    /// would pass parts that were not listed.
+    /// does not track applied versions, and for a bookmark of a store that is fed in parts, because
+    /// the bookmark would also cover parts that were not listed.
     pub(crate) fn expect(
         &self,
         version: ResourceVersion,
@@ -199,8 +199,8 @@ impl Applied {
         self.await_part();
     }
 
-    /// Records that a part counts again that was never listed. The store then has no applied
-    /// version until a point that includes every part is applied.
+    /// Records that a waived part counts again, although it was never listed. The store then has no
+    /// applied version until a point that includes every part is applied.
     pub(crate) fn await_part(&self) {
         self.state.lock().edition += 1;
     }

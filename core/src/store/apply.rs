@@ -39,7 +39,7 @@ pub(super) struct Plan {
     /// and the values to which it is added.
     values: Vec<(usize, Leave, Vec<String>)>,
     /// Whether an index function returned other values for the old object than when it was added.
-    /// The writer [logs](log_differing) it when it holds no claim.
+    /// The writer [logs](log_differing) this when the writer holds no claim.
     pub(super) differs: bool,
 }
 

@@ -41,7 +41,7 @@ pub use walk::{WalkPosition, WalkStep};
 /// objects have the value `""`.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// Name of the optional index by the uids of an object's owners: see [`Indexers::owners`].
+/// The name of the optional index by the uids of an object's owners: see [`Indexers::owners`].
 pub const OWNER_INDEX: &str = "owner";
 
 /// A function that changes an object before it is queued or stored.

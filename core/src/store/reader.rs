@@ -203,8 +203,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// Returns the applied version (client-go `LastStoreSyncResourceVersion`): the greatest
     /// version up to which everything is known to be in the store. A
     /// [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) raises it once everything that was
-    /// offered before is handled, an [`Indexer::bookmark`](crate::Indexer::bookmark) at once.
-    /// Returns `None` until a version is applied.
+    /// offered before is handled; an [`Indexer::bookmark`](crate::Indexer::bookmark) raises it at
+    /// once. Returns `None` until a version is applied.
     ///
     /// The applied version rises, with one exception: it is lowered by a complete list that is
     /// committed at a lower version than an earlier bookmark or list. The API server was then

@@ -120,7 +120,7 @@ impl<T, M: Meta<T>> MutationCacheBuilder<T, M> {
         self
     }
 
-    /// Sets how many writes are kept: 100 by default, at least one. The least recently read one is
+    /// Sets how many writes are kept: 100 by default, at least one. The least recently used one is
     /// dropped.
     pub fn capacity(mut self, writes: usize) -> Self {
         self.capacity = writes.max(1);

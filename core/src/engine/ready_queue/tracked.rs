@@ -10,7 +10,7 @@
 //! | pushed on a running slot or put back, and queued again behind markers | parked when the handler ends; the handler's hold covers it until then |
 //! | pushed and not queued yet: a relist's page, a sweep | a hold made before the push; parked if a marker was queued since |
 //! | pushed by another thread on a slot of the line above | the same hold |
-//! | pushed on a slot that another offer has pushed and not queued yet | such a push waits for that offer (`fifo/join.rs`) |
+//! | pushed on a slot that another offer has pushed onto and not queued yet | such a push waits for that offer (`fifo/join.rs`) |
 //! | moved from the backlog to the live lane | parked with the oldest epoch |
 //! | given back by a batch | parked by the batch, whose hold covers it until then |
 //!

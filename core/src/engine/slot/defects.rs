@@ -21,7 +21,8 @@ impl<T> KnownArc<T> {
 
 impl<T> RunningSlot<T> {
     /// Contains the defect `RetireFromEmpty`: the slot is idle for a moment, in which another
-    /// consumer may retire it. Returns `None` if another thread has taken the slot.
+    /// consumer may retire it. Returns `None` if another thread has taken the slot, and the token
+    /// as the error if deltas were pushed since the last take.
     pub(crate) fn through_empty(self) -> Result<Option<Self>, Self> {
         let again = Self { slot: self.slot };
         self.idle()?;

@@ -163,7 +163,8 @@ impl<T> Slot<T> {
 
     /// Returns the known object, and makes the next change of it fail until the changing thread
     /// has seen what the caller did before this call. The caller must hold the lock of the slot's
-    /// shard, so that a thread that creates a slot in the shard later has seen it, too.
+    /// shard, so that a thread that creates a slot in the shard later also sees what the caller
+    /// did.
     pub(crate) fn notice(&self) -> Option<Arc<T>> {
         self.known.notice()
     }
@@ -208,7 +209,8 @@ impl<T> Slot<T> {
 
     /// Offers `pending` under `rule`. The caller holds the shard's lock. For any rule but
     /// [`Rule::Always`] the lock must exclude other offers, so that the known object of an idle
-    /// slot is not deleted during the push; pages and batches of a relist delete nothing.
+    /// slot is not deleted during the push. The lock need not exclude pages of a relist and batches
+    /// of offers, which delete nothing.
     #[inline]
     pub(crate) fn push(&self, pending: Pending<T>, rule: Rule) -> Pushed<T> {
         match self.word.push(pending, rule, || self.is_known()) {
@@ -493,8 +495,8 @@ impl<T> IndexedSlot<T> {
     }
 
     /// Returns the known object, and whether it has the index value under which the caller has
-    /// found the slot. The caller holds the lock of that value. If it holds the locks of several
-    /// values, the object has one of those under which the slot is.
+    /// found the slot. The caller holds the lock of that value. If the caller has locked several
+    /// values, the result says whether the object has at least one of them.
     ///
     /// While the slot moves, it is under the values of two objects, and may have either. Two checks
     /// are needed. A writer adds the slot to new values before it stores the object that has them;

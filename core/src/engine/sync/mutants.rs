@@ -187,8 +187,8 @@ pub fn slots<T: Send + Sync, M: Meta<T>>(fifo: &DeltaFifo<T, M>) -> usize {
     slots
 }
 
-/// Expands to a defect that has an effect only if its mutant was chosen. The path in brackets is
-/// the module of the list that names it.
+/// Expands to a defect that has an effect only if its mutant was chosen. The path in brackets names
+/// the module that has the list of mutants.
 #[macro_export]
 macro_rules! mutant_of {
     // Replaces the value of a variable, or of several in parentheses.

@@ -43,7 +43,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// # Errors
     /// [`RelistError::Refused`]: the objects before the refused one are queued, nothing is
-    /// deleted, and the queue is as populated as before. [`RelistError::Superseded`]: another
+    /// deleted, and an unpopulated queue stays unpopulated. [`RelistError::Superseded`]: another
     /// relist began before this one ended. [`RelistError::Exhausted`], [`RelistError::HasScopes`]:
     /// nothing was done.
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<Committed, RelistError> {
@@ -59,10 +59,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Begins a relist in pieces. It supersedes one that is still open. The first relist of an
-    /// unpopulated queue claims the initial population. A queue can begin 2^32 - 1 relists: each
-    /// call of a later one fails with [`RelistError::Exhausted`]. In a queue with
-    /// [scopes](Self::add_scope) each call fails with [`RelistError::HasScopes`]. A relist that
-    /// fails changes nothing.
+    /// unpopulated queue claims the initial population.
+    ///
+    /// If the queue has begun 2^32 - 1 relists before, the fallible methods of the new relist fail
+    /// with [`RelistError::Exhausted`]. If the queue has [scopes](Self::add_scope), they fail with
+    /// [`RelistError::HasScopes`]. Such a relist changes nothing.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -361,8 +361,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         }
     }
 
-    /// Wakes all writers that wait for a slot, because the key that each of them waits for is not
-    /// known.
+    /// Wakes all writers that wait for a slot, because the keys that they wait for are not
+    /// recorded.
     fn notify_ended(&self) {
         mutant!(WriteEndsUnnotified => return);
         self.ended.notify(usize::MAX.additional());

@@ -99,8 +99,8 @@ impl<T, M: Labels<T>> Lister<T, M> {
         self.matching(narrowest.unwrap_or_else(|| self.list()), selector)
     }
 
-    /// Returns the requirement with an index that the fewest objects meet, and their number. `None`
-    /// if no requirement has an index.
+    /// Returns the requirement that the fewest objects meet, among those that have an index, and
+    /// the number of these objects. Returns `None` if no requirement has an index.
     fn narrowest<'s>(&self, selector: &'s Selector) -> Option<(usize, Term<'s>)> {
         let indexes = &self.reader.core.indexes;
         if indexes.none() {

@@ -6,9 +6,9 @@ use std::borrow::Cow;
 /// instead of a trait bound on `T`, because of the orphan rule: neither this crate nor its users
 /// could implement such a trait for the Kubernetes types.
 ///
-/// The methods are called often and should only read fields. They may be called while a lock is
-/// held to join a relist, so they must not call the queue or the store that uses the accessor. The
-/// destructor of an accessor must not panic.
+/// The methods are called often and should only read fields. They are called in the middle of an
+/// operation, so they must not call the queue or the store that uses the accessor. The destructor
+/// of an accessor must not panic.
 ///
 /// ```
 /// use deltafifo::Meta;

@@ -43,25 +43,25 @@ pub const MODELS: &[Model] = &[
         body: given_back,
     },
     Model {
-        name: "applied::an_offer_on_a_page",
+        name: "applied::offer_during_a_batch",
         bound: Some(4), // 4.7 s
         at_least: 16_000,
         outcomes: &["[~a1 ~a2]", "[~a2 ~a1]"],
-        body: an_offer_on_a_page,
+        body: offer_during_a_batch,
     },
     Model {
-        name: "applied::a_page_on_an_offer",
+        name: "applied::batch_during_an_offer",
         bound: Some(4), // 3.7 s
         at_least: 14_000,
         outcomes: &["[~a1 ~a2]", "[~a2 ~a1]"],
-        body: a_page_on_an_offer,
+        body: batch_during_an_offer,
     },
     Model {
-        name: "applied::a_page_on_a_claim",
+        name: "applied::batch_during_a_claim",
         bound: Some(3), // 5.0 s
         at_least: 18_000,
         outcomes: &["[-a1 ~a2], stored: a2", "[~a2 -a1], stored: "],
-        body: a_page_on_a_claim,
+        body: batch_during_a_claim,
     },
     Model {
         name: "applied::past_the_backlog",
@@ -213,18 +213,18 @@ fn given_back() -> String {
 
 /// Checks an offer of a key while a batch of offers has pushed a delta of that key, but has not
 /// queued the key yet. The key must be ahead of the marker that follows the offer.
-fn an_offer_on_a_page() -> String {
+fn offer_during_a_batch() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
-    let page = spawn_with(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 1)]).unwrap());
+    let batch = spawn_with(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 1)]).unwrap());
     fifo.update(Object::new("a", 2)).unwrap();
     fifo.bookmark("7").unwrap();
-    page.join().unwrap();
+    batch.join().unwrap();
     applied_with_the_rest(&fifo)
 }
 
 /// Checks a batch of offers of a key while a single offer has pushed a delta of that key, but has
 /// not queued the key yet.
-fn a_page_on_an_offer() -> String {
+fn batch_during_an_offer() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     let producer = spawn_with(&fifo, |fifo| fifo.update(Object::new("a", 1)).unwrap());
     fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
@@ -235,7 +235,7 @@ fn a_page_on_an_offer() -> String {
 
 /// Pushes a batch of offers on a slot that a deletion has claimed. The deletion keeps the slot, as
 /// a handler would, while it reads an external store.
-fn a_page_on_a_claim() -> String {
+fn batch_during_a_claim() -> String {
     let (builder, outside) = elsewhere::over(&[Object::new("a", 1)]);
     let fifo = Arc::new(builder.track_applied(true).build());
     let deletion = spawn_with(&fifo, |fifo| fifo.delete(Object::new("a", 1)).unwrap());

@@ -11,7 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::protocol::{Answer, Record, Request};
+use super::protocol::{Answer, LeaseRequest, Record};
 
 /// A state of the lease with its object.
 pub(crate) type State = Record<Arc<str>, Arc<Lease>>;
@@ -111,17 +111,19 @@ impl LeaseApi {
     /// retry period. The caller must then pass [`Answer::Unclear`] to the protocol.
     pub(crate) async fn send(
         &self,
-        request: Request<Arc<str>, Arc<Lease>>,
+        request: LeaseRequest<Arc<str>, Arc<Lease>>,
     ) -> Result<Answer<Arc<str>, Arc<Lease>>, LeaseError> {
         let post = PostParams::default();
         let verb = request.verb();
         let answer = async {
             match request {
-                Request::Read => self.api.get_opt(&self.name).await.map(|lease| lease.map(state)),
-                Request::Create => {
+                LeaseRequest::Read => {
+                    self.api.get_opt(&self.name).await.map(|lease| lease.map(state))
+                }
+                LeaseRequest::Create => {
                     self.api.create(&post, &self.created()).await.map(state).map(Some)
                 }
-                Request::Replace { base, holder, transitions } => {
+                LeaseRequest::Replace { base, holder, transitions } => {
                     let lease = self.replaced(&base.body, holder.as_deref(), transitions);
                     self.api.replace(&self.name, &post, &lease).await.map(state).map(Some)
                 }

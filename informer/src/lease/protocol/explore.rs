@@ -21,7 +21,7 @@ use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
 use super::mutants::Mutant;
-use super::{Answer, Clocks, Protocol, Purpose, Record, Request, Seen, State, Step, Timing};
+use super::{Answer, Clocks, LeaseRequest, Protocol, Purpose, Record, Seen, State, Step, Timing};
 
 type Lease = Record<u8, ()>;
 
@@ -135,7 +135,7 @@ struct Message {
 
 #[derive(Clone, Copy, Hash, PartialEq, Eq)]
 enum Content {
-    Request(Request<u8, ()>),
+    Request(LeaseRequest<u8, ()>),
     Answer(Answer<u8, ()>),
 }
 
@@ -286,7 +286,7 @@ impl<'a> Search<'a> {
                 let _ = world.processes[index].candidate.next(NOW);
                 // A read that arrives late has the effect of one that is sent late.
                 let content = match request {
-                    Request::Read => Content::Answer(Answer::State(world.lease)),
+                    LeaseRequest::Read => Content::Answer(Answer::State(world.lease)),
                     request => Content::Request(request),
                 };
                 world.messages.push(Message { process: index, number, content });
@@ -368,14 +368,14 @@ impl<'a> Search<'a> {
         let duration = Duration::from_millis(lease_ticks * TICK);
         let is_forced = self.mutant == Some(Mutant::WritesWithoutVersion);
         let answer = match (request, world.lease) {
-            (Request::Create, None) => {
+            (LeaseRequest::Create, None) => {
                 world.uids += 1;
                 let identity = world.processes[process].candidate.identity;
                 let uid = world.uids;
                 let holder = Some(identity);
                 world.write(Record { version: 0, uid, holder, transitions: 0, duration, body: () })
             }
-            (Request::Replace { base, holder, transitions }, Some(lease))
+            (LeaseRequest::Replace { base, holder, transitions }, Some(lease))
                 if base.version == lease.version || (is_forced && base.uid == lease.uid) =>
             {
                 world.write(Record { holder, transitions, duration, ..lease })
@@ -502,7 +502,7 @@ impl<'a> Search<'a> {
         }
         // Claims beyond the bound never arrive.
         messages.retain(|message| match message.content {
-            Content::Request(Request::Replace { transitions, .. }) => {
+            Content::Request(LeaseRequest::Replace { transitions, .. }) => {
                 transitions <= self.scope.most_claims
             }
             _ => true,
@@ -513,9 +513,11 @@ impl<'a> Search<'a> {
         messages.retain(|message| match message.content {
             _ if message.number == 1 => true,
             Content::Answer(_) => self.mutant == Some(Mutant::OldAnswersCount),
-            Content::Request(Request::Read) => unreachable!("a read is answered when it is sent"),
-            Content::Request(Request::Create) => deletable,
-            Content::Request(Request::Replace { base, .. }) => {
+            Content::Request(LeaseRequest::Read) => {
+                unreachable!("a read is answered when it is sent")
+            }
+            Content::Request(LeaseRequest::Create) => deletable,
+            Content::Request(LeaseRequest::Replace { base, .. }) => {
                 self.mutant == Some(Mutant::WritesWithoutVersion)
                     || lease.is_some_and(|lease| lease.version == base.version)
             }
@@ -587,7 +589,7 @@ impl World {
         }
         for message in &mut self.messages {
             match &mut message.content {
-                Content::Request(Request::Replace { base, .. }) => change(base),
+                Content::Request(LeaseRequest::Replace { base, .. }) => change(base),
                 Content::Answer(Answer::State(Some(lease))) => change(lease),
                 _ => {}
             }
@@ -598,7 +600,7 @@ impl World {
     fn each_identity(&mut self, mut change: impl FnMut(&mut u8)) {
         self.each_lease(|lease| lease.holder.iter_mut().for_each(&mut change));
         for message in &mut self.messages {
-            if let Content::Request(Request::Replace { holder: Some(holder), .. }) =
+            if let Content::Request(LeaseRequest::Replace { holder: Some(holder), .. }) =
                 &mut message.content
             {
                 change(holder);

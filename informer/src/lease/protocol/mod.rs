@@ -97,7 +97,7 @@ pub(crate) struct Record<T, B> {
 
 /// A request to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Request<T, B> {
+pub(crate) enum LeaseRequest<T, B> {
     /// Reads the newest version.
     Read,
     /// Creates the lease with the candidate as its holder and no transitions.
@@ -106,7 +106,7 @@ pub(crate) enum Request<T, B> {
     Replace { base: Record<T, B>, holder: Option<T>, transitions: i32 },
 }
 
-impl<T, B> Request<T, B> {
+impl<T, B> LeaseRequest<T, B> {
     /// Returns the verb of the request, as in a role.
     pub(crate) fn verb(&self) -> &'static str {
         match self {
@@ -132,7 +132,7 @@ pub(crate) enum Answer<T, B> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step<T, B> {
     /// Send this request, and pass its answer to [`Protocol::answered`] with its number.
-    Send { number: u64, request: Request<T, B> },
+    Send { number: u64, request: LeaseRequest<T, B> },
     /// Wait for an input, or until this time of the monotonic clock.
     Wait(Option<Duration>),
     /// The lease is lost. No request follows.
@@ -283,14 +283,14 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         if now.monotonic < self.not_before {
             return wait(self.not_before);
         }
-        let replace = |base: &Record<T, B>, holder| Request::Replace {
+        let replace = |base: &Record<T, B>, holder| LeaseRequest::Replace {
             base: base.clone(),
             holder,
             transitions: base.transitions,
         };
         let (purpose, request) = match &self.state {
-            State::Foreign(Seen::Unknown) => (Purpose::Read, Request::Read),
-            State::Foreign(Seen::Absent) => (Purpose::Create, Request::Create),
+            State::Foreign(Seen::Unknown) => (Purpose::Read, LeaseRequest::Read),
+            State::Foreign(Seen::Absent) => (Purpose::Create, LeaseRequest::Create),
             State::Foreign(Seen::Known { record, since, checked }) => {
                 let free_at = self.free_at(record, *since);
                 let read_at = checked.saturating_add(self.timing.retry_period);
@@ -300,7 +300,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
                 if is_free {
                     let transitions = record.transitions.max(0).saturating_add(1);
                     let holder = Some(self.identity.clone());
-                    let request = Request::Replace { base: record.clone(), holder, transitions };
+                    let request =
+                        LeaseRequest::Replace { base: record.clone(), holder, transitions };
                     self.state = State::Claiming;
                     (Purpose::Claim, request)
                 } else if self.is_watching {
@@ -308,13 +309,13 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
                 } else if now.monotonic < read_at {
                     return wait(free_at.min(read_at));
                 } else {
-                    (Purpose::Read, Request::Read)
+                    (Purpose::Read, LeaseRequest::Read)
                 }
             }
             State::Live(held) | State::Draining(held) | State::Releasing(held)
                 if held.is_doubtful =>
             {
-                (Purpose::Read, Request::Read)
+                (Purpose::Read, LeaseRequest::Read)
             }
             State::Live(held) | State::Draining(held) => {
                 (Purpose::Renew, replace(&held.record, Some(self.identity.clone())))

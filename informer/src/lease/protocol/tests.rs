@@ -29,7 +29,7 @@ fn lease(version: &'static str, holder: Option<&'static str>, transitions: i32) 
 fn exchange(
     candidate: &mut Protocol<&'static str, ()>,
     now: Clocks,
-    expected: Request<&'static str, ()>,
+    expected: LeaseRequest<&'static str, ()>,
     answer: Answer<&'static str, ()>,
 ) {
     let Step::Send { number, request } = candidate.next(now) else { panic!("no request") };
@@ -41,8 +41,8 @@ fn replace(
     base: Lease,
     holder: Option<&'static str>,
     transitions: i32,
-) -> Request<&'static str, ()> {
-    Request::Replace { base, holder, transitions }
+) -> LeaseRequest<&'static str, ()> {
+    LeaseRequest::Replace { base, holder, transitions }
 }
 
 fn wait(seconds: u64) -> Step<&'static str, ()> {
@@ -53,7 +53,7 @@ fn wait(seconds: u64) -> Step<&'static str, ()> {
 fn holder() -> (Protocol<&'static str, ()>, Lease) {
     let (free, mine) = (lease("1", None, 4), lease("2", Some("me"), 5));
     let mut candidate = candidate();
-    exchange(&mut candidate, at(0), Request::Read, Answer::State(Some(free)));
+    exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(Some(free)));
     exchange(&mut candidate, at(0), replace(free, Some("me"), 5), Answer::State(Some(mine)));
     assert_eq!(candidate.held(), Some((at(10), &mine)));
     (candidate, mine)
@@ -101,12 +101,12 @@ fn renewal_that_conflicts_with_an_edit_continues_with_the_version_that_was_read(
     let (mut candidate, mine) = holder();
     let edited = lease("3", Some("me"), 5);
     exchange(&mut candidate, at(5), replace(mine, Some("me"), 5), Answer::Conflict);
-    exchange(&mut candidate, at(5), Request::Read, Answer::State(Some(edited)));
+    exchange(&mut candidate, at(5), LeaseRequest::Read, Answer::State(Some(edited)));
     assert_eq!(candidate.held().unwrap().0, at(10), "a read moves no deadline");
     exchange(&mut candidate, at(5), replace(edited, Some("me"), 5), Answer::Conflict);
     assert_eq!(candidate.next(at(5)), wait(7), "after a second conflict");
     let edited = lease("4", Some("me"), 5);
-    exchange(&mut candidate, at(7), Request::Read, Answer::State(Some(edited)));
+    exchange(&mut candidate, at(7), LeaseRequest::Read, Answer::State(Some(edited)));
     let renewed = lease("5", Some("me"), 5);
     exchange(&mut candidate, at(7), replace(edited, Some("me"), 5), Answer::State(Some(renewed)));
     assert_eq!(candidate.held(), Some((at(17), &renewed)));
@@ -117,7 +117,7 @@ fn holder_that_reads_another_holder_or_no_lease_is_lost_at_once() {
     for (read, by) in [(Some(lease("3", Some("other"), 6)), Some("other")), (None, None)] {
         let (mut candidate, mine) = holder();
         exchange(&mut candidate, at(5), replace(mine, Some("me"), 5), Answer::Conflict);
-        exchange(&mut candidate, at(5), Request::Read, Answer::State(read));
+        exchange(&mut candidate, at(5), LeaseRequest::Read, Answer::State(read));
         assert_eq!(candidate.next(at(5)), Step::Lost(Loss::Replaced(by)));
     }
 }
@@ -128,10 +128,10 @@ fn watched_change_by_another_makes_the_holder_read_at_once() {
     candidate.observed(at(1), Some(mine));
     assert_eq!(candidate.next(at(1)), wait(5));
     candidate.observed(at(1), Some(lease("1", None, 4)));
-    exchange(&mut candidate, at(1), Request::Read, Answer::State(Some(mine)));
+    exchange(&mut candidate, at(1), LeaseRequest::Read, Answer::State(Some(mine)));
     assert_eq!(candidate.held().unwrap().0, at(10), "the watch was late");
     candidate.observed(at(2), None);
-    exchange(&mut candidate, at(2), Request::Read, Answer::State(None));
+    exchange(&mut candidate, at(2), LeaseRequest::Read, Answer::State(None));
     assert_eq!(candidate.next(at(2)), Step::Lost(Loss::Replaced(None)));
 }
 
@@ -140,7 +140,7 @@ fn anothers_lease_is_claimed_when_its_version_has_not_changed_for_the_longer_dur
     let mut candidate = candidate();
     candidate.set_watching(true);
     let (first, second) = (lease("1", Some("other"), 4), lease("2", Some("other"), 4));
-    exchange(&mut candidate, at(0), Request::Read, Answer::State(Some(first)));
+    exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(Some(first)));
     assert_eq!(candidate.next(at(0)), wait(15));
     candidate.observed(at(9), Some(second));
     candidate.observed(at(11), Some(second));
@@ -158,20 +158,23 @@ fn without_a_watch_the_lease_is_read_each_retry_period() {
     let mut candidate = candidate();
     let others = lease("1", Some("other"), 4);
     for second in [0, 2, 4] {
-        exchange(&mut candidate, at(second), Request::Read, Answer::State(Some(others)));
+        exchange(&mut candidate, at(second), LeaseRequest::Read, Answer::State(Some(others)));
         assert_eq!(candidate.next(at(second)), wait(second + 2));
     }
-    exchange(&mut candidate, at(6), Request::Read, Answer::Unclear);
+    exchange(&mut candidate, at(6), LeaseRequest::Read, Answer::Unclear);
     assert_eq!(candidate.next(at(6)), wait(8));
-    assert!(matches!(candidate.next(at(15)), Step::Send { request: Request::Replace { .. }, .. }));
+    assert!(matches!(
+        candidate.next(at(15)),
+        Step::Send { request: LeaseRequest::Replace { .. }, .. }
+    ));
 }
 
 #[test]
 fn lease_that_does_not_exist_is_created_and_must_then_expire() {
     let mut candidate = candidate();
     let created = lease("1", Some("me"), 0);
-    exchange(&mut candidate, at(0), Request::Read, Answer::State(None));
-    exchange(&mut candidate, at(0), Request::Create, Answer::State(Some(created)));
+    exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(None));
+    exchange(&mut candidate, at(0), LeaseRequest::Create, Answer::State(Some(created)));
     assert_eq!(candidate.held(), None);
     assert_eq!(candidate.next(at(0)), wait(2));
     let claimed = lease("2", Some("me"), 1);
@@ -183,9 +186,9 @@ fn lease_that_does_not_exist_is_created_and_must_then_expire() {
 fn claim_without_an_answer_must_expire_before_it_is_repeated() {
     let (free, mine) = (lease("1", None, 4), lease("2", Some("me"), 5));
     let mut candidate = candidate();
-    exchange(&mut candidate, at(0), Request::Read, Answer::State(Some(free)));
+    exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(Some(free)));
     exchange(&mut candidate, at(0), replace(free, Some("me"), 5), Answer::Unclear);
-    exchange(&mut candidate, at(2), Request::Read, Answer::State(Some(mine)));
+    exchange(&mut candidate, at(2), LeaseRequest::Read, Answer::State(Some(mine)));
     assert_eq!(candidate.next(at(2)), wait(4));
     let again = lease("3", Some("me"), 6);
     exchange(&mut candidate, at(17), replace(mine, Some("me"), 6), Answer::State(Some(again)));
@@ -196,17 +199,17 @@ fn claim_without_an_answer_must_expire_before_it_is_repeated() {
 fn candidate_reads_the_lease_a_retry_period_after_a_conflict() {
     let free = lease("1", None, 4);
     let mut candidate = candidate();
-    exchange(&mut candidate, at(0), Request::Read, Answer::State(Some(free)));
+    exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(Some(free)));
     exchange(&mut candidate, at(0), replace(free, Some("me"), 5), Answer::Conflict);
     assert_eq!(candidate.next(at(0)), wait(2));
-    exchange(&mut candidate, at(2), Request::Read, Answer::State(Some(free)));
+    exchange(&mut candidate, at(2), LeaseRequest::Read, Answer::State(Some(free)));
 }
 
 #[test]
 fn answer_to_an_earlier_attempt_does_not_count() {
     let free = lease("1", None, 4);
     let mut candidate = candidate();
-    exchange(&mut candidate, at(0), Request::Read, Answer::State(Some(free)));
+    exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(Some(free)));
     let Step::Send { number, .. } = candidate.next(at(0)) else { panic!("no claim") };
     candidate.answered(at(2), number, Answer::Unclear);
     candidate.answered(at(3), number, Answer::State(Some(lease("2", Some("me"), 5))));
@@ -217,11 +220,11 @@ fn answer_to_an_earlier_attempt_does_not_count() {
 fn claim_that_is_answered_after_its_deadline_does_not_lead() {
     let free = lease("1", None, 4);
     let mut candidate = candidate();
-    exchange(&mut candidate, at(0), Request::Read, Answer::State(Some(free)));
+    exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(Some(free)));
     let Step::Send { number, .. } = candidate.next(at(0)) else { panic!("no claim") };
     candidate.answered(at(10), number, Answer::State(Some(lease("2", Some("me"), 5))));
     assert_eq!(candidate.held(), None);
-    assert!(matches!(candidate.next(at(10)), Step::Send { request: Request::Read, .. }));
+    assert!(matches!(candidate.next(at(10)), Step::Send { request: LeaseRequest::Read, .. }));
 }
 
 #[test]
@@ -244,10 +247,10 @@ fn release_is_repeated_only_while_the_lease_is_of_this_holder() {
     candidate.work_ended(at(1));
     let edited = lease("3", Some("me"), 5);
     exchange(&mut candidate, at(1), replace(mine, None, 5), Answer::Conflict);
-    exchange(&mut candidate, at(1), Request::Read, Answer::State(Some(edited)));
+    exchange(&mut candidate, at(1), LeaseRequest::Read, Answer::State(Some(edited)));
     exchange(&mut candidate, at(1), replace(edited, None, 5), Answer::Unclear);
     let others = lease("5", Some("other"), 6);
-    exchange(&mut candidate, at(3), Request::Read, Answer::State(Some(others)));
+    exchange(&mut candidate, at(3), LeaseRequest::Read, Answer::State(Some(others)));
     assert_eq!(candidate.next(at(3)), Step::Gone);
 }
 
@@ -263,7 +266,7 @@ fn nothing_is_released_after_the_deadline() {
 fn lease_of_an_earlier_identity_is_free() {
     let mut candidate = Protocol::new(candidate().timing, "me-2", Some("me"));
     let mine = lease("2", Some("me"), 5);
-    exchange(&mut candidate, at(0), Request::Read, Answer::State(Some(mine)));
+    exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(Some(mine)));
     let claimed = lease("3", Some("me-2"), 6);
     exchange(&mut candidate, at(0), replace(mine, Some("me-2"), 6), Answer::State(Some(claimed)));
     assert_eq!(candidate.held(), Some((at(10), &claimed)));

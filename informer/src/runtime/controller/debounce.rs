@@ -11,11 +11,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::key::StoreKey;
+use crate::util::time::FAR;
 use crate::workqueue::{AddOptions, WorkQueue};
-
-/// The longest delay. It is longer than any real delay, and short enough that adding it to an
-/// `Instant` does not overflow.
-const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// The debounce of a controller: requests that are not in the work queue yet.
 pub(super) struct Debounce {
@@ -30,7 +27,7 @@ pub(super) struct Debounce {
 type Due = (Instant, u64);
 
 /// All waiting requests of one object, merged.
-struct Request {
+struct WaitingRequest {
     due: Due,
     /// The upper limit of `due`.
     latest: Instant,
@@ -39,7 +36,7 @@ struct Request {
 
 #[derive(Default)]
 struct WaitingRequests {
-    by_key: HashMap<StoreKey, Request, foldhash::fast::RandomState>,
+    by_key: HashMap<StoreKey, WaitingRequest, foldhash::fast::RandomState>,
     by_due: BTreeMap<Due, StoreKey>,
     number: u64,
 }
@@ -70,7 +67,7 @@ impl Debounce {
         }
         waiting.number += 1;
         let due = (latest.min(wanted + self.quiet), waiting.number);
-        waiting.by_key.insert(key.clone(), Request { due, latest, priority });
+        waiting.by_key.insert(key.clone(), WaitingRequest { due, latest, priority });
         waiting.by_due.insert(due, key);
         let is_first = waiting.next() == Some(due.0);
         drop(waiting);
@@ -101,7 +98,7 @@ impl Debounce {
         let mut waiting = self.waiting.lock();
         let first = waiting.by_due.first_entry().filter(|first| first.key().0 <= Instant::now())?;
         let key = first.remove();
-        let Request { priority, .. } = waiting.by_key.remove(&key)?;
+        let WaitingRequest { priority, .. } = waiting.by_key.remove(&key)?;
         if let Some(room) = less_room(waiting.by_key.len(), waiting.by_key.capacity()) {
             waiting.by_key.shrink_to(room);
         }

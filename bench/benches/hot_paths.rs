@@ -1,9 +1,9 @@
 //! Measures the hot paths with criterion.
 //!
-//! On the engines deltafifo, mutex and dashmap it measures an update of a known idle key, an update
-//! of a pending key, and a pop that applies. A relist of 100,000 objects is measured on these
-//! engines, on deltafifo with unchanged objects skipped or with one thread, and on the engine
-//! `floor`, whose two ways to walk a list are lower bounds of the time.
+//! On the engines `deltafifo`, `mutex` and `dashmap` it measures an update of a known idle key, an
+//! update of a pending key, and a pop that applies. A relist of 100,000 objects is measured on
+//! these engines, on `deltafifo` with unchanged objects skipped or with one thread, and on the
+//! engine `floor`, whose times for two ways to walk a list are lower bounds.
 //!
 //! kube-rs' store is not measured: its engine keeps every list until the end, so its memory would
 //! grow with the number of iterations, which criterion chooses. Every engine's store knows 100,000
@@ -129,7 +129,7 @@ macro_rules! compare {
     };
 }
 
-/// Fills the store of an engine, and measures.
+/// Fills the store of an engine, and runs the measurement `measure` on the engine.
 fn measure<E: ListEngine<Object, List = Vec<Arc<Object>>>>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,

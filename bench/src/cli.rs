@@ -1,4 +1,4 @@
-//! The command line.
+//! The command-line options of the tool.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -32,54 +32,56 @@ pub struct NeedsPeers(String);
 pub struct Cli {
     /// Number of objects; several numbers, as in 10000,100000,1000000, show how the time grows.
     /// Default: 1000000, or 50000 with --input, because each list holds decoded pods of 50 kB, or
-    /// 100000 with --server and for the workload cache
+    /// 100000 with --server and for the workload `cache`
     #[arg(long, value_name = "N,M", value_delimiter = ',')]
     pub objects: Vec<NonZero<usize>>,
     /// File with a LIST response of pods, as JSON or gzipped JSON. The pods are repeated under new
-    /// names until there are as many as --objects says. Default: generated objects (needs peers)
+    /// names until there are as many as --objects says. Default: generated objects (needs the
+    /// feature `peers`)
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Workloads, separated by commas; workqueue and cache need peers, and cache has a run of its
-    /// own with --input. Default: initial,relist
+    /// Workloads, separated by commas; `workqueue` and `cache` need the feature `peers`, and
+    /// `cache` has a run of its own with --input. Default: initial,relist
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = workload())]
     workload: Vec<Option<Workload>>,
-    /// Engines, separated by commas; kube-writer and kube-writer-arc need peers. Default: all that
-    /// can be run here
+    /// Engines, separated by commas; `kube-writer` and `kube-writer-arc` need the feature `peers`.
+    /// Default: all that can be run here
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = engine())]
     engine: Vec<EngineName>,
     /// Number of rounds. Default: 3, or 5 with --server, or 1 without any option
     #[arg(long, value_name = "R", value_parser = value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
-    /// Seconds for which the workload stall offers updates, and for which the workload readers
-    /// reads the store
+    /// Seconds for which updates are offered in the workload `stall`, and for which the store is
+    /// read in the workload `readers`
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     pub seconds: Duration,
-    /// For the workload cache: number of pods in each replicated application (such as a Deployment)
-    /// of the cluster that is generated from the input
+    /// For the workload `cache`: number of pods in each replicated application (such as a
+    /// Deployment) of the cluster that is generated from the input
     #[arg(long, value_name = "R", default_value = "20", requires = "input")]
     pub replicas: NonZero<usize>,
-    /// For the workload cache: repeat the pods of the input under new names and ids, without other
-    /// changes, instead of generating replicas
+    /// For the workload `cache`: repeat the pods of the input under new names and ids, without
+    /// other changes, instead of generating replicas
     #[arg(long, conflicts_with = "replicas", requires = "input")]
     pub as_is: bool,
     /// Measure clients of a real API server instead: from their start until a handler was notified
     /// of all config maps, and then a relist with 1 % changed objects. Creates the config maps, 1
     /// kB each, in the namespace deltafifo-bench-N, and keeps them there; the user of the
-    /// kubeconfig must be allowed to (needs peers)
+    /// kubeconfig must be allowed to (needs the feature `peers`)
     #[arg(
         long,
         value_name = "KUBECONFIG",
         conflicts_with_all = ["input", "workload", "engine", "seconds", "from"]
     )]
     pub server: Option<PathBuf>,
-    /// Clients of the server, separated by commas. Default: all that can be run here (needs peers)
+    /// Clients of the server, separated by commas. Default: all that can be run here (needs the
+    /// feature `peers`)
     #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "server")]
     pub client: Vec<ClientName>,
     /// File to which the figures are written as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Directory to which the report is written: a page with plots, index.html, and the plots as
-    /// SVG files (needs peers)
+    /// SVG files (needs the feature `peers`)
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     /// Measure nothing, and use the figures that an earlier run wrote with --json (several files
@@ -95,7 +97,7 @@ pub struct Cli {
     /// process of each engine
     #[arg(long, hide = true)]
     pub child: bool,
-    /// Leave out the variant `owned` of a relist, whose lists only the engine holds
+    /// Leave out the variant `owned` of a relist, in which only the engine holds the lists
     #[arg(long, hide = true, requires = "child")]
     pub without_owned: bool,
     /// The LIST response from which the workload `cache` relists

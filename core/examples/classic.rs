@@ -1,4 +1,4 @@
-//! The classic demonstration of a delta queue, with a custom key function: one pop delivers, in
+//! The classic demonstration of a delta queue, with a custom key function: one pop hands out, in
 //! order, all changes of one object since the object was last handled.
 //!
 //!     cargo run --example classic

@@ -1,6 +1,6 @@
-//! Shows the use of a delta queue: a watch breaks, objects change unobserved, and the relist
-//! delivers exactly these changes. The store is fused with the queue. There is one producer, a
-//! relist in pages, and two concurrent consumers.
+//! Shows the use of a delta queue: a watch breaks, objects change unobserved, and the consumers get
+//! exactly these changes from the relist. The store is fused with the queue. There is one producer,
+//! a relist in pages, and two concurrent consumers.
 //!
 //!     cargo run --example relist
 

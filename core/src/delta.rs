@@ -219,10 +219,10 @@ impl<T> Deltas<T> {
     }
 
     /// Appends a delta as client-go's `queueActionInternalLocked` does: if two deletions follow
-    /// each other, the older is kept, unless it is a tombstone; then the newer is kept. The removal
-    /// of a scope never replaces a deletion, because the object is gone for another reason. No
-    /// other deltas are merged. Only the last two deltas are compared, so merging once at the end
-    /// gives the same list as merging at each append.
+    /// each other, the older is kept, unless it is a tombstone; then the newer is kept. A deletion
+    /// by the removal of a scope never replaces an older one, because the object was deleted before
+    /// the scope was removed. No other deltas are merged. Only the last two deltas are compared, so
+    /// merging once at the end gives the same list as merging at each append.
     ///
     /// Returns the delta that was merged away. Its drop runs user code, so the caller must drop
     /// it with no lock held.

@@ -340,8 +340,8 @@ impl Scopes {
 /// The behaviour of a mutant (`engine/sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 impl Scopes {
-    /// Contains the defect `GreatestScopeApplies`: returns the greatest point of all scopes, where
-    /// [`least`](Self::least) returns the least one.
+    /// Returns the greatest point of all scopes: the defect `GreatestScopeApplies`, since
+    /// [`least`](Self::least) would be right.
     pub(crate) fn greatest(&self) -> Option<Point> {
         self.0.iter().filter_map(|entry| entry.reached.clone()).max()
     }

@@ -105,7 +105,8 @@ impl Rig {
     }
 
     /// Waits until the reflector and the consumer have the server's state. Returns an error if the
-    /// store does not have it, or if the applied changes break a rule.
+    /// store does not have it, or if the applied changes do not match the writes: for example, an
+    /// object was lost, or has a state that was never written.
     pub async fn settled(&self, writer: &Writer) -> Result<(), BoxError> {
         let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
         let stored: States =

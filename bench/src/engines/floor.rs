@@ -1,7 +1,7 @@
-//! The floor: a lower limit for the time of a relist. One thread does only the necessary steps on
-//! plain data, without atomics, locks, a queue or deltas. For each object it hashes the key,
-//! probes, compares the key, stamps the slot, swaps the known object, compares the old namespace,
-//! and counts. It has no index.
+//! The engine `floor`: a lower limit for the time of a relist. One thread does only the necessary
+//! steps on plain data, without atomics, locks, a queue or deltas. For each object it hashes the
+//! key, probes, compares the key, stamps the slot, swaps the known object, compares the old
+//! namespace, and counts. It has no index.
 //!
 //! A slot is one cache line that includes a key of up to 45 bytes, and the table is an array of
 //! slots. Safe Rust cannot prefetch. Taking a group of objects through each step together has a

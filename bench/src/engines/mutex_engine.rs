@@ -1,5 +1,5 @@
-//! The engine of the classic design: a [`MutexFifo`] over a [`MutexStore`]. One thread drains it,
-//! because its lock admits only one consumer at a time.
+//! The engine `mutex`, of the classic design: a [`MutexFifo`] over a [`MutexStore`]. One thread
+//! drains it, because its lock admits only one consumer at a time.
 
 use std::convert::Infallible;
 use std::sync::Arc;

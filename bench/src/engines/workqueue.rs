@@ -61,8 +61,8 @@ impl WorkEngine for MutexWorkQueue<Key> {
         self.add(key);
     }
 
-    /// Takes the next key. Blocks the thread that polls the future while the queue is empty,
-    /// because each caller has a thread of its own.
+    /// Takes the next key. Blocks the thread that polls the future while the queue is empty. This
+    /// is harmless, because each caller has a thread of its own.
     async fn get(&self) -> Option<Work<Key>> {
         self.get()
     }

@@ -37,7 +37,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// A figure.
+/// A figure of one engine in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     pub workload: String,

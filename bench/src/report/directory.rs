@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::file::{self, Unwritable};
 use super::{Report, page, plots};
 
-/// The directory of a report, which can be written.
+/// The directory of a report, checked to be writable.
 #[derive(Debug)]
 pub struct Directory(PathBuf);
 

@@ -15,7 +15,7 @@ pub fn figure(value: f64, unit: &str) -> String {
     }
 }
 
-/// Returns a size in megabytes or gigabytes.
+/// Returns a size as text, in megabytes or gigabytes.
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
 pub(super) fn bytes(bytes: u64) -> String {
     let megabytes = bytes as f64 / 1e6;

@@ -16,7 +16,7 @@ use crate::machine::Machine;
 /// required.
 const FORMAT: u64 = 2;
 
-/// A report.
+/// A report: the figures of one run or of several joined runs, and the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The version of the format.
@@ -25,7 +25,8 @@ pub struct Report {
     pub runs: Vec<Run>,
     /// The machine on which the figures were measured.
     pub machine: Machine,
-    /// Differences between the joined files, other than their rows.
+    /// Warnings about differences between the joined files, for example in the machine. They are
+    /// sentences for the report.
     #[serde(default)]
     pub differences: Vec<String>,
     /// The figures.

@@ -12,8 +12,8 @@ use crate::names::{EngineName, Workload};
 /// The time to create a decoded pod, divided by the time to create a generated object.
 const POD: f64 = 10.0;
 
-/// The microseconds that the variant `owned` of a relist, whose lists only the engine holds, adds
-/// for each object of a list. They include the first use of the memory.
+/// The microseconds for each object of a list that the variant `owned` of a relist adds. In this
+/// variant only the engine holds the lists. The microseconds include the first use of the memory.
 const OWNED: f64 = 5.0;
 
 /// Returns the microseconds that an engine needs for each object of a list.

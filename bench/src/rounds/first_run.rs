@@ -26,7 +26,7 @@ const FEWEST: usize = 10_000;
 
 impl Plan {
     /// Limits the time of the run without options. The run leaves out the variant `owned` of a
-    /// relist, whose lists only the engine holds.
+    /// relist, in which only the engine holds the lists.
     pub fn first_run(self) -> Self {
         let settings = Settings { owned: false, ..self.settings };
         Self { settings, limit: Some(LIMIT), ..self }

@@ -6,10 +6,10 @@
 //! workload, each in a process of its own, with 50,000 generated objects and with 1,000 pods.
 //! The peaks with generated objects, in bytes a key, are:
 //!
-//! - relist: 4,600 in deltafifo, 6,500 in kube-writer, 3,400 in client-go-informer;
-//! - churn: 5,600 in deltafifo, 8,400 in kube-writer, 4,200 in client-go-informer;
-//! - events: 4,000 in Rust, 5,700 in Go;
-//! - stall: 4,200 in Rust, 6,100 in Go.
+//! - `relist`: 4,600 in `deltafifo`, 6,500 in `kube-writer`, 3,400 in `client-go-informer`;
+//! - `churn`: 5,600 in `deltafifo`, 8,400 in `kube-writer`, 4,200 in `client-go-informer`;
+//! - `events`: 4,000 in Rust, 5,700 in Go;
+//! - `stall`: 4,200 in Rust, 6,100 in Go.
 
 use super::plan::Plan;
 use super::turn::Turn;

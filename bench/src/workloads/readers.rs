@@ -1,6 +1,6 @@
-//! The workload `readers`: the time of a get of a random key, in an idle store and during
-//! back-to-back relists. Each relist is drained before the next one begins, and only gets that
-//! start during a relist are counted.
+//! The workload `readers`: the time of a get of a random key, in an idle store, and during
+//! back-to-back relists. Each of these relists is drained before the next one begins, and only gets
+//! that start during a relist are counted then.
 //!
 //! Each get is measured separately, so the figures of every engine include two readings of the
 //! clock (about 50 ns). The results are dropped outside the measured time, because Go has no such

@@ -343,7 +343,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// Sets whether a relist queues every object that it lists, whatever its version: client-go's
     /// behaviour (an update for every object). [`Relist::probe`] then returns that all of them are
     /// needed, and [`skip_unchanged`](Self::skip_unchanged) has no effect, so that an object which
-    /// changed without changing its version is stored and delivered as listed. Off by default.
+    /// changed without changing its version is stored and handed out as listed. Off by default.
     pub fn notify_unchanged(mut self, notify: bool) -> Self {
         self.fifo.notify_unchanged = notify;
         self

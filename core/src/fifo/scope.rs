@@ -29,9 +29,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// listed again. So list every scope again after such a list, and let these relists [ignore
     /// versions](crate::Relist::ignore_versions).
     ///
-    /// The first namespace costs O(known) to add, and from then on the queue keeps a hash of each
-    /// key by namespace. Any other scope costs O(scopes) if all scopes are namespaces. A predicate
-    /// is called for every key that is known or pending, and later for every listed key.
+    /// Adding the first namespace costs O(known), and from then on the queue keeps a hash of each
+    /// key by namespace. As long as all scopes are namespaces, adding another one costs O(scopes).
+    /// If there are other scopes, and the new one or one of them has a predicate, this method
+    /// searches all known and pending keys for one that lies in two scopes, and calls the
+    /// predicates for this. A relist calls the predicates of its scope and of older scopes for the
+    /// keys that it lists, and its commit calls them for the known keys that were not listed.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -141,12 +144,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(())
     }
 
-    /// Stops the initial population from waiting for the first list of `scope`, and the applied
-    /// version from waiting for any list or bookmark of it, for example because the server refuses
-    /// to list it. The applied version then says nothing about the keys of the scope until its next
-    /// list or bookmark, or until [`await_scope`](Self::await_scope), from which on the scope
-    /// counts again. An applied version that is higher than that of the list or bookmark stays.
-    /// O(scopes).
+    /// Excludes `scope` from the initial population and from the applied version, for example
+    /// because the server refuses to list it. The initial population no longer waits for the
+    /// scope's first list. The applied version no longer waits for its lists and bookmarks, and
+    /// says nothing about its keys.
+    ///
+    /// The scope counts in the applied version again after its next list or bookmark, or after
+    /// [`await_scope`](Self::await_scope). If this list or bookmark has a lower version than the
+    /// applied version, the applied version does not change, unless the list begins a [new
+    /// history](Self::add_scope). O(scopes).
     pub fn waive_scope(&self, scope: &ScopeId) {
         let mut last = self.relists.last.lock();
         let synced = last.scopes.waive(scope) && self.life.initial.commit();
@@ -158,13 +164,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Ends a [waiver](Self::waive_scope) before the next list or bookmark of `scope`. If the scope
-    /// has had one, the applied version waits for it from there on. Otherwise the scope counts as
-    /// one that was just [added](Self::add_scope): there is no applied version until its first
-    /// list, and [`has_synced`](Self::has_synced) waits for that list unless all other first lists
-    /// are complete already. A relist of the scope that is open does not end this wait, because
-    /// its deltas do not belong to the initial population. Does nothing if the scope is not waived.
-    /// O(scopes).
+    /// Ends a [waiver](Self::waive_scope) without a list or bookmark of `scope`. If the scope has
+    /// had a list or a bookmark, it counts in the applied version again, with the version that it
+    /// had reached. Otherwise there is no applied version until its first list or bookmark.
+    ///
+    /// If the scope has had no list, [`has_synced`](Self::has_synced) waits for its first list,
+    /// unless all other first lists are complete already. A relist of the scope that is open does
+    /// not end this wait, because its deltas do not belong to the initial population. Does nothing
+    /// if the scope is not waived. O(scopes).
     pub fn await_scope(&self, scope: &ScopeId) {
         let mut last = self.relists.last.lock();
         if last.scopes.count_again(scope, || self.life.initial.claim()) {
@@ -180,7 +187,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// [`scope_removed`](crate::DeletedFinalStateUnknown::scope_removed) set, because the objects
     /// may still exist. Stop the scope's producers first: a key that is offered during the removal
     /// may stay. A key also stays if it is listed or offered for another scope that was added
-    /// since. O(known), or O(known in the scope) for a namespace.
+    /// during the removal. O(known), or O(known in the scope) for a namespace.
     ///
     /// # Errors
     /// [`RelistError::UnknownScope`] if the scope belongs to another queue or was removed before,

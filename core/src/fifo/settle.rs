@@ -1,11 +1,14 @@
 //! The end of a handler: the slot goes idle, goes back to the queue, or is retired.
 //!
-//! A deletion, a Sync or an `add_if_not_present` that is pushed while the handler runs has an
-//! effect only in certain states that the handler may leave. Settle accepts or rejects such a
-//! delta as if it had been pushed just after the handler. If the next take did this, a pop could
-//! find that no delta is left. A slot that ends with nothing known is retired, by the thread that
-//! settles it, while it is still RUNNING. If it became EMPTY first, a producer could push to it,
-//! and another consumer could take and free it, before that thread retires it.
+//! A deletion, a Sync or an `add_if_not_present` that is pushed while the handler runs is accepted
+//! or rejected by the state of the key after the handler: a deletion needs a known object or a
+//! pending delta, a Sync needs a known object and no pending delta, and an `add_if_not_present`
+//! needs no pending delta. Settle decides this, as if the delta had been pushed just after the
+//! handler. If the next take decided it, a pop could find that no delta is left.
+//!
+//! If the slot then has neither a known object nor a pending delta, the thread that settles it
+//! retires it while it is still RUNNING. If it became EMPTY first, a producer could push to it, and
+//! another consumer could take and free it, before that thread retires it.
 
 use super::wakeups::Wakeups;
 use super::{DeltaFifo, KnownPlace};

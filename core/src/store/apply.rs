@@ -397,8 +397,8 @@ mod defects {
     use super::{Arc, Core, List, Meta, Plan, RunningSlot, Swapped};
 
     impl<T, M: Meta<T>> Core<T, M> {
-        /// Contains the defect `OldValuesLeftEarly`: for a moment an index has the object under
-        /// neither its old nor its new values.
+        /// Carries out `plan`, with the defect `OldValuesLeftEarly`: for a moment an index has the
+        /// object under neither its old nor its new values.
         pub(super) fn carry_out_early(
             &self,
             list: &List<T>,

@@ -292,7 +292,7 @@ fn has_synced_is_true_only_after_the_last_initial_handler() {
 fn deletion_dropped_by_the_rules_drops_its_initial_mark() {
     for mode in MODES {
         // The relist lists nothing, and the handler of x deletes x at the same time. No deletion
-        // remains to be delivered.
+        // remains to be handed out.
         let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
         let relist = rig.fifo.begin_replace();
         rig.fifo.update(obj("x", 2)).unwrap();

@@ -1040,7 +1040,7 @@ fn scope_is_removed_after_a_failed_commit_and_by_a_failing_removal() {
 }
 
 /// The cause of a deletion, in ascending order: if a key is deleted several times in a row, the
-/// deletion with the greatest cause is delivered.
+/// deletion with the greatest cause is handed out.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
     ScopeRemoved,

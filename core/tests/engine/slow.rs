@@ -162,8 +162,9 @@ fn index_without_failures_logs_nothing() {
     assert_eq!(calls, 0);
 }
 
-/// Checks that a log subscriber can write the key for which the store logs that an index function
-/// returned different values for the same object. The thread that writes the key logs this.
+/// Checks that a log subscriber can write a key while the store logs an error about this key: an
+/// index function returned different values for the same object. The store logs this on the thread
+/// that writes the key.
 #[test]
 fn log_subscriber_can_write_the_key_whose_index_values_differ() {
     ends(|| {

@@ -1,4 +1,4 @@
-//! Tests of relists that find unchanged objects: how these are recognised, skipped, and delivered
+//! Tests of relists that find unchanged objects: how these are recognised, skipped, and handed out
 //! again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,7 +57,7 @@ fn object_listed_again_under_its_version_is_stored_and_delivered_with_notify_unc
         let mut relist = rig.fifo.begin_replace();
         assert_eq!(relist.probe(&[("a", "1"), ("b", "2"), ("c", "1")]).unwrap(), [true; 3]);
         relist.offer(vec![versioned("a", 2, "1")]).unwrap();
-        // An object that cannot be decoded is neither deleted nor delivered.
+        // An object that cannot be decoded is neither deleted nor handed out.
         relist.keep("b").unwrap();
         assert_eq!(relist.commit("1").unwrap().deleted, 0, "a probed key counts as listed");
         let guard = rig.fifo.pop().unwrap();

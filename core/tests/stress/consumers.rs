@@ -168,7 +168,7 @@ impl Consumer<'_> {
     }
 
     /// Begins a handler: checks that no other handler of the key runs, and records the deltas that
-    /// the handler got, unless they will be delivered again.
+    /// the handler got, unless they will be handed out again.
     fn begin(&mut self, guard: &Guard<'_>, end: End) {
         let number = number(guard.key());
         let key = &self.world.keys[number];

@@ -217,8 +217,9 @@ impl HandlerLog {
         self.counts
     }
 
-    /// Returns an error if the notifications break a rule. `stored` is the server's final state,
-    /// and `written` is the log of the creations and updates.
+    /// Returns an error if the notifications break a rule: for example, an object was lost, or has
+    /// a state that was never written. `stored` is the server's final state, and `written` is the
+    /// log of the creations and updates.
     pub fn judge(&self, stored: &States, written: &Written) -> Result<(), BoxError> {
         let present: HashSet<_> = stored.values().map(|state| &state.uid).collect();
         let lost =

@@ -28,7 +28,7 @@ use super::sync::{
 use super::values::{BaseText, Document};
 use crate::wire::{Prune, Types, trim};
 
-/// The factor by which the number of groups must grow after a training until packing an object
+/// The factor by which the number of groups must grow after a training before packing an object
 /// trains the next dictionary. [`Compactor::end_list`] may train it earlier.
 const GROWTH: usize = 8;
 /// The largest number of bytes of samples. Training takes about 100 ms for each MiB.
@@ -159,9 +159,10 @@ impl<K> CompactorBuilder<K> {
     }
 
     /// Keeps a field of each object uncompressed, for [`Compact::field`] and for indexes, which
-    /// then decode nothing. `pointer` is a JSON pointer (RFC 6901) through members of objects, such
-    /// as `/spec/nodeName`. The field is read before [`without`](Self::without) cuts members out.
-    /// Takes a byte and the field in each object, and a pass over its JSON when it is packed.
+    /// then need not decode the object. `pointer` is a JSON pointer (RFC 6901) through members of
+    /// objects, such as `/spec/nodeName`. The field is read before [`without`](Self::without) cuts
+    /// members out. The field adds its text and about one byte to the size of each object, and
+    /// packing an object needs one more pass over its JSON.
     ///
     /// ```
     /// use deltafifo_informer::compact::Compactor;

@@ -1,4 +1,4 @@
-//! The client of work under a lease.
+//! A client that sends mutating requests only while a lease is held.
 
 use http::{Method, Request, header};
 use kube::Client;

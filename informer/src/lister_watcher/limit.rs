@@ -31,7 +31,8 @@ pub struct ObjectLimit {
 struct LargeObjectProgress {
     /// The number of objects that wait for a share of the budget.
     waiting: usize,
-    /// The time at which the first of them began to wait, or `None` if none waits.
+    /// The time since which at least one object has been waiting for a share, or `None` if none
+    /// waits.
     since: Option<Instant>,
     /// The total of earlier periods in which objects waited for shares.
     waited: Duration,

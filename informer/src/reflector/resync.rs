@@ -29,7 +29,7 @@ impl Resync {
         period(every).map(|period| Self { period, should_resync: Arc::new(should_resync) })
     }
 
-    /// Resyncs `target` each period, on a thread, and passes errors to `report`.
+    /// Resyncs `target` each period, on a thread that may block, and passes errors to `report`.
     pub(crate) async fn run<K: 'static>(
         &self,
         target: &Arc<dyn Target<K>>,

@@ -89,7 +89,8 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
     }
 }
 
-/// Returns the error handler of a reflector.
+/// Returns the error handler of a reflector or of a stream. It records in `availability` that the
+/// server has refused a list, and reports every error to `on_error`.
 fn reported(
     on_error: OnError,
     availability: watch::Sender<Availability>,
@@ -120,7 +121,7 @@ impl Availability {
         self.change(Self::Unknown, Self::Refused)
     }
 
-    /// Records that the server refuses no list any more. Returns whether that changes the value.
+    /// Records that the server no longer refuses lists. Returns whether that changes the value.
     pub(super) fn accepted(&mut self) -> bool {
         self.change(Self::Refused, Self::Unknown)
     }
@@ -181,7 +182,8 @@ impl<K: Send + Sync + 'static> Feeder<K> {
 }
 
 impl<K: Send + Sync + 'static> Feeder<K> {
-    /// Returns the upkeep of the objects, if they are compact.
+    /// Returns the upkeep of the objects: it trains dictionaries and packs objects again. Returns
+    /// `None` if the objects are not compact.
     #[cfg(feature = "compact")]
     pub(super) fn upkeep(&self) -> Option<Arc<dyn crate::compact::Upkeep<K>>> {
         match self {

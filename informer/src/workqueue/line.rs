@@ -11,7 +11,8 @@ use super::shard::EntryPlace;
 use crate::util::slab::list::{Links, List};
 use crate::util::slab::{Slab, place_size};
 
-/// The number of keys taken in a row, of which at least one is the oldest key.
+/// Of this number of keys that are taken in a row, at least one is the key that has been queued
+/// longest.
 const TURNS: u32 = 8;
 
 /// A queued key, in both lists.

@@ -142,9 +142,8 @@ async fn drain_starts_at_the_call_and_not_when_it_is_awaited() {
     drain.await;
 }
 
-/// Checks on real threads that workers that add and get keys of many priorities all return when the
-/// queue is shut down. In controller-runtime issue 3538, a get could wait for ever after a
-/// shutdown.
+/// Checks on real threads that a shutdown makes all workers return, while they add and get keys of
+/// many priorities. In controller-runtime issue 3538, a get could wait for ever after a shutdown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn workers_that_add_and_get_return_after_shut_down() {
     for round in 0..50 {

@@ -254,8 +254,8 @@ fn resync() -> String {
     during_a_handler(&fifo, &outside, DeltaFifo::resync)
 }
 
-/// Checks a key that passed the backlog and is handled while a relist lists it again. The key's
-/// old entry in the backlog is used again, and no slot is left at the end.
+/// Checks a key that passed the backlog in the live lane and is handled while a relist lists it
+/// again. The key's old entry in the backlog is used again, and no slot is left at the end.
 fn passed_and_listed() -> String {
     live_and_listed(|fifo| fifo.update(Object::new("a", 2)).unwrap())
 }

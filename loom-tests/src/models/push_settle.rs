@@ -1,4 +1,4 @@
-//! Models of push against settle: a delta that arrives while the handler runs is delivered, and no
+//! Models of push against settle: a delta that arrives while the handler runs is handed out, and no
 //! pop is empty.
 
 use crate::explore::Model;

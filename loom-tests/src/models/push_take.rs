@@ -1,4 +1,4 @@
-//! Models of push against take: no delta is lost or delivered twice, and the deltas of one
+//! Models of push against take: no delta is lost or handed out twice, and the deltas of one
 //! producer keep their order.
 
 use crate::explore::Model;

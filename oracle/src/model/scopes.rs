@@ -124,7 +124,7 @@ impl<T> Model<T> {
         Some(Within { scope, part, older })
     }
 
-    /// Completes the initial population if it waits for no scope any more. `was_awaited` says
+    /// Completes the initial population if it no longer waits for a scope. `was_awaited` says
     /// whether it waited for the scope that has just been listed, waived or removed.
     fn populate_if(&mut self, was_awaited: bool) {
         let waits = self.scopes.iter().any(|scope| scope.is_awaited);

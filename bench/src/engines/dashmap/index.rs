@@ -1,4 +1,4 @@
-//! One index of the dashmap engine: a set of keys for each value. The lock of the map's shard
+//! One index of the engine `dashmap`: a set of keys for each value. The lock of the map's shard
 //! protects the set.
 
 use foldhash::fast::RandomState;

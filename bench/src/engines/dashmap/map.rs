@@ -1,4 +1,4 @@
-//! The concurrent map of the dashmap engine, and the type of its keys.
+//! The concurrent map of the engine `dashmap`, and the type of its keys.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The dashmap engine: a concurrent map of pending deltas, a lock-free queue of keys, and a
+//! The engine `dashmap`: a concurrent map of pending deltas, a lock-free queue of keys, and a
 //! concurrent map as the store. Many would expect this design to be the fastest. It is as good as
 //! its parts allow:
 //!

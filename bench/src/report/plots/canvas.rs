@@ -10,7 +10,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::style::{Mark, Style, TEXT};
 
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// The result of drawing. Drawing into a string cannot fail, but the backends of plotters may.
+/// The result of drawing. Drawing into a string cannot fail, but the backends of `plotters` may.
 pub type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<io::Error>>;
 
 pub const WIDTH: i32 = 400;
@@ -40,12 +40,12 @@ pub fn lines(count: usize, height: i32) -> i32 {
 }
 
 /// Returns a font of this size in pixels. The size is corrected by the factor that the SVG backend
-/// of plotters applies.
+/// of `plotters` applies.
 fn font(size: i32) -> FontDesc<'static> {
     FontDesc::new(FontFamily::SansSerif, f64::from(size) * 1.24, FontStyle::Normal)
 }
 
-/// Returns the style for labels that plotters writes.
+/// Returns the style for the labels that `plotters` writes.
 pub fn label_style() -> TextStyle<'static> {
     font(LABEL).color(&TEXT)
 }
@@ -62,7 +62,7 @@ pub fn stroke(area: &Area, places: Vec<(i32, i32)>, colour: RGBColor, width: u32
     area.draw(&PathElement::new(places, colour.stroke_width(width)))
 }
 
-/// Draws the mark of an engine.
+/// Draws the mark of an engine, the symbol by which the plots show it, at a point.
 pub fn mark(area: &Area, (x, y): (i32, i32), style: Style) -> Drawn {
     let colour = style.colour;
     let size = if style.strong { 6 } else { 5 };

@@ -25,7 +25,7 @@ pub(super) struct Section {
     pub plots: Vec<Plot>,
 }
 
-/// A plot.
+/// A plot as SVG, with the name of its file.
 pub(super) struct Plot {
     /// The name of the plot's file, without the extension.
     pub name: String,

@@ -7,7 +7,7 @@ use plotters::style::RGBColor;
 pub const TEXT: RGBColor = RGBColor(0x76, 0x76, 0x76);
 pub const GRID: RGBColor = RGBColor(0x80, 0x80, 0x80);
 
-/// A mark that is drawn at a measured point.
+/// The shape of a mark, the symbol of an engine that is drawn at its measured points.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     Disc,

@@ -4,8 +4,8 @@
 //! | line | action | answer |
 //! | --- | --- | --- |
 //! | none, at the start | lists all objects, and watches | `there`, and the counts |
-//! | `cut` | the watch delivers no more events | `cut` |
-//! | `relist N` | the watch ends as if its version had expired; N objects have changed since the cut | `there`, and the counts |
+//! | `cut` | holds back the events of its watch | `cut` |
+//! | `relist N` | ends its watch as if the version had expired, and relists; N objects have changed since the cut | `there`, and the counts |
 //!
 //! `there` is printed immediately after the last call of the handler. The parent then reads the
 //! CPU time and the memory of the process. The counts take time to collect, and are printed

@@ -11,7 +11,7 @@
 //! - `get-header`: the median time from a get of a random key until the name, uid, version and a
 //!   label are read.
 //! - `decode`: the median time in which serde decodes one of these objects from its JSON. Only the
-//!   engine deltafifo has this figure.
+//!   engine `deltafifo` has this figure.
 //!
 //! The idle threads of tokio's blocking pool end after 50 ms (`KEEP_ALIVE`), because mimalloc keeps
 //! free pages for each thread.

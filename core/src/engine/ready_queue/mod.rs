@@ -76,7 +76,8 @@ pub(crate) struct ReadyQueue<T> {
     /// The queue of the backlog, if there is a live lane.
     backlog: Option<SegQueue<QueueEntry<T>>>,
     head: CachePadded<Mutex<QueueHead<T>>>,
-    /// A copy of some values of the ledger. Present only if applied versions are tracked.
+    /// The number of the open epoch and the number of parked slots, copied from the ledger for
+    /// threads that do not lock the head. Present only if applied versions are tracked.
     positions: Option<Positions>,
     closed: AtomicBool,
     ready: Event,
@@ -392,7 +393,8 @@ mod defects {
     use super::{QueueEntry, ReadyQueue, Ticket, VecDeque};
 
     impl<T> ReadyQueue<T> {
-        /// Contains the defect `RunPublishedLate`: for a moment no thread can find the run.
+        /// Pops the next slot, with the defect `RunPublishedLate`: for a moment no thread can find
+        /// the rest of its run.
         pub(super) fn try_pop_and_publish(&self) -> Option<Ticket<T>> {
             if let Some(slot) = self.head.lock().run.pop_front() {
                 return Some(slot);

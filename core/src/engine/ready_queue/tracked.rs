@@ -4,15 +4,15 @@
 //! A slot's place in the queue gives its epoch (`ledger.rs`, which also says what a parked slot
 //! is), with these exceptions, each of which is covered by a hold:
 //!
-//! | offers that are not in the queue before the marker | covered by |
+//! | offers that are not in the queue before the marker | how the marker waits for them |
 //! | --- | --- |
 //! | popped, or in a batch | a hold on the epoch of the slot's place, made under the head's lock |
-//! | pushed on a running slot or put back, and queued again behind markers | parked when the handler ends; the handler's hold covers it until then |
-//! | pushed and not queued yet: a relist's page, a sweep | a hold made before the push; parked if a marker was queued since |
+//! | pushed on a running slot or put back, and queued again behind markers | the slot is parked when the handler ends; the handler's hold covers it until then |
+//! | pushed and not queued yet: a relist's page, a sweep | a hold made before the push; the slot is parked if a marker was queued after that hold was made |
 //! | pushed by another thread on a slot of the line above | the same hold |
 //! | pushed on a slot that another offer has pushed onto and not queued yet | such a push waits for that offer (`fifo/join.rs`) |
-//! | moved from the backlog to the live lane | parked with the oldest epoch |
-//! | given back by a batch | parked by the batch, whose hold covers it until then |
+//! | moved from the backlog to the live lane | the slot is parked with the oldest epoch |
+//! | given back by a batch | the slot is parked by the batch, whose hold covers it until then |
 //!
 //! Holds are added and removed, slots are parked, and runs are checked for a marker and queued, all
 //! under the head's lock, so each of these steps is ordered before or after a marker. The head may

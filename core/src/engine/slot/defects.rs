@@ -5,8 +5,8 @@ use super::known::KnownArc;
 use crate::engine::sync::{Arc, Ordering};
 
 impl<T> KnownArc<T> {
-    /// Contains the defect `KnownReadUnlocked`: the object can be released between reading the
-    /// pointer and raising the count.
+    /// Reads the known object, with the defect `KnownReadUnlocked`: the object can be released
+    /// between reading the pointer and raising the count.
     pub(super) fn read_unlocked(&self) -> Option<Arc<T>> {
         let seen = self.object.load(Ordering::Acquire);
         // A step at which another thread may run. Relaxed: the value is not used.
@@ -20,9 +20,9 @@ impl<T> KnownArc<T> {
 }
 
 impl<T> RunningSlot<T> {
-    /// Contains the defect `RetireFromEmpty`: the slot is idle for a moment, in which another
-    /// consumer may retire it. Returns `None` if another thread has taken the slot, and the token
-    /// as the error if deltas were pushed since the last take.
+    /// Makes the slot idle and claims it again, with the defect `RetireFromEmpty`: while it is
+    /// idle, another consumer may retire it. Returns `None` if another thread has taken the slot,
+    /// and the token as the error if deltas were pushed since the last take.
     pub(crate) fn through_empty(self) -> Result<Option<Self>, Self> {
         let again = Self { slot: self.slot };
         self.idle()?;

@@ -10,7 +10,7 @@
 //! | `RUNNING` | a consumer owns the slot | a push (a list over `RUNNING`, not queued); settle |
 //! | a list over `RUNNING` | a consumer owns the slot, and more deltas have arrived | a push; settle; a peek (`PEEK`) |
 //! | `PEEK` | a reader copies the list, for a few instructions | that reader, which puts the list back |
-//! | `GONE` | retired: unlinked and freed by the settler | never |
+//! | `GONE` | retired: unlinked and freed by the settler | nothing: it is the last state |
 //!
 //! "In the queue" and "has pending deltas" are one fact: the list is the in-queue flag. Pushers
 //! never follow a list and takers take the whole list, so there is no ABA problem and no deferred

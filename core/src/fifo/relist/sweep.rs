@@ -126,8 +126,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Queues a deletion for each key that an external store knows and the relist did not list,
-    /// after the sweep of the table. Leaves out a key that the store no longer knows when settle
-    /// asks for it: the key was deleted since. Returns the number of deletions.
+    /// after the sweep of the table. If no delta of a key is pending, settle asks the store for the
+    /// key again: in this call, or when the running handler of the key ends. If the store then does
+    /// not have the key, its deletion is dropped. Returns the number of deletions.
     fn sweep_elsewhere(&self, span: &RelistSpan) -> usize {
         let RelistSpan { generation, marks, ref within, sweep } = *span;
         let KnownPlace::Elsewhere { objects, .. } = &self.known else { return 0 };

@@ -10,12 +10,12 @@
 //!                                                            Lost <-----------+
 //! ```
 //!
-//! | state | the lease is held | next request |
+//! | state | the lease is held for work | next request |
 //! | --- | --- | --- |
 //! | `Foreign` | no | a read, if the lease is not known; a creation, if it does not exist; a claim, if it is free |
 //! | `Claiming` | no | none: the claim is in flight |
 //! | `Live`, `Draining` | until the deadline | a renewal each third of the lease duration, or each half of the renew deadline if that is shorter; a read after a conflict |
-//! | `Releasing` | no work is left | the release; a read after a conflict, or without an answer |
+//! | `Releasing` | no: all work has ended | the release; a read after a conflict, or without an answer |
 //! | `Lost`, `Gone` | no | none |
 //!
 //! # Rules
@@ -77,7 +77,7 @@ pub(crate) struct Timing {
     pub(crate) lease_duration: Duration,
     /// The time for which a holder holds the lease without another renewal.
     pub(crate) renew_deadline: Duration,
-    /// The time between attempts after a failure, and the limit of a request.
+    /// The time between attempts after a failure, and the time limit of a request.
     pub(crate) retry_period: Duration,
 }
 
@@ -151,7 +151,8 @@ pub(crate) enum Loss<T> {
     Replaced(Option<T>),
 }
 
-/// A candidate.
+/// A candidate for a lease: a state machine that takes inputs and the time, and returns the next
+/// [`Step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Protocol<T, B> {
     timing: Timing,

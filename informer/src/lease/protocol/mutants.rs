@@ -1,6 +1,7 @@
-//! Deliberate defects of the protocol. The exploration in `explore` must find each of them.
+//! The mutants of the protocol, each with one deliberate defect. The exploration in `explore` must
+//! find all of them.
 
-/// A defect.
+/// A mutant of the protocol, named after its defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Mutant {
     DeadlineFromAnswer,

@@ -29,8 +29,9 @@ pub(in crate::shared_informer) struct Distributor<K> {
 
 /// The list of handlers.
 struct HandlerList<K> {
-    /// The feeds of the handlers. Each change replaces the list by a copy, so that a worker
-    /// iterates over it without holding the lock.
+    /// The feeds of the handlers. A list that a worker may be using is never modified: adding or
+    /// removing a handler replaces it by another one. So a worker iterates over it without holding
+    /// the lock.
     feeds: Arc<Vec<Arc<Feed<K>>>>,
     has_synced: bool,
     is_closed: bool,

@@ -195,8 +195,8 @@ fn cache_has_a_run_of_its_own() {
     }
 }
 
-/// Checks that a child with the option `--without-owned`, as the run without options starts it,
-/// leaves out the variant `owned` of a relist.
+/// Checks that a child with the option `--without-owned` leaves out the variant `owned` of a
+/// relist. The run without options starts its children with this option.
 #[test]
 fn child_without_owned_measures_the_plain_relist_only() {
     for (option, variants) in [("", 2), ("--without-owned", 1)] {
@@ -399,9 +399,9 @@ fn killed_child_loses_only_its_turn() {
     assert_eq!(report["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
 }
 
-/// Returns the child of the tool if the child runs the workload `stall`, and otherwise `None`.
-/// Only then does it have five threads or more: its first one, the consumers of two queues, a
-/// thread that relists and a producer.
+/// Returns the process id of the tool's child if this child runs the workload `stall`, and
+/// otherwise `None`. Only in this workload does a child have five threads or more: the main thread,
+/// the consumers of two queues, a thread that relists and a producer.
 fn stalling(tool: u32) -> Option<String> {
     let children = fs::read_to_string(format!("/proc/{tool}/task/{tool}/children")).ok()?;
     let child = children.split_whitespace().next()?;

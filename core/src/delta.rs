@@ -76,7 +76,7 @@ impl<T: fmt::Debug> fmt::Debug for DeletedFinalStateUnknown<T> {
 
 /// The subject of a [`Delta`]: an object or, if its deletion was not observed, a tombstone.
 pub enum DeltaObject<T> {
-    /// The object as offered, after the transformer if there is one.
+    /// The offered object, or the result of the transformer if there is one.
     Object(Arc<T>),
     /// A deletion that was not observed. Boxed, so that the enum takes two words.
     Tombstone(Box<DeletedFinalStateUnknown<T>>),

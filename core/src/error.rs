@@ -175,9 +175,9 @@ pub enum RelistError {
     Exhausted,
 }
 
-/// The error that a queue is closed (client-go `ErrFIFOClosed`). A pop returns it once the queue
-/// is also empty. A wait, for example for the initial population, returns it if the queue is
-/// closed first.
+/// The error of a pop or a wait on a closed queue (client-go `ErrFIFOClosed`). A pop returns it
+/// once the queue is also empty. A wait, for example for the initial population, returns it if the
+/// queue is closed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("queue is closed and empty")]
 pub struct Closed;
@@ -205,7 +205,8 @@ pub enum VersionError {
         /// The version that was passed.
         version: String,
     },
-    /// The queue has scopes, and the version is not the version of one of them.
+    /// The version was passed to a bookmark of the whole queue, but the queue has scopes. Each
+    /// scope has bookmarks of its own.
     #[error(
         "version {version:?} is not applied, because the queue has scopes, and the version could pass a scope \
          that was not listed: bookmark each scope, or remove them first"

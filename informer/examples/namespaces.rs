@@ -70,7 +70,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Waits longer than the first back-offs, and prints the state of each namespace.
+/// Waits longer than the first backoffs, and prints the state of each namespace.
 async fn pause(prices: &SharedInformer<ConfigMap>) {
     sleep(Duration::from_secs(3)).await;
     for status in prices.namespace_status() {

@@ -131,8 +131,8 @@ impl ListOptions {
         }
     }
 
-    /// Returns whether a list must be of exactly this version. As in the real server, a limit
-    /// makes the requested version exact if the request has no `resourceVersionMatch`.
+    /// Returns whether a list must be of exactly the requested version. As in the real server, a
+    /// limit makes the version exact if the request has no `resourceVersionMatch`.
     pub(crate) fn is_exact(&self) -> bool {
         match self.version_match {
             Some(version_match) => version_match == VersionMatch::Exact,

@@ -77,8 +77,8 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Creates a walk. `stored` are the objects that are stored at `version`, behind the position
-    /// `from`, in order.
+    /// Creates a walk. `stored` contains the objects that are stored at `version`, behind the
+    /// position `from`, in order.
     pub(crate) fn new(
         version: u64,
         from: &Position,
@@ -121,7 +121,9 @@ impl Walk {
         }
     }
 
-    /// Returns the next generated object that is not hidden, whether it matches the filter or not.
+    /// Returns the id of the next generated object, whether it matches the filter or not. Skips
+    /// hidden objects: those that were written or deleted at the walk's version or before (see
+    /// `generated.rs`).
     fn next_id(&mut self) -> Option<GeneratedId> {
         loop {
             let generated @ (part, number) = self.next;

@@ -66,7 +66,7 @@ struct Head {
     kind: String,
     #[serde(default)]
     api_version: String,
-    /// A field that is not used. It is parsed so that a truncated text is detected.
+    /// The items, which are not used here. They are parsed so that a truncated text is detected.
     #[serde(default, rename = "items")]
     _items: IgnoredAny,
 }

@@ -18,12 +18,13 @@ pub struct Settings {
     pub workloads: Vec<Workload>,
     /// A list response with the pods of the run. Without it, objects are generated.
     pub input: Option<PathBuf>,
-    /// The list response of the relist of the workload `cache`.
+    /// The list response that the workload `cache` uses for its relist.
     pub second_list: Option<PathBuf>,
     /// The time for which the workload `stall` offers updates, and for which the workload
     /// `readers` reads the store.
     pub length: Duration,
-    /// Whether a relist is also measured with lists that only the engine holds.
+    /// Whether a relist is also measured in the variant `owned`, in which only the engine holds the
+    /// lists.
     pub owned: bool,
 }
 

@@ -1,5 +1,4 @@
-//! Estimates of the time of turns, for kinds of turns that have not been measured yet, so that the
-//! first round has an estimate, too.
+//! Estimates of the time of turns whose kind has not been measured yet, as in the first round.
 //!
 //! The times below were measured on another machine with two busy cores: with 640,000 objects for
 //! lists, and with 50,000 for the other workloads. `progress.rs` computes the ratio of this
@@ -12,8 +11,9 @@ use crate::names::{EngineName, Workload};
 /// The time to create a decoded pod, divided by the time to create a generated object.
 const POD: f64 = 10.0;
 
-/// The microseconds for each object of a list that the variant `owned` of a relist adds. In this
-/// variant only the engine holds the lists. The microseconds include the first use of the memory.
+/// The additional microseconds for each object of a list if the variant `owned` of a relist is also
+/// measured. In this variant only the engine holds the lists. The microseconds include the first
+/// use of the memory.
 const OWNED: f64 = 5.0;
 
 /// Returns the microseconds that an engine needs for each object of a list.

@@ -34,7 +34,7 @@ struct QueriedIndex<E, T, M> {
     find: fn(&E, &str) -> Vec<Arc<T>>,
 }
 
-/// Runs both variants on one engine.
+/// Fills one engine, and measures the look-ups in each of the two indexes.
 pub(super) fn run<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,

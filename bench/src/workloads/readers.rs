@@ -34,7 +34,7 @@ const MAX_EXTENSION: u32 = 100;
 /// without a pause.
 const MAX_READING: u32 = 8;
 
-/// Runs all variants on one engine.
+/// Measures gets on one engine with each number of threads, in an idle store and during relists.
 pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,

@@ -27,8 +27,8 @@ use crate::engines::workqueue::{Key, WorkEngine};
 use crate::names::Workload;
 use crate::protocol::{ChildArgs, Row, output};
 
-/// The number of threads that add keys. In `workers` it is also the number of threads that take
-/// keys.
+/// The numbers of threads that add keys: each division of the work is measured with each number. In
+/// `workers`, as many threads take keys.
 const THREADS: [usize; 3] = [1, 4, 8];
 
 /// The division of the work between threads.

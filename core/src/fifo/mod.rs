@@ -85,8 +85,8 @@ enum KnownPlace<T> {
 ///
 /// # Key order
 /// Keys are popped in the order in which they were offered one by one. There is no such promise
-/// relative to a relist or batch in progress, for keys whose handler was running, or with a [lane
-/// for live events](DeltaFifoBuilder::live_lane).
+/// relative to a relist or a batch of offers in progress, for keys whose handler was running, or
+/// with a [lane for live events](DeltaFifoBuilder::live_lane).
 pub struct DeltaFifo<T, M> {
     core: Arc<Core<T, M>>,
     /// Held for its `Drop`, which wakes callers of `wait_for_resource_version`.

@@ -214,7 +214,7 @@ fn check_scope(within: Option<&Within>, key: &str) -> Result<(), OfferError> {
     Ok(within.check(key)?)
 }
 
-/// Refuses all objects of a relist of the whole queue, because the queue has scopes.
+/// Returns a refusal of each object of a relist of the whole queue, because the queue has scopes.
 fn all_refused(listed: usize) -> Vec<Refused> {
     (0..listed).map(|index| Refused { index, source: OfferError::HasScopes }).collect()
 }

@@ -11,7 +11,7 @@ use crate::error::IndexError;
 type Answers<R, T> = OneByOne<Vec<(R, Arc<T>)>>;
 
 impl<T, M: Meta<T>> Core<T, M> {
-    /// Calls `of` with the values of the index of that name. Fails if there is none.
+    /// Calls `of` with the values of the index of that name. Fails if there is no such index.
     pub(super) fn values<R>(
         &self,
         name: &str,

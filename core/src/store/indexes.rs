@@ -1,8 +1,8 @@
 //! The indexes besides the built-in one. They can be added while objects are read and written.
 //!
-//! The list is replaced, and never changed: a reader or writer of an object uses the list that it
-//! loaded. A writer with an older list cannot swap an object that an index has been built from:
-//! see `build`.
+//! The list of indexes is replaced, and never changed: a reader or writer of an object uses the
+//! list that it loaded. If an index was added since, a writer with the older list cannot swap
+//! an object from which the new index has already been built: see `build`.
 
 use std::borrow::Cow;
 use std::ops::Deref;

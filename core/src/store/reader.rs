@@ -141,8 +141,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         }
     }
 
-    /// Returns how many objects are stored. While an object is written, it may count although it is
-    /// not stored yet, and with custom keys twice while its namespace changes. O(namespaces).
+    /// Returns how many objects are stored. While an object is written, it may be counted before it
+    /// is stored. With custom keys it may be counted twice while its namespace changes.
+    /// O(namespaces).
     #[must_use]
     pub fn len(&self) -> usize {
         self.core.namespaces.len()
@@ -155,7 +156,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     }
 
     /// Returns every stored object that shares a value of index `name` with `object`, each once.
-    /// O(answers of each value).
+    /// O(answers), each counted once per shared value.
     ///
     /// # Errors
     /// [`IndexError`]: there is no such index, or its function fails for `object`.
@@ -207,19 +208,20 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// once. Returns `None` until a version is applied.
     ///
     /// The applied version rises, with one exception: it is lowered by a complete list that is
-    /// committed at a lower version than an earlier bookmark or list. The API server was then
-    /// restored from a backup, and the same number means another state. The applied version is
-    /// `None` until that list is handled, and then rises from the version of the list. A list at
-    /// version 0 does not lower it: some aggregated API servers list everything at version 0.
+    /// committed at a lower version than an earlier bookmark or list. Such a list means that the
+    /// API server has been restored from a backup, so that the same version now denotes another
+    /// state. The applied version is `None` until that list is handled, and then rises from the
+    /// version of the list. A list at version 0 does not lower it: some aggregated API servers list
+    /// everything at version 0.
     #[must_use]
     pub fn applied_version(&self) -> Option<String> {
         self.core.applied.version()
     }
 
     /// Blocks until the [applied version](Self::applied_version) is `version` or greater, so that
-    /// reads of this store are at least that fresh. Versions compare as decimal numbers. `version`
-    /// is taken as a version of the API server's current history, which begins at its last restore
-    /// from a backup that the store has noticed.
+    /// reads of this store are at least that fresh. Versions compare as decimal numbers. If the
+    /// store has noticed that the API server was restored from a backup, `version` is taken as a
+    /// version from after the restore.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -10,7 +10,8 @@ pub(super) struct Common {
     /// The `apiVersion` and `kind` of objects whose text does not have them, such as the items of a
     /// list.
     pub(super) types: Option<Types>,
-    /// The fields that the user has named, and that headers store in addition to the metadata.
+    /// The fields that the user has named. The header of an object (`header.rs`) stores them in
+    /// addition to the metadata.
     pub(super) pointers: Vec<Pointer>,
     pub(super) cache: Cache,
     pub(super) counts: Counts,

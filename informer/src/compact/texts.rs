@@ -12,8 +12,9 @@ pub(super) struct Texts<'a> {
     shared: Reader<'a>,
 }
 
-/// Appends `text`. The other list has `shared` at this place. An empty text is never shared: the
-/// other list may have ended.
+/// Appends `text`, as the number 0 if it equals `shared`, the text of the other list at this place.
+/// An empty text is always stored as its length plus one: `shared` is also empty past the end of
+/// the other list, where a 0 would refer to no text.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &[u8], shared: &[u8]) {
     if text == shared && !text.is_empty() {
         out.push(0);
@@ -47,8 +48,8 @@ impl<'a> Texts<'a> {
         read(&mut self.own).unwrap_or(shared)
     }
 
-    /// Reads the flags of an owner, which are never shared, and its four texts; `None` at the end
-    /// of the list.
+    /// Reads the flags of an owner, which are stored even if the other list has the same, and its
+    /// four texts; `None` at the end of the list.
     pub(super) fn owner(&mut self) -> Option<(u8, [&'a [u8]; 4])> {
         let flags = *self.own.take(1).first()?;
         self.shared.take(1);

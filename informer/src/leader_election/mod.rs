@@ -134,8 +134,8 @@ impl Shared {
         format!("{}/{}", self.lock.namespace, self.lock.name)
     }
 
-    /// Records the holder in this state of the lease as the current leader; `None` if the lease
-    /// does not exist.
+    /// Records the holder in this state of the lease as the current leader. `state` is `None` if
+    /// the lease does not exist.
     fn observe(&self, state: Option<&State>) {
         let holder = state.and_then(|state| state.holder.as_deref());
         self.leader.send_if_modified(|leader| {
@@ -179,8 +179,9 @@ struct LostTerm {
 }
 
 impl LeaderElector {
-    /// Returns a builder of an elector. Its requests go through `client`: give it a client of its
-    /// own if requests of the work can keep the connection of a shared one busy.
+    /// Returns a builder of an elector. The elector and every [`Term::client`] send their requests
+    /// through `client`. If other requests can keep its connection busy, send them through another
+    /// client, so that they do not delay the renewals.
     pub fn builder(client: Client, lock: LeaseLock) -> LeaderElectorBuilder {
         LeaderElectorBuilder::new(client, lock)
     }
@@ -207,8 +208,8 @@ impl LeaderElector {
         }
     }
 
-    /// Campaigns, and runs `lead` once as the leader. The lease is renewed by a task of its own
-    /// while the future of `lead` is polled here. The future is dropped when the term ends.
+    /// Campaigns, and runs `lead` once as the leader. A separate task renews the lease while this
+    /// future polls the future of `lead`. The future of `lead` is dropped when the term ends.
     ///
     /// Returns `Ok` after `lead` has returned, or the elector was
     /// [cancelled](LeaderElectorBuilder::cancel_on). The lease is then released, once all clones of
@@ -216,9 +217,9 @@ impl LeaderElector {
     /// the work is dropped too, and the lease is not released.
     ///
     /// # Errors
-    /// [`ElectionError::Expired`] or [`ElectionError::Replaced`] if the lease was lost: a program
-    /// usually ends with it, so that its pod restarts. [`ElectionError::Running`] if the elector
-    /// runs already.
+    /// [`ElectionError::Expired`] or [`ElectionError::Replaced`] if the lease was lost. A program
+    /// usually exits with this error, so that its pod restarts. [`ElectionError::Running`] if the
+    /// elector runs already.
     ///
     /// # Panics
     /// If called outside of a tokio runtime. A panic of `lead` is not caught.
@@ -380,7 +381,8 @@ impl LeaderElector {
     ///
     /// # Errors
     /// [`CheckError`] if work under a lease still runs, or is not dropped, `tolerance` after the
-    /// lease has expired. Clones of a [`Term`] and its requests without an answer are such work.
+    /// lease has expired. A clone of a [`Term`] counts as such work, and so does an unanswered
+    /// mutating request of its [client](Term::client).
     pub fn check(&self, tolerance: Duration) -> Result<(), CheckError> {
         let Shared { timing, clock, holds, .. } = &*self.shared;
         // By the monotonic clock alone, so that a step of the wall clock does not end a process.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::protocol::{Answer, LeaseRequest, Record};
 
-/// A state of the lease with its object.
+/// A state of the lease, and the object that it was read from.
 pub(crate) type State = Record<Arc<str>, Arc<Lease>>;
 
 /// A failed request of an election. The election continues: requests are repeated after the retry
@@ -74,7 +74,7 @@ pub(crate) enum Watched {
     Failed(LeaseError),
 }
 
-/// The lease at the API server.
+/// A sender of one candidate's requests for the lease.
 pub(crate) struct LeaseApi {
     api: Api<Lease>,
     namespace: String,

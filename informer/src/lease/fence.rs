@@ -28,9 +28,9 @@ pub fn is_lost(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Service(source) if source.is::<LeaseLost>())
 }
 
-/// Returns a client that sends mutating requests only while the lease is held. Such a request is
-/// sent by a task of its own: it is work under the lease until it is answered, even if its caller
-/// is dropped or gives up at the deadline.
+/// Returns a client that sends mutating requests only while the lease is held. A separate task
+/// sends such a request, so the request is work under the lease until it is answered, even if its
+/// caller is dropped or gives up at the deadline.
 pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
     let (sender, hold) = (client.clone(), hold.clone());
     let namespace = client.default_namespace().to_owned();

@@ -25,7 +25,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Creates a back-off that starts with `first`, doubles up to `most`, and starts with `first`
+    /// Creates a backoff that starts with `first`, doubles up to `most`, and starts with `first`
     /// again if the last wait was longer than `quiet` ago.
     #[must_use]
     pub fn new(first: Duration, most: Duration, quiet: Duration) -> Self {
@@ -33,7 +33,7 @@ impl Backoff {
         Self { first, most, quiet, next: first, last: None }
     }
 
-    /// Returns the next wait: the back-off, or the wait that the server asked for with
+    /// Returns the next wait: the backoff, or the wait that the server asked for with
     /// `retry_after`, if that is longer. `retry_after` counts up to [`MOST_ASKED`] only.
     pub(crate) fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let now = Instant::now();

@@ -113,7 +113,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Sets the back-off after failures. The default has client-go's times ([`Backoff`]).
+    /// Sets the backoff after failures. The default has client-go's times ([`Backoff`]).
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.options.backoff = backoff;
         self

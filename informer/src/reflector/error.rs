@@ -18,7 +18,7 @@ pub enum ReflectorError {
     /// A list failed, at once or in the middle. It deletes nothing, and is requested again.
     #[error("a list failed; the known objects stay, and it is retried")]
     List(#[source] RequestError),
-    /// The last list of a namespace, which is requested after the namespace has left its set
+    /// The final list of a namespace, which is requested after the namespace has left its set
     /// ([`Namespaces`](crate::shared_informer::Namespaces)), failed and is not requested again.
     #[error(
         "the last list of a namespace that left the set failed, and is not retried; its objects are removed without \
@@ -67,7 +67,7 @@ pub enum ReflectorError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The queue of an informer refused one of its [namespaces](crate::shared_informer::Namespaces)
-    /// as a scope. The namespace is added again after a back-off.
+    /// as a scope. The namespace is added again after a backoff.
     #[error("the queue refused the namespace as a scope; it is not listed yet, and is added again")]
     Scope(#[source] ScopeError),
     /// An accessor, a key function, `should_resync` or a custom store panicked. If it panicked

@@ -24,9 +24,10 @@ use crate::wire::{LARGE, check};
 /// The time in which a server must not end a watch. If it does, the reflector lists again, or, if
 /// the watch had events, waits before it opens the next one.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
-/// The largest number of attempts in a row to watch, to stream a list, or to request the last list
-/// of a namespace. If this many watches lose their connection before an event, or this many
-/// streamed lists fail, the reflector requests a list: a proxy may be blocking watches.
+/// The largest number of attempts in a row to watch, to stream a list, or to request the final list
+/// of a namespace that has left its set. If this many watches lose their connection before an
+/// event, or this many streamed lists fail, the reflector requests a list: a proxy may be blocking
+/// watches.
 pub(super) const MOST_ATTEMPTS: u32 = 3;
 /// The time that a server has to end a watch after its requested end. After that the connection is
 /// considered dead.
@@ -209,8 +210,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Feeds the target with one event, which may be one of the objects that a watch sends first.
-    /// Returns an error if it is not a valid event.
+    /// Feeds the target with one event. `first_objects` is given while the event may be for one of
+    /// the objects that the watch sends first, and then records the version of the event. Returns
+    /// an error if the event is not valid.
     async fn apply(
         &self,
         kind: EventType,

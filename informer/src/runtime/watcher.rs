@@ -72,9 +72,9 @@ impl Error {
         self
     }
 
-    /// Logs an error that occurred while the controller waits for first lists. If a list or watch
-    /// failed, the error may be the reason for the wait, and the message says so. An object that
-    /// cannot be decoded does not delay the other objects.
+    /// Logs an error that occurred while the controller was waiting for first lists. If a list or
+    /// watch failed, the error may be the reason for the wait, and the message says so. An object
+    /// that cannot be decoded does not delay the other objects.
     pub(super) fn log_before_first_lists(mut self) -> Self {
         if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } =
             &mut self

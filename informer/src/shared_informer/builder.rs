@@ -146,7 +146,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
         self
     }
 
-    /// Configures the reflector: back-off, page size, streamed lists. Calls compose: each closure
+    /// Configures the reflector: backoff, page size, streamed lists. Calls compose: each closure
     /// receives the result of the previous one. An error handler that is set here is replaced by
     /// [`on_error`](Self::on_error).
     pub fn reflector(

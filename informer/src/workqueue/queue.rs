@@ -56,7 +56,7 @@ impl<K: Key> WorkQueue<K> {
     /// Only failures count: at most one for each time that the key is taken. The rate limiter is
     /// not asked about a key that is queued, or that already backs off because of an earlier call;
     /// such a call can only raise the key to priority 0. (client-go asks each time, so adds during
-    /// the back-off lengthen the next one: kubernetes#132805, controller-runtime#1594.) If the key
+    /// the backoff lengthen the next one: kubernetes#132805, controller-runtime#1594.) If the key
     /// waits for a delay of [`add_after`](Self::add_after), the failure does count, and the earlier
     /// of the two times applies.
     pub fn add_rate_limited(&self, key: K) {
@@ -121,7 +121,7 @@ impl<K: Key> WorkQueue<K> {
     /// Forgets the failures of a key that was processed successfully or is given up (client-go
     /// `Forget`).
     ///
-    /// A back-off that has begun continues, but the next
+    /// A backoff that has begun continues, but the next
     /// [`add_rate_limited`](Self::add_rate_limited) asks the rate limiter again, and the earlier
     /// of the two times applies.
     pub fn forget(&self, key: &K) {

@@ -115,7 +115,7 @@ impl<K: Key> SharedQueue<K> {
     /// Forgets the failures of a key: its next failure counts as its first, even while it backs
     /// off.
     pub(super) fn forget(&self, key: &K) {
-        // First: otherwise an add in between could start a long back-off that no later add
+        // First: otherwise an add in between could start a long backoff that no later add
         // shortens.
         self.limiter.forget(key);
         let hash = self.shards.hash(key);

@@ -31,7 +31,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use super::rig::{Builder, Informer, QUEUES, idle, run, value};
 
-/// A time that is longer than any back-off, and longer than the client waits for two requests in a
+/// A time that is longer than any backoff, and longer than the client waits for two requests in a
 /// row that the server does not answer.
 const LONG: Duration = Duration::from_secs(600);
 
@@ -305,7 +305,7 @@ async fn removal_keeps_its_cause_if_the_namespace_is_added_again_during_the_deli
 }
 
 /// An informer of the maps in a namespace that is selected by its label. The watch of the maps is
-/// in a back-off, so it delivers no changes.
+/// in a backoff, so it delivers no changes.
 struct Unwatched {
     server: ApiServer,
     factory: SharedInformerFactory,

@@ -224,7 +224,7 @@ async fn bucket_wait_of_a_key_added_often_does_not_grow() {
     }
 }
 
-/// Checks that a key that is added often during its back-off has one failure for each time that it
+/// Checks that a key that is added often during its backoff has one failure for each time that it
 /// was taken. In kubernetes#132805, 605 failures were counted in a minute for a key that had failed
 /// ten times.
 #[tokio::test(start_paused = true)]
@@ -268,7 +268,7 @@ async fn failure_of_a_key_added_again_during_processing_counts_once() {
 }
 
 /// Checks that a rate-limited add of a key that waits because of `add_after` counts as a failure,
-/// and that the earlier of the two times applies. The wait of an `add_after` is not a back-off.
+/// and that the earlier of the two times applies. The wait of an `add_after` is not a backoff.
 #[tokio::test(start_paused = true)]
 async fn failure_of_a_key_with_a_longer_delay_counts_and_ends_that_delay() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(1000));

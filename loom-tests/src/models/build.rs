@@ -103,9 +103,9 @@ fn update_of_an_indexed() -> String {
 
 /// Checks a write whose old object an index function rejects once.
 ///
-/// The function fails while one index is being built and after another has been added. The write
-/// is refused and planned again, and the function succeeds then. By that time no index has an
-/// entry of the refused write.
+/// The write begins while an index is being built. The function adds another index, and then fails.
+/// The new index makes the store refuse the write and plan it again, and now the function succeeds.
+/// At this time no index must have an entry of the refused write.
 fn function_fails_once() -> String {
     let (fails, queue) =
         (StdArc::new(AtomicBool::new(false)), StdArc::new(OnceLock::<Weak<Fifo>>::new()));

@@ -282,8 +282,8 @@ fn given_back() -> String {
     format!("{first}, then {}", rest(&fifo))
 }
 
-/// Checks that a pop does not return that the closed queue is empty while a turn may still give
-/// events back.
+/// Checks that a pop of a closed queue does not return `Closed` while a turn may still give events
+/// back.
 fn closed_and_given_back() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -294,7 +294,7 @@ fn closed_and_given_back() -> String {
     sleeper.join().unwrap()
 }
 
-/// Checks that all waiting consumers learn that the closed queue is empty.
+/// Checks that the end of the last turn makes all waiting pops of a closed queue return `Closed`.
 fn closed_and_handled() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();

@@ -214,8 +214,7 @@ fn relist_and_burst() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// Checks a stale entry that settle revives, that a live push passes again, and that a consumer
-/// reaches at the same time.
+/// Lets settle revive a stale entry while a live push passes it again and a consumer reaches it.
 fn settled_passed_and_left() -> String {
     let (fifo, log) = (passed(), Arc::new(Log::default()));
     let item = fifo.try_pop().unwrap();
@@ -253,8 +252,8 @@ fn deleted_and_listed(fifo: &Arc<Fifo>, number: usize) -> String {
     rest_with_slots(fifo, &log)
 }
 
-/// Offers a live event for a key of a batch that holds the whole backlog. The event wakes a
-/// sleeping consumer.
+/// Offers a live event for a key while a consumer holds all keys of the backlog in a popped batch.
+/// The event makes the key available again and wakes a sleeping consumer.
 fn passed_out_of_a_batch() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
     fifo.replace(vec![Object::new("a", 1), Object::new("b", 1)], "1").unwrap();

@@ -10,13 +10,14 @@
 //! | pushed on a running slot or put back, and queued again behind markers | the slot is parked when the handler ends; the handler's hold covers it until then |
 //! | pushed and not queued yet: a relist's page, a sweep | a hold made before the push; the slot is parked if a marker was queued after that hold was made |
 //! | pushed by another thread on a slot of the line above | the same hold |
-//! | pushed on a slot that another offer has pushed onto and not queued yet | such a push waits for that offer (`fifo/join.rs`) |
+//! | pushed on a slot on which another offer has pushed, too, and which that offer has not queued yet | the push waits for that offer (`fifo/join.rs`) |
 //! | moved from the backlog to the live lane | the slot is parked with the oldest epoch |
 //! | given back by a batch | the slot is parked by the batch, whose hold covers it until then |
 //!
-//! Holds are added and removed, slots are parked, and runs are checked for a marker and queued, all
-//! under the head's lock, so each of these steps is ordered before or after a marker. The head may
-//! be locked while a shard's lock is held; a shard is never locked while the head's lock is held.
+//! Holds are added and removed, slots are parked, and runs of slots are checked for a marker and
+//! queued, all under the head's lock, so each of these steps is ordered before or after a marker.
+//! The head may be locked while a shard's lock is held; a shard is never locked while the head's
+//! lock is held.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! The code of some deliberate defects (`sync/mutants.rs`). Compiled only for models.
+//! The code of some deliberate defects (`sync/mutants.rs`). Compiled only under
+//! `--cfg deltafifo_loom` or `--cfg deltafifo_shuttle`.
 
 use super::RunningSlot;
 use super::known::KnownArc;

@@ -1,5 +1,6 @@
-//! Deliberate defects for `ci/models.sh`: each must make a model fail. A model program chooses
-//! one of them, or none, when it starts. This file and the `mutant!` lines exist only in models.
+//! Deliberate defects for `ci/models.sh`: each must make a model fail. A model program chooses one
+//! of them, or none, when it starts. This file and the `mutant!` lines are compiled only under
+//! `--cfg deltafifo_loom` or `--cfg deltafifo_shuttle`.
 //!
 //! A weakened ordering, or a plain store in place of a read-modify-write, needs no line in the
 //! shipped source: it is implemented here, in the role types.

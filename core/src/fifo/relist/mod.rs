@@ -529,9 +529,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(Committed { deleted })
     }
 
-    /// Ends the relist if it is still current, and then calls `step` under the same lock. If
-    /// `step` returns that the queue became synced, wakes the callers that wait for that. Fails if
-    /// the relist is not current.
+    /// Ends the relist if it is still current, and then calls `step` under the same lock. If `step`
+    /// returns true, the queue has become synced, and the callers that wait for this are woken.
+    /// Fails if the relist is not current.
     fn end(
         &self,
         step: impl FnOnce(&mut Last, Option<&ScopeId>) -> bool,

@@ -1,6 +1,6 @@
 //! Deliberate defects of compact objects, for `ci/shuttle.sh`: with each of them some schedule must
 //! fail. At most one is chosen when the program starts. This file and the `mutant!` lines are
-//! compiled only for schedules.
+//! compiled only under `--cfg deltafifo_shuttle`.
 
 deltafifo::mutants! {
     BaseIsChangedInPlace: "the text of an outdated base is replaced, although differences from it are stored",

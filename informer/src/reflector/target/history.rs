@@ -1,11 +1,11 @@
 //! The histories of an API server, as the lists of several scopes show them.
 //!
 //! The versions of an API server only grow, until it is restored from a backup: they then continue
-//! from an older version, and the same number means another state. A list at a lower version than
-//! its scope has reached shows this, and begins the next history. Objects of another scope may
-//! still be those of the former history, even if its last list came at a higher version, and its
-//! watch may go on without an error. So every scope whose last list is of a former history is
-//! listed again.
+//! from an older version, so that the same version may denote another state. A list at a lower
+//! version than its scope has reached shows this, and begins the next history. Objects of another
+//! scope may still be those of the former history, even if its last list came at a higher version,
+//! and its watch may go on without an error. So every scope whose last list is of a former history
+//! is listed again.
 
 use std::sync::Arc;
 

@@ -385,7 +385,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
             }
             // Relaxed: a state for users; nothing is published through it.
             part.has_left.store(true, Ordering::Relaxed);
-            // The last list may take long, and nothing must wait for it.
+            // The final list may take long, and nothing must wait for it.
             self.queue.waive_scope(&part.scope);
             tokio::select! {
                 // The scope counts again already (see `count_again`), so it must not be removed.
@@ -410,8 +410,9 @@ impl<K: Send + Sync + 'static> Parts<K> {
     /// no longer exist, so that they do not count as removed with the namespace. If no object of
     /// the namespace was ever offered, nothing is listed.
     async fn list_again(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
-        // A thread may still be working for a run that was dropped. The commit of an older list
-        // must not come after the last list, and makes the scope count again.
+        // A thread may still be working for a run that was dropped. Its commit of an older list
+        // must not come after the final list. The commit makes the scope count again, so the scope
+        // is waived once more.
         part.wait_idle().await;
         self.queue.waive_scope(&part.scope);
         let Some(reflector) = part.reflector.get() else { return };

@@ -38,7 +38,7 @@ use crate::shared_informer::source::Availability;
 
 type Queue = DeltaFifo<ConfigMap, KubeMeta>;
 
-/// A time that is longer than any back-off.
+/// A time that is longer than any backoff.
 const LONG: Duration = Duration::from_secs(600);
 
 /// A queue that refuses the next additions and removals of scopes.
@@ -353,7 +353,7 @@ struct Leaving {
     gate: GateKeeper,
     /// Makes the watch of `blue` send a change of version 20.
     change: Arc<watch::Sender<bool>>,
-    /// Whether the last list of `green` was requested. That request is never answered.
+    /// Whether the final list of `green` was requested. That request is never answered.
     last_list: watch::Receiver<bool>,
 }
 

@@ -1,6 +1,6 @@
-//! Deliberate defects of the protocol, for `ci/shuttle.sh`: with each of them some schedule must
-//! fail. At most one is chosen when the program starts. This file and the `mutant!` lines are
-//! compiled only for schedules.
+//! Deliberate defects of shared informers, for `ci/shuttle.sh`: with each of them some schedule
+//! must fail. At most one is chosen when the program starts. This file and the `mutant!` lines are
+//! compiled only under `--cfg deltafifo_shuttle`.
 
 deltafifo::mutants! {
     ChecksActiveKeysBeforeRead: "a walk checks the active keys before it reads the store",

@@ -2,8 +2,9 @@
 //!
 //! On the engines `deltafifo`, `mutex` and `dashmap` it measures an update of a known idle key, an
 //! update of a pending key, and a pop that applies. A relist of 100,000 objects is measured on
-//! these engines, on `deltafifo` with unchanged objects skipped or with one thread, and on the
-//! engine `floor`, whose times for two ways to walk a list are lower bounds.
+//! these engines and on two variants of `deltafifo`: one skips unchanged objects, and one uses one
+//! thread. It is also measured on the engine `floor`, which walks a list in two ways; its times are
+//! lower bounds.
 //!
 //! kube-rs' store is not measured: its engine keeps every list until the end, so its memory would
 //! grow with the number of iterations, which criterion chooses. Every engine's store knows 100,000

@@ -22,8 +22,8 @@ const SCOPES: u8 = 0x80;
 const SKIP: u8 = 0x40;
 /// The flag for `notify_unchanged` in the second byte of a setup.
 const NOTIFY: u8 = 0x80;
-/// The bits of the second byte of a setup that hold the positions known at the start, one bit for
-/// each position.
+/// The bits of the second byte of a setup that hold the keys known at the start, one bit for each
+/// position in `KEYS`.
 const PLACES: u8 = 0x3f;
 /// The flag for `live_lane` in the first byte of a setup.
 const LANE: u8 = 0x08;

@@ -92,7 +92,7 @@ pub struct Setup {
     pub emit_replaced: bool,
     /// The transformer.
     pub transform: TransformKind,
-    /// The keys that are known at the start, as one bit for each position.
+    /// The keys that are known at the start, as one bit for each position in [`KEYS`].
     pub known_places: u8,
     /// Whether a relist skips unchanged objects.
     pub skip_unchanged: bool,
@@ -104,7 +104,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Returns the positions that are known at the start.
+    /// Returns the positions of the keys that are known at the start.
     pub fn known_places(self) -> impl Iterator<Item = Place> {
         (0..COUNT).filter(move |place| self.known_places >> place & 1 == 1).map(Place)
     }

@@ -25,7 +25,8 @@ fn keyed() -> impl Strategy<Value = Place> + Clone {
     (0..COUNT).prop_map(Place)
 }
 
-/// Generates positions, sometimes that of an object without a name.
+/// Generates positions in [`KEYS`](crate::KEYS), and sometimes [`Place::NAMELESS`], which stands
+/// for an object without a name.
 fn place() -> impl Strategy<Value = Place> + Clone {
     prop_oneof![12 => keyed(), 1 => Just(Place::NAMELESS)]
 }

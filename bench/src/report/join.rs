@@ -20,7 +20,8 @@ pub enum Repeated {
 }
 
 /// Joins reports, which are given with the names of their files. The result notes the differences
-/// between the files, and has the machine of the first one. Returns `None` if there are no files.
+/// between the files, and has the machine of the first one. Returns `None` if there are no files,
+/// and [`Repeated`] if a row occurs twice.
 pub fn join(files: Vec<(String, Report)>) -> Result<Option<Report>, Repeated> {
     let mut files = files.into_iter();
     let Some((first, file)) = files.next() else { return Ok(None) };

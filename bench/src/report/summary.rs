@@ -31,8 +31,8 @@ pub struct Summary {
     /// Number of rounds without this figure.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_rounds: usize,
-    /// Notes that say how rounds other than the median round are incomplete. The note about the
-    /// median round is made from `extra`.
+    /// For each incomplete round other than the median round, a note that says in what it is
+    /// incomplete. The note about the median round is made from `extra`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_rounds: Vec<String>,
     /// The other values of the median round, except for the field `curve`: each of its points is
@@ -47,7 +47,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Summary {
-    /// Summarizes the rows of `rounds` rounds, in the order in which the figures first occur.
+    /// Summarises the rows of `rounds` rounds, in the order in which the figures first occur.
     pub fn of(rows: &[Measured], rounds: usize) -> Vec<Self> {
         let mut groups: Vec<Vec<&Measured>> = Vec::new();
         for measured in rows {
@@ -59,7 +59,7 @@ impl Summary {
         groups.into_iter().filter_map(|group| Self::of_group(&group, rounds)).collect()
     }
 
-    /// Summarizes the rows of one figure. The median of an even number of rounds is the worse of
+    /// Summarises the rows of one figure. The median of an even number of rounds is the worse of
     /// the two values in the middle, so that every median is a value that was measured. Returns
     /// `None` if `group` is empty.
     fn of_group(group: &[&Measured], rounds: usize) -> Option<Self> {
@@ -108,9 +108,9 @@ impl Summary {
         Some(bytes("peak_bytes")?.saturating_sub(bytes("start_bytes")?))
     }
 
-    /// Returns the ratio of the medians that is above 1 if `base` is better than this figure: by a
-    /// larger rate, a shorter time or less memory. Returns `None` if the ratio is not finite, as
-    /// for a time of zero.
+    /// Returns how many times worse than `base` this figure is, as the ratio of the medians. The
+    /// ratio is above 1 if `base` has the larger rate, the shorter time or less memory. Returns
+    /// `None` if the ratio is not finite, as for a time of zero.
     pub fn times_slower_than(&self, base: &Self) -> Option<f64> {
         let ratio =
             if self.unit == RATE { base.median / self.median } else { self.median / base.median };

@@ -86,7 +86,7 @@ impl Report {
 
     /// Returns the report as JSON.
     pub fn json(&self) -> String {
-        // Serialization cannot fail: all keys are strings.
+        // Serialisation cannot fail: all keys are strings.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text

@@ -32,7 +32,7 @@ impl<T: Send + Sync> Lists<T> {
         Ok(Self(lists))
     }
 
-    /// Runs the lists on an engine, and returns the rows of the requested workloads.
+    /// Runs the workloads on an engine, each with its list. Returns the rows of the requested ones.
     pub fn run<S: Source<Object = T>, E: ListEngine<T>>(
         &self,
         args: &ChildArgs,

@@ -67,7 +67,7 @@ impl Tally {
     /// Replays a case on fresh queues of `engine`. The replay continues after a mismatch.
     ///
     /// # Errors
-    /// If a queue cannot be created, or an answer cannot be serialized.
+    /// If a queue cannot be created, or an answer cannot be serialised.
     pub fn replay(&mut self, case: &Case, engine: Engine) -> Result<(), BoxError> {
         for (way, mut subject) in engine.subjects(&case.config)? {
             for (index, step) in case.steps.iter().enumerate() {

@@ -76,16 +76,16 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Makes room for `slots` in all.
+    /// Makes room for a total of `slots` slots.
     pub(crate) fn expect(&mut self, slots: usize, rehash: impl Fn(&Slot<T>) -> u64) {
         self.slots.expect(slots, |slot| rehash(slot));
     }
 
-    /// Removes a running slot without a known object from the map, and returns its owner, which the
-    /// caller drops after it has released the lock. If a backlog has an entry for the slot, the
-    /// slot becomes idle and stays until the consumer that reaches the entry retires it; the result
-    /// is `None` then. Returns the slot as the error if deltas were pushed onto it. `rehash`
-    /// returns the hash of a slot when the map shrinks.
+    /// Removes a running slot without a known object from the map. Returns its [`SlotOwner`], which
+    /// the caller drops after it has released the lock. If the backlog has an entry for the slot,
+    /// the slot becomes idle instead, and the result is `None`: the consumer that reaches the entry
+    /// retires the slot. If deltas were pushed onto the slot, returns the slot as the error.
+    /// `rehash` returns the hash of a slot; it is called when the map shrinks.
     pub(crate) fn retire(
         &mut self,
         hash: u64,

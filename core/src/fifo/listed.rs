@@ -1,6 +1,7 @@
 //! The keys that were listed, or written, since a relist began, for queues over an external store.
 //! Each open relist has a set. (In a queue that is fused with its store, the slot of a key carries
-//! the stamp of the relist instead. Over an external store, slots retire once handled.)
+//! the stamp of the relist instead. Over an external store, a slot retires once its key is
+//! handled.)
 
 use std::collections::HashSet;
 
@@ -32,8 +33,8 @@ impl Listed {
         self.0.lock().push(ListedKeys { of: generation, is_removal, keys: HashSet::new() });
     }
 
-    /// Records a key that the relist of that generation lists, so that neither this relist nor the
-    /// removal of a scope deletes the key. Does nothing if that relist is over.
+    /// Records a key that the relist of `generation` lists, so that neither this relist nor the
+    /// removal of a scope deletes the key. Does nothing if the relist is over.
     pub(super) fn insert(&self, generation: u32, key: &str) {
         let mut listed = self.0.lock();
         mutant!(OlderListWins => let generation = listed.last().map_or(0, |keys| keys.of));
@@ -89,8 +90,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Records that the relist of that generation lists `key`: stamps the key's slot, if there is
-    /// one, and adds the key to the relist's set, if the store is external.
+    /// Records that the relist of `generation` lists `key`: stamps the key's slot, if there is one,
+    /// and adds the key to the relist's set, if the store is external.
     pub(super) fn list_key(&self, generation: u32, hash: u64, key: &[u8]) {
         self.list_elsewhere(generation, key);
         if let Some(slot) = self.core.table.shard(hash).read().find(hash, key) {
@@ -131,8 +132,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Returns whether the relist of that generation has listed `key`, or the key was offered
-    /// during that relist. Always false unless the store is external.
+    /// Returns whether the relist of `generation` has listed `key`, or the key was offered during
+    /// that relist. Always false unless the store is external.
     pub(super) fn is_listed_elsewhere(&self, generation: u32, key: &[u8]) -> bool {
         matches!(&self.known, KnownPlace::Elsewhere { listed, .. } if listed.contains(generation, as_str(key)))
     }

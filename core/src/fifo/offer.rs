@@ -84,7 +84,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         })))
     }
 
-    /// Deletes as [`delete`](Self::delete) does, for the relist of that generation. Fails if that
+    /// Deletes as [`delete`](Self::delete) does, for the relist of `generation`. Fails if that
     /// relist is no longer current, or if the key is not in `within`. The deletion is part of the
     /// relist: it alone does not populate the queue, and if `marks` is set, it belongs to the
     /// initial population. If the transformer fails, queues a deletion with the newest pending or

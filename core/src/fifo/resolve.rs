@@ -1,4 +1,4 @@
-//! Folds a taken list into the deltas that client-go would hand out.
+//! Folds the deltas that were taken off a slot into those that client-go would hand out.
 
 use crate::engine::slot::{Content, Pending, Sweep};
 use crate::engine::sync::Arc;
@@ -9,7 +9,7 @@ pub(super) struct Resolved<T> {
     pub(super) deltas: Deltas<T>,
     /// The number of marks of the initial population among the deltas.
     pub(super) marks: usize,
-    /// The number of deltas in the list before the fold, to be subtracted from the depth gauge.
+    /// The number of deltas before the fold, to be subtracted from the depth gauge.
     pub(super) weight: usize,
     /// Objects that no delta holds any more. The caller releases them once the key has a guard,
     /// which settles the key even if a destructor panics.
@@ -65,8 +65,8 @@ pub(super) fn resolve<T>(
     resolved
 }
 
-/// Returns the first object, or the second one if there is no first; then the object, if any, that
-/// was not chosen.
+/// Chooses `first`, or `second` if there is no first. Returns the chosen object, and the one that
+/// was not chosen, if any.
 fn either<T>(first: Option<T>, second: Option<T>) -> (Option<T>, Option<T>) {
     if first.is_some() { (first, second) } else { (second, None) }
 }

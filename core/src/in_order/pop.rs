@@ -45,9 +45,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     /// Takes the next event and calls `handler` with its turn (client-go `Pop`). When the handler
-    /// returns, fails or panics, the event is handled, whether or not it was applied. The returned
-    /// error names the key of the event. For a relist or resync, it names the key for which the
-    /// handler of [`Turn::apply`] panicked, or else `*`.
+    /// returns, fails or panics, the event counts as handled, whether or not it was applied. The
+    /// returned error names the key of the event. For a relist or resync, it names the key for
+    /// which the handler of [`Turn::apply`] panicked, or else `*`.
     ///
     /// # Errors
     /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. The

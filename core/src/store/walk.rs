@@ -7,9 +7,9 @@ use crate::engine::buckets::Cursor;
 use crate::engine::sync::Arc;
 use crate::engine::table::Table;
 
-/// The largest number of passes in a step. Each pass visits as many places of the table as the
-/// step still needs objects. About every second place has an object, unless room was reserved for
-/// a relist or many objects were deleted.
+/// The largest number of passes in a step. Each pass visits as many places of the table as the step
+/// still needs objects. About every second place has an object, so four passes find nearly as many
+/// objects as the caller wants, unless room was reserved for a relist or many objects were deleted.
 const PASSES: usize = 4;
 
 /// The position at which a [walk](IndexReader::walk) continues. The default is the beginning.

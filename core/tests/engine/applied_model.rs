@@ -31,11 +31,11 @@ enum Op {
     Update(usize),
     Batch(Vec<usize>),
     Delete(usize),
-    /// A relist: the places of the listed keys, and the version of the commit.
+    /// A relist: the listed keys, as places in [`KEYS`], and the version of the commit.
     Replace(Vec<usize>, u64),
     Bookmark(u64),
-    /// A relist of a scope: the place of the scope, the places of the listed keys, which all
-    /// belong to the scope, and the version.
+    /// A relist of a scope: the place of the scope in [`SCOPES`], the listed keys, which all belong
+    /// to the scope, as places in [`KEYS`], and the version.
     ReplaceIn(usize, Vec<usize>, u64),
     BookmarkIn(usize, u64),
     Waive(usize),

@@ -131,7 +131,8 @@ fn index_function_may_use_the_store_and_add_an_index() {
 
 /// Checks that an index keeps an object for which its function fails once. While the index "slow"
 /// is built, a write calls the function of the index "name" for the old object. That call adds a
-/// third index, and fails. Because an index was added, the write is planned again.
+/// third index, and fails. Because an index was added, the write is planned again: this calls the
+/// function a second time, which does not fail.
 #[test]
 fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     let (fails, queue) =
@@ -241,8 +242,8 @@ fn indexes_added_during_writes_and_reads_are_exact() {
 }
 
 /// Checks that an object that is written while an index is built gets one entry in the index. The
-/// writer adds the entry first. The builder, on another thread and with another shard of the index,
-/// must find that entry and add none.
+/// writer adds the entry first. The builder runs on another thread, which may use another shard of
+/// the index; it must still find the writer's entry and add none.
 #[test]
 fn object_written_during_an_index_build_is_indexed_once() {
     let store = Arc::new(Indexer::builder(keys()).build().unwrap());

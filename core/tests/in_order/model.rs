@@ -34,13 +34,14 @@ enum Op {
     Replace(Vec<Key>),
     /// A list that the queue refuses, because one object has no key.
     ReplaceRefused(Vec<Key>),
-    /// A list that keeps refused objects. Each key has an object, an object that the transformer
-    /// refuses, or none, and one more object has no key.
+    /// A list for `replace_keeping`. For each of these keys it has an object, an object that the
+    /// transformer refuses, or only the key's name; in the last two cases the stored object stays.
+    /// One more object has no key, and is refused. A queue with scopes refuses all objects.
     ReplaceKeeping(Vec<(Key, Listed)>),
     /// A list of a scope. The whole list is refused if a key is outside of the scope.
     ReplaceIn(usize, Vec<Key>),
-    /// A list of a scope that keeps refused objects, like `ReplaceKeeping`. Objects outside of the
-    /// scope are refused, and the rest of the list is queued.
+    /// A list of a scope for `replace_keeping_in`, like that of `ReplaceKeeping`. Objects outside
+    /// of the scope are refused, and the rest of the list is queued.
     ReplaceKeepingIn(usize, Vec<(Key, Listed)>),
     /// A list of a scope that deletes nothing.
     ReplaceKeepingUnlistedIn(usize, Vec<Key>),
@@ -58,7 +59,7 @@ enum Op {
     Process(End),
 }
 
-/// The content for one key of a list that keeps refused objects.
+/// The content for one key of a list for `replace_keeping`.
 #[derive(Clone, Copy, Debug)]
 enum Listed {
     Object,
@@ -418,8 +419,8 @@ fn process(fifo: &Fifo, model: &mut Model, end: End) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// The input of a list that keeps refused objects, and the number of refusals to expect. One of
-/// its objects has no key, and is refused.
+/// The input of `replace_keeping` or `replace_keeping_in`, and the number of refusals to expect.
+/// One of the objects has no key, and is refused.
 struct Keeping {
     objects: Vec<Arc<Obj>>,
     /// The names of the keys that are listed without an object.

@@ -419,9 +419,9 @@ impl<K> Compactor<K> {
 
     /// Does the work that is due at the end of a list. Trains a dictionary if there is none, or if
     /// there are more than 48 groups, and more than 1.5 times as many as at the last training. Then
-    /// packs again what was packed with an earlier dictionary: the bases, and each object that is
-    /// the only one of its group. This takes some 15 µs for each base or object, so call it on a
-    /// thread that may block.
+    /// packs again the bases that were not packed with the newest dictionary, and those objects
+    /// that are the only one of their group. This takes some 15 µs for each base or object, so call
+    /// it on a thread that may block.
     pub fn end_list(&self) {
         let guard = self.training.lock();
         let (bases, firsts) = self.groups.all();

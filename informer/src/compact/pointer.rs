@@ -1,4 +1,4 @@
-//! A field of an object by JSON pointer, read from the object's text before that is compressed.
+//! A field of an object by JSON pointer, read from the object's text before the text is compressed.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -19,9 +19,10 @@ pub trait Upkeep<K>: Send + Sync {
 
     /// Does the work that is due at the end of a list. Trains a dictionary if there is none, or if
     /// there are more than 48 groups, and more than 1.5 times as many as at the last training (a
-    /// group is the objects of one workload). Then packs again what an earlier dictionary packed:
-    /// the base text of each group, from which the other objects of the group are stored as
-    /// differences, and the object of each group that has only one. Blocks.
+    /// group is the objects of one workload). Then packs again the texts that were not packed with
+    /// the newest dictionary: the base text of each group (the other objects of the group are
+    /// stored as differences from it), and the single object of each group that has only one
+    /// object. Blocks.
     fn end_list(&self);
 
     /// Packs `object` again if its base is outdated or held by few other objects, or if its

@@ -1,7 +1,7 @@
 //! Cuts values out of a text before it is packed. They are values that similar objects do not
 //! share: the object's own name, uid and version, which its header also has, and ids and times.
 //!
-//! zstd cannot match such values, and takes two thirds of their length or more. Here, besides a
+//! zstd cannot match such values, and needs two thirds of their length or more. Here, besides a
 //! mark of one or two bytes, a time takes 4 bytes instead of 20, a uid 16 instead of 36, the id of
 //! a container 32 instead of 64, and a value of the header none. Fewer literals are also faster to
 //! pack. The mark begins with a control character, which JSON never contains, at the place of the

@@ -36,7 +36,7 @@ pub(super) struct Tenure {
 #[derive(Debug)]
 pub(super) enum Ended {
     Lost(Loss<Arc<str>>),
-    /// The campaign was stopped. It does not hold the lease, or holds it no longer.
+    /// The campaign was stopped, and does not hold the lease.
     Gone,
 }
 
@@ -51,7 +51,8 @@ enum Order {
 }
 
 impl Campaign {
-    /// Starts a campaign. `former` is the identity of an earlier campaign, whose work has ended.
+    /// Starts a campaign. `former` is the identity of an earlier campaign of this elector. The work
+    /// of that campaign must have ended, because a lease that `former` holds counts as free.
     pub(super) fn start(shared: &Arc<Shared>, identity: &str, former: Option<&str>) -> Self {
         let Timing { lease_duration, retry_period, .. } = shared.timing;
         let api = LeaseApi::new(

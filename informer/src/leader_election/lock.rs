@@ -16,7 +16,8 @@ pub struct LeaseLock {
 }
 
 impl LeaseLock {
-    /// Names the lease. All candidates name the same one.
+    /// Creates the lock of the lease `name` in `namespace`. All candidates must name the same
+    /// lease.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into(), identity: String::new() }
     }

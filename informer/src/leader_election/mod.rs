@@ -274,8 +274,8 @@ impl LeaderElector {
         }
     }
 
-    /// Runs one campaign. Returns the term if its lease was lost, or `None` if the elector was
-    /// cancelled or the work has returned.
+    /// Runs one campaign. For `former` see [`Campaign::start`]. Returns the term if its lease was
+    /// lost, or `None` if the elector was cancelled or the work has returned.
     async fn lead_once<F, Fut>(
         &self,
         lead: F,

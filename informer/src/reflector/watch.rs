@@ -21,13 +21,13 @@ use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawObject, RequestError, WatchRequest, is_point_in_time};
 use crate::wire::{LARGE, check};
 
-/// The time in which a server must not end a watch. If it does, the reflector lists again, or, if
-/// the watch had events, waits before it opens the next one.
+/// The time after its request in which a server must not end a watch. If it does, the reflector
+/// lists again, or, if the watch had events and can be resumed, waits before it opens the next one.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
 /// The largest number of attempts in a row to watch, to stream a list, or to request the final list
-/// of a namespace that has left its set. If this many watches lose their connection before an
-/// event, or this many streamed lists fail, the reflector requests a list: a proxy may be blocking
-/// watches.
+/// of a namespace that an informer no longer has in its set of namespaces. If this many watches
+/// lose their connection before an event, or this many streamed lists fail, the reflector requests
+/// a list: a proxy may be blocking watches.
 pub(super) const MOST_ATTEMPTS: u32 = 3;
 /// The time that a server has to end a watch after its requested end. After that the connection is
 /// considered dead.

@@ -31,8 +31,8 @@ impl<T: Default> Sharded<T> {
         self.hasher.hash_one(key)
     }
 
-    /// Returns the number of the shard for a hash. It consists of bits by which the hash tables in
-    /// the shards (hashbrown's) choose neither the bucket nor the tag of an entry.
+    /// Returns the number of the shard for a hash. It consists of bits that the hash tables in the
+    /// shards (hashbrown's) do not use to choose the bucket or the tag of an entry.
     pub(super) fn number_of(hash: u64) -> u8 {
         hash.to_le_bytes()[6] % SHARDS
     }

@@ -53,7 +53,7 @@ impl Recorder {
     }
 
     /// Takes a snapshot. A snapshot drains the recorder, so the values of counters and gauges are
-    /// then put back.
+    /// then put back into it.
     fn snapshot(&mut self) {
         let metadata = metrics::Metadata::new(module_path!(), metrics::Level::INFO, None);
         for (key, _unit, _description, value) in self.inner.snapshotter().snapshot().into_vec() {

@@ -85,8 +85,8 @@ fn two_lists_and_a_consumer() -> String {
     format!("{between}, {stored}")
 }
 
-/// Checks that no list of a scope comes after the removal of the scope; the keys would stay in the
-/// store.
+/// Checks that no list of a scope comes after the removal of the scope. Otherwise the keys would
+/// stay in the store.
 fn a_list_during_the_removal() -> String {
     let fifo = over(&[Object::new("b", 1)]);
     let [a, _b] = scopes(&fifo);

@@ -126,7 +126,7 @@ impl<T> Model<T> {
         found.ok_or(RelistError::Superseded)
     }
 
-    /// Offers a page. Returns the positions of the refused objects.
+    /// Offers a page. Returns the positions of the refused objects in the page.
     ///
     /// # Errors
     /// The relist was superseded.

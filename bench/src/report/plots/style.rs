@@ -30,7 +30,7 @@ pub enum Mark {
 pub struct Style {
     pub colour: RGBColor,
     pub mark: Mark,
-    /// Whether the engine is emphasized.
+    /// Whether the engine is emphasised.
     pub strong: bool,
 }
 

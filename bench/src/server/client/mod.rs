@@ -1,5 +1,5 @@
-//! A client in a process of its own. It carries out the lines of its standard input, and answers
-//! each:
+//! A client in a process of its own. Each line of its standard input is a command, which the client
+//! carries out and answers:
 //!
 //! | line | action | answer |
 //! | --- | --- | --- |
@@ -40,10 +40,10 @@ use watching::Watching;
 /// The counts of a step, and the description of the client.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ClientCounts {
-    /// Number of calls of the handler with an object.
+    /// Number of calls of the handler for objects that were added or updated.
     #[serde(rename = "told")]
     pub calls: usize,
-    /// Number of calls with an object that changed during the cut.
+    /// Number of these calls for an object that changed during the cut.
     pub changed: usize,
     /// Number of objects in the store.
     pub stored: usize,
@@ -82,7 +82,7 @@ async fn follow_kube(client: &KubeRs, cut: &Cut) -> Result<(), BoxError> {
     follow(client, cut, &format!("kube-runtime {}", locked("kube-runtime"))).await
 }
 
-/// Reads the lines of the standard input, and carries out the action of each line.
+/// Reads the commands of the standard input, and carries them out.
 async fn follow(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), BoxError> {
     let mut input = lines();
     step(&mut input, client.first_list()).await?;
@@ -107,7 +107,7 @@ async fn follow(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), 
     Ok(())
 }
 
-/// Starts a thread that reads the standard input. Returns the channel that receives its lines.
+/// Starts a thread that reads the standard input. Returns the receiver of the lines.
 fn lines() -> mpsc::UnboundedReceiver<String> {
     let (sender, lines) = mpsc::unbounded_channel();
     thread::spawn(move || {

@@ -1,6 +1,6 @@
 //! The updates of one phase of the workload `stall`: the measurement or the control (see the
 //! parent module). They are created in advance, and offered at fixed times whether or not the
-//! earlier offers have returned (an open loop). The handler recognizes them by their versions. All
+//! earlier offers have returned (an open loop). The handler recognises them by their versions. All
 //! times are in nanoseconds since the start.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -44,7 +44,7 @@ pub(crate) enum Lane {
 }
 
 impl Lane {
-    /// Returns the lane of a place in the queue.
+    /// Returns the lane of a slot that has this ticket.
     pub(crate) fn of<T>(ticket: &Ticket<T>) -> Self {
         match ticket {
             Ticket::Queued(_) => Self::Live,
@@ -124,9 +124,9 @@ impl<T> ReadyQueue<T> {
         if self.backlog.is_none() || pending.is_live() { Lane::Live } else { Lane::Backlog }
     }
 
-    /// Returns the slot's new place in the queue after a push, or `None` if the slot gets no new
-    /// place. The caller appends the place to `lane`. The caller has held the shard's lock since
-    /// before the push.
+    /// Returns a new ticket for the slot after a push, or `None` if the slot needs no new entry in
+    /// the queue. The caller appends the ticket to `lane`. The caller has held the shard's lock
+    /// since before the push.
     #[inline]
     pub(crate) fn ticket(
         &self,
@@ -143,7 +143,7 @@ impl<T> ReadyQueue<T> {
         }
     }
 
-    /// Queues a slot after a push, if it gets a new place. Returns how many consumers to wake.
+    /// Queues a slot after a push, if it needs a new entry. Returns how many consumers to wake.
     /// The caller has held the shard's lock since before the push.
     #[allow(clippy::inline_always)] // Every offer goes through it.
     #[inline(always)]
@@ -157,8 +157,9 @@ impl<T> ReadyQueue<T> {
         1
     }
 
-    /// Returns the place in `lane` of a slot that is not in the queue, or `None` if the slot had a
-    /// stale entry in the backlog, which is valid again instead.
+    /// Returns a new ticket for a slot that has no valid entry; the caller appends the ticket to
+    /// `lane`. Returns `None` if the slot has a stale entry in the backlog and `lane` is the
+    /// backlog: that entry becomes valid again.
     #[inline]
     pub(crate) fn ticket_of(&self, lane: Lane, slot: QueuedSlot<T>) -> Option<Ticket<T>> {
         if self.backlog.is_some() && lane == Lane::Backlog {
@@ -302,8 +303,8 @@ impl<T> ReadyQueue<T> {
         self.head.lock().turns = TURNS;
     }
 
-    /// Repeats `attempt` until it returns a value. Returns [`Closed`] if the queue is closed and
-    /// the attempt after that fails.
+    /// Blocks until `attempt` returns a value. Returns [`Closed`] if the queue is closed and the
+    /// attempt after that fails.
     pub(crate) fn wait<R>(&self, mut attempt: impl FnMut() -> Option<R>) -> Result<R, Closed> {
         wait(&self.ready, || self.attempt_or_closed(&mut attempt))
     }

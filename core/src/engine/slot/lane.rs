@@ -1,10 +1,10 @@
-//! The live lane, which passes the backlog of a relist: a key that waits in a backlog is moved to
-//! the live lane without searching the backlog for its entry.
+//! The live lane, which passes the backlog of a relist: a key that waits in the backlog is moved
+//! to the live lane without searching the backlog for its entry.
 //!
 //! One number holds everything that keeps an idle slot from being freed: the count of
-//! `IndexedSlot`s and, in two bits, whether a relist's backlog has an entry for the slot. (A third
-//! bit, `MOVING`, belongs to the indexes: see [`IndexedSlot::found`](super::IndexedSlot::found).)
-//! The bits of the backlog:
+//! `IndexedSlot`s and, in two bits, whether the backlog has an entry for the slot. (A third bit,
+//! `MOVING`, belongs to the indexes: see [`IndexedSlot::found`](super::IndexedSlot::found).) The
+//! bits of the backlog:
 //!
 //! | bits | meaning | left by |
 //! | --- | --- | --- |
@@ -73,7 +73,7 @@ impl Holds {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Returns whether an index or a backlog still has an entry of the slot.
+    /// Returns whether an index or the backlog still has an entry of the slot.
     pub(super) fn any(&self) -> bool {
         mutant!(RetiredInBacklog => return self.indexed() != 0);
         // Acquire, paired with `unindex`.
@@ -111,8 +111,9 @@ impl Holds {
 }
 
 impl<T> Slot<T> {
-    /// Takes a pending slot from its entry in a backlog, which becomes stale. Returns `None` if the
-    /// slot does not wait in a backlog. The caller holds the shard's lock, after a push.
+    /// Takes a pending slot from its entry in the backlog; the entry becomes stale. Returns `None`
+    /// if the slot does not wait in the backlog. The caller has pushed onto the slot, and still
+    /// holds the shard's lock.
     pub(crate) fn pass(&self) -> Option<QueuedSlot<T>> {
         let passed = || QueuedSlot { slot: NonNull::from(self) };
         mutant!(PassLeavesTheEntry => return self.holds.is_in_backlog().then(passed));
@@ -121,8 +122,8 @@ impl<T> Slot<T> {
 }
 
 impl<T> QueuedSlot<T> {
-    /// Converts the token to an entry of a backlog. Returns `None` if the slot had a stale entry,
-    /// which becomes valid again instead.
+    /// Converts the token to an entry of the backlog. Returns `None` if the slot has a stale entry
+    /// there: that entry becomes valid again, and no new one is needed.
     pub(crate) fn into_backlog(self) -> Option<Ticket<T>> {
         let holds = &self.slot().holds;
         loop {
@@ -138,19 +139,19 @@ impl<T> QueuedSlot<T> {
     }
 }
 
-/// A place in the queue.
+/// The entry of one slot in the ready queue.
 pub(crate) enum Ticket<T> {
     Queued(QueuedSlot<T>),
     Backlog(BacklogSlot<T>),
 }
 
-/// An entry of a relist's backlog. It keeps its slot from being freed; `redeem` decides whether
-/// the slot still waits in this entry.
+/// An entry of the backlog. It keeps its slot from being freed; `redeem` decides whether the slot
+/// still waits in this entry.
 pub(crate) struct BacklogSlot<T> {
     slot: NonNull<Slot<T>>,
 }
 
-/// A stale entry of a backlog: its slot has been queued elsewhere since. The entry keeps the slot
+/// A stale entry of the backlog: its slot has been queued elsewhere since. The entry keeps the slot
 /// from being freed until the entry is given up under the shard's lock.
 pub(crate) struct StaleSlot<T>(BacklogSlot<T>);
 

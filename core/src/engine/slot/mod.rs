@@ -31,15 +31,15 @@
 //!   holder writes `known`.
 //! * [`IndexedSlot`]: created from a `&Slot` and counted in the slot; an index reads `known`
 //!   through it.
-//! * [`Ticket`]: a place in the queue. It is a `QueuedSlot`, or an entry of a relist's backlog
-//!   that is recorded in the slot ([`lane`]).
+//! * [`Ticket`]: the entry of one slot in the ready queue. It is a `QueuedSlot`, or an entry of
+//!   the backlog that is recorded in the slot ([`lane`]).
 //!
 //! The memory argument follows from the tokens alone, whatever the table, the queue and the
 //! relist do:
 //!
 //! 1. A `QueuedSlot` exists only while the word is a list (or `PEEK`), and a `RunningSlot` only
 //!    while it is `RUNNING` or a list over `RUNNING` (or `PEEK`): only the transition that enters
-//!    such a state creates the token, and only consuming the token leaves the state. In a backlog
+//!    such a state creates the token, and only consuming the token leaves the state. In the backlog
 //!    the token is replaced by a flag (`RUN`), which only one compare-exchange can turn back into
 //!    the token.
 //! 2. A slot is freed only by dropping its owner while the word is `EMPTY` or `GONE`, no

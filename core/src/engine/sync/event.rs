@@ -37,7 +37,8 @@ impl Event {
 }
 
 /// A registered listener. Its fields are dropped in the order of their declaration: the drop of
-/// `listener` may notify another listener, whose task the drop of `wake_on_drop` then wakes.
+/// `listener` may notify another listener, and the drop of `wake_on_drop` then wakes the task
+/// of that listener.
 pub(crate) struct EventListener {
     listener: event_listener::EventListener,
     wake_on_drop: WakeOnDrop,

@@ -137,8 +137,7 @@ pub(crate) enum Step<T, B> {
     Wait(Option<Duration>),
     /// The lease is lost. No request follows.
     Lost(Loss<T>),
-    /// The candidate has stopped. It does not hold the lease, or holds it no longer. No request
-    /// follows.
+    /// The candidate has stopped, and does not hold the lease. No request follows.
     Gone,
 }
 

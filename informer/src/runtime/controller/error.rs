@@ -13,7 +13,7 @@ pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
     ///
     /// For informers with default keys a missing object is not an error (kube yields this error
     /// for it): when an owner is deleted, the deletion of each object that it owned still
-    /// triggers the owner. Such requests are logged at level debug, and counted in
+    /// triggers the owner. Such triggers are logged at level debug, and counted in
     /// `controller_objects_not_found_total` if the controller has a [name](super::Config::name).
     #[error(
         "{0} is not in the store under its default key: its informer has custom keys, build it with the default keys"

@@ -181,9 +181,10 @@ where
     /// called. If the set [follows an informer](Namespaces::of_informer), the namespace is listed a
     /// last time, and `on_deleted` is called for the objects that this list shows to be deleted.
     ///
-    /// Nothing reports an object that is deleted while its namespace is out of the set. If it was a
-    /// child, its owner is therefore not reconciled. [`reconcile_all_on`](Self::reconcile_all_on)
-    /// and [`reconcile_on`](Self::reconcile_on) reconcile owners after the return of a namespace.
+    /// Nothing notifies the controller of an object that is deleted while its namespace is out of
+    /// the set. If it was a child, its owner is therefore not reconciled.
+    /// [`reconcile_all_on`](Self::reconcile_all_on) and [`reconcile_on`](Self::reconcile_on)
+    /// reconcile owners after the return of a namespace.
     ///
     /// For related objects use an informer of the same set with
     /// [`owns_informer`](Self::owns_informer) or [`watches_informer`](Self::watches_informer).

@@ -29,9 +29,10 @@ pub trait RateLimiter<K>: Send + Sync {
     fn num_requeues(&self, key: &K) -> u32;
 }
 
-/// Returns client-go's default limiter of controllers (`DefaultTypedControllerRateLimiter`): the
-/// longer delay of two limiters. One starts at 5 ms and doubles with each failure of the key, up
-/// to 1000 s. The other is a bucket of 100 tokens for all keys, which gets 10 a second.
+/// Returns client-go's default limiter of controllers (`DefaultTypedControllerRateLimiter`). Its
+/// delay is the longer one of the delays of two limiters. One starts at 5 ms and doubles with each
+/// failure of the key, up to 1000 s. The other is a bucket of 100 tokens for all keys, which gets
+/// 10 a second.
 ///
 /// ```
 /// use deltafifo_informer::workqueue::{RateLimiter, default_controller_rate_limiter};

@@ -144,8 +144,8 @@ impl Log {
         Work { log: self.clone(), number: state.spans.len() - 1 }
     }
 
-    /// Records a release of the lease that the server has applied, and checks that no work of its
-    /// term still runs. Checks that a write by the work of a term does not follow the term's
+    /// Checks a request that the server has applied. A release of the lease is recorded, and no
+    /// work of its term may still run. A write by the work of a term must not follow the term's
     /// release.
     pub fn applied(&self, server: &ApiServer, kind: Kind, body: &[u8]) {
         let Ok(written) = serde_json::from_slice::<Value>(body) else { return };

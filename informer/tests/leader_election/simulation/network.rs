@@ -48,7 +48,8 @@ impl Weather {
         cut_watches: 0.0,
     };
 
-    /// The weather in which the candidate is cut off from the server.
+    /// Faults that cut the candidate off from the server: every request is lost, and every watch is
+    /// cut.
     pub const CUT: Self = Self { lost: 1.0, cut_watches: 1.0, ..Self::CALM };
 
     pub fn random(random: &mut fastrand::Rng) -> Self {
@@ -151,7 +152,7 @@ impl Network {
         self.state.lock().unwrap().weather = weather;
     }
 
-    /// Returns the numbers of requests since the last call.
+    /// Returns the number of requests of each kind since the last call.
     pub fn take_sent(&self) -> BTreeMap<Kind, usize> {
         std::mem::take(&mut self.state.lock().unwrap().sent)
     }

@@ -158,7 +158,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         drops.drop_all();
     }
 
-    /// Offers a change of a key, which must be active.
+    /// Offers a change of a key. The key must be active.
     pub(super) fn offer(&self, step: Step<K>) {
         if self.with(|locked, drops| locked.inbox.offer(self.known.as_ref(), step, drops))
             == Some(true)

@@ -146,7 +146,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         }
     }
 
-    /// Offers a change of a key, which must be active. Returns whether the buffer overran.
+    /// Offers a change of a key. The key must be active. Returns whether the buffer overran.
     pub(super) fn offer(
         &mut self,
         known: &dyn WalkedStore<K>,
@@ -210,7 +210,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
     ) {
         let Some(walk) = &mut self.walk else { return };
         let Some(key) = key else {
-            // A walk that meets a worker of all keys passes none of them, but waits where it is.
+            // While all keys were active, the walk passed none of them, but waited where it is.
             walk.waits = false;
             return;
         };

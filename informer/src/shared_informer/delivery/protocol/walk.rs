@@ -49,7 +49,8 @@ pub(super) struct Walk {
     /// The keys that were active when the walk passed them, and whose changes have not been
     /// offered since.
     pub(super) passed: Vec<Arc<str>>,
-    /// Whether the walk waits for a worker for which all keys are active.
+    /// Whether the walk waits until a worker has ended its work on all keys (for example a list of
+    /// an in-order queue).
     pub(super) waits: bool,
 }
 

@@ -3,8 +3,8 @@
 //! On the engines `deltafifo`, `mutex` and `dashmap` it measures an update of a known idle key, an
 //! update of a pending key, and a pop that applies. A relist of 100,000 objects is measured on
 //! these engines and on two variants of `deltafifo`: one skips unchanged objects, and one uses one
-//! thread. It is also measured on the engine `floor`, which walks a list in two ways; its times are
-//! lower bounds.
+//! thread. The relist is also measured on the engine `floor`, which walks a list in two ways; the
+//! times of that engine are lower bounds.
 //!
 //! kube-rs' store is not measured: its engine keeps every list until the end, so its memory would
 //! grow with the number of iterations, which criterion chooses. Every engine's store knows 100,000

@@ -14,7 +14,7 @@ use crate::versions::locked;
 pub struct Machine {
     /// The model of the processor.
     pub cpu: String,
-    /// Number of cores that this process may use.
+    /// The number of cores that this process may use.
     pub cores: usize,
     /// Memory in bytes.
     pub memory_bytes: u64,

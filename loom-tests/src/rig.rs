@@ -144,7 +144,7 @@ pub fn show(deltas: &Deltas<Object>, key: &str) -> String {
     format!("[{}]", shown.join(" "))
 }
 
-/// Returns the mutant of that name.
+/// Returns the mutant called `name`.
 pub fn mutant(name: &str) -> Option<mutants::Mutant> {
     mutants::ALL.iter().map(|(mutant, _)| *mutant).find(|mutant| format!("{mutant:?}") == name)
 }

@@ -29,8 +29,9 @@ pub(super) struct Checked<'a> {
 }
 
 impl<'a> Checked<'a> {
-    /// Returns the row of a run. Returns `None` for a client of a server: if the client has a
-    /// store, its turn has already checked that the store had all objects.
+    /// Returns the row of a run. Returns `None` for a client of a server, whose rows are not
+    /// compared: if the client has a store, its turn has already checked that the store had all
+    /// objects.
     pub fn measured(Measured { engine, objects, row }: &'a Measured) -> Option<Self> {
         Self::new(engine, &row.workload, &row.variant, *objects, &row.extra)
     }

@@ -1,4 +1,5 @@
-//! Remarks about a figure: facts in `extra` that are not part of the row's name.
+//! Remarks about a figure: rounds that are missing or incomplete, and facts in [`Summary::extra`]
+//! that are not part of the row's name.
 
 use serde_json::Value;
 

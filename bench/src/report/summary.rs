@@ -28,11 +28,12 @@ pub struct Summary {
     pub max: f64,
     /// The figure of each round, in order.
     pub rounds: Vec<f64>,
-    /// Number of rounds without this figure.
+    /// The number of rounds without this figure.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_rounds: usize,
-    /// For each incomplete round other than the median round, a note that says in what it is
-    /// incomplete. The note about the median round is made from `extra`.
+    /// A note for each incomplete round except the median round: for example, that it has few
+    /// samples, or that offers were not made in time. The note about the median round is made from
+    /// `extra`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_rounds: Vec<String>,
     /// The other values of the median round, except for the field `curve`: each of its points is
@@ -102,7 +103,7 @@ impl Summary {
     }
 
     /// Returns the growth of the memory from the start of the measurement to its peak, in bytes.
-    /// Returns `None` if the row has no such figures.
+    /// Returns `None` if the summary does not have both values.
     pub fn peak_over_start(&self) -> Option<u64> {
         let bytes = |name| self.extra.get(name).and_then(Value::as_u64);
         Some(bytes("peak_bytes")?.saturating_sub(bytes("start_bytes")?))

@@ -57,9 +57,9 @@ impl ChosenClients {
         self.clients.iter().any(|client| client.program() == program)
     }
 
-    /// Returns the program that `found` contains. If the program is missing and the user has named
-    /// clients, returns an error. Otherwise returns `None`, and removes the clients that need the
-    /// program.
+    /// Returns the program that the parameter `found` contains. If `found` is an error and the
+    /// user has named clients, returns an error. If the user has named none, returns `None`, and
+    /// removes the clients that need the program.
     fn found<T>(
         &mut self,
         program: Program,

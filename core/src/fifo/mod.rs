@@ -231,9 +231,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.queue.is_closed()
     }
 
-    /// Queues slots that were pushed with a hold on `since`, in key order if the option
-    /// [`ordered_walks`](DeltaFifoBuilder::ordered_walks) is set. Returns how many consumers the
-    /// caller has to wake.
+    /// Queues slots onto which a resync or a sweep has pushed deltas, in key order if the option
+    /// [`ordered_walks`](DeltaFifoBuilder::ordered_walks) is set. `since` is the epoch on which
+    /// the caller has a hold; `None` if the queue does not track applied versions. Returns how
+    /// many consumers the caller has to wake.
     fn push_walk(&self, mut slots: Vec<Ticket<T>>, since: Option<Epoch>) -> usize {
         if self.ordered_walks {
             slots.sort_unstable_by(|a, b| a.key().cmp(b.key()));
@@ -419,7 +420,8 @@ mod tests {
     use crate::engine::sync::{Arc, RUN};
     use crate::{DeltaFifoBuilder, Indexer, KeyFunc, NoMeta};
 
-    /// The number of keys in the tests: more than fit into two runs of the ready queue.
+    /// The number of keys in the tests: more than two runs of the ready queue have room for. A run
+    /// is up to [`RUN`] slots that are queued together.
     const MANY: u32 = if cfg!(miri) { 200 } else { 3_000 };
 
     fn over_a_store() -> DeltaFifoBuilder<u32, NoMeta> {

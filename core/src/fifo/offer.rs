@@ -1,8 +1,8 @@
 //! Offers of one object. An offer pushes while it holds its shard against other offers, so a slot
 //! has one such pusher at a time. The slot joins the ready queue before the shard is released, so
-//! keys have the order of their offers. Pages of a relist, batches and readers may use the shard at
-//! the same time. User code (key function, transformer, known objects, destructors) runs before or
-//! after that.
+//! keys have the order of their offers. Pages of a relist, batches and readers may use the shard
+//! at the same time. User code (key function, transformer, known objects, destructors) runs before
+//! the shard is taken or after it is released.
 
 use std::ops::{Deref, DerefMut};
 

@@ -74,8 +74,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// A slot's list, copied under the lock. It is resolved and released after the lock, because a
-/// copy may hold the last reference to an object.
+/// A slot's list, copied under the lock. It is resolved and dropped after the lock is released,
+/// because a copy may hold the last reference to an object.
 struct Copied<T> {
     list: OneByOne<Vec<Pending<T>>>,
     known: OneByOne<Option<Arc<T>>>,

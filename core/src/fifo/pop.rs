@@ -281,8 +281,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.deferred.release();
     }
 
-    /// Settles the slot. Deltas that do not go back are dropped with the fields, last, so that a
-    /// panicking destructor finds the key settled.
+    /// Settles the slot. Deltas that do not go back are dropped last, with the fields of `self`,
+    /// so that a panicking destructor finds the key settled.
     #[allow(clippy::inline_always)] // Handlers that do not panic do not pay for the panic case.
     #[inline(always)]
     fn settle(&mut self, running: RunningSlot<T>, panicked: bool) {

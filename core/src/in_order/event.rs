@@ -146,7 +146,7 @@ impl<T> ReplacedAll<T> {
         self.removes_scope
     }
 
-    /// Returns the namespace that this relist is limited to. `None` if its scope is not a
+    /// Returns the namespace that this relist is limited to. Returns `None` if its scope is not a
     /// namespace, or if an older scope has a predicate.
     pub(super) fn namespace(&self) -> Option<&str> {
         let within = self.within.as_ref().filter(|within| within.is_plain());

@@ -39,7 +39,9 @@ pub(super) struct Plan {
     /// and the values to which it is added.
     values: Vec<(usize, Leave, Vec<String>)>,
     /// Whether an index function returned other values for the old object than when it was added.
-    /// The writer [logs](log_differing) this when the writer holds no claim.
+    /// An [`Indexer`](crate::Indexer) [logs](log_differing) this once it holds no claim, because
+    /// other writers wait for the claim. [`Core::apply`] logs it while the slot is held: no writer
+    /// waits for that slot.
     pub(super) differs: bool,
 }
 
@@ -253,9 +255,9 @@ impl<T, M: Meta<T>> Core<T, M> {
         }
     }
 
-    /// Stores `new` under the running key, or removes the object for `None`. Returns the former
-    /// object, and an error if an index function failed for `new`: an object of a watch is stored
-    /// nevertheless, without entries in that index. No lock may be held.
+    /// Stores `new` in the slot `running`, or removes the slot's object if `new` is `None`.
+    /// Returns the former object, and an error if an index function failed for `new`; the object
+    /// is then stored without entries in that index. No lock may be held.
     pub(crate) fn apply(
         &self,
         running: &mut RunningSlot<T>,

@@ -13,10 +13,10 @@ use crate::{KeyFunc, KeySource, KnownObjects, Meta};
 /// sees the same store, whether an [`Indexer`](crate::Indexer) or a queue writes it.
 ///
 /// A read of one key is atomic. A read of several keys (list, index) reads shard by shard and may
-/// see part of another thread's relist, but never an object that was not stored. An index never
-/// returns an object that does not have the value, and never misses an object that has one of the
-/// values before and after an update. A new object may be found by its key a moment before it is
-/// found in an index.
+/// see part of another thread's relist, but never an object that was not stored. A read of an
+/// index never returns an object that has none of the values that are looked up, and never misses
+/// an object that has at least one of them both before and after an update. A new object may be
+/// found by its key a moment before it is found in an index.
 pub struct IndexReader<T, M> {
     pub(crate) core: Arc<Core<T, M>>,
 }
@@ -243,11 +243,12 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`WaitError::Version`]: `version` is not a decimal number, or the queue over this store does
-    /// not track the applied version. [`WaitError::Rewound`]: a list at a lower version was
-    /// committed during the wait. [`WaitError::Closed`]: the queue is closed without a marker of
-    /// that version, or the queue or indexer that wrote the store was dropped. (While a closed
-    /// queue has such a marker, the wait goes on, because queued deltas are still popped.)
+    /// [`WaitError::Version`]: `version` is not a decimal number, or the queue over this store
+    /// does not track the applied version. [`WaitError::Rewound`]: a list at a lower version was
+    /// committed during the wait. [`WaitError::Closed`]: the queue is closed and holds no marker
+    /// of that version or a greater one (a bookmark or the end of a list), or the queue or indexer
+    /// that wrote the store was dropped. (While a closed queue has such a marker, the wait goes
+    /// on, because queued deltas are still popped.)
     pub fn wait_for_resource_version(&self, version: &str) -> Result<(), WaitError> {
         self.core.applied.wait(version)
     }

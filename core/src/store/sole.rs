@@ -18,9 +18,10 @@ use crate::error::StoreError;
 pub(super) struct Claimed;
 
 impl<T, M: Meta<T>> Core<T, M> {
-    /// Stores `new` under `key`, or removes the object for `None`. Returns the former object, and
-    /// the error of an index function that failed for `new`, which is stored nevertheless. No lock
-    /// may be held, and no other thread may write. O(1) plus the index functions.
+    /// Stores `new` under `key`, or removes the object if `new` is `None`. Returns the former
+    /// object, and an error if an index function failed for `new`; the object is then stored
+    /// without entries in that index. No lock may be held, and no other thread may write. O(1)
+    /// plus the index functions.
     pub(crate) fn write(
         &self,
         key: &str,

@@ -7,7 +7,7 @@ use crate::key::as_str;
 use crate::store::Transformer;
 use crate::{KeyFunc, Meta};
 
-/// A transformer of objects before they are queued.
+/// The transformer of a queue, if it has one. It is called for objects before they are queued.
 pub(crate) struct Transform<T> {
     transformer: Option<Transformer<T>>,
     /// Whether the transformer has changed an object's version. Stored versions can then not be

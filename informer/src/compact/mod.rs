@@ -3,7 +3,8 @@
 //! `SharedInformer::<Compact<Pod>>` keeps its pods in this form; the guide's chapter *Compact
 //! objects* says when to use it. A [`Compactor`] packs the objects of one informer into [`Compact`]
 //! objects. A pod of a workload with many replicas takes some 200 bytes and a header, instead of
-//! 27,000 bytes when it is decoded. The header has what keys, selectors and owner look-ups need.
+//! 27,000 bytes when it is decoded. The header has the metadata that keys, selectors and owner
+//! look-ups need.
 //!
 //! ```text
 //! text -> prune -> fields -> group -> base, or dictionary -> codec -> Compact

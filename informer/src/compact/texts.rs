@@ -36,7 +36,7 @@ impl<'a> Texts<'a> {
         Self { own: Reader(own), shared: Reader(shared) }
     }
 
-    /// Reads a text; `None` at the end of the list.
+    /// Reads a text. Returns `None` at the end of the list.
     pub(super) fn next_text(&mut self) -> Option<&'a [u8]> {
         (!self.own.0.is_empty()).then(|| self.text())
     }
@@ -48,8 +48,8 @@ impl<'a> Texts<'a> {
         read(&mut self.own).unwrap_or(shared)
     }
 
-    /// Reads the flags of an owner, which are stored even if the other list has the same, and its
-    /// four texts; `None` at the end of the list.
+    /// Reads an owner reference: its flags, which are stored even if the other list has the same,
+    /// and its four texts. Returns `None` at the end of the list.
     pub(super) fn owner(&mut self) -> Option<(u8, [&'a [u8]; 4])> {
         let flags = *self.own.take(1).first()?;
         self.shared.take(1);

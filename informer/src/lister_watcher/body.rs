@@ -12,7 +12,7 @@ use crate::wire::{
     CompleteText, Line, Lines, ListSplitter, ends_initial_events, parse_line, skipped_line,
 };
 
-/// Reads the next bytes of a body. `None` at its end.
+/// Reads the next bytes of a body. Returns `None` at the end of the body.
 pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, RequestError> {
     while let Some(frame) = body.frame().await {
         // Trailers have no data.

@@ -42,7 +42,8 @@ impl Coalescer {
         Self { has_caught_up: false, since_pause: MIN_GAIN, unpaused: UNPAUSED }
     }
 
-    /// Reads the next bytes of a body. `None` at its end. Dropping the future loses nothing.
+    /// Reads the next bytes of a body. Returns `None` at the end of the body. Dropping the future
+    /// loses nothing.
     pub(super) async fn next_bytes(
         &mut self,
         body: &mut Body,

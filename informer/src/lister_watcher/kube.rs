@@ -87,7 +87,7 @@ impl KubeListerWatcher {
         Self { path, ..Self::new::<K>(api.into_client(), types, namespace.as_deref()) }
     }
 
-    /// Creates a copy of this source that is restricted to one namespace.
+    /// Creates a copy of this lister-watcher that is restricted to one namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         let (all, plural) = self.path.rsplit_once('/').unwrap_or(("", &self.path));

@@ -44,7 +44,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// Lists the newest state one last time, without a watch. A failure is reported, and the list
     /// is tried again a few times, unless the server forbids it or does not have the resource.
     ///
-    /// Call this method only when no thread works for an earlier run any more.
+    /// Call this method only after all threads of earlier runs have ended their work.
     pub(crate) async fn list_newest(&self) {
         let mut backoff = self.backoff.clone();
         for attempt in 1..=MOST_ATTEMPTS {

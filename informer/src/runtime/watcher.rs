@@ -59,7 +59,8 @@ impl Error {
         }
     }
 
-    /// Appends to the message that the kind is optional, and logs the error as a warning.
+    /// Appends to the message that the kind is that of an optional relation, without which the
+    /// controller runs, and logs the error as a warning.
     pub(super) fn log_optional(mut self) -> Self {
         if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } =
             &mut self

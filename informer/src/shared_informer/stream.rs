@@ -29,9 +29,10 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     /// | several callers wait for the first list | only the last to poll is woken | all are woken |
     ///
     /// See [`feed`](crate::runtime::reflector::feed), which feeds a queue without an informer, for
-    /// the treatment of events. When the stream ends, the informer stops, as by
-    /// [`stop`](Self::stop). Settings of the [reflector](SharedInformerBuilder::reflector) are
-    /// ignored, and there are no metrics of a reflector.
+    /// the treatment of events. When the stream ends, the informer stops as if
+    /// [`stop`](Self::stop) was called. Settings of the
+    /// [reflector](SharedInformerBuilder::reflector) are ignored, and there are no metrics of a
+    /// reflector.
     ///
     /// ```
     /// use deltafifo_informer::SharedInformer;

@@ -94,7 +94,7 @@ fn without(member: &str, line: &[u8]) -> RequestError {
     WireError::not_that(format!("an event without its {member}"), line).into()
 }
 
-/// Returns the object of a bookmark.
+/// Returns the object of a bookmark, as JSON text.
 pub(crate) fn bookmark(version: &str, ends_initial_events: bool) -> String {
     let annotations = if ends_initial_events {
         json!({ "k8s.io/initial-events-end": "true" })

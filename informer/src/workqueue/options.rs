@@ -31,7 +31,8 @@ impl AddOptions {
         self
     }
 
-    /// Sets the least time until the key is queued. Default: none.
+    /// Sets the delay after which the key is queued, unless another add queues it earlier.
+    /// Default: no delay. See also [`rate_limited`](Self::rate_limited).
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
         self

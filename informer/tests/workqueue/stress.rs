@@ -20,7 +20,7 @@ const ADDS: u32 = 20_000;
 struct Truth {
     /// The number of adds of the key, which is increased before each add.
     added: AtomicU32,
-    /// The number of adds that the key's last processing has seen.
+    /// The value of `added` when the key was last taken for processing.
     seen: AtomicU32,
     busy: AtomicBool,
 }

@@ -111,8 +111,8 @@ impl World {
         last
     }
 
-    /// Returns the newest recorded object of a key. `None` if no object was recorded, or if the
-    /// key's deletion was recorded last.
+    /// Returns the newest recorded object of a key. Returns `None` if no object was recorded, or
+    /// if the key's deletion was recorded last.
     pub fn stored(&self, key: &'static str) -> Option<Arc<Object>> {
         let keys = self.keys.lock().unwrap();
         let state = keys.get(key).filter(|state| state.history.now().is_some())?;

@@ -21,9 +21,10 @@ impl<T> KnownArc<T> {
 }
 
 impl<T> RunningSlot<T> {
-    /// Makes the slot idle and claims it again, with the defect `RetireFromEmpty`: while it is
-    /// idle, another consumer may retire it. Returns `None` if another thread has taken the slot,
-    /// and the token as the error if deltas were pushed since the last take.
+    /// Makes the slot idle (its word is then `EMPTY`) and claims it again, with the defect
+    /// `RetireFromEmpty`: another thread can use the slot while it is idle. Returns `None` if
+    /// another thread has queued, claimed or retired the slot in that time. Fails with the
+    /// unchanged token if deltas were pushed since the last take.
     pub(crate) fn through_empty(self) -> Result<Option<Self>, Self> {
         let again = Self { slot: self.slot };
         self.idle()?;

@@ -161,10 +161,10 @@ impl<T> Slot<T> {
         self.known.read()
     }
 
-    /// Returns the known object, and makes the next change of it fail until the changing thread
-    /// has seen what the caller did before this call. The caller must hold the lock of the slot's
-    /// shard, so that a thread that creates a slot in the shard later also sees what the caller
-    /// did.
+    /// Returns the known object, and makes changes of it fail until the changing thread has called
+    /// [`heed`](RunningSlot::heed), after which that thread sees all that the caller did before
+    /// this call. The caller must hold the lock of the slot's shard, so that a thread that creates
+    /// a slot in the shard later also sees it.
     pub(crate) fn notice(&self) -> Option<Arc<T>> {
         self.known.notice()
     }
@@ -185,7 +185,7 @@ impl<T> Slot<T> {
     }
 
     /// Returns whether `number` is the recorded version of the known object; false if `number` is
-    /// 0. The caller has seen the slot idle. If this returns false, the caller must read the
+    /// 0. The caller must have seen the slot idle. If this returns false, the caller must read the
     /// version in the object itself.
     pub(crate) fn is_noted(&self, number: u64) -> bool {
         number != 0 && self.name.version() == number
@@ -208,9 +208,9 @@ impl<T> Slot<T> {
     }
 
     /// Offers `pending` under `rule`. The caller holds the shard's lock. For any rule but
-    /// [`Rule::Always`] the lock must exclude other offers, so that the known object of an idle
-    /// slot is not deleted during the push. The lock need not exclude pages of a relist and batches
-    /// of offers, which delete nothing.
+    /// [`Rule::Always`] the lock must exclude other offers of single keys: such an offer can be a
+    /// deletion, and its consumer could delete the known object of an idle slot during the push.
+    /// Pages of a relist and batches of offers delete nothing, so the lock need not exclude them.
     #[inline]
     pub(crate) fn push(&self, pending: Pending<T>, rule: Rule) -> Pushed<T> {
         match self.word.push(pending, rule, || self.is_known()) {
@@ -494,16 +494,17 @@ impl<T> IndexedSlot<T> {
         self.slot().known.read()
     }
 
-    /// Returns the known object, and whether it has the index value under which the caller has
-    /// found the slot. The caller holds the lock of that value. If the caller has locked several
-    /// values, the result says whether the object has at least one of them.
+    /// Returns the known object, and whether it is certain that the object has the index value
+    /// under which the caller has found the slot. The caller holds the lock of that value. If the
+    /// caller has locked several values, the result says whether it is certain that the object has
+    /// at least one of them.
     ///
-    /// While the slot moves, it is under the values of two objects, and may have either. Two checks
-    /// are needed. A writer adds the slot to new values before it stores the object that has them;
-    /// the check before the read detects that the older object may be read. A writer removes the
-    /// slot from old values after it has stored the object that lacks them; the check after the
-    /// read detects that this object was read. That move cannot end before the caller releases the
-    /// lock, because the writer needs it.
+    /// While the slot moves, it is under the values of two objects, and its known object may be
+    /// either of them. Two checks are needed. A writer adds the slot to new values before it
+    /// stores the object that has them; the check before the read detects that the older object
+    /// may be read. A writer removes the slot from old values after it has stored the object that
+    /// lacks them; the check after the read detects that this object was read. That move cannot
+    /// end before the caller releases the lock, because the writer needs it.
     pub(crate) fn found(&self) -> Option<Found<T>> {
         let slot = self.slot();
         let before = slot.holds.is_moving();

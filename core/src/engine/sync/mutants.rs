@@ -3,7 +3,8 @@
 //! `--cfg deltafifo_loom` or `--cfg deltafifo_shuttle`.
 //!
 //! A weakened ordering, or a plain store in place of a read-modify-write, needs no line in the
-//! shipped source: it is implemented here, in the role types.
+//! shipped source: it is implemented here, in the role types. A role type is an atomic for one
+//! use, for example `WordCell` for the word of a slot.
 
 use super::gated::{AtomicPtr, AtomicU32};
 use super::imp::Ordering;

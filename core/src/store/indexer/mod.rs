@@ -310,7 +310,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         })
     }
 
-    /// Stores `new` under `key`, or removes the object for `None`. Returns the replaced object.
+    /// Stores `new` under `key`, or removes the object if `new` is `None`. Returns the replaced
+    /// object.
     fn write(&self, key: &[u8], new: Option<Arc<T>>) -> Result<Option<Arc<T>>, StoreError> {
         let core = &self.core;
         // Another writer may replace the objects that this one holds; their destructors then run

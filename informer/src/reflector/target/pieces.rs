@@ -115,7 +115,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InPieces<K, M> {
         Self { relist, fifo, scope, kept: HashSet::new(), gone: HashSet::new() }
     }
 
-    /// Returns whether the object of that name belongs in this relist.
+    /// Returns whether an object called `name` belongs in this relist.
     fn contains(&self, name: &str) -> bool {
         self.scope.as_ref().is_none_or(|scope| scope::contains(scope, name))
     }

@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 
 use super::key::StoreKey;
 
-/// The function of the user that is called for each deletion.
+/// The user's function, which is called for each deletion.
 pub(super) type OnDeleted<K> = Box<dyn FnMut(DeltaObject<K>) -> BoxFuture<'static, ()> + Send>;
 
 /// Deletions that have not been handled yet, by key and in order of arrival.

@@ -79,8 +79,8 @@ impl<K: Send + Sync + 'static> Registration<K> {
         self.feed.ended().await;
     }
 
-    /// Returns how many changes, and objects that a walk has read for the handler, are in the
-    /// handler's buffer now.
+    /// Returns how many entries are in the handler's buffer now: changes, and objects that a walk
+    /// has read for the handler.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.feed.depth()
@@ -93,8 +93,8 @@ impl<K: Send + Sync + 'static> Registration<K> {
     }
 
     /// Returns how long the oldest change has been in the handler's buffer, or `None` if the
-    /// buffer is empty. Changes that were dropped because the buffer was full count until the
-    /// handler takes [`ResyncBegins`](super::Notification::ResyncBegins).
+    /// buffer is empty. Changes that were dropped because the buffer was full count as being in it
+    /// until the handler takes [`ResyncBegins`](super::Notification::ResyncBegins).
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         self.feed.age()

@@ -181,6 +181,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::TurnEndNotifiesPlainly => &["in_order::notified_before_a_turn_ends"],
         Mutant::IndexReadByShards | Mutant::IndexLeftInOwnShard => &["store::index_of_two_threads"],
         Mutant::RefusedWriteStaysJoined => &["build::function_fails_once"],
+        Mutant::BuiltIsJoinedAgain => &["build::update_within_a_value"],
         Mutant::DroppedQueueForgets => &["handles"],
         Mutant::TurnsOverlap
         | Mutant::TurnHidesRemainingEvents

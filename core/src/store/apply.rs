@@ -38,6 +38,9 @@ pub(super) struct Plan {
     /// For each user index that changes: its position, the values from which the key is removed,
     /// and the values to which it is added.
     values: Vec<(usize, Leave, Vec<String>)>,
+    /// Whether every index has the old object under exactly the values that the plan assumes.
+    /// Otherwise a new value may have the slot already.
+    is_certain: bool,
     /// Whether an index function returned other values for the old object than when it was added.
     /// An [`Indexer`](crate::Indexer) [logs](log_differing) this once it holds no claim, because
     /// other writers wait for the claim. [`Core::apply`] logs it while the slot is held: no writer
@@ -118,14 +121,15 @@ impl<T, M: Meta<T>> Core<T, M> {
         let expected =
             usize::from(before.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
         let all_known = leaves.iter().all(Option::is_some);
+        let is_expected = all_known && entries == expected;
         // The number counts only if every index has the old object: one under construction may or
         // may not have it, and neither may one that was added or removed since `list` was loaded.
-        let counts = (!all_known || entries != expected)
-            && !list.is_building()
-            && self.indexes.is_current(list);
+        // If the expected number includes an entry of an index that was added since then, the
+        // builder has left a notice, and the swap is refused.
+        let counts = !list.is_building() && (is_expected || self.indexes.is_current(list));
         // If all entries are found, no index whose function fails now has the object: the function
         // failed when the object was added, too.
-        let failed_then = counts && entries == expected && {
+        let failed_then = counts && !all_known && entries == expected && {
             let mut found = list
                 .iter()
                 .zip(&leaves)
@@ -135,7 +139,8 @@ impl<T, M: Meta<T>> Core<T, M> {
                     .all(|(index, leave)| leave.iter().all(|value| index.values.has(value, slot)))
         };
         let differs = counts && all_known && entries != expected;
-        let mut plan = Plan { differs, ..Plan::default() };
+        let is_certain = counts && (is_expected || failed_then);
+        let mut plan = Plan { is_certain, differs, ..Plan::default() };
         // An unchanged namespace keeps its entry, so a reader of it never misses the key.
         if before != after {
             plan.namespace = (before.map(Cow::into_owned), after.map(Cow::into_owned));
@@ -148,10 +153,13 @@ impl<T, M: Meta<T>> Core<T, M> {
                 continue;
             };
             // A value of both objects keeps its entry, so a reader of the value never misses the
-            // key.
+            // key. If the function failed when the old object was stored, or the builder has not
+            // visited the slot, there is no entry to keep.
             leave.retain(|value| match join.binary_search(value) {
                 Ok(same) => {
-                    join.remove(same);
+                    if is_certain || list.at(place).values.has(value, slot) {
+                        join.remove(same);
+                    }
                     false
                 }
                 Err(_) => true,
@@ -222,11 +230,14 @@ impl<T, M: Meta<T>> Core<T, M> {
     fn join<'p>(&self, list: &List<T>, plan: &'p Plan, slot: &Slot<T>) -> Vec<(usize, &'p str)> {
         let mut had = Vec::new();
         plan.namespace.1.iter().for_each(|namespace| self.namespaces.insert(namespace, slot));
-        for (place, leave, join) in &plan.values {
+        for (place, _, join) in &plan.values {
             let index = list.at(*place);
             for value in join {
-                // If the old values are not known, the new ones may be among them.
-                if matches!(leave, Leave::Everything) && index.values.has(value, slot) {
+                let is_certain = plan.is_certain;
+                mutant!(BuiltIsJoinedAgain => let is_certain = true);
+                // The new values may be among the old ones if those are not known, and the builder
+                // of an index may have added the slot since the plan was made.
+                if !is_certain && index.values.has(value, slot) {
                     had.push((*place, &**value));
                 } else {
                     index.join(value, slot);

@@ -165,6 +165,101 @@ fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     check(&fifo.store(), 1);
 }
 
+/// Returns the index "name", whose function fails once for an object with the number 1.
+fn by_name_failing_once() -> Indexers<Obj> {
+    let fails = AtomicBool::new(true);
+    Indexers::new().index("name", move |object: &Obj| {
+        if object.n == 1 && fails.swap(false, Ordering::Relaxed) {
+            return Err("fails once".into());
+        }
+        Ok(vec![object.name.clone()])
+    })
+}
+
+/// Offers an object and applies it. Returns whether every index has it.
+fn apply(fifo: &Fifo, name: &str, n: u64) -> bool {
+    fifo.update(obj(name, n)).unwrap();
+    fifo.try_pop().unwrap().apply(|_| ()).is_ok()
+}
+
+#[test]
+fn object_joins_an_index_that_lacks_the_former_object_while_another_is_built() {
+    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build());
+    fifo.store().add_indexers(by_name_failing_once()).unwrap();
+    assert!(!apply(&fifo, "a", 1));
+    fifo.update(obj("a", 2)).unwrap();
+    // Weak, because the queue owns the function.
+    let queue = Arc::downgrade(&fifo);
+    let slow = Indexers::new().index("slow", move |_: &Obj| {
+        if let Some(mut item) = queue.upgrade().unwrap().try_pop() {
+            item.apply(|_| ()).unwrap();
+        }
+        Ok(vec![])
+    });
+    fifo.store().add_indexers(slow).unwrap();
+    assert_eq!(fifo.store().get_by_key("a").unwrap().n, 2);
+    assert_eq!(fifo.store().index_keys("name", "a").unwrap(), ["a"]);
+}
+
+/// Checks two writes to a key that the builder of the index has visited. The function fails for the
+/// first of them.
+#[test]
+fn object_joins_an_index_under_construction_that_lacks_the_former_object() {
+    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build());
+    for n in 0..MANY {
+        assert!(apply(&fifo, &n.to_string(), 0));
+    }
+    let (queue, calls) = (Arc::downgrade(&fifo), AtomicU64::new(0));
+    let (first, fails) = (OnceLock::new(), AtomicBool::new(true));
+    let visited = Arc::new(OnceLock::new());
+    let name = {
+        let visited = visited.clone();
+        move |object: &Obj| {
+            let call = calls.fetch_add(1, Ordering::Relaxed) + 1;
+            let first: &String = first.get_or_init(|| object.name.clone());
+            // The last object: the builder has added the first one.
+            if call == u64::from(MANY) {
+                let fifo = queue.upgrade().unwrap();
+                assert!(!apply(&fifo, first, 1));
+                assert!(apply(&fifo, first, 2));
+                visited.set(first.clone()).unwrap();
+            }
+            if object.n == 1 && fails.swap(false, Ordering::Relaxed) {
+                return Err("fails once".into());
+            }
+            Ok(vec![object.name.clone()])
+        }
+    };
+    fifo.store().add_indexers(Indexers::new().index("name", name)).unwrap();
+    let key = visited.get().unwrap();
+    assert_eq!(fifo.store().index_keys("name", key).unwrap(), [&**key]);
+}
+
+/// Checks a write for whose old object the function of one index fails now, and that of another
+/// index failed when the object was stored. The slot has as many entries as the functions return
+/// values.
+#[test]
+fn object_joins_an_index_that_lacks_the_former_object_although_another_function_fails() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let fifo = DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build();
+    let parity = {
+        let fails = fails.clone();
+        move |object: &Obj| {
+            if fails.swap(false, Ordering::Relaxed) {
+                return Err("fails for the old object".into());
+            }
+            Ok(vec![(object.n % 2).to_string()])
+        }
+    };
+    let indexers = by_name_failing_once().index("parity", parity);
+    fifo.store().add_indexers(indexers).unwrap();
+    assert!(!apply(&fifo, "a", 1));
+    fails.store(true, Ordering::Relaxed);
+    assert!(apply(&fifo, "a", 2));
+    assert_eq!(fifo.store().index_keys("name", "a").unwrap(), ["a"]);
+    check(&fifo.store(), 1);
+}
+
 /// Adds indexes on two threads while consumers apply and readers read. A new index is complete for
 /// the objects that do not change, never wrong for the others, and exact for all at the end.
 #[test]

@@ -3,10 +3,10 @@
 //! value that the object does not have.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc as StdArc, OnceLock, Weak};
+use std::sync::{Arc as StdArc, Mutex, OnceLock, Weak};
 
 use deltafifo::{DeltaFifo, Indexer, Indexers, KeyFunc};
-use loom::sync::Arc;
+use loom::sync::{Arc, mpsc};
 
 use crate::explore::Model;
 use crate::rig::{
@@ -41,6 +41,13 @@ pub const MODELS: &[Model] = &[
         at_least: 3_000,
         outcomes: &[" then even", "even then even", "odd then even"],
         body: update_of_an_indexed,
+    },
+    Model {
+        name: "build::update_within_a_value",
+        bound: Some(2), // 0.3 s
+        at_least: 380,
+        outcomes: &["a"],
+        body: update_within_a_value,
     },
     Model {
         name: "build::function_fails_once",
@@ -99,6 +106,38 @@ fn update_of_an_indexed() -> String {
     let seen = during_an_index(&fifo);
     assert_eq!(by_parity(&fifo, PARITY), "even");
     seen
+}
+
+/// Updates an object that keeps its value in an index under construction. The writer, or the
+/// builder, adds the object, and the other one finds it there.
+///
+/// The builder starts the writer when it has visited the slot, and waits until the writer has
+/// called the function for the new object.
+fn update_within_a_value() -> String {
+    let fifo = fused(&[Object::new("a", 1)]);
+    fifo.update(Object::new("a", 2)).unwrap();
+    let writer = StdArc::new(Mutex::new(None));
+    let (called, calls) = mpsc::channel();
+    let (called, calls) = (Mutex::new(called), Mutex::new(calls));
+    let key = {
+        // Taken by the first call, because the queue owns the function.
+        let (queue, writer) = (Mutex::new(Some(fifo.clone())), writer.clone());
+        move |object: &Object| {
+            let first = queue.lock().unwrap().take();
+            if let Some(fifo) = first {
+                let write = |fifo: &Fifo| pop_one(fifo, &Log::default(), true);
+                *writer.lock().unwrap() = Some(spawn_with(&fifo, write));
+                calls.lock().unwrap().recv().unwrap();
+            } else if object.number == 2 {
+                called.lock().unwrap().send(()).unwrap();
+            }
+            Ok(vec![object.key.to_owned()])
+        }
+    };
+    fifo.store().add_indexers(Indexers::new().index(LATER, key)).unwrap();
+    let writer = writer.lock().unwrap().take();
+    writer.unwrap().join().unwrap();
+    fifo.store().index_keys(LATER, "a").unwrap().join(" ")
 }
 
 /// Checks a write whose old object an index function rejects once.

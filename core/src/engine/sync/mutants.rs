@@ -178,6 +178,7 @@ mutants! {
     IndexReadByShards: "a reader of an index value locks one of its shards at a time",
     IndexLeftInOwnShard: "a slot leaves an index value only in its thread's shard",
     RefusedWriteStaysJoined: "a refused write leaves the object under the index values of the refused one",
+    BuiltIsJoinedAgain: "a writer adds an object to an index under construction although the builder has added it",
 }
 
 /// Returns the number of slots, so that a model can check that none is left behind.

@@ -350,6 +350,13 @@ pub enum StoreError {
     Heap(crate::caches::HeapError),
 }
 
+impl StoreError {
+    /// Returns whether the new state is stored nevertheless.
+    pub(crate) fn is_stored(&self) -> bool {
+        matches!(self, Self::NotIndexed { .. } | Self::Released { .. })
+    }
+}
+
 impl From<OfferError> for StoreError {
     fn from(error: OfferError) -> Self {
         match error {

@@ -142,9 +142,12 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for Indexer<T, M> {
     }
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
-        self.replace(list)?;
-        self.listed(version);
-        Ok(())
+        // The error's destructor is user code, and so are wakers.
+        let mut failed = OneByOne(self.replace(list).err());
+        if failed.as_ref().is_none_or(StoreError::is_stored) {
+            self.listed(version);
+        }
+        failed.take().map_or(Ok(()), Err)
     }
 
     fn bookmark(&self, version: &str) {

@@ -3,10 +3,12 @@
 //! A thread that changes the store pushes the state, or leaves that to a thread that is pushing.
 //! Pushes come one after another, each with the state at its time, and none of them under a lock.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use crate::engine::release::{OneByOne, UserCode};
 use crate::engine::sync::{Arc, Mutex, assert_none_held};
 use crate::error::{KeyError, StoreError};
-use crate::panics::FirstPanic;
+use crate::panics::{FirstPanic, ignore_panic};
 use crate::{DeltaObject, ReflectorStore, Store};
 
 type PushFn<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
@@ -14,11 +16,11 @@ type PushFn<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 /// A store that passes its whole state to a function after every change (client-go `UndeltaStore`).
 /// So a stream of changes becomes a sequence of states again.
 ///
-/// Every change that succeeds is followed by one push, with the state at that time or a later one;
-/// the last push has the last state. Pushes come one at a time: a thread that pushes does so for
-/// other threads, too, whose calls return at once. Reads, bookmarks and resyncs push nothing. A
-/// push costs O(stored). If a push panics, the pushes that are due still follow; then the first
-/// panic is resumed in the pushing thread, whose own change has been made.
+/// Every change that the store does not refuse is followed by one push, with the state at that
+/// time or a later one; the last push has the last state. Pushes come one at a time: a thread that
+/// pushes does so for other threads, too, whose calls return at once. Reads, bookmarks and resyncs
+/// push nothing. A push costs O(stored). If a push panics, the pushes that are due still follow;
+/// then the first panic is resumed in the pushing thread, whose own change has been made.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -74,6 +76,25 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
         &self.store
     }
 
+    /// Makes a change, and pushes the state unless the store has refused the change.
+    fn change<R>(&self, change: impl FnOnce() -> Result<R, StoreError>) -> Result<R, StoreError> {
+        match catch_unwind(AssertUnwindSafe(change)) {
+            Ok(changed) => {
+                // The destructor of an error is user code. The push may panic.
+                let mut changed = OneByOne(Some(changed));
+                if !matches!(&*changed, Some(Err(error)) if !error.is_stored()) {
+                    self.push_state();
+                }
+                changed.take().unwrap_or_else(|| unreachable!("it was set before"))
+            }
+            Err(panic) => {
+                // The store may have made the change.
+                ignore_panic(|| self.push_state());
+                resume_unwind(panic);
+            }
+        }
+    }
+
     /// Pushes the state after a change.
     fn push_state(&self) {
         let mut turns = self.turns.lock();
@@ -93,27 +114,19 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
 
 impl<T, S: Store<T>> ReflectorStore<T> for UndeltaStore<T, S> {
     fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
-        self.store.add(object)?;
-        self.push_state();
-        Ok(())
+        self.change(|| self.store.add(object))
     }
 
     fn update(&self, object: Arc<T>) -> Result<(), StoreError> {
-        self.store.update(object)?;
-        self.push_state();
-        Ok(())
+        self.change(|| self.store.update(object))
     }
 
     fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
-        self.store.delete(object)?;
-        self.push_state();
-        Ok(())
+        self.change(|| self.store.delete(object))
     }
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
-        self.store.replace(list, version)?;
-        self.push_state();
-        Ok(())
+        self.change(|| self.store.replace(list, version))
     }
 
     fn bookmark(&self, version: &str) {
@@ -148,8 +161,7 @@ impl<T, S: Store<T>> Store<T> for UndeltaStore<T, S> {
         kept: &[&str],
         version: &str,
     ) -> Result<Vec<StoreError>, StoreError> {
-        let mut refused = OneByOne(self.store.replace_keeping(list, kept, version)?);
-        self.push_state();
-        Ok(refused.take())
+        let refused = self.change(|| self.store.replace_keeping(list, kept, version).map(OneByOne));
+        refused.map(|mut refused| refused.take())
     }
 }

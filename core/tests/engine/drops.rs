@@ -13,7 +13,7 @@ use deltafifo::caches::{
 use deltafifo::{
     DeletedFinalStateUnknown, Delta, DeltaFifo, DeltaType, Deltas, ExplicitKey, InOrderFifo,
     Indexer, KeyFunc, KeyScope, Labels, Lister, NoMeta, ProcessError, ReflectorStore, Selector,
-    Store, Transaction,
+    Store, StoreError, Transaction,
 };
 
 /// An object that counts its drop and panics in it.
@@ -1040,4 +1040,36 @@ fn handled_object_is_dropped_although_the_order_function_and_its_destructor_pani
             Err(BombError(Arc::default()))
         });
     });
+}
+
+#[test]
+fn list_sets_the_applied_version_although_the_destructors_of_replaced_objects_panic() {
+    let (store, arsenal) = (store(), Arsenal(Arc::default()));
+    ReflectorStore::replace(&store, arsenal.bombs(), "9").unwrap();
+    let replaced = ReflectorStore::replace(&store, vec![], "5");
+    assert!(matches!(replaced, Err(StoreError::Released { .. })));
+    assert!(store.is_empty());
+    assert_eq!(store.applied_version().as_deref(), Some("5"));
+}
+
+#[test]
+fn state_is_pushed_although_the_destructor_of_a_replaced_object_panics() {
+    let pushes = Arc::new(AtomicUsize::new(0));
+    let count = pushes.clone();
+    let store = UndeltaStore::new(store(), move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let arsenal = Arsenal(Arc::default());
+    let changes: [&dyn Fn() -> Result<(), StoreError>; 5] = [
+        &|| store.add(arsenal.bomb("a")),
+        &|| store.add(arsenal.bomb("a")),
+        &|| store.update(arsenal.bomb("a")),
+        &|| store.replace(vec![arsenal.bomb("b")], "1"),
+        &|| store.delete(arsenal.bomb("b").into()),
+    ];
+    for (number, change) in changes.iter().enumerate() {
+        drop(catch_unwind(AssertUnwindSafe(change)));
+        assert_eq!(pushes.load(Ordering::Relaxed), number + 1);
+    }
+    assert!(store.store().is_empty());
 }

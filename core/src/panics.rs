@@ -28,6 +28,12 @@ pub(crate) fn fallible<R>(function: impl FnOnce() -> Result<R, BoxError>) -> Res
     caught(function).unwrap_or_else(|message| Err(format!("panicked: {message}").into()))
 }
 
+/// Returns the value of the result of a user function whose error does not matter. A panic of the
+/// error's destructor is ignored.
+pub(crate) fn ignore_error<R, E>(result: Result<R, E>) -> Option<R> {
+    result.map_err(|error| ignore_panic(|| drop(error))).ok()
+}
+
 /// Returns the message of a panic and drops its payload.
 #[must_use]
 pub fn panic_message(panic: Box<dyn Any + Send>) -> String {

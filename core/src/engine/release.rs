@@ -5,7 +5,7 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::engine::sync::assert_none_held;
-use crate::panics::FirstPanic;
+use crate::panics::{FirstPanic, ignore_panic};
 
 /// Drops each item, even if the drop of another one panics. Resumes the first panic at the end,
 /// unless the thread is already panicking. A debug build fails if a lock is held.
@@ -45,6 +45,16 @@ impl<C: IntoIterator + Default> OneByOne<C> {
     /// Takes the collection out, so that the drop of this value does not drop its objects.
     pub(crate) fn take(&mut self) -> C {
         std::mem::take(&mut self.0)
+    }
+}
+
+impl<V> OneByOne<Option<V>> {
+    /// Stores `value`, and drops the former value. A panic of its destructor is ignored, so that
+    /// the caller continues.
+    #[cold]
+    pub(crate) fn supersede(&mut self, value: V) {
+        let former = self.0.replace(value);
+        ignore_panic(|| drop(former));
     }
 }
 

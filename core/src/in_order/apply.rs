@@ -160,9 +160,8 @@ impl<'c, T, M: Meta<T>> KeyWriter<'c, T, M> {
     fn write(&mut self, key: &str, new: Option<Arc<T>>) -> Option<Arc<T>> {
         let core = self.core;
         let (old, error) = self.contain(key, || core.write(key, new))?;
-        if error.is_some() {
-            let former = std::mem::replace(&mut self.error, OneByOne(error));
-            self.contain(key, || drop(former));
+        if let Some(error) = error {
+            self.error.supersede(error);
         }
         old
     }

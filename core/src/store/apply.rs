@@ -11,7 +11,7 @@ use crate::engine::slot::{RunningSlot, Slot, Swapped};
 use crate::engine::sync::{Arc, mutant};
 use crate::error::{BoxError, StoreError};
 use crate::key::namespace_of;
-use crate::panics::ignore_panic;
+use crate::panics::{ignore_error, ignore_panic};
 
 /// The index values, as user code returned them, of an object and of the one that is to replace it.
 pub(super) struct IndexValues<'a> {
@@ -89,15 +89,16 @@ impl<T, M: Meta<T>> Core<T, M> {
         let after = new.map(|new| self.namespace(key, new));
         let leaves = list
             .iter()
-            .map(|index| old.map_or_else(|| Some(Vec::new()), |old| index.values_of(old).ok()))
+            .map(|index| {
+                old.map_or_else(|| Some(Vec::new()), |old| ignore_error(index.values_of(old)))
+            })
             .collect();
         let mut failed = OneByOne(None);
         let joins = list.iter().map(|index| {
             match new.map_or_else(|| Ok(Vec::new()), |new| index.values_of(new)) {
                 Ok(values) => values,
                 Err(source) => {
-                    let former = failed.replace(Failed { index: index.name.clone(), source });
-                    ignore_panic(|| drop(former));
+                    failed.supersede(Failed { index: index.name.clone(), source });
                     Vec::new()
                 }
             }

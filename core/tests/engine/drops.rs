@@ -11,9 +11,9 @@ use deltafifo::caches::{
     CacheMutationDetector, ExpirationCache, Fifo, Heap, MutationCache, Queue, UndeltaStore,
 };
 use deltafifo::{
-    DeletedFinalStateUnknown, Delta, DeltaFifo, DeltaType, Deltas, ExplicitKey, InOrderFifo,
-    Indexer, KeyFunc, KeyScope, Labels, Lister, NoMeta, ProcessError, ReflectorStore, Selector,
-    Store, StoreError, Transaction,
+    BoxError, DeletedFinalStateUnknown, Delta, DeltaFifo, DeltaType, Deltas, ExplicitKey,
+    InOrderFifo, Indexer, KeyFunc, KeyScope, Labels, Lister, NoMeta, ProcessError, ReflectorStore,
+    Selector, Store, StoreError, Transaction,
 };
 
 /// An object that counts its drop and panics in it.
@@ -634,6 +634,81 @@ fn errors_whose_destructors_panic_do_not_end_the_process() {
     });
 }
 
+/// Returns an index function that fails for 1 and 2, with errors whose destructors panic.
+fn failing_for_small(arsenal: &Arsenal) -> impl Fn(&u32) -> Result<Vec<String>, BoxError> + use<> {
+    let dropped = arsenal.0.clone();
+    move |number| {
+        if *number < 3 { Err(BombError(dropped.clone()).into()) } else { Ok(vec![]) }
+    }
+}
+
+fn store_of_numbers(
+    index: impl Fn(&u32) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
+) -> Indexer<u32, NoMeta> {
+    let keys = KeyFunc::custom(NoMeta, |_: &u32| Ok("a".to_owned()));
+    Indexer::builder(keys).index("failing", index).build().unwrap()
+}
+
+/// Asserts that `apply` fails, with an error whose destructor panics.
+#[track_caller]
+fn fails_with_a_bomb(apply: impl FnOnce() -> Result<(), StoreError>) {
+    let failed = || drop(apply().expect_err("the index function fails"));
+    assert!(catch_unwind(AssertUnwindSafe(failed)).is_err());
+}
+
+#[test]
+fn object_is_stored_although_the_destructor_of_the_former_ones_index_error_panics() {
+    let arsenal = Arsenal(Arc::default());
+    let fifo = DeltaFifo::over(store_of_numbers(failing_for_small(&arsenal))).build();
+    fifo.add(Arc::new(1)).unwrap();
+    fails_with_a_bomb(|| fifo.try_pop().unwrap().apply(|_| ()));
+    fifo.update(Arc::new(3)).unwrap();
+    fifo.try_pop().unwrap().apply(|_| ()).unwrap();
+    assert_eq!(fifo.store().get_by_key("a").as_deref(), Some(&3));
+
+    let fifo = InOrderFifo::over(store_of_numbers(failing_for_small(&arsenal))).build();
+    fifo.add(Arc::new(1)).unwrap();
+    fails_with_a_bomb(|| fifo.try_pop().unwrap().apply(|_, _| ()));
+    fifo.update(Arc::new(3)).unwrap();
+    fifo.try_pop().unwrap().apply(|_, _| ()).unwrap();
+    assert_eq!(fifo.store().get_by_key("a").as_deref(), Some(&3));
+}
+
+#[test]
+fn handler_gets_every_change_although_the_destructor_of_an_index_error_panics() {
+    let arsenal = Arsenal(Arc::default());
+    let fifo = DeltaFifo::over(store_of_numbers(failing_for_small(&arsenal))).build();
+    fifo.add(Arc::new(1)).unwrap();
+    fifo.update(Arc::new(2)).unwrap();
+    let mut changes = 0;
+    fails_with_a_bomb(|| fifo.try_pop().unwrap().apply(|_| changes += 1));
+    assert_eq!(changes, 2);
+
+    let keys = KeyFunc::custom(NoMeta, |number: &u32| Ok(number.to_string()));
+    let store = Indexer::builder(keys).index("failing", failing_for_small(&arsenal));
+    let fifo = InOrderFifo::over(store.build().unwrap()).build();
+    fifo.replace([1, 2, 3].map(Arc::new).into(), "1").unwrap();
+    let mut changes = 0;
+    fails_with_a_bomb(|| fifo.try_pop().unwrap().apply(|_, _| changes += 1));
+    assert_eq!(changes, 3);
+}
+
+/// Checks a list for which the index function fails only after it has been checked.
+#[test]
+fn list_is_stored_except_for_failures_although_the_destructors_of_their_errors_panic() {
+    let arsenal = Arsenal(Arc::default());
+    let (fails, calls) = (failing_for_small(&arsenal), AtomicUsize::new(0));
+    let keys = KeyFunc::custom(NoMeta, |number: &u32| Ok(number.to_string()));
+    let late = move |number: &u32| {
+        if calls.fetch_add(1, Ordering::Relaxed) < 4 { Ok(vec![]) } else { fails(number) }
+    };
+    let store = Indexer::builder(keys).index("late", late).build().unwrap();
+    fails_with_a_bomb(|| store.replace([1, 2, 3, 4].map(Arc::new).into()));
+    let mut stored = store.list_keys();
+    stored.sort();
+    assert_eq!(stored, ["3", "4"]);
+}
+
 /// A number of bombs, and a call that drops them.
 type DropCase<'c> = (usize, &'c dyn Fn(&Arsenal));
 
@@ -1050,6 +1125,68 @@ fn list_sets_the_applied_version_although_the_destructors_of_replaced_objects_pa
     assert!(matches!(replaced, Err(StoreError::Released { .. })));
     assert!(store.is_empty());
     assert_eq!(store.applied_version().as_deref(), Some("5"));
+}
+
+/// Checks a list for which one object is not stored and another one is released with a panic. An
+/// error that says that everything is stored would be wrong.
+#[test]
+fn refused_object_is_reported_although_a_destructor_panicked_before() {
+    let (arsenal, calls) = (Arsenal(Arc::default()), AtomicUsize::new(0));
+    let late = move |bomb: &Bomb| {
+        let fails = bomb.key == "b" && calls.fetch_add(1, Ordering::Relaxed) > 0;
+        if fails { Err("fails late".into()) } else { Ok(vec![]) }
+    };
+    let store = Indexer::builder(keys()).index("late", late).build().unwrap();
+    store.add(arsenal.bomb("a")).unwrap();
+    let refused = arsenal.bomb("b");
+    let replaced = store.replace(vec![arsenal.bomb("a"), refused.clone()]);
+    std::mem::forget((store, refused));
+    assert!(matches!(replaced, Err(StoreError::Index { key, .. }) if key == "b"));
+}
+
+/// Asserts that `replace` stores the list except for `a`, which the store refuses and whose
+/// destructor panics, and that the panic propagates.
+#[track_caller]
+fn stores_all_but_a(
+    store: Indexer<Bomb, NoMeta>,
+    arsenal: &Arsenal,
+    replace: impl FnOnce(&Indexer<Bomb, NoMeta>, Vec<Arc<Bomb>>),
+) {
+    let replaced = catch_unwind(AssertUnwindSafe(|| replace(&store, arsenal.bombs())));
+    let mut stored = store.list_keys();
+    stored.sort();
+    std::mem::forget(store);
+    assert_eq!(stored, ["b", "c"]);
+    replaced.unwrap_or_else(|panic| resume_unwind(panic));
+}
+
+#[test]
+fn list_is_stored_although_the_destructor_of_a_refused_object_panics() {
+    // The index function fails after the first `answers` calls.
+    let not_indexed = |answers| {
+        let calls = AtomicUsize::new(0);
+        let index = move |bomb: &Bomb| {
+            let fails = calls.fetch_add(1, Ordering::Relaxed) >= answers && bomb.key == "a";
+            if fails { Err("fails".into()) } else { Ok(vec![]) }
+        };
+        Indexer::builder(keys()).index("index", index).build().unwrap()
+    };
+    all_dropped(1, |arsenal| {
+        stores_all_but_a(not_indexed(3), arsenal, |store, list| store.replace(list).unwrap());
+    });
+    all_dropped(1, |arsenal| {
+        stores_all_but_a(not_indexed(0), arsenal, |store, list| {
+            drop(store.replace_keeping(list, []));
+        });
+    });
+    all_dropped(1, |arsenal| {
+        let keys = KeyFunc::custom(NoMeta, |bomb: &Bomb| match bomb.key {
+            "a" => Err("no key".into()),
+            key => Ok(key.to_owned()),
+        });
+        let store = Indexer::builder(keys).build().unwrap();
+        stores_all_but_a(store, arsenal, |store, list| drop(store.replace_keeping(list, [])));
+    });
 }
 
 #[test]

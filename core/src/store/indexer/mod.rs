@@ -15,7 +15,7 @@ use crate::engine::sync::{Arc, Event, IntoNotification, mutant};
 use crate::engine::wait::wait;
 use crate::error::{KeyError, StoreError, TransactionError, VersionError};
 use crate::key::KeyBuf;
-use crate::panics::panic_message;
+use crate::panics::{FirstPanic, ignore_panic, panic_message};
 use crate::store::applied::{self, Origin, Source};
 use crate::{DeltaObject, KeyFunc, KeySource, Meta};
 pub use builder::IndexerBuilder;
@@ -158,6 +158,10 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// (it is not pure, or the index was added in between), the object for which it failed is not
     /// stored, and all others are. [`StoreError::Released`]: the destructor of a replaced object
     /// panicked, and everything is stored.
+    ///
+    /// # Panics
+    /// If the accessor panics, or the destructor of an object that is not stored. The other objects
+    /// are stored before the first panic is resumed.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
         let mut listed = OneByOne(objects);
         let keys = listed
@@ -173,16 +177,24 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         for (key, object) in keys.iter().zip(&*objects) {
             self.core.check_indexes(key, object)?;
         }
-        let mut outcome = Ok(());
+        let mut failed = OneByOne(None);
+        let mut panic = FirstPanic::default();
+        let mut put = |key: &str, object| {
+            // A panic of an accessor or of a destructor must not end the list half way.
+            if let Some(Err(error)) = panic.catch(|| self.put(key, object)) {
+                keep(&mut failed, error);
+            }
+        };
         let mut objects = Rest(objects.take().into_iter());
         for (key, object) in keys.iter().zip(objects.0.by_ref()) {
-            outcome = outcome.and(self.put(key, Some(object)));
+            put(key, Some(object));
         }
         let listed: HashSet<&str> = keys.iter().map(String::as_str).collect();
         for key in self.list_keys().iter().filter(|key| !listed.contains(key.as_str())) {
-            outcome = outcome.and(self.put(key, None));
+            put(key, None);
         }
-        outcome
+        panic.resume();
+        failed.take().map_or(Ok(()), Err)
     }
 
     /// Replaces the contents with a list of which some objects are not available, for example
@@ -212,6 +224,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// assert_eq!(stored, ["a", "c"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    /// As [`replace`](Self::replace).
     pub fn replace_keeping<'k>(
         &self,
         objects: Vec<Arc<T>>,
@@ -220,24 +235,29 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         let mut rest = Rest(objects.into_iter());
         let mut listed: HashSet<String> = kept.into_iter().map(str::to_owned).collect();
         let mut refused = OneByOne(Vec::new());
+        let mut panic = FirstPanic::default();
         for object in rest.0.by_ref() {
             let object = UserCode::new(object);
             let key = match self.core.keys.key(&object) {
                 Ok(key) => key,
                 Err(error) => {
                     refused.push(error.into());
+                    // As in `replace`, here and below.
+                    panic.catch(|| drop(object));
                     continue;
                 }
             };
-            let stored = self
-                .transformed(&key, object.into_inner())
-                .and_then(|object| self.put(&key, Some(object)));
-            refused.extend(stored.err());
+            let stored = panic.catch(|| {
+                self.transformed(&key, object.into_inner())
+                    .and_then(|object| self.put(&key, Some(object)))
+            });
+            refused.extend(stored.and_then(Result::err));
             listed.insert(key);
         }
         for key in self.list_keys().iter().filter(|key| !listed.contains(key.as_str())) {
-            refused.extend(self.put(key, None).err());
+            refused.extend(panic.catch(|| self.put(key, None)).and_then(Result::err));
         }
+        panic.resume();
         refused.take()
     }
 
@@ -367,6 +387,16 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     fn notify_ended(&self) {
         mutant!(WriteEndsUnnotified => return);
         self.ended.notify(usize::MAX.additional());
+    }
+}
+
+/// Keeps the first error of a list. An error of an object that is not stored replaces one of an
+/// object that is stored.
+fn keep(failed: &mut OneByOne<Option<StoreError>>, error: StoreError) {
+    if failed.as_ref().is_none_or(|kept| kept.is_stored() && !error.is_stored()) {
+        failed.supersede(error);
+    } else {
+        ignore_panic(|| drop(error));
     }
 }
 

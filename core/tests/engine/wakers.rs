@@ -1,12 +1,14 @@
 //! Tests of wakers, which are user code: they panic, call the queue, or poll their task
 //! immediately. No other waiter may be affected.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
 
 use crate::common::{Fifo, Mode, Rig, ends, obj, waker};
 use deltafifo::Closed;
@@ -183,22 +185,57 @@ impl Wake for Inline {
     }
 }
 
+/// Starts a task that consumes all items, and that its waker polls.
+fn consumes(fifo: &Arc<Fifo>) -> Arc<Inline> {
+    let (consumed, task) = (fifo.clone(), Arc::new(Inline::default()));
+    *task.task.lock().unwrap() = Some(Box::pin(async move {
+        while let Ok(item) = consumed.pop_async().await {
+            item.done();
+        }
+    }));
+    task.clone().wake();
+    task
+}
+
 #[test]
 fn waker_may_poll_its_task() {
     ends(|| {
         let fifo = Rig::new(Mode::Fused).fifo;
-        let (consumed, task) = (fifo.clone(), Arc::new(Inline::default()));
-        *task.task.lock().unwrap() = Some(Box::pin(async move {
-            while let Ok(item) = consumed.pop_async().await {
-                item.done();
-            }
-        }));
-        task.clone().wake();
+        let task = consumes(&fifo);
         for n in 1..4 {
             fifo.add(obj("a", n)).unwrap();
             assert_eq!(fifo.pending_deltas(), 0, "the waker handled the item");
         }
         fifo.close();
         assert!(task.task.lock().unwrap().is_none(), "the task has ended");
+    });
+}
+
+/// An offer that is made when it is dropped.
+struct LastOffer(Arc<Fifo>);
+
+impl Drop for LastOffer {
+    fn drop(&mut self) {
+        self.0.add(obj("last", 1)).unwrap();
+    }
+}
+
+/// Checks an offer by the destructor of a thread-local variable. A thread that ends drops its
+/// variables in the reverse order of their first use, so those of the queue come before this one.
+#[test]
+fn waker_may_poll_its_task_when_an_ending_thread_calls_it() {
+    thread_local!(static LAST: RefCell<Option<LastOffer>> = const { RefCell::new(None) });
+    ends(|| {
+        let fifo = Rig::new(Mode::Fused).fifo;
+        let task = consumes(&fifo);
+        let offered = fifo.clone();
+        let offers = thread::spawn(move || {
+            LAST.set(Some(LastOffer(offered.clone())));
+            offered.add(obj("first", 1)).unwrap();
+        });
+        offers.join().unwrap();
+        assert_eq!(fifo.pending_deltas(), 0, "the waker handled both items");
+        fifo.close();
+        drop(task);
     });
 }

@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -89,14 +90,17 @@ impl Future for EventListener {
 struct DeferredWaker(Waker);
 
 thread_local! {
-    /// The tasks that this thread has notified and not woken yet.
-    static DEFERRED: RefCell<Vec<Arc<DeferredWaker>>> = const { RefCell::new(Vec::new()) };
+    /// The tasks that this thread has notified and not woken yet. Not dropped when the thread ends,
+    /// because the destructors of other thread-local variables may notify after that. The list is
+    /// empty between two notifications, so nothing is leaked.
+    static DEFERRED: RefCell<ManuallyDrop<Vec<Arc<DeferredWaker>>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 impl Wake for DeferredWaker {
     fn wake(self: Arc<Self>) {
         let mut deferred = Some(self);
-        // In a thread that is ending, the list may already be destroyed.
+        // On a platform without native thread-local variables, an ending thread has no list.
         let _ = DEFERRED.try_with(|list| list.borrow_mut().extend(deferred.take()));
         deferred.into_iter().for_each(wake);
     }
@@ -115,5 +119,5 @@ fn wake(deferred: Arc<DeferredWaker>) {
 #[cold] // Consumers rarely sleep, so this is not inlined into every offer.
 fn wake_deferred() {
     let deferred = DEFERRED.try_with(RefCell::take).unwrap_or_default();
-    deferred.into_iter().for_each(wake);
+    ManuallyDrop::into_inner(deferred).into_iter().for_each(wake);
 }

@@ -148,12 +148,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// the handlers of all its items have ended, or another offer populated the queue first. In a
     /// queue with [scopes](Self::add_scope) this holds for the first relist of each scope. Once
     /// true, it stays true.
+    ///
+    /// While a [`Batch`] exists, the end of the handlers of its items may count only when the batch
+    /// hands out its next item or is dropped. A consumer that holds a batch must therefore not wait
+    /// for the sync.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.life.initial.has_synced()
     }
 
-    /// Blocks until [`has_synced`](Self::has_synced) is true.
+    /// Blocks until [`has_synced`](Self::has_synced) is true. Must not be called by a consumer that
+    /// holds an item or a [`Batch`]: it would wait for itself.
     ///
     /// # Errors
     /// [`Closed`] if the queue is closed first.
@@ -161,7 +166,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.life.initial.wait(|| self.is_closed())
     }
 
-    /// Waits until [`has_synced`](Self::has_synced) is true, without blocking the thread.
+    /// Waits until [`has_synced`](Self::has_synced) is true, without blocking the thread. As for
+    /// [`wait_for_sync`](Self::wait_for_sync), the caller must not hold an item or a [`Batch`].
     ///
     /// # Errors
     /// [`Closed`] if the queue is closed first.

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 /// could implement such a trait for the Kubernetes types.
 ///
 /// The methods are called often and should only read fields. They are called in the middle of an
-/// operation, so they must not call the queue or the store that uses the accessor. The destructor
-/// of an accessor must not panic.
+/// operation, so they must not call the queue or the store that uses the accessor. If the
+/// destructor of an accessor panics, the queue or store still drops everything else.
 ///
 /// ```
 /// use deltafifo::Meta;

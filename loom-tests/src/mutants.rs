@@ -168,7 +168,8 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::CommitIsMarkedFirst => &["applied::commit_superseded"],
         Mutant::BatchKeepsItsMarks
         | Mutant::BatchKeepsMarksForOthers
-        | Mutant::StaleEndKeepsMarks => &["batch::marks"],
+        | Mutant::StaleEndKeepsMarks
+        | Mutant::StaleEndKeepsTrackedMarks => &["batch::marks"],
         Mutant::OfferWakesUnderLock
         | Mutant::ResyncWakesUnderLock
         | Mutant::PeekReleasesUnderLock

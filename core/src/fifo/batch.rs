@@ -140,6 +140,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
                 return Some(popped);
             }
         }
+        mutant!(StaleEndKeepsTrackedMarks => return None);
         self.marks = None;
         None
     }

@@ -303,12 +303,42 @@ impl<T> Values<T> {
 
 #[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
 mod tests {
+    use std::thread;
+
     use super::*;
     use crate::engine::room::LEAST_ROOM;
     use crate::engine::slot::SlotOwner;
 
     fn room(values: &Values<u64>) -> usize {
         values.shards.iter().map(|shard| shard.read().capacity()).sum()
+    }
+
+    /// Checks that a reader of several values locks shards in the order of their numbers: while it
+    /// waits for a shard of the first group, it holds no shard of the last one. Otherwise two
+    /// readers could wait for each other, because a lock that a writer waits for admits no reader.
+    #[test]
+    fn reader_of_several_values_locks_the_shards_in_their_order() {
+        let values = Values::<u64>::new();
+        let spread_of = |value: &str| Values::<u64>::spread(values.hasher.hash_one(value));
+        let in_group = |of_group: &Range<usize>| {
+            let mut names = (0..).map(|number: u64| number.to_string());
+            names.find(|name| spread_of(name) == *of_group).unwrap()
+        };
+        let groups = [0..SPREAD, SHARDS - SPREAD..SHARDS];
+        let [first, last] = groups.clone().map(|group| in_group(&group));
+        for order in [[&*first, &*last], [&*last, &*first]] {
+            let held = values.shards[1].write();
+            thread::scope(|scope| {
+                let reader = scope.spawn(|| values.for_each_of(&order, |_| ()));
+                while !values.shards[0].is_locked() {
+                    assert!(!reader.is_finished(), "the reader locks shard 0");
+                    thread::yield_now();
+                }
+                let [_, last] = &groups;
+                assert!(!values.shards[last.clone()].iter().any(|shard| shard.is_locked()));
+                drop(held);
+            });
+        }
     }
 
     #[test]

@@ -79,7 +79,14 @@ pub const MODELS: &[Model] = &[
         bound: None,
         at_least: 1,
         outcomes: &["synced"],
-        body: marks_end_before_a_stale_entry,
+        body: || marks_end_before_a_stale_entry(false),
+    },
+    Model {
+        name: "batch::marks_end_before_a_stale_tracked_entry",
+        bound: None,
+        at_least: 1,
+        outcomes: &["synced"],
+        body: || marks_end_before_a_stale_entry(true),
     },
 ];
 
@@ -209,8 +216,8 @@ fn marks_end_before_another_key() -> String {
 /// Checks that the queue is synced although the last entry of the batch has become stale. While
 /// the item before it is handled, a live event moves the entry's key past the backlog, and another
 /// consumer handles that key.
-fn marks_end_before_a_stale_entry() -> String {
-    let fifo = fused_with(&[]).live_lane(true).build();
+fn marks_end_before_a_stale_entry(is_tracked: bool) -> String {
+    let fifo = fused_with(&[]).live_lane(true).track_applied(is_tracked).build();
     fifo.replace(two_keys().into(), "1").unwrap();
     let mut batch = fifo.try_pop_batch(2).unwrap();
     let item = batch.next().unwrap();

@@ -156,6 +156,12 @@ impl<T> RwLock<T> {
         self.0.try_read().map(Guard::of)
     }
 
+    /// Returns whether a thread holds the lock, shared or exclusively.
+    #[cfg(test)]
+    pub(crate) fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
+
     /// Blocks until the lock is held shared, and no other thread holds a guard of this function.
     #[inline]
     pub fn upgradable_read(&self) -> UpgradableGuard<'_, T> {

@@ -165,6 +165,7 @@ mutants! {
     BatchKeepsItsMarks: "a batch keeps the marks of the initial population until it is dropped",
     BatchKeepsMarksForOthers: "a batch keeps its marks while it has a key that does not belong to the initial population",
     StaleEndKeepsMarks: "a batch keeps its marks if the last of its entries are stale",
+    StaleEndKeepsTrackedMarks: "a batch of a queue that tracks the applied version keeps its marks if the last of its entries are stale",
     OfferWakesUnderLock: "an offer wakes consumers before it releases the shard",
     ResyncWakesUnderLock: "a resync wakes consumers before it releases the shard",
     PeekReleasesUnderLock: "a peeked copy is dropped under the shard's lock",

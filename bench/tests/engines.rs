@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
 
-use deltafifo_bench::data::{Generated, ListPlan, Object, ObjectAccess, build, node};
+use deltafifo_bench::data::{AppSelector, Generated, ListPlan, Object, ObjectAccess, build, node};
 use deltafifo_bench::digest::Digest;
 use deltafifo_bench::engines::dashmap::DashMapEngine;
 use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
@@ -13,7 +13,9 @@ use deltafifo_bench::engines::floor::{Floor, Walk};
 #[cfg(feature = "peers")]
 use deltafifo_bench::engines::kube_writer::{KubeWriterEngine, Owned};
 use deltafifo_bench::engines::mutex_engine::MutexEngine;
-use deltafifo_bench::engines::{Counts, IndexEngine, ListEngine, QueueEngine, StoreEngine};
+use deltafifo_bench::engines::{
+    Counts, IndexEngine, ListEngine, QueueEngine, SelectorEngine, StoreEngine,
+};
 
 const OBJECTS: usize = 1000;
 
@@ -100,6 +102,26 @@ fn check_indexes<E: IndexEngine<Object>>(engine: &E) {
             assert_eq!(digest(found.iter().map(|object| &**object)), wanted, "{value}");
         }
     }
+}
+
+/// Asserts that a selector finds exactly the known objects that it matches, after different lists.
+fn check_selectors<E: SelectorEngine<Object>>(engine: &E) {
+    // Most apps have three objects, with templates of their own.
+    let (same, churn) = (list(&ListPlan::same(3 * OBJECTS)), list(&ListPlan::churn(3 * OBJECTS)));
+    let mut total = 0;
+    for known in [&[][..], &same, &churn, &churn[..3]] {
+        engine.replace(E::List::from(known), "1");
+        engine.drain();
+        for object in churn.iter().step_by(100) {
+            let selector = AppSelector::of(&ObjectAccess, &**object).expect("it has an app");
+            let wanted = known.iter().map(|object| &**object);
+            let wanted = wanted.filter(|object| selector.matches(&ObjectAccess, object));
+            let found = engine.select(&E::selector(&selector).expect("its values are valid"));
+            assert_eq!(digest(found.iter().map(AsRef::as_ref)), digest(wanted), "{selector}");
+            total += found.len();
+        }
+    }
+    assert!(total > 100, "{total}");
 }
 
 /// Asserts that a relist adds a deletion to the pending deltas of a key that it does not list.
@@ -197,6 +219,8 @@ fn kube_writer() {
     check_gets(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::default());
     check_lists(&KubeWriterEngine::<Arc<Object>, ObjectAccess>::default());
     check_gets(&KubeWriterEngine::<Arc<Object>, ObjectAccess>::default());
+    check_selectors(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::default());
+    check_selectors(&KubeWriterEngine::<Arc<Object>, ObjectAccess>::default());
 }
 
 #[test]
@@ -209,12 +233,15 @@ fn dashmap() {
 fn mutex() {
     check_queue(MutexEngine::new);
     check_indexes(&MutexEngine::with_nodes(ObjectAccess));
+    check_selectors(&MutexEngine::with_apps(ObjectAccess));
 }
 
 #[test]
 fn deltafifo() {
     check_queue(DeltaFifoEngine::<_, _, false>::new);
     check_indexes(&DeltaFifoEngine::<_, _, false>::with_nodes(ObjectAccess));
+    check_selectors(&DeltaFifoEngine::<_, _, false>::with_apps(ObjectAccess));
+    check_selectors(&DeltaFifoEngine::<_, _, false>::new(ObjectAccess));
 }
 
 #[test]

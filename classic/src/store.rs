@@ -164,7 +164,8 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
         self.len() == 0
     }
 
-    pub(super) fn keys(&self) -> &Arc<KeyFunc<T, M>> {
+    /// Returns the key function.
+    pub fn keys(&self) -> &Arc<KeyFunc<T, M>> {
         &self.keys
     }
 

@@ -63,7 +63,10 @@ func onAllCores(p plan, progress func(done, total int), visit func(at, index int
 // generated creates the metadata of pods, byte for byte as the children in Rust create it.
 type generated struct{ objects int }
 
-const namespaces = 500
+const (
+	apps       = 1000
+	namespaces = 500
+)
 
 func (g generated) example() kruntime.Object { return &metav1.PartialObjectMetadata{} }
 
@@ -99,7 +102,7 @@ func (g generated) fill(object *metav1.PartialObjectMetadata, index int, version
 		object.ResourceVersion = strconv.Itoa(1_000_000 + index)
 	}
 	object.Labels = map[string]string{
-		strings.Clone("app"):               strings.Clone("web"),
+		strings.Clone("app"):               fmt.Sprintf("app-%04d", index%apps),
 		strings.Clone("pod-template-hash"): suffix5(uint64(index / 10)),
 	}
 }

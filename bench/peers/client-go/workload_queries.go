@@ -2,18 +2,27 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 )
 
 const (
-	// queryCalls is the number of look-ups in each index.
+	// queryCalls is the number of look-ups of a variant with an index.
 	queryCalls = 10_000
-	nodeIndex  = "node"
-	nodes      = 1000
+	// scans is the number of scans, each with a selector of its own.
+	scans     = 20
+	nodeIndex = "node"
+	nodes     = 1000
+	appIndex  = "app"
+	// appLabel is the label whose value a selector requires, and templateLabel the label of which
+	// it excludes one value.
+	appLabel      = "app"
+	templateLabel = "pod-template-hash"
 )
 
 // nodeIndexFunc is the index by node. Generated objects do not run on a node, so the object's name
@@ -26,84 +35,226 @@ func nodeIndexFunc(object any) ([]string, error) {
 	return []string{fmt.Sprintf("node-%04d", fnv1a(accessor.GetName())%nodes)}, nil
 }
 
+// appIndexFunc is the index by the label of apps.
+func appIndexFunc(object any) ([]string, error) {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return nil, err
+	}
+	if app, ok := accessor.GetLabels()[appLabel]; ok {
+		return []string{app}, nil
+	}
+	return nil, nil
+}
+
 // runQueries measures the time of index look-ups: of the objects of one of a thousand nodes, which
 // are spread over all objects, and of the objects of one namespace, which are next to each other in
-// a list.
+// a list. Then it measures label selectors, with an index of apps and as a scan.
 func runQueries(opts *options, data source, out *output) error {
 	listed := objects(data, samePlan(opts.objects), func(done, total int) { out.progress("building objects", done, total) })
 	indexers := namespaceIndex()
-	indexers[nodeIndex] = nodeIndexFunc
+	indexers[nodeIndex], indexers[appIndex] = nodeIndexFunc, appIndexFunc
 	store := cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, indexers)
 	if err := store.Replace(listed, "1"); err != nil {
 		return err
 	}
 	for _, index := range []struct{ variant, name string }{{"by-index", nodeIndex}, {"namespace", cache.NamespaceIndex}} {
-		values, extra, err := checkIndex(store, index.name, listed)
+		values, err := indexedValues(listed, indexers[index.name])
 		if err != nil {
 			return err
 		}
-		memory := markMemory(opts.objects, indexGrowth)
-		took, found := newLatencies(), 0
-		for call := range queryCalls {
-			value := values[uniformKey(call, len(values))]
-			began := time.Now()
-			answer, err := store.ByIndex(index.name, value)
-			took.note(time.Since(began))
-			if err != nil {
-				return err
-			}
-			found += len(answer)
+		find := func(q query) ([]any, error) { return store.ByIndex(index.name, q.value) }
+		c := calls{variant: index.variant, count: queryCalls, queries: values, find: find}
+		if err := c.run(opts, out); err != nil {
+			return err
 		}
-		memory.addTo(extra)
-		extra["calls"], extra["objects_per_call"] = queryCalls, float64(found)/queryCalls
-		if err := took.report(out, "queries", index.variant+"-", []quantile{p50, p999, worst}, extra); err != nil {
+	}
+	for _, selection := range []calls{
+		{variant: "selector", count: queryCalls, find: func(q query) ([]any, error) { return byAppAndFilter(store, q) }},
+		{variant: "selector-scan", count: scans, find: func(q query) ([]any, error) { return scan(store, q) }},
+	} {
+		most := len(listed)
+		if selection.count < queryCalls {
+			most = scans
+		}
+		var err error
+		if selection.queries, err = selectors(listed, most); err != nil {
+			return err
+		}
+		// Pods of a file may have no app.
+		if len(selection.queries) == 0 {
+			continue
+		}
+		if err := selection.run(opts, out); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkIndex looks up every value, and compares the results with the list. It returns the values,
-// and the fields that are compared between engines.
-func checkIndex(store cache.Indexer, name string, listed []any) ([]string, map[string]any, error) {
-	var wanted, got uint64
-	answers, values := 0, map[string]bool{}
+// byAppAndFilter looks up the app of a query, and filters the objects by the selector.
+func byAppAndFilter(store cache.Indexer, q query) ([]any, error) {
+	objects, err := store.ByIndex(appIndex, q.value)
+	if err != nil {
+		return nil, err
+	}
+	matching := objects[:0]
+	for _, object := range objects {
+		accessor, err := meta.Accessor(object)
+		if err != nil {
+			return nil, err
+		}
+		if q.selector.Matches(labels.Set(accessor.GetLabels())) {
+			matching = append(matching, object)
+		}
+	}
+	return matching, nil
+}
+
+// scan does what every lister does: it filters all objects of the store by the selector.
+func scan(store cache.Store, q query) ([]any, error) {
+	var matching []any
+	err := cache.ListAll(store, q.selector, func(object any) { matching = append(matching, object) })
+	return matching, err
+}
+
+// query is a value of an index, or of the label of apps with a selector that requires it, and the
+// objects that must be found.
+type query struct {
+	value    string
+	selector labels.Selector
+	// wanted is the sum of the hashes of the objects, and count their number.
+	wanted uint64
+	count  int
+}
+
+func (q *query) want(object any) error {
+	hash, err := foundHash(q.value, object)
+	q.wanted += hash
+	q.count++
+	return err
+}
+
+// sorted returns the queries in the order of their values.
+func sorted(queries map[string]*query) []query {
+	var all []query
+	for _, value := range slices.Sorted(maps.Keys(queries)) {
+		all = append(all, *queries[value])
+	}
+	return all
+}
+
+// indexedValues returns a query of each value of an index.
+func indexedValues(listed []any, index cache.IndexFunc) ([]query, error) {
+	queries := map[string]*query{}
 	for _, object := range listed {
-		of, err := store.GetIndexers()[name](object)
+		of, err := index(object)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		hash, err := foundHash(of[0], object)
-		if err != nil {
-			return nil, nil, err
+		value := of[0]
+		if queries[value] == nil {
+			queries[value] = &query{value: value}
 		}
-		values[of[0]] = true
-		wanted += hash
+		if err := queries[value].want(object); err != nil {
+			return nil, err
+		}
 	}
-	sorted := make([]string, 0, len(values))
-	for value := range values {
-		sorted = append(sorted, value)
-	}
-	slices.Sort(sorted)
-	for _, value := range sorted {
-		answer, err := store.ByIndex(name, value)
+	return sorted(queries), nil
+}
+
+// selectors returns a query of each app, of at most so many. Its selector excludes the pod template
+// of the first object of the app.
+func selectors(listed []any, most int) ([]query, error) {
+	queries, excluded := map[string]*query{}, map[string]string{}
+	for _, object := range listed {
+		accessor, err := meta.Accessor(object)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
+		}
+		of := accessor.GetLabels()
+		app, ok := of[appLabel]
+		if !ok {
+			continue
+		}
+		hash, hasHash := of[templateLabel]
+		if queries[app] == nil {
+			selector, err := labels.Parse(fmt.Sprintf("%s=%s,%s!=%s", appLabel, app, templateLabel, hash))
+			if err != nil {
+				return nil, err
+			}
+			queries[app], excluded[app] = &query{value: app, selector: selector}, hash
+		}
+		if !hasHash || hash != excluded[app] {
+			if err := queries[app].want(object); err != nil {
+				return nil, err
+			}
+		}
+	}
+	all := sorted(queries)
+	return all[:min(most, len(all))], nil
+}
+
+// calls is a variant: its queries in the order of their values, and the function that answers one.
+type calls struct {
+	variant string
+	count   int
+	queries []query
+	find    func(query) ([]any, error)
+}
+
+// run checks the answers to all queries, and measures random ones.
+func (c calls) run(opts *options, out *output) error {
+	extra, err := c.check()
+	if err != nil {
+		return err
+	}
+	memory := markMemory(opts.objects, indexGrowth)
+	took, found := newLatencies(), 0
+	for call := range c.count {
+		q := c.queries[uniformKey(call, len(c.queries))]
+		began := time.Now()
+		answer, err := c.find(q)
+		took.note(time.Since(began))
+		if err != nil {
+			return err
+		}
+		found += len(answer)
+	}
+	memory.addTo(extra)
+	extra["calls"], extra["objects_per_call"] = c.count, float64(found)/float64(c.count)
+	quantiles := []quantile{p50, p999, worst}
+	if c.count < queryCalls { // with fewer calls, p99.9 would be the largest time
+		quantiles = []quantile{p50, worst}
+	}
+	return took.report(out, "queries", c.variant+"-", quantiles, extra)
+}
+
+// check makes every query once, and compares the results with the list. It returns the fields that
+// are compared between engines.
+func (c calls) check() (map[string]any, error) {
+	var wanted, got uint64
+	answers, count := 0, 0
+	for _, q := range c.queries {
+		wanted += q.wanted
+		count += q.count
+		answer, err := c.find(q)
+		if err != nil {
+			return nil, err
 		}
 		for _, object := range answer {
-			hash, err := foundHash(value, object)
+			hash, err := foundHash(q.value, object)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			got += hash
 		}
 		answers += len(answer)
 	}
-	if got != wanted || answers != len(listed) {
-		return nil, nil, fmt.Errorf("queries %s: found %d objects, other ones than the %d of the list", name, answers, len(listed))
+	if got != wanted || answers != count {
+		return nil, fmt.Errorf("queries %s: found %d objects, other ones than the %d of the list", c.variant, answers, count)
 	}
-	extra := map[string]any{"values": len(sorted), "answers": answers, "answers_digest": fmt.Sprintf("%016x", got)}
-	return sorted, extra, nil
+	return map[string]any{"values": len(c.queries), "answers": answers, "answers_digest": fmt.Sprintf("%016x", got)}, nil
 }
 
 // foundHash returns the hash of an object that an index returned for a value. The hash includes the

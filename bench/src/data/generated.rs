@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use deltafifo::Meta;
+use deltafifo::{Labels, Meta};
 
-use super::{Source, splitmix64};
+use super::{LabelMap, Source, splitmix64};
 
+const APPS: usize = 1000;
 const NAMESPACES: usize = 500;
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
@@ -56,6 +57,18 @@ impl Meta<Object> for ObjectAccess {
     }
 }
 
+impl Labels<Object> for ObjectAccess {
+    fn label<'a>(&self, object: &'a Object, key: &str) -> Option<&'a str> {
+        object.metadata.labels.get(key).map(String::as_str)
+    }
+}
+
+impl LabelMap<Object> for ObjectAccess {
+    fn labels<'a>(&self, object: &'a Object) -> &'a BTreeMap<String, String> {
+        &object.metadata.labels
+    }
+}
+
 /// A generator of the objects of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Generated {
@@ -89,7 +102,7 @@ impl Source for Generated {
                 ),
                 resource_version: version.unwrap_or_else(|| (1_000_000 + index).to_string()),
                 labels: BTreeMap::from([
-                    ("app".to_owned(), "web".to_owned()),
+                    ("app".to_owned(), format_exact(8, format_args!("app-{:04}", index % APPS))),
                     ("pod-template-hash".to_owned(), suffix(index / 10)),
                 ]),
             },

@@ -1,6 +1,7 @@
 //! The pods of a real LIST response. Its content, not the name of its file, decides whether it is
 //! read as JSON or as gzipped JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
-use super::Source;
+use super::{LabelMap, Source};
 
 /// The limit for the unpacked size, in bytes. Without it, a small packed file could unpack to more
 /// than the memory holds.
@@ -166,6 +167,13 @@ impl Pods {
     /// As for [`read`](Self::read).
     pub fn decode(path: &Path, file: impl Read) -> Result<Self, InputError> {
         decode(file).map_err(|source| InputError { path: path.to_owned(), source })
+    }
+}
+
+impl LabelMap<Pod> for KubeMeta {
+    fn labels<'a>(&self, pod: &'a Pod) -> &'a BTreeMap<String, String> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        pod.metadata.labels.as_ref().unwrap_or(&NONE)
     }
 }
 

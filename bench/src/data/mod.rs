@@ -7,6 +7,7 @@ mod fnv;
 mod generated;
 #[cfg(feature = "pods")]
 mod input;
+mod labels;
 #[cfg(feature = "peers")]
 mod list_files;
 mod node;
@@ -26,6 +27,7 @@ pub use fnv::Fnv;
 pub use generated::{Generated, Object, ObjectAccess, ObjectMeta};
 #[cfg(feature = "pods")]
 pub use input::{InputError, Pods};
+pub use labels::{APP, AppSelector, LabelMap};
 #[cfg(feature = "peers")]
 pub(crate) use list_files::{ListFiles, ListFilesError, Multiplied};
 pub use node::node;

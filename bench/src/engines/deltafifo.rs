@@ -4,11 +4,15 @@
 use std::sync::Arc;
 
 use deltafifo::{
-    Change, DeltaFifo, Indexer, IndexerBuilder, KeyFunc, Meta, NAMESPACE_INDEX, Popped,
+    Change, DeltaFifo, Indexer, IndexerBuilder, KeyFunc, Labels, Lister, Meta, NAMESPACE_INDEX,
+    Popped, Selector, SelectorError,
 };
 
-use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine, cores, drain_on};
-use crate::data::node;
+use super::{
+    Counts, Event, IndexEngine, ListEngine, QueueEngine, SelectorEngine, StoreEngine, cores,
+    drain_on,
+};
+use crate::data::{APP, AppSelector, node};
 
 /// Number of keys that a consumer pops at a time while it drains a relist.
 const BATCH: usize = 1024;
@@ -57,6 +61,14 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
     {
         let store = store(meta).index(NODE_INDEX, move |object| Ok(vec![node(&meta, object)]));
         Self::with(store, cores(), false)
+    }
+
+    /// Creates an empty engine with an index of the label of apps.
+    pub fn with_apps(meta: M) -> Self
+    where
+        M: Labels<T> + Clone,
+    {
+        Self::with(store(meta).label(APP), cores(), false)
     }
 
     fn with(store: IndexerBuilder<T, M>, threads: usize, live_lane: bool) -> Self {
@@ -136,6 +148,21 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> IndexEngine<T> for DeltaFifoE
 
     fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         self.fifo.store().by_index(NAMESPACE_INDEX, namespace).expect("every store has it")
+    }
+}
+
+impl<T: Send + Sync, M: Labels<T>, const SKIP: bool> SelectorEngine<T>
+    for DeltaFifoEngine<T, M, SKIP>
+{
+    type Selector = Selector;
+    type Found = Arc<T>;
+
+    fn selector(selector: &AppSelector) -> Result<Selector, SelectorError> {
+        selector.to_string().parse()
+    }
+
+    fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
+        Lister::new(self.fifo.store()).select(selector)
     }
 }
 

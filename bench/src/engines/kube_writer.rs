@@ -9,12 +9,14 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use deltafifo::Meta;
+use deltafifo::{Meta, SelectorError};
+use kube::core::{Selector, SelectorExt};
 use kube::runtime::reflector::{Lookup, ObjectRef, Store, store::Writer};
 use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
 
-use super::{Counts, ListEngine, StoreEngine};
+use super::{Counts, ListEngine, SelectorEngine, StoreEngine};
+use crate::data::{AppSelector, LabelMap};
 
 /// A form in which an event holds its object.
 pub trait ObjectHolder: Clone + Send + Sync + 'static {
@@ -100,8 +102,8 @@ impl<H: ObjectHolder, M: Meta<H::Object> + Default> Lookup for Entry<H, M> {
 #[derive(Clone)]
 pub struct Events<H, M>(Arc<[Event<Entry<H, M>>]>);
 
-/// An entry that a get has returned, shared with the store.
-struct StoredEntry<H, M>(Arc<Entry<H, M>>);
+/// An entry that a read has returned, shared with the store.
+pub struct StoredEntry<H, M>(Arc<Entry<H, M>>);
 
 impl<H: ObjectHolder, M> AsRef<H::Object> for StoredEntry<H, M> {
     fn as_ref(&self) -> &H::Object {
@@ -169,5 +171,25 @@ impl<H: ObjectHolder, M: Meta<H::Object> + Copy + Default + 'static> StoreEngine
 
     fn get(&self, key: &Self::Key) -> Option<impl AsRef<H::Object>> {
         self.store.get(key).map(StoredEntry)
+    }
+}
+
+impl<H: ObjectHolder, M: LabelMap<H::Object> + Copy + Default + 'static> SelectorEngine<H::Object>
+    for KubeWriterEngine<H, M>
+{
+    type Selector = Selector;
+    type Found = StoredEntry<H, M>;
+
+    fn selector(selector: &AppSelector) -> Result<Selector, SelectorError> {
+        Ok(selector.into())
+    }
+
+    /// Filters all objects, as kube-rs' `state_filter_selector` does. That method exists only for a
+    /// `Resource`.
+    fn select(&self, selector: &Selector) -> Vec<StoredEntry<H, M>> {
+        let meta = M::default();
+        let matching =
+            self.store.state_filter(|entry| selector.matches(meta.labels(entry.0.object())));
+        matching.into_iter().map(StoredEntry).collect()
     }
 }

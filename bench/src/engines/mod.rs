@@ -15,6 +15,10 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 
+use ::deltafifo::SelectorError;
+
+use crate::data::AppSelector;
+
 /// A change of the store, of which a handler is notified.
 pub enum Event<'a, T> {
     /// A key that was not known was added.
@@ -113,6 +117,23 @@ pub trait IndexEngine<T>: StoreEngine<T> {
 
     /// Returns the objects of a namespace, in no particular order.
     fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>>;
+}
+
+/// An engine that returns objects by a label selector.
+pub trait SelectorEngine<T>: ListEngine<T> {
+    /// A selector in the engine's form. It is created outside the measured time.
+    type Selector;
+    /// An object, shared with the store.
+    type Found: AsRef<T>;
+
+    /// Creates a selector.
+    ///
+    /// # Errors
+    /// If the value of a label is not valid.
+    fn selector(selector: &AppSelector) -> Result<Self::Selector, SelectorError>;
+
+    /// Returns the objects that a selector matches, in no particular order.
+    fn select(&self, selector: &Self::Selector) -> Vec<Self::Found>;
 }
 
 /// An engine that takes single updates from several producers, for several blocking consumers.

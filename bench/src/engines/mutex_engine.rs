@@ -4,10 +4,10 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use deltafifo::{KeyFunc, Meta, ProcessError};
+use deltafifo::{KeyFunc, Labels, Meta, ProcessError, Selector, SelectorError};
 
-use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
-use crate::data::node;
+use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, SelectorEngine, StoreEngine};
+use crate::data::{APP, AppSelector, node};
 use deltafifo_classic::{Change, MutexFifo, MutexStore, Popped, Verdict};
 
 /// The engine of the classic design.
@@ -29,6 +29,16 @@ impl<T, M: Meta<T>> MutexEngine<T, M> {
     {
         Self::over(MutexStore::indexed(KeyFunc::meta_namespace(meta), move |object| {
             node(&meta, object)
+        }))
+    }
+
+    /// Creates an empty engine with an index of the label of apps.
+    pub fn with_apps(meta: M) -> Self
+    where
+        M: Labels<T> + Copy + 'static,
+    {
+        Self::over(MutexStore::indexed(KeyFunc::meta_namespace(meta), move |object| {
+            meta.label(object, APP).unwrap_or_default().to_owned()
         }))
     }
 
@@ -93,6 +103,24 @@ impl<T: Send + Sync, M: Meta<T>> IndexEngine<T> for MutexEngine<T, M> {
 
     fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         self.store.by_namespace(namespace)
+    }
+}
+
+/// The engine's store does not know selectors. The caller looks up the app, and then checks each
+/// object, as in client-go.
+impl<T: Send + Sync, M: Labels<T>> SelectorEngine<T> for MutexEngine<T, M> {
+    type Selector = (String, Selector);
+    type Found = Arc<T>;
+
+    fn selector(selector: &AppSelector) -> Result<Self::Selector, SelectorError> {
+        Ok((selector.app.clone(), selector.to_string().parse()?))
+    }
+
+    fn select(&self, (app, selector): &Self::Selector) -> Vec<Arc<T>> {
+        let meta = self.store.keys().meta();
+        let mut objects = self.store.by_index(app);
+        objects.retain(|object| selector.matches(|key| meta.label(object, key)));
+        objects
     }
 }
 

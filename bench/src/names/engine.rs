@@ -87,14 +87,20 @@ impl EngineName {
     /// Returns whether the engine can run a workload. A variant of another engine can only run the
     /// workloads in which it differs from that engine.
     ///
-    /// The floor and kube-rs' store have no queue and no index. The floor cannot be read while it
-    /// is written. An informer cannot relist back to back, because it pauses between relists.
-    /// Engines of one family have the same store and the same work queue.
+    /// The floor and kube-rs' store have no queue and no index: of the workload `queries`, kube-rs'
+    /// store runs the variant that scans. The floor cannot be read while it is written. An informer
+    /// cannot relist back to back, because it pauses between relists. Engines of one family have
+    /// the same store and the same work queue.
     pub fn can(self, workload: Workload) -> bool {
         match workload {
             Workload::Queries => matches!(
                 self,
-                Self::DeltaFifo | Self::Mutex | Self::DashMap | Self::ClientGoDeltaFifo
+                Self::DeltaFifo
+                    | Self::Mutex
+                    | Self::DashMap
+                    | Self::KubeWriter
+                    | Self::KubeWriterArc
+                    | Self::ClientGoDeltaFifo
             ),
             Workload::WorkQueue => {
                 matches!(self, Self::DeltaFifo | Self::Mutex | Self::ClientGoDeltaFifo)

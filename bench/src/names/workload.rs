@@ -15,7 +15,7 @@ super::named! {
         Stall = "stall",
         /// Gets single keys during back-to-back relists.
         Readers = "readers",
-        /// Looks up objects by an index.
+        /// Looks up objects by an index, and selects objects by labels.
         Queries = "queries",
         /// Updates objects while the handler is slow.
         SlowHandler = "slow-handler",

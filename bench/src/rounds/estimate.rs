@@ -42,8 +42,10 @@ pub(super) fn seconds(plan: &Plan, turn: &Turn) -> f64 {
             Workload::Events => (0.1, [70.0, 200.0]),
             Workload::Stall => (2.0 * length, [10.0, 50.0]),
             Workload::Readers => (2.5 * length, [10.0, 50.0]),
-            // Every object is looked up thirty times, and every key taken nine times.
-            Workload::Queries | Workload::WorkQueue => (0.1, [15.0, 40.0]),
+            // Every object is looked up forty times, and checked by forty scans.
+            Workload::Queries => (0.1, [25.0, 60.0]),
+            // Every key is taken nine times.
+            Workload::WorkQueue => (0.1, [15.0, 40.0]),
             Workload::SlowHandler => (5.0, [10.0, 50.0]),
             Workload::Memory => (0.1, [10.0, 80.0]),
             Workload::Cache => (4.0, [15.0, 30.0]),

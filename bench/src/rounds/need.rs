@@ -109,7 +109,7 @@ fn alive_at_once(workload: Workload, engine: EngineName, owned: bool) -> u64 {
         Workload::Events => [3, 0, 5],
         Workload::Stall | Workload::SlowHandler => [3, 0, 6],
         Workload::Readers => [2, 5, 3],
-        Workload::Queries => [1, 0, 1],
+        Workload::Queries => [1, 3, 1],
         // This workload has keys without objects.
         Workload::WorkQueue => [0, 0, 0],
         Workload::Memory => [2, 6, 3],

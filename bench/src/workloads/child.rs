@@ -10,9 +10,10 @@ use deltafifo_classic::MutexWorkQueue;
 use super::fill::ChildError;
 use super::footprint::{self, OfferFn};
 use super::lists::{Lists, run_owned};
+use super::queries::{self, Selection};
 #[cfg(feature = "peers")]
 use super::{cache, workqueue};
-use super::{events, queries, readers, slow_handler, stall};
+use super::{events, readers, slow_handler, stall};
 #[cfg(feature = "peers")]
 use crate::data::Pods;
 use crate::data::{Generated, Source};
@@ -22,7 +23,7 @@ use crate::engines::floor::{Floor, Walk};
 #[cfg(feature = "peers")]
 use crate::engines::kube_writer::{KubeWriterEngine, Owned};
 use crate::engines::mutex_engine::MutexEngine;
-use crate::engines::{IndexEngine, ListEngine, QueueEngine, StoreEngine};
+use crate::engines::{IndexEngine, ListEngine, QueueEngine, SelectorEngine, StoreEngine};
 use crate::names::{EngineName, Workload};
 use crate::protocol::{ChildArgs, Done, Line, Row, output};
 
@@ -44,6 +45,10 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
         EngineName::DeltaFifo => {
             run_queue(args, source, DeltaFifoEngine::<_, _, false>::new)?;
             run_index(args, source, DeltaFifoEngine::<_, _, false>::with_nodes)?;
+            let with_apps = DeltaFifoEngine::<_, _, false>::with_apps;
+            run_selection(args, source, &Selection::INDEXED, with_apps)?;
+            let without = DeltaFifoEngine::<_, _, false>::new;
+            run_selection(args, source, &Selection::SCAN, without)?;
             #[cfg(feature = "peers")]
             workqueue::run(args, source, workqueue::ours)?;
         }
@@ -62,6 +67,7 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
         EngineName::Mutex => {
             run_queue(args, source, MutexEngine::new)?;
             run_index(args, source, MutexEngine::with_nodes)?;
+            run_selection(args, source, &Selection::INDEXED, MutexEngine::with_apps)?;
             #[cfg(feature = "peers")]
             workqueue::run(args, source, MutexWorkQueue::new)?;
         }
@@ -72,11 +78,15 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
         EngineName::Floor => run_floor(args, source)?,
         #[cfg(feature = "peers")]
         EngineName::KubeWriter => {
-            run_store(args, source, KubeWriterEngine::<Owned<_>, S::Meta>::default, None)?;
+            let new = KubeWriterEngine::<Owned<_>, S::Meta>::default;
+            run_store(args, source, new, None)?;
+            run_selection(args, source, &Selection::SCAN, |_| new())?;
         }
         #[cfg(feature = "peers")]
         EngineName::KubeWriterArc => {
-            run_store(args, source, KubeWriterEngine::<Arc<_>, S::Meta>::default, None)?;
+            let new = KubeWriterEngine::<Arc<_>, S::Meta>::default;
+            run_store(args, source, new, None)?;
+            run_selection(args, source, &Selection::SCAN, |_| new())?;
         }
         other => return Err(format!("{other} is not an engine of this process").into()),
     }
@@ -122,14 +132,25 @@ fn run_store<S: Source, E: StoreEngine<S::Object>>(
     Ok(())
 }
 
-/// Runs the workload `queries`, which needs an index. `new` creates an engine with an index by
-/// node; the other workloads use engines without it.
+/// Runs the variants of the workload `queries` that look up values of an index. `new` creates an
+/// engine with an index by node; the other workloads use engines without it.
 fn run_index<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn(S::Meta) -> E,
 ) -> Result<(), ChildError> {
     if args.includes(Workload::Queries) { queries::run(args, source, new) } else { Ok(()) }
+}
+
+/// Runs a variant of the workload `queries` with label selectors. `new` creates an engine with the
+/// indexes of the variant.
+fn run_selection<S: Source, E: SelectorEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    selection: &Selection,
+    new: impl Fn(S::Meta) -> E,
+) -> Result<(), ChildError> {
+    if args.includes(Workload::Queries) { selection.run(args, source, new) } else { Ok(()) }
 }
 
 fn run_lists<S: Source, E: ListEngine<S::Object>>(

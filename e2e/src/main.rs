@@ -7,13 +7,15 @@
 //! checks every notification: see `oracle`, and `scenarios/`, with one file per scenario. Most
 //! scenarios also run shared informers, this project's and client-go's, with a handler that sleeps
 //! and one that panics: see `informers/`. One oracle judges all of them. One scenario compares
-//! controllers, this project's and kube's: see `controllers/`.
+//! controllers, this project's and kube's: see `controllers/`. Others elect leaders, in processes
+//! of their own: see `election/`.
 
 #![allow(clippy::duplicate_mod)] // Each controller is compiled with two runtimes.
 
 mod churn;
 mod controllers;
 mod conversions;
+mod election;
 mod fault;
 mod gate;
 mod informers;
@@ -33,20 +35,23 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum, value_parser};
+use clap::{Parser, Subcommand, value_parser};
 use deltafifo::BoxError;
 use deltafifo_informer::error_chain;
 use futures_util::FutureExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout};
 
+use election::candidate::Candidate;
 use scenarios::{Outcome, Scenario, Setting};
 
 /// Runs reflectors and informers against a real API server and etcd.
 #[derive(Parser)]
-#[command(name = "e2e", version)]
+#[command(name = "e2e", version, args_conflicts_with_subcommands = true)]
 struct Cli {
-    /// The scenarios to run; all of them by default
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The scenarios to run; all but the long ones by default
     scenarios: Vec<Scenario>,
     /// Run the three scenarios that every change must pass, with few objects
     #[arg(long, conflicts_with = "scenarios")]
@@ -62,9 +67,19 @@ struct Cli {
     binaries: PathBuf,
 }
 
+#[derive(Subcommand)]
+enum Command {
+    /// Campaign for a lease, as a process of a scenario
+    #[command(hide = true)]
+    Candidate(Candidate),
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(Command::Candidate(candidate)) = &cli.command {
+        return candidate.run().await;
+    }
     // The servers are child processes, so a signal must end them, too.
     tokio::select! {
         code = run(&cli) => code,
@@ -95,15 +110,15 @@ async fn run(cli: &Cli) -> ExitCode {
             }
         };
     }
-    let chosen: &[Scenario] = match cli.scenarios.as_slice() {
-        _ if cli.smoke => &Scenario::SMOKE,
-        [] => Scenario::value_variants(),
-        chosen => chosen,
+    let chosen = match cli.scenarios.as_slice() {
+        _ if cli.smoke => Scenario::SMOKE.into(),
+        [] => Scenario::by_default().collect(),
+        chosen => chosen.to_vec(),
     };
     let (mut held, mut skipped, mut failed) = (0, 0, 0);
     for scenario in chosen {
         let from = Instant::now();
-        let outcome = try_one(cli, *scenario).await;
+        let outcome = try_one(cli, scenario).await;
         let (verdict, summary) = match outcome {
             Ok(Outcome::Held(summary)) => {
                 held += 1;

@@ -2,6 +2,7 @@
 
 mod churn;
 mod controllers;
+mod election;
 mod etcd_gone;
 mod large;
 mod namespaces;
@@ -74,11 +75,24 @@ pub enum Scenario {
     Controllers,
     /// An account loses its rights in one of two namespaces, and gets them back
     Namespaces,
+    /// 100 leaders with short leases are killed, stopped, terminated or cut off, or lose their
+    /// servers or leases
+    Election,
+    /// 35 leaders with leases of the default durations get the same faults (not run by default)
+    ElectionDefaults,
+    /// 100 leaders with short leases are killed, and 100 are stopped (not run by default)
+    ElectionFull,
 }
 
 impl Scenario {
     /// The scenarios that every change must pass.
     pub const SMOKE: [Self; 3] = [Self::Churn, Self::ResumeRefused, Self::WatchListRefused];
+
+    /// Returns the scenarios that run if none is named.
+    pub fn by_default() -> impl Iterator<Item = Self> {
+        let is_long = |scenario| matches!(scenario, Self::ElectionDefaults | Self::ElectionFull);
+        Self::value_variants().iter().copied().filter(move |scenario| !is_long(*scenario))
+    }
 
     /// Returns the name that the command line uses.
     pub fn name(self) -> String {
@@ -91,6 +105,8 @@ impl Scenario {
             Self::Churn => 300,
             Self::PageExpired | Self::Controllers => 240,
             Self::Large => 900,
+            Self::Election => 600,
+            Self::ElectionDefaults | Self::ElectionFull => 3_600,
             _ => 150,
         })
     }
@@ -109,6 +125,9 @@ impl Scenario {
             Self::Large => large::run(setting).boxed_local(),
             Self::Controllers => controllers::run(setting).boxed_local(),
             Self::Namespaces => namespaces::run(setting).boxed_local(),
+            Self::Election => election::short(setting).boxed_local(),
+            Self::ElectionDefaults => election::defaults(setting).boxed_local(),
+            Self::ElectionFull => election::full(setting).boxed_local(),
         }
     }
 }

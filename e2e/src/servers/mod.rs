@@ -127,6 +127,11 @@ impl Servers {
         Ok(Client::try_from(config)?)
     }
 
+    /// Returns a client of etcd.
+    pub fn etcd_client(&self) -> Result<Client, BoxError> {
+        Ok(Client::try_from(config(&format!("http://127.0.0.1:{}", self.ports.etcd))?)?)
+    }
+
     /// Returns a kubeconfig for clients in other programs. Its user has all permissions.
     pub fn kubeconfig(&self) -> Value {
         let server = format!("https://127.0.0.1:{}", self.ports.api);

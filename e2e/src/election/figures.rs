@@ -1,0 +1,72 @@
+//! The numbers and times that a scenario prints.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::fault::Fault;
+use super::trial::Outcome;
+
+/// The outcomes of all trials.
+#[derive(Default)]
+pub struct Figures(pub Vec<Outcome>);
+
+impl Figures {
+    /// Returns the number of trials in which this fault ended the term of the leader.
+    pub fn trials(&self, fault: Fault) -> usize {
+        self.handovers(fault).len()
+    }
+
+    /// Returns the handovers after this fault, the shortest first.
+    fn handovers(&self, fault: Fault) -> Vec<Duration> {
+        let outcomes = self.0.iter().filter(|outcome| outcome.fault == fault);
+        let mut handovers: Vec<_> = outcomes.filter_map(|outcome| outcome.handover).collect();
+        handovers.sort_unstable();
+        handovers
+    }
+
+    fn sum(&self, number: impl Fn(&Outcome) -> usize) -> usize {
+        self.0.iter().map(number).sum()
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for fault in Fault::ALL {
+            let trials = self.trials(fault);
+            if trials > 0 {
+                write!(f, "{fault}={trials} ")?;
+            }
+        }
+        let overlaps = self.sum(|outcome| outcome.verdict.versioned.overlapped);
+        let late = self.sum(|outcome| outcome.verdict.versioned.late);
+        write!(f, "overlaps={overlaps} late={late}; without versions ")?;
+        let overlaps = self.sum(|outcome| outcome.verdict.plain.overlapped);
+        let late = self.sum(|outcome| outcome.verdict.plain.late);
+        write!(f, "overlaps={overlaps} late={late}")?;
+        for fault in Fault::ALL {
+            let late = self.sum(|outcome| {
+                let faults = outcome.verdict.plain;
+                if outcome.fault == fault { faults.late } else { 0 }
+            });
+            if late > 0 {
+                write!(f, " ({fault} {late})")?;
+            }
+        }
+        let writes = self.sum(|outcome| outcome.verdict.writes);
+        let terms = self.sum(|outcome| outcome.verdict.terms);
+        let spoilt = self.sum(|outcome| usize::from(outcome.handover.is_none()));
+        write!(
+            f,
+            "; {writes} writes in {terms} terms; {spoilt} leases lost without a fault; first write of the second leader"
+        )?;
+        for fault in Fault::ALL {
+            let handovers = self.handovers(fault);
+            if let Some(longest) = handovers.last() {
+                let median = handovers[handovers.len() / 2];
+                let p99 = handovers[handovers.len() * 99 / 100];
+                write!(f, ", {fault}: {median:.3?}, p99 {p99:.3?}, at most {longest:.3?}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! The process of a candidate, as the scenario starts, stops and ends it.
+
+use std::env;
+use std::fs::OpenOptions;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::Timing;
+use crate::scenarios::Setting;
+
+/// The process of a candidate. Dropping the value kills the process, also if it is stopped.
+pub struct Process {
+    name: &'static str,
+    child: Child,
+}
+
+impl Process {
+    /// Starts a candidate for this lease. Its errors are appended to `LEASE.log` in the directory
+    /// of the servers.
+    pub fn start(
+        setting: &Setting,
+        port: u16,
+        (lease, name): (&str, &'static str),
+        timing: Timing,
+    ) -> Result<Self, BoxError> {
+        let log = setting.dir.join(format!("{lease}.log"));
+        let log = OpenOptions::new().create(true).append(true).open(log)?;
+        let mut command = Command::new(env::current_exe()?);
+        command.arg("candidate").args(timing.arguments()).args([
+            format!("--port={port}"),
+            format!("--lease={lease}"),
+            format!("--identity={name}"),
+        ]);
+        // The candidate ends when this process does, because its input then ends.
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
+        Ok(Self { name, child: command.spawn()? })
+    }
+
+    /// Returns the name of the candidate.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) -> Result<(), BoxError> {
+        let pid = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let pid = pid.ok_or_else(|| format!("candidate {} has ended", self.name))?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Returns whether the process has ended.
+    pub fn has_ended(&mut self) -> Result<bool, BoxError> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
+    /// Waits until the process has ended.
+    pub async fn ended(&mut self, limit: Duration) -> Result<ExitStatus, BoxError> {
+        let ended = timeout(limit, wait(&mut self.child)).await;
+        Ok(ended.map_err(|_| format!("candidate {} did not end within {limit:?}", self.name))??)
+    }
+}
+
+/// Waits until the process has ended, and leaves its input open until then.
+async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
+    // `Child::wait` closes the input, which would end the candidate.
+    let input = child.stdin.take();
+    let ended = child.wait().await;
+    drop(input);
+    ended
+}

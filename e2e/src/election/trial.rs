@@ -1,0 +1,270 @@
+//! Trials: two candidates compete for a lease, and a fault ends the term of the leader.
+
+use std::fs;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use futures_util::future::try_join_all;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, ObjectMeta, PostParams};
+use kube::{Api, Client};
+use rustix::process::Signal;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::Timing;
+use super::candidate::LOST;
+use super::fault::Fault;
+use super::history::{Change, Entry, Object};
+use super::judge::{Verdict, judge};
+use super::process::Process;
+use super::recorder::{Reader, Recorder};
+use crate::proxy::Proxy;
+use crate::scenarios::Setting;
+use crate::servers::{NAMESPACE, Servers};
+
+/// The names of the candidates.
+const NAMES: [&str; 2] = ["a", "b"];
+/// The longest time that servers and candidates may need, in addition to the lease durations.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// Trials of one fault that run at the same time, each with a lease of its own.
+pub struct Batch {
+    fault: Fault,
+    timing: Timing,
+    client: Client,
+    trials: Vec<Trial>,
+}
+
+/// The outcome of a trial.
+pub struct Outcome {
+    pub fault: Fault,
+    pub verdict: Verdict,
+    /// The time from the fault to the first write of the second leader. After SIGTERM it begins at
+    /// the release, since the leader may still wait for an answer. `None` if a leader lost its
+    /// lease without the fault, because the machine was overloaded.
+    pub handover: Option<Duration>,
+}
+
+struct Trial {
+    lease: String,
+    reader: Reader,
+    leader: Candidate,
+    standby: Candidate,
+    /// Whether the leader lost its lease before the fault.
+    is_lost: bool,
+    /// The file for the history, if it breaks a rule.
+    file: PathBuf,
+}
+
+/// A process that reaches the API server through its own proxy.
+struct Candidate {
+    process: Process,
+    proxy: Proxy,
+}
+
+impl Batch {
+    /// Starts the trials with these numbers. Waits until there are leaders, and then for a lease
+    /// duration, in which the other candidates begin to watch.
+    pub async fn start(
+        setting: &Setting,
+        servers: &Servers,
+        recorder: &Recorder,
+        (fault, numbers): (Fault, Range<usize>),
+        timing: Timing,
+    ) -> Result<Self, BoxError> {
+        let (client, port) = (servers.client(), servers.port());
+        let trials = numbers.map(|number| {
+            Trial::start(setting, (&client, port), recorder, format!("{fault}-{number}"), timing)
+        });
+        let trials = try_join_all(trials).await?;
+        sleep(timing.lease_duration).await;
+        Ok(Self { fault, timing, client, trials })
+    }
+
+    /// Returns the number of writes of all leases in this time.
+    pub async fn count_lease_writes(&self, during: Duration) -> usize {
+        let begun = Instant::now();
+        sleep(during).await;
+        let ended = begun + during;
+        let is_counted = |entry: &Entry| {
+            matches!(entry.change, Change::Lease { .. }) && (begun..ended).contains(&entry.at)
+        };
+        let all = self.trials.iter().map(|trial| trial.reader.all());
+        all.map(|history| history.iter().filter(|entry| is_counted(entry)).count()).sum()
+    }
+
+    /// Inflicts the fault on each lease, and waits until the other candidate has led and written.
+    /// Returns an error if a history breaks a rule, or has a write that the fault does not permit.
+    pub async fn conclude(self, servers: &mut Servers) -> Result<Vec<Outcome>, BoxError> {
+        let Self { fault, timing, client, mut trials } = self;
+        for trial in &mut trials {
+            trial.is_lost = trial.leader.process.has_ended()?;
+        }
+        let began = Instant::now();
+        let away = timing.lease_duration;
+        match fault {
+            Fault::ApiKilled => {
+                servers.kill_api().await?;
+                sleep(away).await;
+                servers.start_api().await?;
+            }
+            Fault::EtcdGone => {
+                servers.stop_etcd().await?;
+                sleep(away).await;
+                servers.start_etcd().await?;
+            }
+            _ => {}
+        }
+        let trials = trials.into_iter().map(|trial| trial.conclude(fault, began, timing, &client));
+        try_join_all(trials).await
+    }
+}
+
+impl Trial {
+    async fn start(
+        setting: &Setting,
+        (client, port): (&Client, u16),
+        recorder: &Recorder,
+        lease: String,
+        timing: Timing,
+    ) -> Result<Self, BoxError> {
+        let metadata = |name: String| ObjectMeta { name: Some(name), ..ObjectMeta::default() };
+        let (maps, leases) = (
+            Api::namespaced(client.clone(), NAMESPACE),
+            Api::namespaced(client.clone(), NAMESPACE),
+        );
+        for object in Object::ALL {
+            let map = ConfigMap { metadata: metadata(object.name(&lease)), ..ConfigMap::default() };
+            maps.create(&PostParams::default(), &map).await?;
+        }
+        // A lease without a holder is taken at once.
+        let free = Lease { metadata: metadata(lease.clone()), spec: None };
+        leases.create(&PostParams::default(), &free).await?;
+        let mut reader = recorder.reader(&lease);
+        let [first, second] = NAMES.map(|name| -> Result<_, BoxError> {
+            let proxy = Proxy::to(port)?;
+            let process = Process::start(setting, proxy.port(), (&lease, name), timing)?;
+            Ok(Candidate { process, proxy })
+        });
+        let (first, second) = (first?, second?);
+        let is_write = |change: &Change| matches!(change, Change::Write { .. });
+        let written = reader.next("first write", SLACK, is_write).await?;
+        let (leader, standby) = if written.change.is_write_of(first.process.name()) {
+            (first, second)
+        } else {
+            (second, first)
+        };
+        let file = setting.dir.join(format!("{lease}.history"));
+        Ok(Self { lease, reader, leader, standby, is_lost: false, file })
+    }
+
+    /// Ends the leader's term by the fault, and judges the history.
+    async fn conclude(
+        mut self,
+        fault: Fault,
+        began: Instant,
+        timing: Timing,
+        client: &Client,
+    ) -> Result<Outcome, BoxError> {
+        let concluded = async {
+            let handover = self.handover(fault, began, timing, client).await?;
+            // A late write would come now.
+            sleep(timing.lease_duration / 3).await;
+            let verdict = self.verdict(fault, handover.is_some())?;
+            Ok(Outcome { fault, verdict, handover })
+        };
+        let concluded: Result<_, BoxError> = concluded.await;
+        concluded.map_err(|error| match self.keep_history() {
+            Ok(()) => format!("{}: {error}, see {}", self.lease, self.file.display()).into(),
+            Err(lost) => format!("{}: {error}; its history is lost: {lost}", self.lease).into(),
+        })
+    }
+
+    /// Inflicts the fault, unless it is one of the servers, which began before. Waits for the end
+    /// of the leader and for a write of the other candidate. Returns the time of the handover, as
+    /// in [`Outcome`].
+    async fn handover(
+        &mut self,
+        fault: Fault,
+        mut began: Instant,
+        timing: Timing,
+        client: &Client,
+    ) -> Result<Option<Duration>, BoxError> {
+        let Timing { lease_duration, .. } = timing;
+        let limit = lease_duration * 3 + SLACK;
+        if !fault.is_of_servers() {
+            // Faults come at all times between two renewals.
+            sleep(lease_duration.mul_f64(fastrand::f64() / 3.0)).await;
+            self.is_lost = self.leader.process.has_ended()?;
+            began = Instant::now();
+        }
+        if self.is_lost {
+            return Ok(None);
+        }
+        match fault {
+            Fault::Kill => self.leader.process.signal(Signal::KILL)?,
+            Fault::Stop => self.leader.process.signal(Signal::STOP)?,
+            Fault::Terminate => {
+                self.leader.process.signal(Signal::TERM)?;
+                if !self.leader_ended(fault, limit).await? {
+                    return Ok(None);
+                }
+                let is_release =
+                    |change: &Change| matches!(change, Change::Lease { holder: None, .. });
+                began = self.reader.next("release", limit, is_release).await?.at;
+            }
+            Fault::Cut => self.leader.proxy.cut().await?,
+            Fault::LeaseDeleted => {
+                let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+                leases.delete(&self.lease, &DeleteParams::default()).await?;
+            }
+            Fault::ApiKilled | Fault::EtcdGone => {}
+        }
+        let standby = self.standby.process.name();
+        let is_write = |change: &Change| change.is_write_of(standby);
+        let first = tokio::select! {
+            biased;
+            first = self.reader.next("write of the second leader", limit, is_write) => first?,
+            _ = self.standby.process.ended(limit) => return Ok(None),
+        };
+        if fault == Fault::Stop {
+            sleep_until(began + lease_duration * 3).await;
+            self.leader.process.signal(Signal::CONT)?;
+        }
+        let is_planned = self.leader_ended(fault, limit).await?;
+        Ok(is_planned.then_some(first.at.saturating_duration_since(began)))
+    }
+
+    /// Waits until the leader's process has ended. Returns false if the leader lost its lease
+    /// before the fault ended its term.
+    async fn leader_ended(&mut self, fault: Fault, limit: Duration) -> Result<bool, BoxError> {
+        let code = self.leader.process.ended(limit).await?.code();
+        if code == fault.exit_code() {
+            Ok(true)
+        } else if code == Some(LOST.into()) {
+            Ok(false)
+        } else {
+            Err(format!("the leader ended with the code {code:?}").into())
+        }
+    }
+
+    fn verdict(&self, fault: Fault, is_planned: bool) -> Result<Verdict, BoxError> {
+        let verdict = judge(&self.reader.all())?;
+        let (versioned, plain) = (verdict.versioned, verdict.plain);
+        if versioned.overlapped > 0 {
+            return Err("a write with a version is overlapped".into());
+        }
+        if is_planned && fault.permits_no_late_write() && versioned.late + plain.late > 0 {
+            return Err(format!("{} writes are late", versioned.late + plain.late).into());
+        }
+        Ok(verdict)
+    }
+
+    fn keep_history(&self) -> std::io::Result<()> {
+        let lines: Vec<_> = self.reader.all().iter().map(Entry::to_string).collect();
+        fs::write(&self.file, lines.join("\n"))
+    }
+}

@@ -1,0 +1,93 @@
+//! The scenarios of elections: leaders are killed, stopped, terminated or cut off, their servers
+//! are away, or their leases are deleted. No term may write after a later term has written, if the
+//! writes contain versions; see `election/`.
+
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use http::Request;
+use kube::Client;
+
+use super::{Ended, Outcome, Setting};
+use crate::election::fault::Fault;
+use crate::election::{Batch, Figures, Recorder, Timing};
+use crate::servers::{Options, Servers};
+
+/// The number of leases at a time.
+const AT_ONCE: usize = 10;
+
+/// Runs with durations that are as short as a loaded machine permits.
+pub async fn short(setting: &Setting) -> Ended {
+    let few = [Fault::Cut, Fault::ApiKilled, Fault::EtcdGone, Fault::LeaseDeleted];
+    let many = [Fault::Terminate, Fault::Kill, Fault::Stop].map(|fault| (fault, 20));
+    let plan = many.into_iter().chain(few.map(|fault| (fault, 10)));
+    run(setting, Timing::SHORT, plan.collect()).await
+}
+
+/// Runs with the default durations.
+pub async fn defaults(setting: &Setting) -> Ended {
+    run(setting, Timing::DEFAULT, Fault::ALL.map(|fault| (fault, 5)).into()).await
+}
+
+/// Kills and stops many leaders.
+pub async fn full(setting: &Setting) -> Ended {
+    run(setting, Timing::SHORT, vec![(Fault::Kill, 100), (Fault::Stop, 100)]).await
+}
+
+async fn run(setting: &Setting, timing: Timing, plan: Vec<(Fault, usize)>) -> Ended {
+    // The recorder reads what the API server writes.
+    let arguments = vec!["--storage-media-type=application/json"];
+    let mut servers = Servers::start(setting, Options { arguments, ..Options::default() }).await?;
+    let recorder = Recorder::start(servers.etcd_client()?);
+    let mut figures = Figures::default();
+    let mut idle = None;
+    for (fault, trials) in plan {
+        let mut leases = 0;
+        // A trial is repeated if its leader lost the lease without the fault.
+        while figures.trials(fault) < trials {
+            let number = AT_ONCE.min(trials - figures.trials(fault));
+            let numbers = leases..leases + number;
+            leases += number;
+            let batch =
+                Batch::start(setting, &servers, &recorder, (fault, numbers), timing).await?;
+            if idle.is_none() {
+                idle = Some(idle_requests(&servers.client(), &batch, number, timing).await?);
+            }
+            figures.0.extend(batch.conclude(&mut servers).await?);
+        }
+    }
+    Ok(Outcome::Held(format!("{figures}; {}", idle.unwrap_or_default())))
+}
+
+/// Counts the requests for leases while nothing happens to the leaders.
+async fn idle_requests(
+    client: &Client,
+    batch: &Batch,
+    leases: usize,
+    timing: Timing,
+) -> Result<String, BoxError> {
+    let during = timing.lease_duration * 4;
+    let before = lease_reads(client).await?;
+    let writes = batch.count_lease_writes(during).await;
+    let reads = lease_reads(client).await? - before;
+    let rate = per_second(writes, during) / per_second(leases, Duration::from_secs(1));
+    Ok(format!("idle: {rate:.2} writes of a lease a second, {reads} reads in {during:?}"))
+}
+
+fn per_second(number: usize, during: Duration) -> f64 {
+    // The numbers are small.
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX)) / during.as_secs_f64()
+}
+
+/// Returns the number of reads of leases that the API server has answered.
+async fn lease_reads(client: &Client) -> Result<u64, BoxError> {
+    let metrics = client.request_text(Request::get("/metrics").body(Vec::new())?).await?;
+    let mut reads = 0;
+    for line in metrics.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
+        if line.contains(r#"resource="leases""#) && line.contains(r#"verb="GET""#) {
+            let number = line.rsplit(' ').next().unwrap_or_default();
+            reads += number.parse::<u64>()?;
+        }
+    }
+    Ok(reads)
+}

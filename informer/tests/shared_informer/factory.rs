@@ -5,6 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo::{IndexError, Indexers, Labels, Meta, OWNER_INDEX};
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::shared_informer::{
     Buffer, FactoryError, HandlerOptions, Notification, Scope, SharedInformerBuilder,
@@ -491,4 +492,63 @@ async fn equal_scopes_share_one_informer() {
     for (one, other) in others {
         assert_ne!(one, other);
     }
+}
+
+/// An accessor that reads no labels of objects named `b`. An answer without `b` comes from its
+/// index, because a scan reads all labels.
+struct WithoutB;
+
+impl Meta<ConfigMap> for WithoutB {
+    fn namespace<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        KubeMeta.namespace(map)
+    }
+
+    fn name<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        KubeMeta.name(map)
+    }
+}
+
+impl Labels<ConfigMap> for WithoutB {
+    fn label<'a>(&self, map: &'a ConfigMap, key: &str) -> Option<&'a str> {
+        self.name(map).filter(|name| *name != "b").and_then(|_| KubeMeta.label(map, key))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn users_of_an_informer_add_indexes_before_and_after_its_start() {
+    let server = server();
+    let apply = |name: &str| {
+        let mut labelled = map(name, "1");
+        labelled["metadata"]["labels"] = json!({ "app": "web", "tier": "front" });
+        labelled["metadata"]["ownerReferences"] =
+            json!([{ "apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "uid-of-o" }]);
+        server.apply(labelled).unwrap();
+    };
+    apply("a");
+    apply("b");
+    let factory = factory(&server);
+    let [one, other] = [(); 2].map(|()| of_maps(&factory));
+    let selected = |by: &Informer, selector: &str| {
+        let found = by.lister().select(&selector.parse().unwrap());
+        let mut names: Vec<_> = found.iter().filter_map(|map| map.metadata.name.clone()).collect();
+        names.sort();
+        names
+    };
+    one.store().add_indexers(Indexers::new().label(WithoutB, "app").owners(KubeMeta)).unwrap();
+    factory.start();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    assert_eq!(selected(&other, "app=web,tier"), ["a"], "by the index");
+    assert_eq!(selected(&one, "tier=front"), ["a", "b"], "by a scan");
+    other.store().add_indexers(Indexers::new().label(WithoutB, "tier")).unwrap();
+    assert_eq!(selected(&one, "tier in (front, back)"), ["a"], "by the index");
+    let conflict = other.store().add_indexers(Indexers::new().label(KubeMeta, "app"));
+    assert!(matches!(conflict, Err(IndexError::Conflict(name)) if name == "label:app"));
+    let mut changes = one.subscribe(HandlerOptions::new()).unwrap();
+    apply("c");
+    while !next(&mut changes, 1).await[0].ends_with("c=1") {}
+    for selector in ["app=web", "tier=front"] {
+        assert_eq!(selected(&other, selector), ["a", "c"]);
+    }
+    let owned = other.store().index_keys(OWNER_INDEX, "uid-of-o").unwrap();
+    assert_eq!(owned, ["shop/a", "shop/b", "shop/c"]);
 }

@@ -249,6 +249,28 @@ impl SharedInformerFactory {
     /// kubernetes#79610.) Existing handles, listers and controllers of the stopped informer are
     /// not moved to the new one.
     ///
+    /// Each user of the informer may add the indexes that it needs, before or after `start`
+    /// (client-go `AddIndexers`). A user that needs an index that another user has added gets
+    /// [`IndexError::Conflict`](deltafifo::IndexError::Conflict), and may use that one:
+    ///
+    /// ```
+    /// use deltafifo::{Indexers, OWNER_INDEX};
+    /// use deltafifo_informer::KubeMeta;
+    /// # use deltafifo_informer::shared_informer::{Scope, SharedInformerFactory};
+    /// # use deltafifo_testkit::{ApiServer, Resource};
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # let _entered = runtime.enter();
+    /// # let server = ApiServer::builder().resource(Resource::pods()).build();
+    /// # let factory = SharedInformerFactory::new(server.client());
+    /// let pods = factory.informer::<Pod>(&Scope::all())?;
+    /// pods.store().add_indexers(Indexers::new().label(KubeMeta, "app").owners(KubeMeta))?;
+    /// let web = pods.lister().select(&"app=web".parse()?); // by the index
+    /// let owned = pods.store().by_index(OWNER_INDEX, "0f8fad5b-d9cb-469f-a165-70867728950e")?;
+    /// # assert!(web.is_empty() && owned.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`informer_with`](Self::informer_with).
     pub fn informer<K>(&self, scope: &Scope) -> Result<SharedInformer<K>, FactoryError>

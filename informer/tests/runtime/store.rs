@@ -1,7 +1,10 @@
 //! Tests of a controller's store, with the methods of kube's store.
 
+use deltafifo::{Indexers, Labels, Meta};
+use deltafifo_informer::KubeMeta;
 use deltafifo_informer::runtime::reflector::{ObjectRef, store::WriterDropped};
-use kube::core::Selector;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::{Expression, Selector};
 
 use super::rig::{controller, map, name, poll_idle, server};
 
@@ -49,4 +52,74 @@ async fn waiting_for_the_store_of_a_dropped_controller_fails() {
     let store = controller.store();
     drop(controller);
     assert_eq!(store.wait_until_ready().await, Err(WriterDropped));
+}
+
+/// An accessor that reads no labels of objects named `hidden`. An answer without `hidden` comes
+/// from its index, because a scan reads all labels.
+struct WithoutHidden;
+
+impl Meta<ConfigMap> for WithoutHidden {
+    fn namespace<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        KubeMeta.namespace(map)
+    }
+
+    fn name<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        KubeMeta.name(map)
+    }
+}
+
+impl Labels<ConfigMap> for WithoutHidden {
+    fn label<'a>(&self, map: &'a ConfigMap, key: &str) -> Option<&'a str> {
+        self.name(map).filter(|name| *name != "hidden").and_then(|_| KubeMeta.label(map, key))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn selector_of_kube_uses_the_index_of_a_required_label() {
+    use Expression::{DoesNotExist, Equal, In, NotEqual};
+    let server = server();
+    for (name, app) in [("a", "web"), ("b", "till"), ("c", "mail"), ("hidden", "web")] {
+        let mut map = map(name, "1");
+        map["metadata"]["labels"] = serde_json::json!({ "app": app, "tier": name });
+        server.apply(map).unwrap();
+    }
+    let controller = controller(&server);
+    let store = controller.store();
+    let _polled = poll_idle(controller);
+    store.wait_until_ready().await.unwrap();
+    let select = |expressions: &[Expression]| {
+        let selector: Selector = expressions.iter().cloned().collect();
+        let mut names: Vec<_> =
+            store.state_filter_selector(&selector).iter().map(|map| name(map)).collect();
+        names.sort();
+        names.join(" ")
+    };
+    let key = || "app".to_owned();
+    let among = |values: &[&str]| In(key(), values.iter().map(|&value| value.to_owned()).collect());
+    let equal = |value: &str| Equal(key(), value.to_owned());
+    let not_a = || NotEqual("tier".to_owned(), "a".to_owned());
+    // Each selector with the answers of a scan and of the index.
+    let cases = [
+        (vec![equal("web")], "a hidden", "a"),
+        (vec![equal("web"), not_a()], "hidden", ""),
+        (vec![among(&["web", "till"]), not_a()], "b hidden", "b"),
+        (vec![among(&["web", "till"]), equal("till")], "b", "b"),
+        (vec![among(&["mail", ""])], "c", "c"),
+        (vec![among(&[])], "", ""),
+        (vec![equal("")], "", ""),
+        (vec![], "a b c hidden", "a b c hidden"),
+        (vec![NotEqual(key(), "web".to_owned())], "b c", "b c"),
+        (vec![DoesNotExist("none".to_owned())], "a b c hidden", "a b c hidden"),
+        // Values that a label cannot have. As text they would be other requirements.
+        (vec![equal("web,tier=b")], "", ""),
+        (vec![among(&["web),tier in (b", "till"])], "b", "b"),
+        (vec![equal("web"), NotEqual(key(), "web,tier=b".to_owned())], "a hidden", "a"),
+    ];
+    for (selector, scanned, _) in &cases {
+        assert_eq!(select(selector), *scanned, "{selector:?}");
+    }
+    store.reader().add_indexers(Indexers::new().label(WithoutHidden, "app")).unwrap();
+    for (selector, _, indexed) in &cases {
+        assert_eq!(select(selector), *indexed, "{selector:?}");
+    }
 }

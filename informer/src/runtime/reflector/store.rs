@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use deltafifo::IndexReader;
-use kube::core::{Selector, SelectorExt};
+use deltafifo::{IndexReader, SelectorError};
+use kube::core::{Expression, Selector, SelectorExt};
 use kube::{Resource, ResourceExt};
 
 use super::ObjectRef;
@@ -75,12 +75,40 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
         matching
     }
 
-    /// Returns the objects whose labels match `selector`. O(n); a
-    /// [`Lister`](deltafifo::Lister::select) of the [`reader`](Self::reader) uses indexes of
-    /// labels.
+    /// Returns the objects whose labels match `selector`, in no particular order. If there is an
+    /// [index](deltafifo::Indexers::label) of a label that must have one of some values
+    /// ([`Expression::Equal`], [`Expression::In`]), only the objects with these values are checked,
+    /// as by [`Lister::select`](deltafifo::Lister::select). Without such an index all objects are
+    /// checked. O(objects checked).
+    ///
+    /// ```
+    /// use deltafifo::Indexers;
+    /// use deltafifo_informer::KubeMeta;
+    /// use deltafifo_informer::runtime::{Controller, watcher};
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube::{Api, core::{Expression, Selector}};
+    ///
+    /// # use deltafifo_testkit::{ApiServer, Resource};
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # let _entered = runtime.enter();
+    /// # let server = ApiServer::builder().resource(Resource::pods()).build();
+    /// # let client = server.client();
+    /// let store = Controller::new(Api::<Pod>::all(client), watcher::Config::default()).store();
+    /// store.reader().add_indexers(Indexers::new().label(KubeMeta, "app"))?;
+    /// let web: Selector = Expression::Equal("app".into(), "web".into()).into();
+    /// assert!(store.state_filter_selector(&web).is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn state_filter_selector(&self, selector: &Selector) -> Vec<Arc<K>> {
-        self.state_filter(|object| selector.matches(object.labels()))
+        let matches = |object: &K| selector.matches(object.labels());
+        match with_values(selector) {
+            Ok(required) => {
+                let found = self.informer.lister().select(&required).into_iter();
+                found.filter(|object| matches(object)).collect()
+            }
+            Err(_invalid) => self.state_filter(matches),
+        }
     }
 
     /// Returns the number of stored objects.
@@ -101,6 +129,23 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
     pub fn reader(&self) -> IndexReader<K, KubeMeta> {
         self.informer.store()
     }
+}
+
+/// Returns the requirements of a selector that a label has one of some values. Fails if a key or
+/// value is not valid in a label; kube does not check that.
+fn with_values(selector: &Selector) -> Result<deltafifo::Selector, SelectorError> {
+    let mut requirements = Vec::new();
+    for expression in selector.clone() {
+        let labels: Vec<_> = match &expression {
+            Expression::Equal(key, value) => vec![(key.as_str(), value.as_str())],
+            Expression::In(key, values) => values.iter().map(|value| (&**key, &**value)).collect(),
+            _ => continue,
+        };
+        // The text of an invalid value, such as `a,b`, would be read as something else.
+        deltafifo::Selector::of_labels(labels)?;
+        requirements.push(expression.to_string());
+    }
+    requirements.join(",").parse()
 }
 
 impl<K: Resource + Send + Sync + 'static> Clone for Store<K> {

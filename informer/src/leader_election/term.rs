@@ -66,6 +66,9 @@ impl Term {
     /// cancelled with its caller, and is work under the lease until it is answered.
     /// [`is_lost`](crate::lease::is_lost) recognises the error of a refused request.
     ///
+    /// The client sends a mutating request once. If the server refuses it with 429, 503 or 504, the
+    /// request fails, although kube's client would repeat it: it would do so after the term, too.
+    ///
     /// A request that is sent just before the deadline, or that waits for a connection then, can
     /// arrive after another leader has begun.
     /// The server refuses it if it contains a `resourceVersion` and the object has been written

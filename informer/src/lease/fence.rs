@@ -1,6 +1,6 @@
 //! A client that sends mutating requests only while a lease is held.
 
-use http::{Method, Request, header};
+use http::{Method, Request, Response, header};
 use kube::Client;
 use kube::client::Body;
 use tower::BoxError;
@@ -30,12 +30,14 @@ pub fn is_lost(error: &kube::Error) -> bool {
 
 /// Returns a client that sends mutating requests only while the lease is held. A separate task
 /// sends such a request, so the request is work under the lease until it is answered, even if its
-/// caller is dropped or gives up at the deadline.
+/// caller is dropped or gives up at the deadline. If the server refuses it, `client` does not
+/// repeat it.
 pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
     let (sender, hold) = (client.clone(), hold.clone());
     let namespace = client.default_namespace().to_owned();
+    let echo = Client::new(tower::service_fn(echo), namespace.clone());
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, hold) = (sender.clone(), hold.clone());
+        let (client, echo, hold) = (sender.clone(), echo.clone(), hold.clone());
         async move {
             if !is_mutating(&request) {
                 return client.send(request).await.map_err(BoxError::from);
@@ -44,6 +46,12 @@ pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
             let checked = hold.clone();
             let sent = tokio::spawn(async move {
                 let _guard = guard;
+                // kube's client repeats a request that the server refuses with 429, 503 or 504 for
+                // minutes, beyond the deadline. It cannot copy the body of a response, so it sends
+                // a request with such a body once.
+                let (parts, body) = request.into_parts();
+                let body = echo.send(Request::new(body)).await?.into_body();
+                let request = Request::from_parts(parts, body);
                 // On a busy runtime the task may begin after the deadline.
                 if !checked.is_held() {
                     return Err(LeaseLost.into());
@@ -58,6 +66,11 @@ pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
         }
     });
     Client::new(service, namespace)
+}
+
+/// Responds with the body of the request.
+async fn echo(request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    Ok(Response::new(request.into_body()))
 }
 
 /// Returns whether a request may change something: its method is not GET, or it upgrades the

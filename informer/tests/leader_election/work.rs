@@ -6,19 +6,24 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo_informer::leader_election::{ElectionError, LeaderElectorBuilder, Term};
+use deltafifo_informer::leader_election::{
+    ElectionError, LeaderElector, LeaderElectorBuilder, LeaseLock, Term,
+};
 use deltafifo_informer::lease;
 use deltafifo_informer::runtime::{Controller, controller::Action};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
-use deltafifo_testkit::{ApiServer, Fault, Request, Verb};
+use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb, status};
 use futures_util::{StreamExt, poll};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use kube::api::{ListParams, PostParams};
+use kube::client::{Body, retry::RetryPolicy};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, advance, sleep, timeout};
+use tower::BoxError;
+use tower::retry::Retry;
 
 use super::rig::{HOUR, Replica, builder, count, holder, server};
 
@@ -277,6 +282,30 @@ async fn request_whose_task_is_late_is_not_sent_after_the_deadline() {
     assert!(lease::is_lost(&refused), "{refused}");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(count(&server, Verb::Create), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_that_the_server_refuses_is_not_repeated_after_the_term() {
+    let server = server();
+    let client = server.client();
+    let once = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move { client.send(request).await.map_err(BoxError::from) }
+    });
+    // The retries of kube's client.
+    let client = Client::new(Retry::new(RetryPolicy::server_retry(), once), "shop");
+    let lock = LeaseLock::new("shop", "counter").identity("a");
+    let mut leader = Replica::start_with(LeaderElector::builder(client, lock), false);
+    let term = leader.term().await;
+    let maps = Api::<ConfigMap>::namespaced(term.client(), "shop");
+    server.fault(Fault::status(status::service_unavailable()).times(usize::MAX));
+    let (params, map) = (PostParams::default(), typed("a"));
+    let (created, ()) = tokio::join!(maps.create(&params, &map), term.lost());
+    assert!(created.is_err());
+    server.clear_faults();
+    sleep(HOUR).await;
+    assert_eq!(count(&server, Verb::Create), 1);
+    assert!(server.get(&Resource::config_maps(), "shop", "a").is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, AtomicU32, Ordering, assert_none_held, mutant};
 use crate::error::{ScopeError, VersionError};
-use crate::store::applied::{Applied, Origin, Point, parse};
+use crate::store::applied::{Applied, Point, parse};
 use crate::version::ResourceVersion;
 use crate::{KeyFunc, Meta};
 
@@ -302,19 +302,20 @@ impl Scopes {
         !self.0.iter().any(|entry| entry.is_awaited)
     }
 
-    /// Records that every change in the scope up to `version` was offered. A bookmark at a lower
+    /// Records that every change in the scope up to `version` was offered. `began` is the number of
+    /// the history in which the scope's list began, or `None` for a bookmark. A bookmark at a lower
     /// version than the scope's last list or bookmark is ignored. Does nothing if the scope belongs
     /// to another queue or was removed.
     pub(crate) fn reached(
         &mut self,
         id: &ScopeId,
         version: &str,
-        origin: Origin,
+        began: Option<u64>,
         applied: &Applied,
     ) -> Result<(), VersionError> {
         let Some(entry) = self.find(id) else { return Ok(()) };
-        let point = applied.expect_part(entry.reached.as_ref(), parse(version)?, origin)?;
-        if origin == Origin::List || entry.reached.as_ref() < Some(&point) {
+        let point = applied.expect_part(entry.reached.as_ref(), parse(version)?, began)?;
+        if began.is_some() || entry.reached.as_ref() < Some(&point) {
             entry.reached = Some(point);
         }
         entry.is_waived = false;

@@ -146,8 +146,9 @@ impl<T, M> DeltaFifo<T, M> {
     }
 
     /// Records that everything in `scope` up to `version` was offered, and queues the marker of
-    /// the lowest version of all scopes, up to which everything was offered. Returns the version
-    /// that is complete because of the marker, if any; the caller passes it to
+    /// the lowest version of all scopes, up to which everything was offered. `began` is the number
+    /// of the history in which the scope's list began, or `None` for a bookmark. Returns the
+    /// version that is complete because of the marker, if any; the caller passes it to
     /// [`committed`](Self::committed) once no lock is held. Fails if `version` is not a number, or
     /// if the queue does not track applied versions.
     pub(super) fn mark_scope(
@@ -155,9 +156,9 @@ impl<T, M> DeltaFifo<T, M> {
         scopes: &mut Scopes,
         scope: &ScopeId,
         version: &str,
-        origin: Origin,
+        began: Option<u64>,
     ) -> Result<Option<Point>, VersionError> {
-        scopes.reached(scope, version, origin, &self.core.applied)?;
+        scopes.reached(scope, version, began, &self.core.applied)?;
         Ok(self.mark_least(scopes))
     }
 

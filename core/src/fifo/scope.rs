@@ -7,7 +7,6 @@ use crate::engine::slot::{Slot, State};
 use crate::engine::sync::Arc;
 use crate::error::{RelistError, ScopeError, VersionError};
 use crate::scope::{Candidate, KeyScope, ScopeId};
-use crate::store::applied::Origin;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Adds a scope, which is then relisted separately with
@@ -24,10 +23,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// versions.
     ///
     /// A list at a lower version than its scope has reached begins a new history, as after a
-    /// restore of etcd. Another scope whose last list came earlier, at any version, counts as one
-    /// of the former history, whatever its bookmarks say: there is no applied version until it is
-    /// listed again. So list every scope again after such a list, and let these relists [ignore
-    /// versions](crate::Relist::ignore_versions).
+    /// restore of etcd. Another scope whose last list began earlier, even if it is committed later
+    /// and whatever its version, counts as one of the former history, whatever its bookmarks say:
+    /// there is no applied version until it is listed again. So list every scope again after such a
+    /// list, and let these relists [ignore versions](crate::Relist::ignore_versions).
     ///
     /// Adding the first namespace costs O(known), and from then on the queue keeps a hash of each
     /// key by namespace. As long as all scopes are namespaces, adding another one costs O(scopes).
@@ -138,7 +137,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// decimal `version` changes nothing and is not an error.
     pub fn bookmark_in(&self, scope: &ScopeId, version: &str) -> Result<(), VersionError> {
         let mut last = self.relists.last.lock();
-        let complete = self.mark_scope(&mut last.scopes, scope, version, Origin::Bookmark)?;
+        let complete = self.mark_scope(&mut last.scopes, scope, version, None)?;
         drop(last);
         self.committed(complete);
         Ok(())

@@ -150,34 +150,45 @@ impl Applied {
         Ok(point)
     }
 
+    /// Returns the number of the current history.
+    pub(crate) fn history(&self) -> u64 {
+        self.state.lock().history()
+    }
+
     /// Returns the point for `version` of one part of the store's input, for example a scope.
-    /// Everything of the part up to `reached` has been offered. Each part is listed separately,
-    /// and its lists begin histories: a list at a lower version than the part has reached in the
-    /// current history begins the next history (unless the version is 0), and any other list
-    /// belongs to the current one. A point of an earlier history is less than every point of the
-    /// current one. Returns an error if the queue does not track applied versions.
+    /// Everything of the part up to `reached` has been offered. `began` is the
+    /// [history](Self::history) that was current when the part's list began, or `None` if the
+    /// version is that of a bookmark, which belongs to the history of the part's last list.
+    ///
+    /// Each part is listed separately, and its lists begin histories. A list belongs to the history
+    /// in which it began, because the server may have answered it before a restore that another
+    /// list has shown since. A list at a lower version than the part has reached (unless the
+    /// version is 0) shows a restore after the part's last list, and so belongs at least to the
+    /// history after that of the last list. So the history of a list does not depend on the order
+    /// in which lists of different parts end. A point of an earlier history is less than every
+    /// point of the current one. Returns an error if the queue does not track applied versions.
     pub(crate) fn expect_part(
         &self,
         reached: Option<&Point>,
         version: ResourceVersion,
-        origin: Origin,
+        began: Option<u64>,
     ) -> Result<Point, VersionError> {
         let mut state = self.state.lock();
         if state.writer == WriterState::Untracked {
             return Err(VersionError::NotTracked { version: version.to_string() });
         }
-        let mut history = state.history();
-        match (origin, reached) {
-            (Origin::List, Some(reached)) => {
-                let begins = reached.history == history && version < reached.version;
-                if begins && !version.is_zero() {
-                    history += 1;
-                    let (edition, version) = (state.edition, ResourceVersion::zero());
-                    state.marked = Some(Point { history, edition, version });
-                }
+        let history = match (began, reached) {
+            (Some(began), Some(reached)) => {
+                let is_lower = version < reached.version && !version.is_zero();
+                began.max(reached.history + u64::from(is_lower))
             }
-            (Origin::Bookmark, Some(reached)) => history = reached.history,
-            (_, None) => {}
+            (Some(began), None) => began,
+            (None, Some(reached)) => reached.history,
+            (None, None) => state.history(),
+        };
+        if history > state.history() {
+            let (edition, version) = (state.edition, ResourceVersion::zero());
+            state.marked = Some(Point { history, edition, version });
         }
         Ok(Point { history, edition: 0, version })
     }

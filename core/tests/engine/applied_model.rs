@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use deltafifo::{Batch, KeyScope, ScopeId};
+use deltafifo::{Batch, KeyScope, Relist, ScopeId};
 use deltafifo_oracle::strategy::config;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -34,9 +34,11 @@ enum Op {
     /// A relist: the listed keys, as places in [`KEYS`], and the version of the commit.
     Replace(Vec<usize>, u64),
     Bookmark(u64),
-    /// A relist of a scope: the place of the scope in [`SCOPES`], the listed keys, which all belong
-    /// to the scope, as places in [`KEYS`], and the version.
-    ReplaceIn(usize, Vec<usize>, u64),
+    /// The beginning of a relist of a scope, which supersedes an open one: the place of the scope in
+    /// [`SCOPES`], and the listed keys, which all belong to the scope, as places in [`KEYS`].
+    BeginIn(usize, Vec<usize>),
+    /// The commit of the open relist of a scope, at a version.
+    CommitIn(usize, u64),
     BookmarkIn(usize, u64),
     Waive(usize),
     Await(usize),
@@ -56,10 +58,12 @@ fn key() -> impl Strategy<Value = usize> + Clone {
 /// Returns a strategy for the operations on a queue with scopes.
 fn scoped_op() -> impl Strategy<Value = Op> {
     let scope = || 0..SCOPES.len();
-    let list = scope().prop_flat_map(|scope| (Just(scope), vec(SCOPES[scope].clone(), 0..3)));
+    let keys = |scope: usize| vec(SCOPES[scope].clone(), 0..3);
+    let list = scope().prop_flat_map(move |scope| (Just(scope), keys(scope)));
     prop_oneof![
         6 => op(),
-        3 => (list, 0..60_u64).prop_map(|((scope, keys), version)| Op::ReplaceIn(scope, keys, version)),
+        3 => list.prop_map(|(scope, keys)| Op::BeginIn(scope, keys)),
+        3 => (scope(), 0..60_u64).prop_map(|(scope, version)| Op::CommitIn(scope, version)),
         3 => (scope(), 0..60_u64).prop_map(|(scope, version)| Op::BookmarkIn(scope, version)),
         1 => prop_oneof![
             2 => scope().prop_map(Op::Waive),
@@ -126,11 +130,30 @@ struct Scope {
     /// The number of the history and the version that the scope has reached; `None` before its
     /// first list or bookmark.
     reached: Option<(u64, u64)>,
+    /// The open relist, if any.
+    open: Option<Open>,
+}
+
+/// An open relist of a scope.
+struct Open {
+    /// The number of the history in which the relist began.
+    began: u64,
+    /// The places of the keys that the commit does not delete: they were listed, or written since
+    /// the relist began.
+    listed: Vec<usize>,
 }
 
 impl Account {
     fn key(&mut self, key: &str) -> &mut Key {
         self.keys.entry(key.to_owned()).or_default()
+    }
+
+    /// Records an add or an update of a key, which also protects it from the commits of all open
+    /// relists.
+    fn update(&mut self, place: usize) {
+        let scopes = self.scopes.iter_mut().flatten();
+        scopes.filter_map(|scope| scope.open.as_mut()).for_each(|open| open.listed.push(place));
+        self.offer(KEYS[place], false);
     }
 
     fn offer(&mut self, key: &str, is_deletion: bool) {
@@ -161,21 +184,30 @@ impl Account {
         self.markers.push((point, self.offers));
     }
 
-    fn replace_in(&mut self, scope: usize, listed: &[usize], version: u64) {
+    fn begin_in(&mut self, scope: usize, listed: &[usize]) {
+        let open = Open { began: self.marked.0, listed: listed.to_vec() };
+        self.scopes[scope].as_mut().unwrap().open = Some(open);
         for &place in listed {
             self.offer(KEYS[place], false);
         }
-        self.delete_unlisted(scope, listed);
-        let Some(entry) = &mut self.scopes[scope] else { return };
+    }
+
+    fn commit_in(&mut self, scope: usize, version: u64) {
+        let entry = self.scopes[scope].as_mut().unwrap();
+        let Open { began, listed } = entry.open.take().unwrap();
         entry.is_waived = false;
-        let reached = entry.reached;
-        // Each scope's own lists decide whether they begin another history.
-        let begins =
-            |(history, last): (u64, u64)| history == self.marked.0 && 0 < version && version < last;
-        if reached.is_some_and(begins) {
-            self.marked = (self.marked.0 + 1, self.edition, 0);
+        // The list may have been made before a restore that a list of another scope has shown since
+        // it began. A lower version than before shows a restore after the scope's last list.
+        let history = match entry.reached {
+            Some((last, reached)) if 0 < version && version < reached => began.max(last + 1),
+            Some((last, _)) => began.max(last),
+            None => began,
+        };
+        entry.reached = Some((history, version));
+        if self.marked.0 < history {
+            self.marked = (history, self.edition, 0);
         }
-        entry.reached = Some((self.marked.0, version));
+        self.delete_unlisted(scope, &listed);
         self.mark_least();
     }
 
@@ -272,6 +304,8 @@ struct Run<'r> {
     guards: Vec<Guard<'r>>,
     batch: Option<Batch<'r, Obj, ObjMeta>>,
     scopes: [Option<ScopeId>; SCOPES.len()],
+    /// The open relist of each scope.
+    relists: [Option<Relist<'r, Obj, ObjMeta>>; SCOPES.len()],
 }
 
 impl<'r> Run<'r> {
@@ -280,13 +314,11 @@ impl<'r> Run<'r> {
         let is_whole = self.scopes.iter().all(Option::is_none);
         match op {
             Op::Update(place) => {
-                account.offer(KEYS[*place], false);
+                account.update(*place);
                 fifo.update(obj(KEYS[*place], 1)).unwrap();
             }
             Op::Batch(places) => {
-                for &place in places {
-                    account.offer(KEYS[place], false);
-                }
+                places.iter().for_each(|&place| account.update(place));
                 fifo.update_batch(places.iter().map(|&place| obj(KEYS[place], 1)).collect())
                     .unwrap();
             }
@@ -309,12 +341,17 @@ impl<'r> Run<'r> {
                     account.mark(account.marked.0, *version);
                 }
             }
-            Op::ReplaceIn(scope, places, version) => {
+            Op::BeginIn(scope, places) => {
                 let Some(id) = &self.scopes[*scope] else { return };
-                account.replace_in(*scope, places, *version);
+                account.begin_in(*scope, places);
                 let mut relist = fifo.begin_replace_in(id);
                 let list = places.iter().map(|&place| obj(KEYS[place], 1)).collect();
                 assert!(relist.offer(list).unwrap().is_empty());
+                self.relists[*scope] = Some(relist);
+            }
+            Op::CommitIn(scope, version) => {
+                let Some(relist) = self.relists[*scope].take() else { return };
+                account.commit_in(*scope, *version);
                 relist.commit(&version.to_string()).unwrap();
             }
             Op::BookmarkIn(scope, version) => {
@@ -336,6 +373,8 @@ impl<'r> Run<'r> {
                 let Some(id) = self.scopes[*scope].take() else { return };
                 account.remove(*scope);
                 fifo.remove_scope(&id).unwrap();
+                // The removal has superseded it.
+                self.relists[*scope] = None;
             }
             Op::Add(scope) => {
                 if self.scopes[*scope].is_none() {
@@ -411,6 +450,7 @@ fn compare(ops: &[Op], live_lane: bool, scopes: usize) -> Result<(), TestCaseErr
         guards: Vec::new(),
         batch: None,
         scopes: [const { None }; SCOPES.len()],
+        relists: [const { None }; SCOPES.len()],
     };
     (0..scopes).for_each(|scope| run.add_scope(scope));
     for (at, op) in ops.iter().enumerate() {

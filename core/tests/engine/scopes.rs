@@ -693,6 +693,39 @@ fn scope_that_listed_before_a_restore_was_noticed_is_of_the_former_history_until
 }
 
 #[test]
+fn list_that_began_before_a_new_history_is_of_the_former_one() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[], "100");
+    list(&fifo, &green, &[], "90");
+    let began_before = fifo.begin_replace_in(&green);
+    list(&fifo, &blue, &[], "80");
+    began_before.commit("120").unwrap();
+    assert_eq!(fifo.applied_version(), None, "120 of green is of the former history");
+    list(&fifo, &green, &[], "81");
+    assert_eq!(fifo.applied_version().as_deref(), Some("80"));
+}
+
+#[test]
+fn lists_of_two_scopes_show_the_same_histories_in_either_order() {
+    for commits_blue_first in [true, false] {
+        let fifo = fused();
+        let [blue, green] = two_scopes(&fifo);
+        list(&fifo, &blue, &[], "100");
+        list(&fifo, &green, &[], "90");
+        let (of_blue, of_green) = (fifo.begin_replace_in(&blue), fifo.begin_replace_in(&green));
+        let mut commits = [(of_blue, "80"), (of_green, "70")];
+        if !commits_blue_first {
+            commits.reverse();
+        }
+        for (relist, version) in commits {
+            relist.commit(version).unwrap();
+        }
+        assert_eq!(fifo.applied_version().as_deref(), Some("70"), "both began the same history");
+    }
+}
+
+#[test]
 fn panicking_predicate_abandons_the_relist_and_loses_no_key() {
     let fifo = fused();
     let scope = KeyScope::keys("calm", |key| {

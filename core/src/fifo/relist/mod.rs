@@ -20,7 +20,6 @@ use crate::engine::sync::{Arc, GROUP, mutant};
 use crate::error::{RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
 use crate::scope::{ScopeId, Within};
-use crate::store::applied::Origin;
 use crate::version::ResourceVersion;
 use crate::{DeltaObject, DeltaType, Meta};
 
@@ -92,9 +91,16 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Begins a relist of a scope. Fails if the scope does not belong to the queue, or if no
     /// generation is left.
     pub(super) fn begin_relist_in(&self, scope: &ScopeId) -> Result<RelistSpan, BeginError> {
-        let ready = |superseded, generation| self.note_begin(superseded, generation, false);
+        let mut began = None;
+        let ready = |superseded, generation| {
+            began = self.queue.is_tracked().then(|| self.core.applied.history());
+            self.note_begin(superseded, generation, false);
+        };
         let begun = self.relists.begin_in(scope, || self.pass_every_shard(), ready);
-        begun.map(|(generation, marks, within)| RelistSpan::new(generation, marks, Some(within)))
+        begun.map(|(generation, marks, within)| RelistSpan {
+            began,
+            ..RelistSpan::new(generation, marks, Some(within))
+        })
     }
 
     /// Removes a scope from the queue, and begins the relist that deletes its keys.
@@ -223,13 +229,16 @@ pub(super) struct RelistSpan {
     marks: bool,
     /// The keys of the relist's scope; `None` for the whole queue.
     within: Option<Within>,
+    /// The number of the history in which the relist of a scope began (`store/applied.rs`), or
+    /// `None` if the queue does not track applied versions.
+    began: Option<u64>,
     /// The reason for the relist's deletions.
     sweep: Sweep,
 }
 
 impl RelistSpan {
     fn new(generation: u32, marks: bool, within: Option<Within>) -> Self {
-        Self { generation, marks, within, sweep: Sweep::Unlisted }
+        Self { generation, marks, within, began: None, sweep: Sweep::Unlisted }
     }
 
     /// Returns the scope whose keys the relist may delete, or `None` if it may delete every key.
@@ -444,6 +453,15 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(())
     }
 
+    /// Returns the number of the history in which this relist of a scope began, for the informer,
+    /// which lists the scopes of former histories again. `None` if the queue does not track applied
+    /// versions.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn history(&self) -> Option<u64> {
+        self.span.began
+    }
+
     /// Makes the relist take every object, even one of the stored version. Use it for a list after
     /// the API server was restored from a backup, when equal versions no longer mean equal objects.
     /// [`DeltaFifo::replace`] calls this for a list at a lower version than the last one.
@@ -500,7 +518,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.over = true;
         mutant!(ScopeIsMarkedFirst => if let Some(within) = &self.span.within {
             let mut last = fifo.relists.last.lock();
-            let complete = fifo.mark_scope(&mut last.scopes, &within.scope, version, Origin::List);
+            let began = self.span.began;
+            let complete = fifo.mark_scope(&mut last.scopes, &within.scope, version, began);
             drop(last);
             fifo.committed(complete.ok().flatten());
         });
@@ -512,7 +531,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
                 // A version that is not a number is never applied, as for the whole queue.
                 complete = self
                     .fifo
-                    .mark_scope(&mut last.scopes, scope, version, Origin::List)
+                    .mark_scope(&mut last.scopes, scope, version, self.span.began)
                     .ok()
                     .flatten();
                 return completes && fifo.life.initial.commit();

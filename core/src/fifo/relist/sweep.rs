@@ -130,7 +130,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// key again: in this call, or when the running handler of the key ends. If the store then does
     /// not have the key, its deletion is dropped. Returns the number of deletions.
     fn sweep_elsewhere(&self, span: &RelistSpan) -> usize {
-        let RelistSpan { generation, marks, ref within, sweep } = *span;
+        let RelistSpan { generation, marks, ref within, sweep, .. } = *span;
         let KnownPlace::Elsewhere { objects, .. } = &self.known else { return 0 };
         let mut deleted = 0;
         let table = &self.core.table;

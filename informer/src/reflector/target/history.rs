@@ -6,6 +6,13 @@
 //! scope may still be those of the former history, even if its last list came at a higher version,
 //! and its watch may go on without an error. So every scope whose last list is of a former history
 //! is listed again.
+//!
+//! A queue that tracks the applied version numbers the histories, too, by the same rule
+//! (`core/src/store/applied.rs`), and has no applied version while a scope is of a former history.
+//! The numbers are equal once no commit is in progress, so every scope that the queue waits for is
+//! listed again: a list has the number that the queue gave it when it began, the lists and
+//! bookmarks of one scope come one after another, and the order of lists of different scopes does
+//! not matter. So the commit to the queue and the record here need not be one step.
 
 use std::sync::Arc;
 
@@ -53,15 +60,18 @@ impl History {
         let _ = with_catching_waker(current.wait_for(is_outdated)).await;
     }
 
-    /// Returns the number of the current history, for a list of the scope that begins now, and
-    /// whether the scope's last list is of the current history, too.
-    pub(super) fn begin(&self) -> (u64, bool) {
-        let current = self.histories.current();
-        (current, self.is_of(current))
+    /// Returns the number of the history of a list of the scope that begins now, and whether the
+    /// scope's last list is of that history, too. `of_queue` is the number that the queue gave the
+    /// list; a queue that does not track the applied version gives none.
+    pub(super) fn begin(&self, of_queue: Option<u64>) -> (u64, bool) {
+        let began = of_queue.unwrap_or_else(|| self.histories.current());
+        (began, self.is_of(began))
     }
 
-    /// Records a complete list that began in the history `began`. A list at a lower version than
-    /// the scope has reached begins the next history, unless another scope has begun it. A version
+    /// Records a complete list that began in the history `began`. It is of this history, because
+    /// the server may have answered it before a restore that another list has shown since. A list
+    /// at a lower version than the scope has reached is at least of the history after that of the
+    /// scope's last list, and begins that history, unless another scope has begun it. A version
     /// that is not a number, or 0, is ignored.
     pub(super) fn listed(&self, version: &str, began: u64) {
         let version = Some(version).filter(|version| is_point_in_time(version));
@@ -71,13 +81,12 @@ impl History {
         self.histories.0.send_if_modified(|current| {
             let mut last = self.last.lock();
             let is_lower = version.is_some() && version < last.reached;
-            let begins = is_lower && last.history == *current;
-            *current += u64::from(begins);
-            // Any other list may have been made before the restore.
-            last.history = if is_lower { *current } else { began };
+            last.history = began.max(last.history + u64::from(is_lower));
             if version.is_some() {
                 last.reached = version;
             }
+            let begins = *current < last.history;
+            *current = last.history.max(*current);
             begins
         });
     }

@@ -61,9 +61,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for DeltaFifo<K, M> {
         self.add_scope(scope)
     }
 
-    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> Box<dyn Pieces<K>> {
+    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> (Box<dyn Pieces<K>>, Option<u64>) {
         let relist = DeltaFifo::begin_replace_in_owned(&self, scope);
-        Box::new(InPieces::new(relist, self, Some(scope.clone())))
+        let history = relist.history();
+        (Box::new(InPieces::new(relist, self, Some(scope.clone()))), history)
     }
 
     fn bookmark_in(&self, scope: &ScopeId, version: &str) {

@@ -17,8 +17,9 @@ pub(crate) trait Scoped<K>: Target<K> {
     /// Adds a scope.
     fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError>;
 
-    /// Begins a relist of a scope.
-    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> Box<dyn Pieces<K>>;
+    /// Begins a relist of a scope. Returns it with the number of the history in which it began, or
+    /// `None` if the queue does not track the applied version.
+    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> (Box<dyn Pieces<K>>, Option<u64>);
 
     /// Declares that everything in the scope up to `version` has been offered.
     fn bookmark_in(&self, scope: &ScopeId, version: &str);
@@ -131,8 +132,8 @@ fn outside(key: String, scope: &ScopeId) -> StoreError {
 
 impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        let mut relist = Arc::clone(&self.queue).begin_in(&self.scope);
-        let (began, is_current) = self.history.begin();
+        let (mut relist, of_queue) = Arc::clone(&self.queue).begin_in(&self.scope);
+        let (began, is_current) = self.history.begin(of_queue);
         if !is_current {
             // The known objects may be of a former history.
             relist.ignore_versions();

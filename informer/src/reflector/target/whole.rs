@@ -159,8 +159,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for InOrderFifo<K, M> {
         self.add_scope(scope)
     }
 
-    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> Box<dyn Pieces<K>> {
-        Box::new(CollectedRelist::of(Arc::new(ScopeOf { fifo: self, scope: scope.clone() })))
+    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> (Box<dyn Pieces<K>>, Option<u64>) {
+        let target = Arc::new(ScopeOf { fifo: self, scope: scope.clone() });
+        (Box::new(CollectedRelist::of(target)), None)
     }
 
     fn bookmark_in(&self, _scope: &ScopeId, _version: &str) {}

@@ -163,12 +163,13 @@ impl Scoped<ConfigMap> for Refusing {
         Scoped::add_scope(&*self.queue, scope)
     }
 
-    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> Box<dyn Pieces<ConfigMap>> {
-        let relist = Scoped::begin_in(Arc::clone(&self.queue), scope);
-        match self.gates.lock().remove(scope.name()) {
+    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> (Box<dyn Pieces<ConfigMap>>, Option<u64>) {
+        let (relist, history) = Scoped::begin_in(Arc::clone(&self.queue), scope);
+        let relist = match self.gates.lock().remove(scope.name()) {
             Some(gate) => Box::new(Gated(relist, gate)),
             None => relist,
-        }
+        };
+        (relist, history)
     }
 
     fn bookmark_in(&self, scope: &ScopeId, version: &str) {
@@ -417,6 +418,72 @@ async fn last_list_waits_for_a_commit_in_flight() {
     assert!(!*last_list.borrow(), "the older list would come last");
     drop(gate);
     timeout(LONG, last_list.wait_for(|asked| *asked)).await.unwrap().unwrap();
+}
+
+/// In a restore of the API server, the list of one namespace is answered by a server that is not
+/// restored yet, and is committed after the list of another namespace has shown the restore.
+#[tokio::test(start_paused = true)]
+async fn list_in_flight_during_a_restore_does_not_end_the_applied_version() {
+    fn items(namespace: &str, version: u64) -> Vec<Result<Listed, RequestError>> {
+        let page = PageMeta { resource_version: version.to_string(), ..PageMeta::default() };
+        vec![Ok(Listed::Meta(page)), Ok(Listed::Items(vec![raw(namespace, version).into()]))]
+    }
+    let [expire_blue, expire_green, asked, answer] =
+        [(); 4].map(|()| Arc::new(watch::Sender::new(false)));
+    let expiring = |on: &watch::Sender<bool>| {
+        let mut on = on.subscribe();
+        let expired = async move {
+            on.wait_for(|on| *on).await.unwrap();
+            let status = Status::failure("as the test wants", "Expired").with_code(410).boxed();
+            Err::<RawEvent, _>(RequestError::Status { status, retry_after: None })
+        };
+        once(expired).boxed()
+    };
+    let (blue, green) = (expire_blue.clone(), expire_green.clone());
+    let (is_asked, answers) = (asked.clone(), answer.clone());
+    let rig = Rig::of(&["blue", "green"], move |name| {
+        let (is_asked, mut answers) = (is_asked.clone(), answers.subscribe());
+        let late = once(async move {
+            is_asked.send_replace(true);
+            answers.wait_for(|now| *now).await.unwrap();
+            futures_util::stream::iter(items("blue", 80))
+        });
+        let script = Scripted::new();
+        match name {
+            "blue" => script
+                .list(items("blue", 100))
+                .watch_stream(expiring(&blue))
+                .list_stream(late.flatten().boxed()),
+            "green" => script
+                .list(items("green", 90))
+                .watch_stream(expiring(&green))
+                .list(items("green", 120))
+                .list(items("green", 81)),
+            _ => script,
+        }
+    });
+    let (queue, consumed) = (rig.queue.queue.clone(), rig.queue.queue.clone());
+    tokio::spawn(async move {
+        loop {
+            consumed.pop_async().await.unwrap().apply(|_| ()).unwrap();
+        }
+    });
+    while queue.resource_version().as_deref() != Some("90") {
+        yield_now().await;
+    }
+    // Blue's list is requested first, because the clock does not advance while a thread waits.
+    expire_blue.send_replace(true);
+    asked.subscribe().wait_for(|asked| *asked).await.unwrap();
+    let mut gate = rig.queue.gate("green");
+    expire_green.send_replace(true);
+    (&mut gate.reached).await.unwrap();
+    answer.send_replace(true);
+    while queue.resource_version().as_deref() != Some("80") {
+        yield_now().await;
+    }
+    drop(gate);
+    tokio::time::sleep(LONG / 4).await;
+    assert_eq!(queue.applied_version().as_deref(), Some("80"));
 }
 
 #[test]

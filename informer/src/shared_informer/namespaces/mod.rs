@@ -140,9 +140,10 @@ impl Namespaces {
     /// namespace may therefore still exist. When a namespace leaves the set, the informers of the
     /// set list it once more. An object that this list does not contain counts as deleted, with the
     /// cause [`Relist`](super::Cause::Relist). The other objects, or all objects if the list fails,
-    /// are removed with the cause [`NamespaceRemoved`](super::Cause::NamespaceRemoved). A namespace
-    /// that is being deleted stays in the set until the API server has removed it, so the watch of
-    /// its objects usually delivers their deletion before the namespace leaves the set.
+    /// are removed with the cause [`NamespaceRemoved`](super::Cause::NamespaceRemoved). Handlers
+    /// are not notified of objects that this list shows to be new or changed. A namespace that is
+    /// being deleted stays in the set until the API server has removed it, so the watch of its
+    /// objects usually delivers their deletion before the namespace leaves the set.
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};

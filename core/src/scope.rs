@@ -197,6 +197,9 @@ struct ScopeState {
     id: ScopeId,
     /// Whether the initial population waits for the scope's first list.
     is_awaited: bool,
+    /// Whether the scope has had a first list: one of the initial population, or any other while
+    /// the population did not wait for the scope.
+    has_first: bool,
     /// Whether the caller has waived the scope, and no list or bookmark of it has arrived since.
     is_waived: bool,
     /// The version, as a [`Point`], up to which everything in the scope was offered; `None` before
@@ -225,6 +228,7 @@ impl Scopes {
         self.0.push(ScopeState {
             id: id.clone(),
             is_awaited: claim(),
+            has_first: false,
             is_waived: false,
             reached: None,
             version: None,
@@ -261,7 +265,10 @@ impl Scopes {
         entry.is_waived = false;
         // The deltas of a list that began while the scope was waived have no marks, so the
         // population would be complete before they are handled.
+        mutant!(UnmarkedListEndsTheWait => let is_initial = true);
         let was_awaited = is_initial && std::mem::take(&mut entry.is_awaited);
+        entry.has_first |= !entry.is_awaited;
+        mutant!(AnyListIsTheFirst => entry.has_first = true);
         was_awaited && self.none_awaited()
     }
 
@@ -277,7 +284,7 @@ impl Scopes {
         was_awaited && self.none_awaited()
     }
 
-    /// Ends a waiver: the scope counts again with its last list or bookmark. Without a list,
+    /// Ends a waiver: the scope counts again with its last list or bookmark. Without a first list,
     /// `claim` returns whether the initial population waits for the scope. Returns whether the
     /// scope was waived, and has neither a list nor a bookmark.
     pub(crate) fn count_again(&mut self, id: &ScopeId, claim: impl FnOnce() -> bool) -> bool {
@@ -285,7 +292,7 @@ impl Scopes {
         if !std::mem::take(&mut entry.is_waived) {
             return false;
         }
-        entry.is_awaited = entry.version.is_none() && claim();
+        entry.is_awaited = !entry.has_first && claim();
         entry.reached.is_none()
     }
 

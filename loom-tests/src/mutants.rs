@@ -130,6 +130,10 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::OldEndCounts
         | Mutant::WaivedScopeSyncs
         | Mutant::ListedScopeIsNotWaived
+        | Mutant::AnyListIsTheFirst
+        | Mutant::UnmarkedListEndsTheWait
+        | Mutant::AwaitedScopeIsAhead
+        | Mutant::ListIsOfTheCurrentHistory
         | Mutant::RemovalEndsTheWait
         | Mutant::NewKeyHasNoNamespace
         | Mutant::FirstScopeSyncs => &["scopes::"],

@@ -4,7 +4,7 @@ use super::relist::Relist;
 use super::{Committed, DeltaFifo, KnownPlace};
 use crate::Meta;
 use crate::engine::slot::{Slot, State};
-use crate::engine::sync::Arc;
+use crate::engine::sync::{Arc, mutant};
 use crate::error::{RelistError, ScopeError, VersionError};
 use crate::scope::{Candidate, KeyScope, ScopeId};
 
@@ -169,11 +169,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// If the scope has had no list, [`has_synced`](Self::has_synced) waits for its first list,
     /// unless all other first lists are complete already. A relist of the scope that is open does
-    /// not end this wait, because its deltas do not belong to the initial population. Does nothing
+    /// not end this wait, because its deltas do not belong to the initial population. This holds
+    /// even if the scope is waived and awaited once more after that relist's commit. Does nothing
     /// if the scope is not waived. O(scopes).
     pub fn await_scope(&self, scope: &ScopeId) {
         let mut last = self.relists.last.lock();
-        if last.scopes.count_again(scope, || self.life.initial.claim()) {
+        let is_new = last.scopes.count_again(scope, || self.life.initial.claim());
+        mutant!(AwaitedScopeIsAhead => let is_new = false);
+        if is_new {
             self.core.applied.await_part();
         }
         let complete = self.mark_least(&last.scopes);

@@ -180,6 +180,7 @@ impl Applied {
         let history = match (began, reached) {
             (Some(began), Some(reached)) => {
                 let is_lower = version < reached.version && !version.is_zero();
+                mutant!(ListIsOfTheCurrentHistory => let began = state.history());
                 began.max(reached.history + u64::from(is_lower))
             }
             (Some(began), None) => began,

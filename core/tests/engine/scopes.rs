@@ -306,6 +306,26 @@ fn list_that_began_while_its_scope_was_waived_does_not_end_the_wait_for_its_firs
 }
 
 #[test]
+fn list_that_does_not_end_the_wait_for_its_scope_is_not_its_first_list() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    fifo.waive_scope(&green);
+    let mut unmarked = fifo.begin_replace_in(&green);
+    unmarked.offer(vec![object("green", "a", 1)]).unwrap();
+    fifo.await_scope(&green);
+    unmarked.commit("1").unwrap();
+    fifo.waive_scope(&green);
+    fifo.await_scope(&green);
+    list(&fifo, &blue, &[], "1");
+    assert!(!fifo.has_synced(), "green/a is not handled");
+    drain(&fifo);
+    assert!(!fifo.has_synced(), "green has had no list of the initial population");
+    list(&fifo, &green, &[object("green", "a", 1)], "2");
+    drain(&fifo);
+    assert!(fifo.has_synced());
+}
+
+#[test]
 fn wait_for_a_version_waits_for_a_new_scope_and_is_not_rewound() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);

@@ -126,6 +126,27 @@ pub const MODELS: &[Model] = &[
         body: waived_during_a_handler,
     },
     Model {
+        name: "scopes::awaited_during_its_own_list",
+        bound: Some(3),
+        at_least: 9,
+        outcomes: &["[=b1], awaited, then synced", "[=b1], synced"],
+        body: awaited_during_its_own_list,
+    },
+    Model {
+        name: "scopes::awaited_during_a_handler",
+        bound: Some(3),
+        at_least: 45,
+        outcomes: &["applied none"],
+        body: awaited_during_a_handler,
+    },
+    Model {
+        name: "scopes::restored_during_a_list",
+        bound: Some(3),
+        at_least: 810,
+        outcomes: &["applied none, then 3"],
+        body: restored_during_a_list,
+    },
+    Model {
         name: "scopes::commit_of_a_namespace_and_a_retired_key",
         bound: Some(3),
         at_least: 2190,
@@ -461,6 +482,68 @@ fn waived_during_a_handler() -> String {
     fifo.waive_scope(&b);
     consumer.join().unwrap();
     format!("applied {}", fifo.applied_version().unwrap_or_default())
+}
+
+/// Ends the waiver of a scope (`await_scope`) while a list of it that began during the waiver is
+/// committed. Checks that this list ends the wait for the scope only if it is committed first, also
+/// if the scope is waived and awaited once more.
+fn awaited_during_its_own_list() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let [a, b] = scopes(&fifo);
+    fifo.waive_scope(&b);
+    let mut relist = fifo.begin_replace_in(&b);
+    relist.offer(vec![Object::new("b", 1)]).unwrap();
+    let other = spawn_with(&fifo, {
+        let b = b.clone();
+        move |fifo| fifo.await_scope(&b)
+    });
+    relist.commit("1").unwrap();
+    other.join().unwrap();
+    fifo.waive_scope(&b);
+    fifo.await_scope(&b);
+    list(&fifo, &a, vec![], "1");
+    drain(&fifo, &log, true);
+    if fifo.has_synced() {
+        return format!("{}, synced", log.text());
+    }
+    list(&fifo, &b, vec![], "2");
+    let handled = log.text();
+    drain(&fifo, &Log::default(), true);
+    assert!(fifo.has_synced());
+    format!("{handled}, awaited, then synced")
+}
+
+/// Checks that a marker from before the waiver of an unlisted scope ended is not applied, although
+/// it is handled later.
+fn awaited_during_a_handler() -> String {
+    let fifo = Arc::new(fused_with(&[]).track_applied(true).build());
+    let [a, b] = scopes(&fifo);
+    fifo.waive_scope(&b);
+    fifo.add(Object::new("a", 2)).unwrap();
+    fifo.bookmark_in(&a, "2").unwrap();
+    let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
+    fifo.await_scope(&b);
+    consumer.join().unwrap();
+    applied(&fifo)
+}
+
+/// Commits a list of a scope while the list of another scope shows a restore of the API server.
+/// Checks that the first list, which began before that, is of the former history, so that no
+/// version is applied until its scope is listed again.
+fn restored_during_a_list() -> String {
+    let fifo = Arc::new(fused_with(&[]).track_applied(true).build());
+    let [a, b] = scopes_at(&fifo, "5");
+    let relist = fifo.begin_replace_in(&b);
+    let other = spawn_with(&fifo, move |fifo| list(fifo, &a, vec![], "3"));
+    relist.commit("7").unwrap();
+    other.join().unwrap();
+    let before = applied(&fifo);
+    list(&fifo, &b, vec![], "4");
+    format!("{before}, then {}", fifo.applied_version().unwrap_or_default())
+}
+
+fn applied(fifo: &Fifo) -> String {
+    format!("applied {}", fifo.applied_version().unwrap_or_else(|| "none".to_owned()))
 }
 
 /// Checks that the commit of a namespace ends while a consumer retires the slot of one of its keys,

@@ -152,6 +152,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// [`await_scope`](Self::await_scope). If this list or bookmark has a lower version than the
     /// applied version, the applied version does not change, unless the list begins a [new
     /// history](Self::add_scope). O(scopes).
+    ///
+    /// If a relist of the scope is open, the objects that it offers still belong to the initial
+    /// population. [`has_synced`](Self::has_synced) does not wait for the relist's commit, but for
+    /// the handlers of the objects that it has offered so far.
     pub fn waive_scope(&self, scope: &ScopeId) {
         let mut last = self.relists.last.lock();
         let synced = last.scopes.waive(scope) && self.life.initial.commit();

@@ -326,6 +326,23 @@ fn list_that_does_not_end_the_wait_for_its_scope_is_not_its_first_list() {
 }
 
 #[test]
+fn open_relist_of_a_waived_scope_delays_the_sync_until_its_offers_are_handled() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[], "1");
+    let mut relist = fifo.begin_replace_in(&green);
+    relist.offer(vec![object("green", "a", 1)]).unwrap();
+    fifo.waive_scope(&green);
+    relist.offer(vec![object("green", "b", 1)]).unwrap();
+    for _ in 0..2 {
+        assert!(!fifo.has_synced(), "an offer of the first list is not handled");
+        fifo.try_pop().unwrap().apply(|_| ()).unwrap();
+    }
+    assert!(fifo.has_synced(), "the sync does not wait for the commit");
+    relist.commit("1").unwrap();
+}
+
+#[test]
 fn wait_for_a_version_waits_for_a_new_scope_and_is_not_rewound() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);

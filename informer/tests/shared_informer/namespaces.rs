@@ -23,6 +23,7 @@ use kube::api::DeleteParams;
 use kube::core::PartialObjectMeta;
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 use tracing::field::{Field, Visit};
 use tracing::subscriber::set_default;
@@ -1302,11 +1303,13 @@ async fn stop_waits_for_every_namespace_and_ends_their_watches() {
 struct View(BTreeMap<String, String>);
 
 impl View {
+    fn key(map: &ConfigMap) -> String {
+        let meta = &map.metadata;
+        format!("{}/{}", meta.namespace.as_ref().unwrap(), meta.name.as_ref().unwrap())
+    }
+
     fn record(&mut self, notification: &Notification<ConfigMap>) {
-        let key = |map: &ConfigMap| {
-            let meta = &map.metadata;
-            format!("{}/{}", meta.namespace.as_ref().unwrap(), meta.name.as_ref().unwrap())
-        };
+        let key = Self::key;
         match notification {
             Notification::Added { new, .. } => {
                 let before = self.0.insert(key(new), value(new).to_owned());
@@ -1332,20 +1335,51 @@ impl View {
     }
 }
 
+/// The choices of a random history.
+#[derive(Clone, Copy)]
+struct Choices {
+    steps: usize,
+    /// Whether requests fail. Otherwise, namespaces are added and removed more often.
+    with_faults: bool,
+    /// The lengths of pauses between two steps, in milliseconds.
+    pauses: &'static [u64],
+    /// Whether the server loses its history at times. Watches then wait for a back-off.
+    expire: bool,
+    /// The longest time after the last step until the informer has followed.
+    limit: Duration,
+}
+
+/// The pauses of a history under a paused clock.
+const PAUSES: &[u64] = &[1, 1_000, 100_000];
+
 /// A random history: writes, faults and changes of the set of namespaces, with the objects that
 /// must exist in the end.
 struct History<'h> {
     server: &'h ApiServer,
     namespaces: &'h Namespaces,
     names: &'h [String],
+    choices: Choices,
     dice: fastrand::Rng,
     objects: BTreeMap<String, u64>,
     /// The number of times that a namespace was removed from the set.
     removals: usize,
+    /// The namespaces that were removed from the set at least once.
+    removed: BTreeSet<String>,
+    /// The objects that were deleted on the server at least once.
+    deleted: BTreeSet<String>,
 }
 
 impl History<'_> {
-    async fn step(&mut self, with_faults: bool) {
+    /// Stores an object in each namespace that no step writes or deletes.
+    fn begin(&mut self) {
+        for name in self.names {
+            apply(self.server, name, "first", 0);
+            self.objects.insert(format!("{name}/first"), 0);
+        }
+    }
+
+    async fn step(&mut self) {
+        let with_faults = self.choices.with_faults;
         let at = self.dice.usize(..self.names.len());
         let name = self.names[at].clone();
         match self.dice.u8(..100) {
@@ -1357,14 +1391,16 @@ impl History<'_> {
             }
             50..60 => {
                 let object = ["a", "b", "c"][self.dice.usize(..3)];
-                if self.objects.remove(&format!("{name}/{object}")).is_some() {
+                let key = format!("{name}/{object}");
+                if self.objects.remove(&key).is_some() {
+                    self.deleted.insert(key);
                     self.server.delete(&Resource::config_maps(), &name, object).unwrap();
                 }
             }
             60..68 => drop(self.namespaces.add(&name).unwrap()),
-            68..74 => self.removals += usize::from(self.namespaces.remove(&name)),
+            68..74 => self.remove(name),
             74..80 if !with_faults => drop(self.namespaces.add(&name).unwrap()),
-            80..87 if !with_faults => self.removals += usize::from(self.namespaces.remove(&name)),
+            80..87 if !with_faults => self.remove(name),
             74..84 if with_faults => {
                 let (_, fault) = FAULTS[self.dice.usize(..FAULTS.len())];
                 let times = [1, 2, 5, usize::MAX][self.dice.usize(..4)];
@@ -1374,12 +1410,52 @@ impl History<'_> {
             84..87 if with_faults => self.server.clear_faults(),
             87..90 => drop(self.server.end_watches()),
             90..92 => drop(self.server.break_watches()),
-            92..94 => drop(self.server.error_watches(status::expired("as the test wants"))),
-            94..96 => self.server.compact(),
+            92..94 if self.choices.expire => {
+                self.server.error_watches(status::expired("as the test wants"));
+            }
+            94..96 if self.choices.expire => self.server.compact(),
             _ => {
-                let millis = [1, 1_000, 100_000][self.dice.usize(..3)];
+                let pauses = self.choices.pauses;
+                let millis = pauses[self.dice.usize(..pauses.len())];
                 tokio::time::sleep(Duration::from_millis(millis)).await;
             }
+        }
+        // Lets the informer do a part of its work, so that the next step meets it at any point. A
+        // test with a paused clock would otherwise run it only while it waits for a timer.
+        for _ in 0..self.dice.usize(..12) {
+            yield_now().await;
+        }
+    }
+
+    fn remove(&mut self, name: String) {
+        if self.namespaces.remove(&name) {
+            self.removals += 1;
+            self.removed.insert(name);
+        }
+    }
+
+    /// Asserts that a deletion has its cause: its namespace was removed from the set, or its object
+    /// was deleted on the server.
+    fn check(&self, change: &Notification<ConfigMap>, seed: u64) {
+        let Notification::Deleted { old, cause, .. } = change else { return };
+        let key = View::key(old);
+        let (namespace, _) = key.split_once('/').unwrap();
+        let is_explained = match cause {
+            Cause::NamespaceRemoved => self.removed.contains(namespace),
+            _ => self.deleted.contains(&key),
+        };
+        assert!(is_explained, "seed {seed}: {change:?}");
+    }
+
+    /// Asserts that a synced informer has the first object of each namespace that has always been
+    /// in its set.
+    fn check_synced(&self, informer: &Informer, seed: u64) {
+        if !informer.has_synced() {
+            return;
+        }
+        for name in self.names.iter().filter(|name| !self.removed.contains(*name)) {
+            let first = informer.store().get_by_key(&format!("{name}/first"));
+            assert!(first.is_some(), "seed {seed}: synced before the first list of {name}");
         }
     }
 
@@ -1394,28 +1470,49 @@ impl History<'_> {
 }
 
 /// Runs a random history, and compares the informer with it. Returns the number of removals.
-async fn random_history(seed: u64, names: &[String], steps: usize, with_faults: bool) -> usize {
+async fn random_history(seed: u64, names: &[String], choices: Choices) -> usize {
     let dice = fastrand::Rng::with_seed(seed);
     let server = server();
     let namespaces = Namespaces::new(names).unwrap();
-    let namespaces = if seed.is_multiple_of(3) { namespaces } else { namespaces.optional() };
-    let choose = QUEUES[usize::from(seed.is_multiple_of(2))];
-    let informer = choose(builder(&server, &namespaces)).on_error(|_| ()).build().unwrap();
-    let mut changes = informer.subscribe(HandlerOptions::new()).unwrap();
-    let running = run(&informer);
+    let waits_for_all = seed.is_multiple_of(3);
+    let namespaces = if waits_for_all { namespaces } else { namespaces.optional() };
     let mut history = History {
         server: &server,
         namespaces: &namespaces,
         names,
+        choices,
         dice,
         objects: BTreeMap::new(),
         removals: 0,
+        removed: BTreeSet::new(),
+        deleted: BTreeSet::new(),
     };
+    history.begin();
+    let choose = QUEUES[usize::from(seed.is_multiple_of(2))];
+    let unnamed = Arc::new(Mutex::new(Vec::new()));
+    let reported = unnamed.clone();
+    let informer = choose(builder(&server, &namespaces))
+        .on_error(move |error| {
+            let text = error.to_string();
+            if !matches!(error, InformerError::Namespace { namespace, .. } if text.contains(namespace))
+            {
+                reported.lock().push(text);
+            }
+        })
+        .build()
+        .unwrap();
+    let mut changes = informer.subscribe(HandlerOptions::new()).unwrap();
+    let running = run(&informer);
     let mut view = View::default();
-    for _ in 0..steps {
-        history.step(with_faults).await;
+    for _ in 0..choices.steps {
+        history.step().await;
+        if waits_for_all {
+            history.check_synced(&informer, seed);
+        }
         while let Some(change) = changes.next().now_or_never() {
-            view.record(&change.expect("the informer runs"));
+            let change = change.expect("the informer runs");
+            history.check(&change, seed);
+            view.record(&change);
         }
     }
     server.clear_faults();
@@ -1424,15 +1521,18 @@ async fn random_history(seed: u64, names: &[String], steps: usize, with_faults: 
     let expected = history.expected();
     let follow = async {
         while stored(&informer) != expected || view.shown() != expected {
-            view.record(&changes.next().await.expect("the informer runs"));
+            let change = changes.next().await.expect("the informer runs");
+            history.check(&change, seed);
+            view.record(&change);
         }
         informer.wait_for_sync().await.unwrap();
     };
-    if timeout(3 * LONG, pin!(follow)).await.is_err() {
+    if timeout(choices.limit, pin!(follow)).await.is_err() {
         let status = informer.namespace_status();
         assert_eq!(stored(&informer), expected, "seed {seed}: {status:#?}");
         panic!("seed {seed}: the handler or the sync is missing: {:?} {status:#?}", view.shown());
     }
+    assert_eq!(*unnamed.lock(), [""; 0], "seed {seed}: these errors do not name a namespace");
     informer.stop().await;
     running.await.unwrap().unwrap();
     history.removals
@@ -1442,8 +1542,10 @@ async fn random_history(seed: u64, names: &[String], steps: usize, with_faults: 
 async fn random_faults_over_three_namespaces_lose_nothing() {
     let names = ["blue", "green", "red"].map(str::to_owned);
     let seeds = std::env::var("NAMESPACE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    let choices =
+        Choices { steps: 60, with_faults: true, pauses: PAUSES, expire: true, limit: 3 * LONG };
     for seed in 0..seeds.unwrap_or(600) {
-        random_history(seed, &names, 60, true).await;
+        random_history(seed, &names, choices).await;
     }
 }
 
@@ -1487,9 +1589,13 @@ impl Followed {
             88..91 => drop(self.server.error_watches(status::expired("as the test wants"))),
             91..93 => self.server.compact(),
             _ => {
-                let millis = [1, 1_000, 100_000][self.dice.usize(..3)];
+                let millis = PAUSES[self.dice.usize(..PAUSES.len())];
                 tokio::time::sleep(Duration::from_millis(millis)).await;
             }
+        }
+        // As in `History::step`.
+        for _ in 0..self.dice.usize(..12) {
+            yield_now().await;
         }
     }
 
@@ -1565,8 +1671,23 @@ async fn random_labels_and_deletions_of_namespaces_report_no_living_object_as_de
 #[tokio::test(start_paused = true)]
 async fn two_hundred_namespaces_are_added_and_removed_under_writes() {
     let names: Vec<_> = (0..200).map(|number| format!("shop-{number}")).collect();
+    let choices =
+        Choices { steps: 4_000, with_faults: false, pauses: PAUSES, expire: true, limit: 3 * LONG };
     for seed in 0..2 {
-        let removals = random_history(seed, &names, 4_000, false).await;
+        let removals = random_history(seed, &names, choices).await;
+        assert!(removals > 200, "{removals}");
+    }
+}
+
+/// As the test above, with an informer that runs beside the history. No watch expires, because the
+/// back-off after that would take real time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_namespaces_are_added_and_removed_beside_writes() {
+    let names: Vec<_> = (0..200).map(|number| format!("shop-{number}")).collect();
+    let limit = Duration::from_secs(60);
+    let choices = Choices { steps: 4_000, with_faults: false, pauses: &[1], expire: false, limit };
+    for seed in 0..2 {
+        let removals = random_history(seed, &names, choices).await;
         assert!(removals > 200, "{removals}");
     }
 }

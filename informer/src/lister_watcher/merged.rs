@@ -1,5 +1,4 @@
-//! Several lister-watchers as one, for example some namespaces for an account that may not list all
-//! of them.
+//! Several lister-watchers as one, which fails as a whole.
 //!
 //! Each part continues from a version of its own, which is kept here. The version that the
 //! reflector receives is the least of these, so all events up to it have been delivered. A watch
@@ -21,7 +20,9 @@ use super::{
 use crate::wire::{WireError, bookmark, ends_initial_events};
 
 /// Several lister-watchers as one. It lists its parts one after the other, and watches all of them
-/// at once.
+/// at once. If one part fails, the others stop until it succeeds. For the namespaces that an
+/// account may list, use an informer of [`Namespaces`](crate::shared_informer::Namespaces), in
+/// which a namespace that fails delays no other.
 ///
 /// There must be at least one part. All parts must have the same kind of object and the same API
 /// server, so that their versions can be compared, and no object may be in two parts.

@@ -3,7 +3,7 @@
 //! not needed are never decoded.
 //!
 //! * [`KubeListerWatcher`]: an API server, through kube's client.
-//! * [`Merged`]: several sources as one, for example some namespaces of many.
+//! * [`Merged`]: several sources as one, which fails as a whole.
 //! * [`Scripted`]: a script of responses, for tests.
 
 mod body;

@@ -789,6 +789,23 @@ async fn optional_namespace_that_is_forbidden_later_does_not_hold_back_the_appli
 }
 
 #[tokio::test(start_paused = true)]
+async fn own_write_is_applied_after_a_bookmark_of_every_namespace() {
+    let server = server();
+    apply(&server, "blue", "a", 1);
+    apply(&server, "green", "b", 1);
+    let informer = builder(&server, &of(["blue", "green"])).build().unwrap();
+    run(&informer);
+    informer.wait_for_sync().await.unwrap();
+    until(|| informer.watch_status().is_open).await;
+    let version = write_blue(&server, 2);
+    assert!(!is_applied(&informer, &version).await, "green is quiet");
+    assert_eq!(stored(&informer), ["blue/a=2", "green/b=1"]);
+    server.bookmark(&Resource::config_maps());
+    assert!(is_applied(&informer, &version).await);
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn namespace_that_has_left_holds_the_applied_version_back_only_once_it_is_back() {
     let green = Unwatched::start(|builder| builder).await;
     green.server.clear_faults();

@@ -34,8 +34,8 @@ enum Op {
     /// A relist: the listed keys, as places in [`KEYS`], and the version of the commit.
     Replace(Vec<usize>, u64),
     Bookmark(u64),
-    /// The beginning of a relist of a scope, which supersedes an open one: the place of the scope in
-    /// [`SCOPES`], and the listed keys, which all belong to the scope, as places in [`KEYS`].
+    /// The beginning of a relist of a scope, which supersedes an open one: the place of the scope
+    /// in [`SCOPES`], and the listed keys, which all belong to the scope, as places in [`KEYS`].
     BeginIn(usize, Vec<usize>),
     /// The commit of the open relist of a scope, at a version.
     CommitIn(usize, u64),

@@ -406,8 +406,8 @@ async fn last_list_delivers_no_new_or_changed_object() {
     for choose in QUEUES {
         let green = Unwatched::start(choose).await;
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let handled = seen.clone();
-        let handler = move |change: Notification<ConfigMap>| handled.lock().push(shown(&change));
+        let record = seen.clone();
+        let handler = move |change: Notification<ConfigMap>| record.lock().push(shown(&change));
         let _handle = green.maps.add_event_handler(handler).unwrap();
         until(|| seen.lock().len() == 5).await;
         green.remove_label();

@@ -91,14 +91,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Begins a relist of a scope. Fails if the scope does not belong to the queue, or if no
     /// generation is left.
     pub(super) fn begin_relist_in(&self, scope: &ScopeId) -> Result<RelistSpan, BeginError> {
-        let mut began = None;
+        let mut history = None;
         let ready = |superseded, generation| {
-            began = self.queue.is_tracked().then(|| self.core.applied.history());
+            history = self.queue.is_tracked().then(|| self.core.applied.history());
             self.note_begin(superseded, generation, false);
         };
         let begun = self.relists.begin_in(scope, || self.pass_every_shard(), ready);
         begun.map(|(generation, marks, within)| RelistSpan {
-            began,
+            began: history,
             ..RelistSpan::new(generation, marks, Some(within))
         })
     }

@@ -1,6 +1,6 @@
 // Command client-go runs client-go's shared informer on the scenarios' config maps, and writes
-// the notifications of its handlers to its standard output, each as a line of JSON (output.go). When
-// it reads the line "stored", it writes the contents of its store. It ends when its standard
+// the notifications of its handlers to its standard output, each as a line of JSON (output.go).
+// When it reads the line "stored", it writes the contents of its store. It ends when its standard
 // input ends.
 package main
 

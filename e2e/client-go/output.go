@@ -65,7 +65,8 @@ func startOutput(out io.Writer) *output {
 func (o *output) write(out *bufio.Writer) (err error) {
 	encoder := json.NewEncoder(out)
 	for line := range o.lines {
-		// After an error the lines have no reader, and the goroutines that send them must not block.
+		// After an error the lines have no reader, and the goroutines that send them must not
+		// block.
 		if err == nil {
 			err = encoder.Encode(line)
 		}

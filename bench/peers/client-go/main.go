@@ -4,7 +4,8 @@
 // standard output (see protocol.go), and compares them with the lines of the children in Rust.
 // Nothing else is printed there. An error is one line on standard error, with exit status 1.
 //
-//	client-go-peer --engine E --workload W[,W...] --objects N [--input FILE] [--seconds S] [--events K] [--variant V[,V...]]
+//	client-go-peer --engine E --workload W[,W...] --objects N
+//	    [--input FILE] [--seconds S] [--events K] [--variant V[,V...]]
 //	client-go-peer --version-only
 package main
 

@@ -245,7 +245,8 @@ func TestQueriesFindEverything(t *testing.T) {
 		switch {
 		case strings.HasPrefix(r.Variant, "selector-scan"):
 			answers = 20 * 4
-		case strings.HasPrefix(r.Variant, "selector"): // one of the five objects of an app is excluded
+		case strings.HasPrefix(r.Variant, "selector"):
+			// One of the five objects of an app is excluded.
 			answers = 1000 * 4
 		}
 		if r.Value <= 0 || r.Extra["answers"] != answers {

@@ -32,8 +32,8 @@ const cachePoll = 10 * time.Millisecond
 // cacheGrowth is the growth of an engine to its peak, in bytes a pod, and with the response.
 const cacheGrowth = 60_000
 
-// runCache measures the pods of a cluster in an informer: bench/src/workloads/cache/mod.rs describes
-// the rows. The lists come from files, through a transport.
+// runCache measures the pods of a cluster in an informer. bench/src/workloads/cache/mod.rs
+// describes the rows. The lists come from files, through a transport.
 func runCache(opts *options, out *output) error {
 	if opts.input == "" || opts.secondList == "" {
 		return errors.New("the workload cache needs two lists")

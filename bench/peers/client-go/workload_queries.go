@@ -163,7 +163,7 @@ func indexedValues(listed []any, index cache.IndexFunc) ([]query, error) {
 	return sorted(queries), nil
 }
 
-// selectors returns a query of each app, of at most so many. Its selector excludes the pod template
+// selectors returns a query of each app, up to most queries. Its selector excludes the pod template
 // of the first object of the app.
 func selectors(listed []any, most int) ([]query, error) {
 	queries, excluded := map[string]*query{}, map[string]string{}

@@ -74,7 +74,8 @@ func runReaders(opts *options, data source, out *output) error {
 				return err
 			}
 			quantiles := []quantile{p50, p999, p9999}
-			if readers == 1 { // with more threads than cores the longest get is that of a thread that was not scheduled
+			// With more threads than cores, the longest get is one whose thread was not scheduled.
+			if readers == 1 {
 				quantiles = append(quantiles, worst)
 			}
 			if err := all.took.report(out, "readers", variant, quantiles, extra); err != nil {

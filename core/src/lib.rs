@@ -49,9 +49,10 @@
 //!
 //! # Memory
 //!
-//! A known key costs one 64-byte slot, its share of the table, and its index entries. Pending
-//! deltas are never merged (as in client-go), so a key whose handler is stuck grows by one delta
-//! per offer. See [`DeltaFifoBuilder::high_water`] for a limit.
+//! A known key costs one 64-byte slot, its share of the table, and its index entries. As in
+//! client-go, pending deltas of a key are not merged, except that of two deletions in a row one is
+//! kept. So a key whose handler is stuck grows by one delta per update. See
+//! [`DeltaFifoBuilder::high_water`] for a limit.
 #![deny(clippy::disallowed_types)]
 
 #[cfg(feature = "caches")]

@@ -179,7 +179,7 @@ pub enum RelistError {
 /// once the queue is also empty. A wait, for example for the initial population, returns it if the
 /// queue is closed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("queue is closed and empty")]
+#[error("queue is closed, so the pop or wait ended without a result: stop, or build a new queue")]
 pub struct Closed;
 
 /// The reason why a version cannot be used: it cannot be compared, the queue does not track

@@ -254,3 +254,14 @@ fn wait_for_sync_ends_with_the_last_initial_handler() {
         block_on(fifo.wait_for_sync_async()).unwrap();
     });
 }
+
+#[test]
+fn error_of_waits_on_a_closed_queue_with_deltas_does_not_call_it_empty() {
+    let rig = Rig::knowing(Mode::Fused, &[], |builder| builder.high_water(1));
+    assert!(rig.fifo.replace(vec![obj("a", 1)], "1").is_ok());
+    rig.fifo.close();
+    for ended in [rig.fifo.ready(), rig.fifo.wait_for_sync()] {
+        assert!(!ended.unwrap_err().to_string().contains("empty"));
+    }
+    assert_eq!(rig.fifo.pending_deltas(), 1);
+}

@@ -16,8 +16,9 @@ use crate::engine::ready_queue::Lane;
 use crate::engine::release::OneByOne;
 use crate::engine::slot::{Content, Pending, Rule, RunningSlot};
 use crate::engine::sync::mutant;
-use crate::panics::ignore_panic;
-use crate::{DeltaObject, Meta};
+use crate::error::BoxError;
+use crate::panics::{fallible, ignore_panic};
+use crate::{DeltaObject, Meta, error_chain};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Settles `running`, and with it this number of marks of the initial population.
@@ -178,17 +179,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             KnownPlace::Elsewhere { objects, .. } => objects,
         };
         // Destructors settle slots too: there a panic of the store would abort the process.
-        // The destructor of its error is user code as well.
-        let found = ignore_panic(|| objects.get_by_key(running.key()).ok());
-        let Some(found) = found.flatten() else {
-            ignore_panic(|| {
-                tracing::error!(
-                    key = running.key(),
-                    "known objects failed at the end of a handler; a deletion of the key that arrived \
-                     during it is delivered nevertheless"
-                );
-            });
-            return otherwise;
+        let found = match fallible(|| objects.get_by_key(running.key())) {
+            Ok(found) => found,
+            Err(error) => {
+                log_failed_lookup(running.key(), error, otherwise);
+                return otherwise;
+            }
         };
         let known = found.is_some();
         if !known && matches!(pending.content, Content::Again(..)) {
@@ -208,6 +204,34 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         left_out.get_or_insert_default().objects.extend(unused.map(DeltaObject::from));
         known
     }
+}
+
+/// Logs that known objects failed when they were asked about a delta at the end of a handler.
+/// `is_kept` is whether the delta is kept nevertheless. Panics of the error are ignored.
+#[cold]
+fn log_failed_lookup(key: &str, error: BoxError, is_kept: bool) {
+    // Each call of the error's code is separate: if its text and its destructor panicked in one
+    // call, the process would abort.
+    let text = ignore_panic(|| error_chain(&*error));
+    ignore_panic(|| drop(error));
+    ignore_panic(|| {
+        let error = text.as_deref().unwrap_or("its text cannot be formatted");
+        if is_kept {
+            tracing::error!(
+                key,
+                error,
+                "known objects failed at the end of a handler; a deletion of the key that arrived \
+                 during it is delivered nevertheless"
+            );
+        } else {
+            tracing::error!(
+                key,
+                error,
+                "known objects failed at the end of a handler; a Sync of the key that arrived \
+                 during it is dropped, and the next resync repeats it"
+            );
+        }
+    });
 }
 
 /// The result of a settle.

@@ -159,7 +159,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                         if is_silent && !watch.ends_here {
                             return Ok(Err(RequestError::Silent { after: last_event.elapsed() }));
                         }
-                        debug!("the watch has lasted long enough");
+                        debug!("watch reached its time limit; the next one resumes from its last version");
                         self.complete_first_objects(watch);
                         return Ok(Ok(()));
                     }

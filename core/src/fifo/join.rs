@@ -233,6 +233,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let (keys, table) = (&self.core.keys, &self.core.table);
         let Piece { objects, first, arena, entries, refused } = piece;
         let threads = entries.len();
+        // The buffers of the previous stride are used again instead of allocating new ones.
         arena.clear();
         for entries in entries.iter_mut() {
             clear_near(entries);
@@ -240,6 +241,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut rest = Rest(objects.drain(..));
         for index in *first.. {
             let Some(object) = rest.0.next().map(UserCode::new) else { break };
+            // Two distances, because the strings of an object can be prefetched only once the
+            // object itself has arrived.
             let ahead = rest.0.as_slice();
             if let Some(object) = ahead.get(OBJECT_AHEAD) {
                 bring_object_near(object);
@@ -250,6 +253,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                     keys.meta().version(object).inspect(|version| prefetch(version.as_ptr()));
                 }
             }
+            // The key is that of the listed object, so it is known even if the transform fails.
             let at = arena.len();
             let keyed = keys.write(&object, arena).map_err(OfferError::from);
             let transformed =
@@ -259,9 +263,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 Err(error) => {
                     let has_key = matches!(error, OfferError::Transform { .. });
                     refused.push((index, error));
+                    // The page ends before this object, so the rest of the piece is not needed.
                     if join.stops_at_refused {
                         break;
                     }
+                    // A key without an object still counts as listed, so that the sweep does not
+                    // delete it.
                     if has_key {
                         let key = &arena.as_bytes()[at..];
                         self.list_key(join.generation, table.hash(key), key);
@@ -279,6 +286,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 arena.push_str(keys.meta().version(&object).unwrap_or_default());
                 version = narrow(arena.len() - at - len);
             }
+            // Each thread joins an interval of the shards, so no two threads lock the same one.
             entries[Table::<T>::shard_of(hash) * threads / SHARDS].push(PageEntry {
                 hash,
                 object: Some(object.into_inner()),
@@ -448,6 +456,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         arena: &str,
     ) -> Vec<u32> {
         let Some(&first) = group.first() else { return Vec::new() };
+        // 1. Find the slots. A group lies in one shard, so its lock is taken once. A read lock is
+        // enough: a stamp is an atomic write, and nothing is pushed here.
         let shard = self.core.table.shard(entries[first as usize].hash).read();
         bring_first_near(&shard, entries, group, arena);
         let mut checks = Vec::with_capacity(group.len());
@@ -460,6 +470,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let entry = &entries[number as usize];
             let check =
                 shard.find(entry.hash, entry.key(arena)).map_or(ListedCheck::Needed, |slot| {
+                    // Unchanged keys are stamped too, or the sweep would delete them.
                     slot.stamp(join.generation);
                     self.check_listed(slot, entry.version(arena))
                 });
@@ -469,7 +480,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         mutant!(UnchangedReleasedUnderLock => checks.fill_with(|| ListedCheck::Needed));
         drop(shard);
-        // From here on accessors run, which may panic.
+        // 2. Prefetch the versions that step 3 reads. From here on accessors run, which may panic.
         let mut checks = OneByOne(checks);
         let meta = self.core.keys.meta();
         for check in checks.iter() {
@@ -477,6 +488,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 meta.version(known).inspect(|version| prefetch(version.as_ptr()));
             }
         }
+        // 3. Compare. Each check is dropped after its comparison, since it may hold the last
+        // reference to a known object.
         let mut changed = Vec::new();
         let mut checks = Rest(checks.take().into_iter());
         for (&number, check) in group.iter().zip(checks.0.by_ref()) {

@@ -265,6 +265,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
     /// Returns the next step. Call it after each input, and at the time that the last
     /// [`Step::Wait`] contains.
     pub(crate) fn next(&mut self, now: Clocks) -> Step<T, B> {
+        // First, so that no request is sent for a lease whose deadline has passed: another
+        // candidate may have claimed it.
         self.check_deadline(now);
         let deadline = match &self.state {
             State::Lost(loss) => return Step::Lost(loss.clone()),
@@ -274,15 +276,22 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
             }
             State::Foreign(_) | State::Claiming => None,
         };
+        // A holder must wake at its deadline whatever else it waits for, so that its work ends in
+        // time even if no answer arrives.
         let wait = |until: Duration| {
             Step::Wait(Some(deadline.map_or(until, |deadline| deadline.min(until))))
         };
+        // There is one attempt at a time. `not_before` says nothing while one is in flight: a timer
+        // for it would wake the caller although no request can follow.
         if self.flight.is_some() {
             return Step::Wait(deadline);
         }
+        // The pause between attempts, or the time until the next renewal.
         if now.monotonic < self.not_before {
             return wait(self.not_before);
         }
+        // Renewals and releases keep the number of transitions: by it a holder recognises its own
+        // claim (`HeldLease::is_of`).
         let replace = |base: &Record<T, B>, holder| LeaseRequest::Replace {
             base: base.clone(),
             holder,
@@ -298,6 +307,9 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
                 mutant!(self, ObserverUsesWallClock => let is_free =
                     since.after(free_at.saturating_sub(since.monotonic)).wall <= now.wall);
                 if is_free {
+                    // The state changes with the request, so that the candidate does not observe
+                    // the lease while its claim may already be applied: only the answer to the
+                    // claim makes a holder.
                     let transitions = record.transitions.max(0).saturating_add(1);
                     let holder = Some(self.identity.clone());
                     let request =
@@ -305,6 +317,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
                     self.state = State::Claiming;
                     (Purpose::Claim, request)
                 } else if self.is_watching {
+                    // A change arrives as an input and restarts the wait, so only the expiry needs
+                    // a timer. Reads of all candidates would be load without a gain.
                     return wait(free_at);
                 } else if now.monotonic < read_at {
                     return wait(free_at.min(read_at));
@@ -315,14 +329,22 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
             State::Live(held) | State::Draining(held) | State::Releasing(held)
                 if held.is_doubtful =>
             {
+                // The lease may have another version by now. A write that contains the known one
+                // would be a conflict each time, and the read also shows whether the lease is still
+                // this candidate's.
                 (Purpose::Read, LeaseRequest::Read)
             }
             State::Live(held) | State::Draining(held) => {
                 (Purpose::Renew, replace(&held.record, Some(self.identity.clone())))
             }
             State::Releasing(held) => (Purpose::Release, replace(&held.record, None)),
+            // Not reached: a claim is in flight in `Claiming` until it is answered, and the answer
+            // changes the state; the other two returned above. A candidate without a request has
+            // no time to wait for.
             State::Claiming | State::Lost(_) | State::Gone => return Step::Wait(None),
         };
+        // The number tells the answer of this attempt from later answers of abandoned ones. The
+        // deadline counts from here, before the request leaves (rule 2).
         self.attempts += 1;
         self.flight = Some(Flight { number: self.attempts, purpose, sent: now });
         Step::Send { number: self.attempts, request }
@@ -332,9 +354,15 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
     pub(crate) fn answered(&mut self, now: Clocks, number: u64, answer: Answer<T, B>) {
         mutant!(self, OldAnswersCount => let number =
             self.flight.map_or(number, |flight| flight.number));
+        // Rule 3: an answer to an abandoned attempt says nothing about the state since then.
         let Some(flight) = self.flight.take_if(|flight| flight.number == number) else { return };
+        // Before the answer counts: a renewal that is answered after the deadline comes too late,
+        // because the work has ended or is ending.
         self.check_deadline(now);
         mutant!(self, DeadlineFromAnswer => let flight = Flight { sent: now, ..flight });
+        // A failing server gets one request per retry period. So does a lease that several
+        // candidates try to claim. A holder's conflict is followed by a read at once, because its
+        // deadline approaches (`answered_holder`).
         let retry_at = now.monotonic.saturating_add(self.timing.retry_period);
         if let (_, Answer::Unclear) | (State::Foreign(_) | State::Claiming, Answer::Conflict) =
             (&self.state, &answer)
@@ -342,6 +370,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
             self.not_before = retry_at;
         }
         match self.state {
+            // The state decides, and not the purpose of the attempt: a `Live` candidate may have
+            // become `Draining` during it. A release abandons a renewal in flight.
             State::Foreign(_) => self.answered_foreign(now, flight, answer),
             State::Claiming => self.answered_claim(now, flight, answer),
             State::Live(_) | State::Draining(_) | State::Releasing(_) => {
@@ -457,8 +487,12 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
     /// Stops the candidate. A holder renews the lease until [`work_ended`](Self::work_ended).
     pub(crate) fn stop(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Gone) {
+            // The work continues for a while, so the lease must be held until it has ended.
             State::Live(held) => State::Draining(held),
+            // No work has begun. A claim in flight may still be applied. It is not released:
+            // without its answer it is not known to be this candidate's, and it expires (rule 7).
             State::Foreign(_) | State::Claiming => State::Gone,
+            // Already stopped, or lost.
             other => other,
         };
     }

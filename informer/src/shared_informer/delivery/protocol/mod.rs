@@ -153,6 +153,8 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         mut step: Step<K>,
         drops: &mut DeferredDrops<K>,
     ) -> bool {
+        // A periodic walk repeats objects that the handler knows, so a change during it is
+        // delivered as always. Other walks bring states that the handler was not notified of.
         if let Some(walk) = self.walk.as_mut().filter(|walk| walk.reason != Reason::Period) {
             let is_ahead = |at| !known.has_walked(at, &step.key);
             // The walk has not reached the key yet, and will read the state after this change.
@@ -168,12 +170,16 @@ impl<K: Send + Sync + 'static> Inbox<K> {
                 walk.passed.swap_remove(passed);
                 let delivered = step.delivered.take();
                 mutant!(PassedKeyCountsAsDelivered => { step.delivered = delivered.clone(); });
+                // The destructor of the object is user code, so it runs after unlocking.
                 if let Some(delivered) = delivered {
                     drops.found.push((Box::default(), delivered));
                 }
+                // The step takes the place of the walk's notification, for which the sync waits.
                 step.is_in_initial_list |= !self.has_synced;
             }
         }
+        // The buffer is full: a walk over the store replaces all that waits, and will read the
+        // state after this change too.
         if matches!(self.policy, Buffer::DropAndResync(most) if self.waiting.changes() >= most.max(1))
         {
             self.restart(step.since);
@@ -181,6 +187,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
             return true;
         }
         self.push(step, drops);
+        // The step may have been for the last key that the walk passed.
         self.finish_walk();
         false
     }

@@ -31,10 +31,13 @@ pub enum InformerError<'e> {
     /// index.
     #[error("{}", error_chain(.0))]
     Store(&'e StoreError),
-    /// A handler, its filter or an accessor of the metadata panicked. The notification is not
-    /// redelivered, and the next one follows.
-    #[error("event handler panicked; the notification is not redelivered: {message}")]
+    /// User code panicked: a handler, its filter, an accessor of the metadata or a destructor. The
+    /// informer continues.
+    #[error("{context}: {message}")]
     Panicked {
+        /// The user code that panicked, and what that means: a notification is lost only if this
+        /// text says so.
+        context: &'static str,
         /// The message of the panic.
         message: String,
     },
@@ -63,17 +66,60 @@ impl OnError {
         }
     }
 
-    pub(super) fn report_panic(&self, panic: Box<dyn Any + Send>) {
-        self.report_message(panic_message(panic));
+    /// Reports a panic of `code`.
+    pub(super) fn report_panic(&self, code: UserCode, panic: Box<dyn Any + Send>) {
+        self.report_message(code, panic_message(panic));
     }
 
-    fn report_message(&self, message: String) {
-        self.report(&InformerError::Panicked { message });
+    fn report_message(&self, code: UserCode, message: String) {
+        self.report(&InformerError::Panicked { context: code.context(), message });
     }
 
-    /// Calls a function that may run user code. Reports its panic, and then returns `None`.
-    pub(super) fn catch<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
-        caught(call).map_err(|message| self.report_message(message)).ok()
+    /// Calls a function that runs `code`. Reports its panic, and then returns `None`.
+    pub(super) fn catch<R>(&self, code: UserCode, call: impl FnOnce() -> R) -> Option<R> {
+        caught(call).map_err(|message| self.report_message(code, message)).ok()
+    }
+}
+
+/// User code that an informer calls. Its panic is reported as [`InformerError::Panicked`].
+#[derive(Clone, Copy)]
+pub(super) enum UserCode {
+    /// A call of an event handler with one notification.
+    Handler,
+    /// A call of an event handler with a batch of notifications.
+    BatchHandler,
+    /// The destructor of an event handler.
+    HandlerDrop,
+    /// The filter of an event handler.
+    Filter,
+    /// An accessor of the metadata, whose result only decides the form of a notification.
+    Accessor,
+    /// The destructors of objects of which no handler is notified.
+    Notifications,
+    /// Accessors and destructors that run while an item is applied and its changes are delivered.
+    Apply,
+    /// The destructors of replaced objects, which run when an item ends.
+    ItemEnd,
+}
+
+impl UserCode {
+    /// Returns what a panic means.
+    fn context(self) -> &'static str {
+        match self {
+            Self::Handler => "event handler panicked; the notification is not redelivered",
+            Self::BatchHandler => "batch handler panicked; its notifications are not redelivered",
+            Self::HandlerDrop => "destructor of an event handler panicked; the handler is removed",
+            Self::Filter => "filter panicked; the object counts as one that does not match",
+            Self::Accessor => "accessor of the metadata panicked; the change is delivered",
+            Self::Notifications => {
+                "destructor of an object panicked; the change is not delivered to this handler"
+            }
+            Self::Apply => {
+                "accessor or destructor of an object panicked while an item was applied; changes \
+                 of the item that were not delivered before are not delivered"
+            }
+            Self::ItemEnd => "destructor of an object panicked; its change is delivered",
+        }
     }
 }
 

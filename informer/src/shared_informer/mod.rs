@@ -84,11 +84,11 @@ use delivery::Distributor;
 pub use delivery::{
     Buffer, Cause, EventHandler, HandlerOptions, Notification, Registration, Subscription,
 };
-use error::OnError;
 pub use error::{
     AddHandlerError, BuildError, FactoryError, InformerError, InvalidNamespace, NotSynced, Removed,
     RunError, Stopped,
 };
+use error::{OnError, UserCode};
 pub use factory::{FactoryKind, Scope, SharedInformerFactory};
 use lifecycle::Phase;
 use metrics::{Identity, Metrics};
@@ -216,7 +216,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         let on_error = self.inner.on_error.clone();
         let one_by_one = move |batch: Vec<Notification<K>>| {
             for notification in batch {
-                on_error.catch(|| handler.on_notification(notification));
+                on_error.catch(UserCode::Handler, || handler.on_notification(notification));
             }
         };
         self.add_batch_handler(options, 1, one_by_one)

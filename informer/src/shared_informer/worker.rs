@@ -13,7 +13,7 @@ use tokio::task::coop::consume_budget;
 use tracing::Span;
 
 use super::delivery::{ActiveKeyGuard, Cause, Distributor};
-use super::error::{InformerError, OnError};
+use super::error::{InformerError, OnError, UserCode};
 use super::metrics::Metrics;
 use super::sync::spawn_blocking;
 use crate::metrics::Named;
@@ -108,12 +108,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
             InformerQueue::Delta(fifo) => {
                 let item = fifo.pop_async().await?;
                 // An object's destructor is user code, and may panic.
-                self.on_error.catch(|| self.apply_item(item));
+                self.on_error.catch(UserCode::ItemEnd, || self.apply_item(item));
             }
             InformerQueue::InOrder(fifo) => {
                 let turn = fifo.pop_async().await?;
                 if turn.event().is_some_and(|event| event.key().is_some()) {
-                    self.on_error.catch(|| self.apply_turn(turn));
+                    self.on_error.catch(UserCode::ItemEnd, || self.apply_turn(turn));
                     return Ok(());
                 }
                 // The item is a whole list, which may take long to apply, so use a blocking
@@ -125,7 +125,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
                 let all = spawn_blocking(move || span.in_scope(apply_all));
                 match all.await.map_err(JoinError::try_into_panic) {
                     Ok(()) => {}
-                    Err(Ok(panic)) => self.on_error.report_panic(panic),
+                    Err(Ok(panic)) => self.on_error.report_panic(UserCode::ItemEnd, panic),
                     // The runtime is shutting down, which ends this task as well.
                     Err(Err(_)) => std::future::pending().await,
                 }
@@ -166,7 +166,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
 
     /// Applies an item, and reports an error or a panic of it.
     fn apply_and_report(&self, apply: impl FnOnce() -> Result<(), StoreError>) {
-        if let Some(Err(error)) = self.on_error.catch(apply) {
+        if let Some(Err(error)) = self.on_error.catch(UserCode::Apply, apply) {
             self.on_error.report(&InformerError::Store(&error));
         }
     }
@@ -182,7 +182,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         // The accessor is user code. Its panic must not prevent the delivery of the rest of a
         // list.
         if self.notify_unchanged
-            || !self.on_error.catch(|| self.is_unchanged(change)).unwrap_or(false)
+            || !self
+                .on_error
+                .catch(UserCode::Accessor, || self.is_unchanged(change))
+                .unwrap_or(false)
         {
             let cause = Cause::of(change, is_in_initial_list);
             active.deliver(key, change, cause, is_in_initial_list);

@@ -16,6 +16,7 @@ use tracing::{Instrument, Span, trace_span};
 use super::feed::{Delivery, Feed};
 use super::notification::Notification;
 use super::registration::Registration;
+use crate::shared_informer::error::UserCode;
 use crate::shared_informer::sync::STRIDE;
 
 /// A running handler. Its drop removes the handler, even if the thread panics or the runtime shuts
@@ -71,7 +72,10 @@ pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
             }
             if !batch.is_empty() {
                 let span = call_span(batch.len());
-                running.feed().on_error.catch(|| span.in_scope(|| handler(batch)));
+                running
+                    .feed()
+                    .on_error
+                    .catch(UserCode::BatchHandler, || span.in_scope(|| handler(batch)));
             }
             for delivery in &all {
                 running.feed().done(delivery);
@@ -79,7 +83,7 @@ pub(in crate::shared_informer) fn spawn_thread<K: Send + Sync + 'static>(
         }
         // Dropped before the feed ends, because the destructor is user code, and stopping the
         // informer must wait for it.
-        running.feed().on_error.catch(|| drop(handler));
+        running.feed().on_error.catch(UserCode::HandlerDrop, || drop(handler));
     };
     thread::Builder::new().name("informer-handler".to_owned()).spawn(run).map(drop)
 }
@@ -117,13 +121,13 @@ pub(in crate::shared_informer) fn run_handler<
                     async { handler(notification).await }.instrument(call_span(1)),
                 );
                 if let Err(panic) = call.catch_unwind().await {
-                    running.feed().on_error.report_panic(panic);
+                    running.feed().on_error.report_panic(UserCode::Handler, panic);
                 }
             }
             running.feed().done(&delivery);
             consume_budget().await;
         }
-        running.feed().on_error.catch(|| drop(handler));
+        running.feed().on_error.catch(UserCode::HandlerDrop, || drop(handler));
     };
     run.instrument(span)
 }

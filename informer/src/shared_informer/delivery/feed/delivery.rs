@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::super::notification::Notification;
 use super::super::protocol::{DeferredDrops, NextAction};
 use super::{AfterUnlock, Feed, Matches};
+use crate::shared_informer::error::UserCode;
 use crate::shared_informer::sync::mutant;
 
 /// The notifications of one step: one, two, or none.
@@ -97,17 +98,19 @@ impl<K: Send + Sync + 'static> Feed<K> {
         // The panic of each user function is caught separately. If a panic discarded the whole
         // step, the handler would see a history that never happened.
         let accepts = |object: &K| {
-            let matches =
-                |matches: &Matches<K>| self.on_error.catch(|| matches(object)).unwrap_or(false);
+            let matches = |matches: &Matches<K>| {
+                self.on_error.catch(UserCode::Filter, || matches(object)).unwrap_or(false)
+            };
             self.matches.as_deref().is_none_or(matches)
         };
-        let notifications =
-            self.on_error.catch(|| step.notifications(|object| self.uid(object), accepts));
+        let notifications = self.on_error.catch(UserCode::Notifications, || {
+            step.notifications(|object| self.uid(object), accepts)
+        });
         Delivery { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
     }
 
     fn uid<'a>(&self, object: &'a K) -> Option<&'a str> {
-        self.on_error.catch(|| self.known.uid(object)).flatten()
+        self.on_error.catch(UserCode::Accessor, || self.known.uid(object)).flatten()
     }
 
     /// Records that a delivery has been handled.

@@ -120,7 +120,7 @@ type Object = k8s_openapi::api::coordination::v1::Lease;
 type Sent = Result<Answer<Arc<str>, Arc<Object>>, LeaseError>;
 
 /// A request in flight.
-struct InFlight {
+struct RequestInFlight {
     number: u64,
     verb: &'static str,
     answer: BoxFuture<'static, Sent>,
@@ -141,7 +141,7 @@ impl Runner {
     async fn run(mut self, mut orders: watch::Receiver<Order>) -> Ended {
         let api = Arc::clone(&self.api);
         let mut watched = pin!(api.watch());
-        let mut in_flight: Option<InFlight> = None;
+        let mut in_flight: Option<RequestInFlight> = None;
         let clock = self.shared.clock;
         loop {
             let mut wake = None;
@@ -153,7 +153,7 @@ impl Runner {
                     }
                     let api = Arc::clone(&self.api);
                     let answer = async move { api.send(request).await }.boxed();
-                    in_flight = Some(InFlight { number, verb, answer });
+                    in_flight = Some(RequestInFlight { number, verb, answer });
                 }
                 Step::Wait(until) => wake = until.map(|until| until + self.jitter()),
                 Step::Lost(loss) => return Ended::Lost(loss),
@@ -172,7 +172,7 @@ impl Runner {
                     }
                 },
                 answer = answer(&mut in_flight) => {
-                    if let Some(InFlight { number, verb, .. }) = in_flight.take() {
+                    if let Some(RequestInFlight { number, verb, .. }) = in_flight.take() {
                         self.answered(number, verb, answer);
                     }
                 }
@@ -257,7 +257,7 @@ impl Runner {
 }
 
 /// Waits for the answer to the request in flight, or for ever if there is none.
-async fn answer(in_flight: &mut Option<InFlight>) -> Sent {
+async fn answer(in_flight: &mut Option<RequestInFlight>) -> Sent {
     match in_flight {
         Some(in_flight) => (&mut in_flight.answer).await,
         None => std::future::pending().await,

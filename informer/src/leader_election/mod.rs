@@ -94,7 +94,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 pub use crate::lease::api::LeaseError;
-use crate::lease::{Clock, Hold, Loss, State, Timing};
+use crate::lease::{Clock, Hold, LeaseState, Loss, Timing};
 use crate::metrics::Named;
 use crate::util::in_flight::WorkGuard;
 pub use builder::LeaderElectorBuilder;
@@ -136,7 +136,7 @@ impl Shared {
 
     /// Records the holder in this state of the lease as the current leader. `state` is `None` if
     /// the lease does not exist.
-    fn observe(&self, state: Option<&State>) {
+    fn observe(&self, state: Option<&LeaseState>) {
         let holder = state.and_then(|state| state.holder.as_deref());
         self.leader.send_if_modified(|leader| {
             let is_new = leader.as_deref() != holder;

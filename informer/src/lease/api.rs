@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::protocol::{Answer, LeaseRequest, Record};
 
 /// A state of the lease, and the object that it was read from.
-pub(crate) type State = Record<Arc<str>, Arc<Lease>>;
+pub(crate) type LeaseState = Record<Arc<str>, Arc<Lease>>;
 
 /// A failed request of an election. The election continues: requests are repeated after the retry
 /// period, and a lease that cannot be watched is read once per retry period.
@@ -69,7 +69,7 @@ pub(crate) enum Watched {
     /// The watch has begun.
     Open,
     /// The lease was created or changed, or deleted (`None`).
-    Changed(Option<State>),
+    Changed(Option<LeaseState>),
     /// The watch failed, or could not be opened. It is opened again later.
     Failed(LeaseError),
 }
@@ -237,7 +237,7 @@ fn is_conflict(verb: &str, code: u16) -> bool {
 
 /// Returns the state of a lease. A missing or invalid number counts as 0, and a missing text as
 /// empty. An empty holder counts as no holder.
-fn state(lease: Lease) -> State {
+fn state(lease: Lease) -> LeaseState {
     let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
     let spec = lease.spec.as_ref();
     let holder = spec.and_then(|spec| spec.holder_identity.as_deref());

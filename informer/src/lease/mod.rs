@@ -15,7 +15,7 @@ mod fence;
 mod hold;
 mod protocol;
 
-pub(crate) use api::{LeaseApi, State, Watched};
+pub(crate) use api::{LeaseApi, LeaseState, Watched};
 pub(crate) use fence::fenced;
 pub use fence::is_lost;
 pub(crate) use hold::{Clock, Hold, HoldOwner};

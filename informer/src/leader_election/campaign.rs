@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use super::metrics::Metrics;
-use super::{LeaseError, Shared};
+use super::{ElectionContext, LeaseError};
 use crate::lease::{Answer, Hold, HoldOwner, LeaseApi, Loss, Protocol, Step, Timing, Watched};
 
 /// A campaign: one candidacy for the lease, from its start until the lease is lost or the campaign
@@ -53,7 +53,11 @@ enum Order {
 impl Campaign {
     /// Starts a campaign. `former` is the identity of an earlier campaign of this elector. The work
     /// of that campaign must have ended, because a lease that `former` holds counts as free.
-    pub(super) fn start(shared: &Arc<Shared>, identity: &str, former: Option<&str>) -> Self {
+    pub(super) fn start(
+        shared: &Arc<ElectionContext>,
+        identity: &str,
+        former: Option<&str>,
+    ) -> Self {
         let Timing { lease_duration, retry_period, .. } = shared.timing;
         let api = LeaseApi::new(
             shared.client.clone(),
@@ -129,7 +133,7 @@ struct RequestInFlight {
 struct Runner {
     protocol: Protocol<Arc<str>, Arc<Object>>,
     api: Arc<LeaseApi>,
-    shared: Arc<Shared>,
+    shared: Arc<ElectionContext>,
     elected: Option<oneshot::Sender<Tenure>>,
     /// Set while the lease is held for work.
     owner: Option<HoldOwner>,

@@ -109,7 +109,7 @@ type ElectionOnError = dyn Fn(&LeaseError) + Send + Sync;
 /// A candidate for a lease (client-go `LeaderElector`). Clones are cheap, and are one candidate.
 #[derive(Clone)]
 pub struct LeaderElector {
-    shared: Arc<Shared>,
+    shared: Arc<ElectionContext>,
     release_on_cancel: bool,
     cancelled: SharedFuture<BoxFuture<'static, ()>>,
     /// Locked while the elector runs, so that there is one run at a time.
@@ -117,7 +117,7 @@ pub struct LeaderElector {
 }
 
 /// The part of an elector that its campaigns share.
-struct Shared {
+struct ElectionContext {
     client: Client,
     lock: LeaseLock,
     timing: Timing,
@@ -129,7 +129,7 @@ struct Shared {
     holds: Mutex<Vec<Hold>>,
 }
 
-impl Shared {
+impl ElectionContext {
     fn title(&self) -> String {
         format!("{}/{}", self.lock.namespace, self.lock.name)
     }
@@ -149,14 +149,14 @@ impl Shared {
 }
 
 /// A guard that exists until the future of a leader's work has been dropped. It keeps the term's
-/// hold in `Shared::holds`, where [`LeaderElector::check`] finds it.
+/// hold in `ElectionContext::holds`, where [`LeaderElector::check`] finds it.
 struct Leading<'s> {
-    shared: &'s Shared,
+    shared: &'s ElectionContext,
     _work: WorkGuard,
 }
 
 impl<'s> Leading<'s> {
-    fn begin(shared: &'s Shared, hold: &Hold) -> Self {
+    fn begin(shared: &'s ElectionContext, hold: &Hold) -> Self {
         let mut holds = shared.holds.lock();
         holds.retain(|hold| !hold.is_idle());
         holds.push(hold.clone());
@@ -190,7 +190,7 @@ impl LeaderElector {
         let LeaderElectorBuilder { client, lock, timing, release_on_cancel, cancel, on_error } =
             builder;
         let metrics = Metrics::of(&lock.name);
-        let shared = Shared {
+        let shared = ElectionContext {
             client,
             lock,
             timing,
@@ -384,7 +384,7 @@ impl LeaderElector {
     /// lease has expired. A clone of a [`Term`] counts as such work, and so does an unanswered
     /// mutating request of its [client](Term::client).
     pub fn check(&self, tolerance: Duration) -> Result<(), CheckError> {
-        let Shared { timing, clock, holds, .. } = &*self.shared;
+        let ElectionContext { timing, clock, holds, .. } = &*self.shared;
         // By the monotonic clock alone, so that a step of the wall clock does not end a process.
         let now = clock.now().monotonic;
         let expires_after = timing.lease_duration.saturating_sub(timing.renew_deadline);

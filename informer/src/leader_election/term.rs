@@ -23,12 +23,12 @@ use crate::util::in_flight::WorkGuard;
 /// ```
 pub struct Term {
     hold: Hold,
-    shared: Arc<Shared>,
+    shared: Arc<TermInner>,
     /// Held for its `Drop`, which ends this piece of work.
     _guard: WorkGuard,
 }
 
-struct Shared {
+struct TermInner {
     client: Client,
     transitions: i32,
     uid: String,
@@ -43,7 +43,7 @@ impl Term {
         identity: String,
     ) -> Self {
         let shared =
-            Shared { client: fenced(client, &hold), transitions, uid: uid.to_owned(), identity };
+            TermInner { client: fenced(client, &hold), transitions, uid: uid.to_owned(), identity };
         let guard = hold.continue_work();
         Self { hold, shared: Arc::new(shared), _guard: guard }
     }

@@ -125,7 +125,7 @@ impl Share {
 
     /// Returns `bytes` as bytes that hold this share until the last reference to them is dropped.
     pub(crate) fn held_by(self, bytes: Bytes) -> Bytes {
-        Bytes::from_owner(Held { bytes, _share: self })
+        Bytes::from_owner(HeldBytes { bytes, _share: self })
     }
 }
 
@@ -138,12 +138,12 @@ impl Drop for Share {
 }
 
 /// Bytes with their share of the budget.
-struct Held {
+struct HeldBytes {
     bytes: Bytes,
     _share: Share,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

@@ -175,9 +175,9 @@ pub(crate) struct Protocol<T, B> {
 enum State<T, B> {
     Foreign(Seen<T, B>),
     Claiming,
-    Live(Held<T, B>),
-    Draining(Held<T, B>),
-    Releasing(Held<T, B>),
+    Live(HeldLease<T, B>),
+    Draining(HeldLease<T, B>),
+    Releasing(HeldLease<T, B>),
     Lost(Loss<T>),
     Gone,
 }
@@ -198,7 +198,7 @@ enum Seen<T, B> {
 
 /// The lease, as its holder last wrote or read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Held<T, B> {
+struct HeldLease<T, B> {
     record: Record<T, B>,
     deadline: Clocks,
     /// Whether another may hold the lease, so that it must be read before it is written again.
@@ -406,7 +406,12 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         self.state = match answer {
             Answer::State(Some(record)) if !deadline.has_passed(now) => {
                 self.not_before = self.renew_at(flight);
-                State::Live(Held { record, deadline, is_doubtful: false, has_conflicted: false })
+                State::Live(HeldLease {
+                    record,
+                    deadline,
+                    is_doubtful: false,
+                    has_conflicted: false,
+                })
             }
             _ => State::Foreign(Seen::Unknown),
         };
@@ -422,7 +427,7 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         };
         match (flight.purpose, answer) {
             (Purpose::Renew, Answer::State(Some(record))) => {
-                *held = Held { record, deadline, is_doubtful: false, has_conflicted: false };
+                *held = HeldLease { record, deadline, is_doubtful: false, has_conflicted: false };
                 self.not_before = renew_at;
             }
             (Purpose::Release, Answer::State(_)) => self.state = State::Gone,
@@ -572,7 +577,7 @@ impl<T: Eq, B> Seen<T, B> {
     }
 }
 
-impl<T: Eq, B> Held<T, B> {
+impl<T: Eq, B> HeldLease<T, B> {
     /// Returns whether `record` is a state of the lease since this candidate's claim: its holder is
     /// `identity`, and its uid and transitions are those of the claim.
     fn is_of(&self, record: &Record<T, B>, identity: &T) -> bool {

@@ -21,7 +21,7 @@ use crate::lease::{Answer, Hold, HoldOwner, LeaseApi, Loss, Protocol, Step, Timi
 pub(super) struct Campaign {
     elected: oneshot::Receiver<Tenure>,
     orders: watch::Sender<Order>,
-    task: JoinHandle<Ended>,
+    task: JoinHandle<CampaignEnd>,
 }
 
 /// The lease of a candidate that was elected.
@@ -34,7 +34,7 @@ pub(super) struct Tenure {
 
 /// The end of a campaign.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum CampaignEnd {
     Lost(Loss<Arc<str>>),
     /// The campaign was stopped, and does not hold the lease.
     Gone,
@@ -102,7 +102,7 @@ impl Campaign {
     }
 
     /// Waits until the campaign has ended: the lease is lost, or the campaign was stopped.
-    pub(super) async fn ended(&mut self) -> Ended {
+    pub(super) async fn ended(&mut self) -> CampaignEnd {
         match (&mut self.task).await {
             Ok(ended) => ended,
             Err(error) => match error.try_into_panic() {
@@ -142,7 +142,7 @@ struct Runner {
 }
 
 impl Runner {
-    async fn run(mut self, mut orders: watch::Receiver<Order>) -> Ended {
+    async fn run(mut self, mut orders: watch::Receiver<Order>) -> CampaignEnd {
         let api = Arc::clone(&self.api);
         let mut watched = pin!(api.watch());
         let mut in_flight: Option<RequestInFlight> = None;
@@ -160,8 +160,8 @@ impl Runner {
                     in_flight = Some(RequestInFlight { number, verb, answer });
                 }
                 Step::Wait(until) => wake = until.map(|until| until + self.jitter()),
-                Step::Lost(loss) => return Ended::Lost(loss),
-                Step::Gone => return Ended::Gone,
+                Step::Lost(loss) => return CampaignEnd::Lost(loss),
+                Step::Gone => return CampaignEnd::Gone,
             }
             // In a fixed order, so that a simulation can be repeated.
             tokio::select! {

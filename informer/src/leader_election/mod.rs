@@ -98,7 +98,7 @@ use crate::lease::{Clock, Hold, LeaseState, Loss, Timing};
 use crate::metrics::Named;
 use crate::util::in_flight::WorkGuard;
 pub use builder::LeaderElectorBuilder;
-use campaign::{Campaign, Ended};
+use campaign::{Campaign, CampaignEnd};
 pub use error::{BuildError, CheckError, ElectionError};
 pub use lock::LeaseLock;
 use metrics::Metrics;
@@ -319,8 +319,8 @@ impl LeaderElector {
         if is_lost {
             // The campaign ends as well, unless an answer came at the moment of the deadline.
             let loss = match timeout(self.shared.timing.retry_period, campaign.ended()).await {
-                Ok(Ended::Lost(loss)) => loss,
-                Ok(Ended::Gone) | Err(_) => Loss::Deadline,
+                Ok(CampaignEnd::Lost(loss)) => loss,
+                Ok(CampaignEnd::Gone) | Err(_) => Loss::Deadline,
             };
             return Some(LostTerm { loss, hold });
         }

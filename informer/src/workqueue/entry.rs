@@ -64,7 +64,7 @@ pub(super) enum Added {
 
 /// The outcome of [`Entry::end`].
 #[must_use]
-pub(super) struct Ended {
+pub(super) struct EntryEnd {
     /// Whether the key is queued again.
     pub(super) queued: bool,
     /// Whether the key is neither dirty nor waiting, so that its entry must be removed.
@@ -190,7 +190,7 @@ impl<K> Entry<K> {
     }
 
     /// Ends the processing of the key.
-    pub(super) fn end(&mut self, place: EntryPlace, schedule: &QueueState) -> Ended {
+    pub(super) fn end(&mut self, place: EntryPlace, schedule: &QueueState) -> EntryEnd {
         let mut line = schedule.line.lock();
         line.processed();
         let queued = self.state == EntryState::Again;
@@ -199,7 +199,7 @@ impl<K> Entry<K> {
         } else {
             EntryState::Idle
         };
-        Ended {
+        EntryEnd {
             queued,
             idle: !self.is_asked_for(),
             drained: line.phase() == QueuePhase::Draining && !line.is_draining(),

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use tokio::time::Instant;
 
 use super::delays::Delay;
-use super::entry::{Added, Ended, Entry, QueueState};
+use super::entry::{Added, Entry, EntryEnd, QueueState};
 use crate::util::slab::Slab;
 
 /// The position of a key's entry, fixed while the entry exists.
@@ -92,7 +92,7 @@ impl<K> Shard<K> {
         &mut self,
         place: EntryPlace,
         schedule: &QueueState,
-    ) -> (Ended, Option<Instant>, Option<K>) {
+    ) -> (EntryEnd, Option<Instant>, Option<K>) {
         let ended = self.entries[place.slot].end(place, schedule);
         let key = ended.idle.then(|| self.remove(place.slot));
         (ended, self.started.remove(&place.slot), key)

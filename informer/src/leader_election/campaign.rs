@@ -14,7 +14,9 @@ use tracing::Instrument;
 
 use super::metrics::Metrics;
 use super::{ElectionContext, LeaseError};
-use crate::lease::{Answer, Hold, HoldOwner, LeaseApi, Loss, Protocol, Step, Timing, Watched};
+use crate::lease::{
+    Answer, CandidateStep, Hold, HoldOwner, LeaseApi, Loss, Protocol, Timing, Watched,
+};
 
 /// A campaign: one candidacy for the lease, from its start until the lease is lost or the campaign
 /// is stopped. It runs in a task of its own, which is aborted when the `Campaign` is dropped.
@@ -150,7 +152,7 @@ impl Runner {
         loop {
             let mut wake = None;
             match self.protocol.next(clock.now()) {
-                Step::Send { number, request } => {
+                CandidateStep::Send { number, request } => {
                     let verb = request.verb();
                     if verb == "get" && self.protocol.held().is_some() {
                         self.shared.metrics.record(Metrics::slow_path);
@@ -159,9 +161,9 @@ impl Runner {
                     let answer = async move { api.send(request).await }.boxed();
                     in_flight = Some(RequestInFlight { number, verb, answer });
                 }
-                Step::Wait(until) => wake = until.map(|until| until + self.jitter()),
-                Step::Lost(loss) => return CampaignEnd::Lost(loss),
-                Step::Gone => return CampaignEnd::Gone,
+                CandidateStep::Wait(until) => wake = until.map(|until| until + self.jitter()),
+                CandidateStep::Lost(loss) => return CampaignEnd::Lost(loss),
+                CandidateStep::Gone => return CampaignEnd::Gone,
             }
             // In a fixed order, so that a simulation can be repeated.
             tokio::select! {

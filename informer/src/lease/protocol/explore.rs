@@ -21,7 +21,9 @@ use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
 use super::mutants::Mutant;
-use super::{Answer, Clocks, LeaseRequest, Protocol, Purpose, Record, Seen, State, Step, Timing};
+use super::{
+    Answer, CandidateStep, Clocks, LeaseRequest, Protocol, Purpose, Record, Seen, State, Timing,
+};
 
 type Lease = Record<u8, ()>;
 
@@ -282,7 +284,7 @@ impl<'a> Search<'a> {
         after: &mut impl FnMut(Event, &dyn Fn(&mut World)),
     ) {
         match process.candidate.clone().next(NOW) {
-            Step::Send { number, request } => after(Event::Step(index), &|world| {
+            CandidateStep::Send { number, request } => after(Event::Step(index), &|world| {
                 let _ = world.processes[index].candidate.next(NOW);
                 // A read that arrives late has the effect of one that is sent late.
                 let content = match request {
@@ -291,7 +293,7 @@ impl<'a> Search<'a> {
                 };
                 world.messages.push(Message { process: index, number, content });
             }),
-            Step::Wait(_) | Step::Lost(_) | Step::Gone => {}
+            CandidateStep::Wait(_) | CandidateStep::Lost(_) | CandidateStep::Gone => {}
         }
         let watch = |world: &mut World, state: Option<Lease>| {
             let process = &mut world.processes[index];

@@ -130,7 +130,7 @@ pub(crate) enum Answer<T, B> {
 
 /// The next step of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Step<T, B> {
+pub(crate) enum CandidateStep<T, B> {
     /// Send this request, and pass its answer to [`Protocol::answered`] with its number.
     Send { number: u64, request: LeaseRequest<T, B> },
     /// Wait for an input, or until this time of the monotonic clock.
@@ -263,14 +263,14 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
     }
 
     /// Returns the next step. Call it after each input, and at the time that the last
-    /// [`Step::Wait`] contains.
-    pub(crate) fn next(&mut self, now: Clocks) -> Step<T, B> {
+    /// [`CandidateStep::Wait`] contains.
+    pub(crate) fn next(&mut self, now: Clocks) -> CandidateStep<T, B> {
         // First, so that no request is sent for a lease whose deadline has passed: another
         // candidate may have claimed it.
         self.check_deadline(now);
         let deadline = match &self.state {
-            State::Lost(loss) => return Step::Lost(loss.clone()),
-            State::Gone => return Step::Gone,
+            State::Lost(loss) => return CandidateStep::Lost(loss.clone()),
+            State::Gone => return CandidateStep::Gone,
             State::Live(held) | State::Draining(held) | State::Releasing(held) => {
                 Some(held.deadline.monotonic)
             }
@@ -279,12 +279,12 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         // A holder must wake at its deadline whatever else it waits for, so that its work ends in
         // time even if no answer arrives.
         let wait = |until: Duration| {
-            Step::Wait(Some(deadline.map_or(until, |deadline| deadline.min(until))))
+            CandidateStep::Wait(Some(deadline.map_or(until, |deadline| deadline.min(until))))
         };
         // There is one attempt at a time. `not_before` says nothing while one is in flight: a timer
         // for it would wake the caller although no request can follow.
         if self.flight.is_some() {
-            return Step::Wait(deadline);
+            return CandidateStep::Wait(deadline);
         }
         // The pause between attempts, or the time until the next renewal.
         if now.monotonic < self.not_before {
@@ -341,13 +341,13 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
             // Not reached: a claim is in flight in `Claiming` until it is answered, and the answer
             // changes the state; the other two returned above. A candidate without a request has
             // no time to wait for.
-            State::Claiming | State::Lost(_) | State::Gone => return Step::Wait(None),
+            State::Claiming | State::Lost(_) | State::Gone => return CandidateStep::Wait(None),
         };
         // The number tells the answer of this attempt from later answers of abandoned ones. The
         // deadline counts from here, before the request leaves (rule 2).
         self.attempts += 1;
         self.flight = Some(Flight { number: self.attempts, purpose, sent: now });
-        Step::Send { number: self.attempts, request }
+        CandidateStep::Send { number: self.attempts, request }
     }
 
     /// Takes the answer to an attempt. Ignores it if the attempt is no longer in progress.

@@ -32,7 +32,7 @@ fn exchange(
     expected: LeaseRequest<&'static str, ()>,
     answer: Answer<&'static str, ()>,
 ) {
-    let Step::Send { number, request } = candidate.next(now) else { panic!("no request") };
+    let CandidateStep::Send { number, request } = candidate.next(now) else { panic!("no request") };
     assert_eq!(request, expected);
     candidate.answered(now, number, answer);
 }
@@ -45,8 +45,8 @@ fn replace(
     LeaseRequest::Replace { base, holder, transitions }
 }
 
-fn wait(seconds: u64) -> Step<&'static str, ()> {
-    Step::Wait(Some(Duration::from_secs(seconds)))
+fn wait(seconds: u64) -> CandidateStep<&'static str, ()> {
+    CandidateStep::Wait(Some(Duration::from_secs(seconds)))
 }
 
 /// Returns a candidate that claimed a free lease at second 0, and the lease.
@@ -72,7 +72,7 @@ fn free_lease_is_claimed_at_once_and_renewed_each_third_of_its_duration() {
 #[test]
 fn deadline_counts_from_the_time_when_the_renewal_was_sent() {
     let (mut candidate, _) = holder();
-    let Step::Send { number, .. } = candidate.next(at(5)) else { panic!("no renewal") };
+    let CandidateStep::Send { number, .. } = candidate.next(at(5)) else { panic!("no renewal") };
     assert_eq!(candidate.next(at(5)), wait(10));
     candidate.answered(at(9), number, Answer::State(Some(lease("3", Some("me"), 5))));
     assert_eq!(candidate.held().unwrap().0, at(15));
@@ -85,7 +85,7 @@ fn failed_renewals_are_repeated_until_the_deadline() {
         exchange(&mut candidate, at(second), replace(mine, Some("me"), 5), Answer::Unclear);
     }
     assert_eq!(candidate.next(at(9)), wait(10));
-    assert_eq!(candidate.next(at(10)), Step::Lost(Loss::Deadline));
+    assert_eq!(candidate.next(at(10)), CandidateStep::Lost(Loss::Deadline));
     assert_eq!(candidate.held(), None);
 }
 
@@ -93,7 +93,7 @@ fn failed_renewals_are_repeated_until_the_deadline() {
 fn deadline_of_the_wall_clock_counts_if_the_monotonic_clock_stood_still() {
     let (mut candidate, _) = holder();
     let woken = Clocks { wall: at(11).wall, ..at(1) };
-    assert_eq!(candidate.next(woken), Step::Lost(Loss::Deadline));
+    assert_eq!(candidate.next(woken), CandidateStep::Lost(Loss::Deadline));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn holder_that_reads_another_holder_or_no_lease_is_lost_at_once() {
         let (mut candidate, mine) = holder();
         exchange(&mut candidate, at(5), replace(mine, Some("me"), 5), Answer::Conflict);
         exchange(&mut candidate, at(5), LeaseRequest::Read, Answer::State(read));
-        assert_eq!(candidate.next(at(5)), Step::Lost(Loss::Replaced(by)));
+        assert_eq!(candidate.next(at(5)), CandidateStep::Lost(Loss::Replaced(by)));
     }
 }
 
@@ -132,7 +132,7 @@ fn watched_change_by_another_makes_the_holder_read_at_once() {
     assert_eq!(candidate.held().unwrap().0, at(10), "the watch was late");
     candidate.observed(at(2), None);
     exchange(&mut candidate, at(2), LeaseRequest::Read, Answer::State(None));
-    assert_eq!(candidate.next(at(2)), Step::Lost(Loss::Replaced(None)));
+    assert_eq!(candidate.next(at(2)), CandidateStep::Lost(Loss::Replaced(None)));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn without_a_watch_the_lease_is_read_each_retry_period() {
     assert_eq!(candidate.next(at(6)), wait(8));
     assert!(matches!(
         candidate.next(at(15)),
-        Step::Send { request: LeaseRequest::Replace { .. }, .. }
+        CandidateStep::Send { request: LeaseRequest::Replace { .. }, .. }
     ));
 }
 
@@ -210,7 +210,7 @@ fn answer_to_an_earlier_attempt_does_not_count() {
     let free = lease("1", None, 4);
     let mut candidate = candidate();
     exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(Some(free)));
-    let Step::Send { number, .. } = candidate.next(at(0)) else { panic!("no claim") };
+    let CandidateStep::Send { number, .. } = candidate.next(at(0)) else { panic!("no claim") };
     candidate.answered(at(2), number, Answer::Unclear);
     candidate.answered(at(3), number, Answer::State(Some(lease("2", Some("me"), 5))));
     assert_eq!(candidate.held(), None);
@@ -221,10 +221,13 @@ fn claim_that_is_answered_after_its_deadline_does_not_lead() {
     let free = lease("1", None, 4);
     let mut candidate = candidate();
     exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(Some(free)));
-    let Step::Send { number, .. } = candidate.next(at(0)) else { panic!("no claim") };
+    let CandidateStep::Send { number, .. } = candidate.next(at(0)) else { panic!("no claim") };
     candidate.answered(at(10), number, Answer::State(Some(lease("2", Some("me"), 5))));
     assert_eq!(candidate.held(), None);
-    assert!(matches!(candidate.next(at(10)), Step::Send { request: LeaseRequest::Read, .. }));
+    assert!(matches!(
+        candidate.next(at(10)),
+        CandidateStep::Send { request: LeaseRequest::Read, .. }
+    ));
 }
 
 #[test]
@@ -237,7 +240,7 @@ fn stopped_holder_renews_until_its_work_has_ended_and_then_releases() {
     assert_eq!(candidate.held(), None);
     let released = lease("4", None, 5);
     exchange(&mut candidate, at(6), replace(renewed, None, 5), Answer::State(Some(released)));
-    assert_eq!(candidate.next(at(6)), Step::Gone);
+    assert_eq!(candidate.next(at(6)), CandidateStep::Gone);
 }
 
 #[test]
@@ -251,7 +254,7 @@ fn release_is_repeated_only_while_the_lease_is_of_this_holder() {
     exchange(&mut candidate, at(1), replace(edited, None, 5), Answer::Unclear);
     let others = lease("5", Some("other"), 6);
     exchange(&mut candidate, at(3), LeaseRequest::Read, Answer::State(Some(others)));
-    assert_eq!(candidate.next(at(3)), Step::Gone);
+    assert_eq!(candidate.next(at(3)), CandidateStep::Gone);
 }
 
 #[test]
@@ -259,7 +262,7 @@ fn nothing_is_released_after_the_deadline() {
     let (mut candidate, _) = holder();
     candidate.stop();
     candidate.work_ended(at(10));
-    assert_eq!(candidate.next(at(10)), Step::Lost(Loss::Deadline));
+    assert_eq!(candidate.next(at(10)), CandidateStep::Lost(Loss::Deadline));
 }
 
 #[test]

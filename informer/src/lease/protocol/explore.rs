@@ -48,7 +48,7 @@ const MOST_MESSAGES: usize = 2;
 
 /// The bounds of a search.
 #[derive(Clone, Copy)]
-struct Scope<'a> {
+struct Bounds<'a> {
     /// For each process, its lease duration in ticks and the rate of its clocks in percent. The
     /// renew deadline is two thirds of the lease duration, and the retry period one tick.
     processes: &'a [(u64, u64)],
@@ -143,19 +143,19 @@ enum Content {
 
 /// The number of worlds that a search visited, and the first history that it found that ends with
 /// two leaders, or with a leader that ignores another.
-struct Found {
+struct SearchResult {
     worlds: usize,
     violation: Option<Vec<Event>>,
 }
 
 struct Search<'a> {
-    scope: Scope<'a>,
+    bounds: Bounds<'a>,
     mutant: Option<Mutant>,
 }
 
 impl<'a> Search<'a> {
-    fn run(scope: Scope<'a>, mutant: Option<Mutant>) -> Found {
-        let search = Self { scope, mutant };
+    fn run(bounds: Bounds<'a>, mutant: Option<Mutant>) -> SearchResult {
+        let search = Self { bounds, mutant };
         let hasher = foldhash::quality::FixedState::default();
         let mut seen = HashSet::with_hasher(foldhash::fast::FixedState::default());
         // Each world that was reached, by the index of the world before it and the event.
@@ -187,12 +187,12 @@ impl<'a> Search<'a> {
                         at = before;
                     }
                     history.reverse();
-                    return Found { worlds: reached.len(), violation: Some(history) };
+                    return SearchResult { worlds: reached.len(), violation: Some(history) };
                 }
             }
             level = next;
         }
-        Found { worlds: reached.len(), violation: None }
+        SearchResult { worlds: reached.len(), violation: None }
     }
 
     /// Returns the world of a free lease.
@@ -213,7 +213,7 @@ impl<'a> Search<'a> {
             lease: Some(lease),
             versions: 1,
             uids: 1,
-            processes: (0..self.scope.processes.len()).map(process).collect(),
+            processes: (0..self.bounds.processes.len()).map(process).collect(),
             messages: Vec::new(),
             faults: 0,
             ignores_another: false,
@@ -221,7 +221,7 @@ impl<'a> Search<'a> {
     }
 
     fn candidate(&self, index: usize, identity: u8, former: Option<u8>) -> Protocol<u8, ()> {
-        let (lease_ticks, _) = self.scope.processes[index];
+        let (lease_ticks, _) = self.bounds.processes[index];
         let timing = Timing {
             lease_duration: Duration::from_millis(lease_ticks * TICK),
             renew_deadline: Duration::from_millis(lease_ticks * TICK * 2 / 3),
@@ -265,8 +265,8 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        if world.faults < self.scope.most_faults {
-            for fault in self.scope.faults {
+        if world.faults < self.bounds.most_faults {
+            for fault in self.bounds.faults {
                 self.fault(world, *fault, &mut |event, change| {
                     after(event, &|world| {
                         world.faults += 1;
@@ -349,7 +349,7 @@ impl<'a> Search<'a> {
     /// Lets one tick pass. The monotonic clock of `suspended` does not count it.
     fn tick(&self, world: &mut World, suspended: Option<usize>) {
         for (index, process) in world.processes.iter_mut().enumerate() {
-            let (_, rate) = self.scope.processes[index];
+            let (_, rate) = self.bounds.processes[index];
             let elapsed = Duration::from_millis(TICK * rate / 100);
             let monotonic = if suspended == Some(index) { Duration::ZERO } else { elapsed };
             process.map_times(|time| Clocks {
@@ -366,7 +366,7 @@ impl<'a> Search<'a> {
         if !is_duplicated {
             world.messages.remove(at);
         }
-        let (lease_ticks, _) = self.scope.processes[process];
+        let (lease_ticks, _) = self.bounds.processes[process];
         let duration = Duration::from_millis(lease_ticks * TICK);
         let is_forced = self.mutant == Some(Mutant::WritesWithoutVersion);
         let answer = match (request, world.lease) {
@@ -505,12 +505,12 @@ impl<'a> Search<'a> {
         // Claims beyond the bound never arrive.
         messages.retain(|message| match message.content {
             Content::Request(LeaseRequest::Replace { transitions, .. }) => {
-                transitions <= self.scope.most_claims
+                transitions <= self.bounds.most_claims
             }
             _ => true,
         });
-        let deletable = self.scope.faults.contains(&Fault::Delete)
-            && *faults < self.scope.most_faults
+        let deletable = self.bounds.faults.contains(&Fault::Delete)
+            && *faults < self.bounds.most_faults
             || lease.is_none();
         messages.retain(|message| match message.content {
             _ if message.number == 1 => true,
@@ -535,7 +535,7 @@ impl<'a> Search<'a> {
     }
 
     fn normalise_times(&self, process: &mut Process) {
-        let longest = self.scope.processes.iter().map(|(ticks, _)| ticks * TICK).max();
+        let longest = self.bounds.processes.iter().map(|(ticks, _)| ticks * TICK).max();
         let oldest = Duration::from_millis(longest.unwrap_or_default());
         let candidate = &mut process.candidate;
         candidate.not_before = NOW.monotonic;
@@ -685,11 +685,11 @@ const DURATIONS: &[(u64, u64)] = &[(6, 100), (3, 150)];
 /// Three processes.
 const THREE: &[(u64, u64)] = &[(3, 100), (3, 150), (3, 150)];
 
-/// Searches a scope, prints the number of its worlds, and returns the first history with two
+/// Searches within bounds, prints the number of its worlds, and returns the first history with two
 /// leaders, or with a leader that ignores another; `None` if there is none.
-fn search(title: &str, scope: Scope<'_>, mutant: Option<Mutant>) -> Option<String> {
+fn search(title: &str, bounds: Bounds<'_>, mutant: Option<Mutant>) -> Option<String> {
     let began = Instant::now();
-    let Found { worlds, violation } = Search::run(scope, mutant);
+    let SearchResult { worlds, violation } = Search::run(bounds, mutant);
     let seconds = began.elapsed().as_secs_f32();
     let found = if violation.is_some() { "two leaders" } else { "at most one leader" };
     println!("| {title} | {worlds} | {seconds:.1} | {found} |");
@@ -698,8 +698,8 @@ fn search(title: &str, scope: Scope<'_>, mutant: Option<Mutant>) -> Option<Strin
 
 fn assert_safe(title: &str, processes: &[(u64, u64)], fault: Option<Fault>, most_claims: i32) {
     let faults: Vec<_> = fault.into_iter().collect();
-    let scope = Scope { processes, faults: &faults, most_faults: 1, most_claims };
-    if let Some(history) = search(&format!("{title}, fault: {fault:?}"), scope, None) {
+    let bounds = Bounds { processes, faults: &faults, most_faults: 1, most_claims };
+    if let Some(history) = search(&format!("{title}, fault: {fault:?}"), bounds, None) {
         panic!("two leaders, or a leader that ignores another: {history}");
     }
 }
@@ -748,7 +748,7 @@ fn every_mutant_has_a_history_with_two_leaders() {
         };
         let processes = if mutant == Mutant::ObserverUsesOwnDuration { DURATIONS } else { RATES };
         let most_claims = if mutant == Mutant::ReleasesAnothersLease { 3 } else { 2 };
-        let scope = Scope { processes, faults, most_faults: 1, most_claims };
-        assert!(search(defect, scope, Some(mutant)).is_some(), "{mutant:?} survives");
+        let bounds = Bounds { processes, faults, most_faults: 1, most_claims };
+        assert!(search(defect, bounds, Some(mutant)).is_some(), "{mutant:?} survives");
     }
 }

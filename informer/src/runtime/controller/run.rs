@@ -107,7 +107,7 @@ enum Outcome<K, E> {
 }
 
 /// An object to reconcile, with the item that holds its key.
-type Found<K> = (Item<StoreKey>, Arc<K>);
+type ItemWithObject<K> = (Item<StoreKey>, Arc<K>);
 
 /// An item of the controller's stream.
 type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
@@ -284,7 +284,10 @@ where
     /// # Errors
     /// [`Error::ObjectNotFound`] if the object is not found and the informer has custom keys.
     /// A request has the key `namespace/name` or `name`, which may then be the wrong one.
-    fn find(&mut self, item: Item<StoreKey>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
+    fn find(
+        &mut self,
+        item: Item<StoreKey>,
+    ) -> Result<Option<ItemWithObject<K>>, Error<E, watcher::Error>> {
         let lasts =
             if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
         if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {

@@ -27,7 +27,7 @@ impl Pointer {
         let (first, names) = self.names.split_first()?;
         let member = |json: &'a str, name: &String| {
             let mut json = serde_json::Deserializer::from_str(json);
-            Some(Member(name).deserialize(&mut json).ok()??.get())
+            Some(MemberSeed(name).deserialize(&mut json).ok()??.get())
         };
         let field = names.iter().try_fold(member(json, first)?, member)?;
         match field.as_bytes().first()? {
@@ -39,9 +39,9 @@ impl Pointer {
 }
 
 /// A seed that reads the member of this name from an object, and skips all other members.
-struct Member<'n>(&'n str);
+struct MemberSeed<'n>(&'n str);
 
-impl<'de> DeserializeSeed<'de> for Member<'_> {
+impl<'de> DeserializeSeed<'de> for MemberSeed<'_> {
     type Value = Option<&'de RawValue>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -49,7 +49,7 @@ impl<'de> DeserializeSeed<'de> for Member<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Member<'_> {
+impl<'de> Visitor<'de> for MemberSeed<'_> {
     type Value = Option<&'de RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -112,8 +112,8 @@ impl<'a> Members<'a> {
 pub(super) fn text(json: &[u8]) -> Result<Cow<'_, str>, WireError> {
     /// A wrapper that is needed because serde borrows a `Cow` only with `#[serde(borrow)]`.
     #[derive(serde::Deserialize)]
-    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    let Text(text) =
+    struct JsonStr<'a>(#[serde(borrow)] Cow<'a, str>);
+    let JsonStr(text) =
         serde_json::from_slice(json).map_err(|e| WireError::not_that(e.to_string(), json))?;
     Ok(text)
 }

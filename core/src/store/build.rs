@@ -25,15 +25,15 @@ use crate::engine::sync::{Arc, GROUP, mutant};
 use crate::error::IndexError;
 
 /// Some objects of one shard, with their keys.
-struct Found<T> {
+struct ShardObjects<T> {
     keys: String,
-    objects: OneByOne<Vec<FoundObject<T>>>,
+    objects: OneByOne<Vec<KeyedObject<T>>>,
 }
 
 /// The range of the key in the string of all keys, its hash, and the object.
-type FoundObject<T> = (Range<usize>, u64, Arc<T>);
+type KeyedObject<T> = (Range<usize>, u64, Arc<T>);
 
-impl<T> Found<T> {
+impl<T> ShardObjects<T> {
     fn push(&mut self, key: &str, hash: u64, object: Arc<T>) {
         let from = self.keys.len();
         self.keys.push_str(key);
@@ -67,7 +67,7 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
         let mut cursor = Some(Cursor::default());
         while let Some(from) = cursor {
             let mut found =
-                Found { keys: String::new(), objects: OneByOne(Vec::with_capacity(GROUP)) };
+                ShardObjects { keys: String::new(), objects: OneByOne(Vec::with_capacity(GROUP)) };
             cursor = table.walk(number, from, GROUP, |slot, hash| {
                 if let Some(object) = slot.notice() {
                     found.push(slot.key(), hash, object);
@@ -83,7 +83,7 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
     /// Adds to the indexes those of the `found` objects that are still known. `number` is the
     /// number of their shard. Returns the objects that have replaced the others; the caller adds
     /// them next. Fails, and adds nothing, if an index function fails.
-    fn put(&self, number: usize, found: &Found<T>) -> Result<Found<T>, IndexError> {
+    fn put(&self, number: usize, found: &ShardObjects<T>) -> Result<ShardObjects<T>, IndexError> {
         let mut values = Vec::with_capacity(found.objects.len());
         for (key, _, object) in &*found.objects {
             let of_object = self.new.iter().map(|index| {
@@ -95,7 +95,7 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
             });
             values.push(of_object.collect::<Result<Vec<_>, _>>()?);
         }
-        let mut again = Found { keys: String::new(), objects: OneByOne::default() };
+        let mut again = ShardObjects { keys: String::new(), objects: OneByOne::default() };
         {
             let shard = self.core.table.shards()[number].read();
             let _building = self.core.indexes.building.lock();

@@ -3,7 +3,7 @@
 use super::{Core, NAMESPACE_INDEX, Values};
 use crate::Meta;
 use crate::engine::release::{OneByOne, Rest, UserCode};
-use crate::engine::slot::{Found, IndexedSlot};
+use crate::engine::slot::{IndexedObject, IndexedSlot};
 use crate::engine::sync::{Arc, mutant};
 use crate::error::IndexError;
 use crate::panics::ignore_error;
@@ -38,8 +38,8 @@ impl<T, M: Meta<T>> Core<T, M> {
             of_index.for_each_of(values, |slot| {
                 mutant!(FoundReleasedUnderLock => drop(slot.known()));
                 match slot.found() {
-                    Some(Found::Checked(object)) => found.push((with(slot), object)),
-                    Some(Found::Unchecked(object)) => unchecked.push((with(slot), object)),
+                    Some(IndexedObject::Checked(object)) => found.push((with(slot), object)),
+                    Some(IndexedObject::Unchecked(object)) => unchecked.push((with(slot), object)),
                     None => {}
                 }
             });

@@ -456,7 +456,7 @@ pub(crate) struct GoneSlot<T> {
 }
 
 /// The known object of a slot that an index has under a value.
-pub(crate) enum Found<T> {
+pub(crate) enum IndexedObject<T> {
     /// The object has the value.
     Checked(Arc<T>),
     /// The slot was moving between values, so the object may not have this one.
@@ -505,14 +505,18 @@ impl<T> IndexedSlot<T> {
     /// may be read. A writer removes the slot from old values after it has stored the object that
     /// lacks them; the check after the read detects that this object was read. That move cannot
     /// end before the caller releases the lock, because the writer needs it.
-    pub(crate) fn found(&self) -> Option<Found<T>> {
+    pub(crate) fn found(&self) -> Option<IndexedObject<T>> {
         let slot = self.slot();
         let before = slot.holds.is_moving();
         mutant!(MoveCheckedAfterOnly => let before = false);
         let object = slot.known.read()?;
         let after = slot.holds.is_moving();
         mutant!(MoveCheckedBeforeOnly => let after = false);
-        Some(if before || after { Found::Unchecked(object) } else { Found::Checked(object) })
+        Some(if before || after {
+            IndexedObject::Unchecked(object)
+        } else {
+            IndexedObject::Checked(object)
+        })
     }
 
     /// Clears the stamp: see [`Slot::take_stamp`].

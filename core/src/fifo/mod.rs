@@ -395,7 +395,7 @@ impl<T, M> DeltaFifo<T, M> {
     fn give_up(&self, stale: StaleSlot<T>) -> Option<QueuedSlot<T>> {
         let revived = self.core.table.give_up(stale);
         if revived.is_none() {
-            self.queue.repeat_turn();
+            self.queue.repeat_backlog_pop();
         }
         revived
     }

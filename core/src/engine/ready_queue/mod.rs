@@ -55,7 +55,7 @@ impl Lane {
 
 /// The number of successive pops that include at least one from the backlog, if it is not empty,
 /// however many live events wait.
-const TURNS: usize = 8;
+const BACKLOG_PERIOD: usize = 8;
 
 enum QueueEntry<T> {
     One(Ticket<T>),
@@ -91,7 +91,7 @@ struct QueueHead<T> {
     /// The run in progress of the backlog, and the slots of the backlog that were given back.
     backlog: VecDeque<Ticket<T>>,
     /// The number of pops since the last one from the backlog.
-    turns: usize,
+    pops_since_backlog: usize,
     /// The ledger of the offers that are outside the queue and not handled. Present only if applied
     /// versions are tracked.
     ledger: Option<Box<Ledger>>,
@@ -99,8 +99,12 @@ struct QueueHead<T> {
 
 impl<T> ReadyQueue<T> {
     pub(crate) fn new() -> Self {
-        let head =
-            QueueHead { run: VecDeque::new(), backlog: VecDeque::new(), turns: 0, ledger: None };
+        let head = QueueHead {
+            run: VecDeque::new(),
+            backlog: VecDeque::new(),
+            pops_since_backlog: 0,
+            ledger: None,
+        };
         Self {
             tail: SegQueue::new(),
             backlog: None,
@@ -238,7 +242,7 @@ impl<T> ReadyQueue<T> {
     fn pop_next(&self, head: &mut QueueHead<T>) -> Option<Ticket<T>> {
         match &self.backlog {
             None => pop_next(&self.tail, &mut head.run),
-            Some(backlog) => self.pop_by_turns(backlog, head),
+            Some(backlog) => self.pop_lanes(backlog, head),
         }
     }
 
@@ -255,7 +259,7 @@ impl<T> ReadyQueue<T> {
     fn pop_batch(&self, head: &mut QueueHead<T>, max: usize) -> VecDeque<Ticket<T>> {
         let mut batch = VecDeque::new();
         if let Some(backlog) = &self.backlog {
-            batch.extend(std::iter::from_fn(|| self.pop_by_turns(backlog, head)).take(max));
+            batch.extend(std::iter::from_fn(|| self.pop_lanes(backlog, head)).take(max));
             return batch;
         }
         let run = &mut head.run;
@@ -282,25 +286,25 @@ impl<T> ReadyQueue<T> {
 
     /// Pops a live slot, or a slot of the backlog if no live slot waits or none of the last seven
     /// pops took from the backlog.
-    fn pop_by_turns(
+    fn pop_lanes(
         &self,
         backlog: &SegQueue<QueueEntry<T>>,
         head: &mut QueueHead<T>,
     ) -> Option<Ticket<T>> {
-        head.turns += 1;
-        if head.turns < TURNS
+        head.pops_since_backlog += 1;
+        if head.pops_since_backlog < BACKLOG_PERIOD
             && let Some(slot) = pop_next(&self.tail, &mut head.run)
         {
             return Some(slot);
         }
-        head.turns = 0;
+        head.pops_since_backlog = 0;
         pop_next(backlog, &mut head.backlog).or_else(|| pop_next(&self.tail, &mut head.run))
     }
 
     /// Makes the next pop take from the backlog first, because the last pop from it found a stale
     /// entry.
-    pub(crate) fn repeat_turn(&self) {
-        self.head.lock().turns = TURNS;
+    pub(crate) fn repeat_backlog_pop(&self) {
+        self.head.lock().pops_since_backlog = BACKLOG_PERIOD;
     }
 
     /// Blocks until `attempt` returns a value. Returns [`Closed`] if the queue is closed and the

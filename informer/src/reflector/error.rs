@@ -21,10 +21,10 @@ pub enum ReflectorError {
     /// The final list of a namespace, which is requested after the namespace has left its set
     /// ([`Namespaces`](crate::shared_informer::Namespaces)), failed and is not requested again.
     #[error(
-        "the last list of a namespace that left the set failed, and is not retried; its objects are removed without \
+        "the final list of a namespace that left the set failed, and is not retried; its objects are removed without \
          knowing which of them were deleted"
     )]
-    LastList(#[source] RequestError),
+    FinalList(#[source] RequestError),
     /// A watch failed or could not be opened. It is opened again, or everything is listed again.
     #[error("a watch failed; the known objects stay, and it is retried")]
     Watch(#[source] RequestError),
@@ -188,10 +188,10 @@ impl ReflectorError {
     }
 
     /// Converts the [`List`](Self::List) error of a list that is not requested again to
-    /// [`LastList`](Self::LastList). Other errors stay unchanged.
-    pub(super) fn of_last_list(self) -> Self {
+    /// [`FinalList`](Self::FinalList). Other errors stay unchanged.
+    pub(super) fn of_final_list(self) -> Self {
         match self {
-            Self::List(error) => Self::LastList(error),
+            Self::List(error) => Self::FinalList(error),
             other => other,
         }
     }

@@ -51,7 +51,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             self.versions.lock().set_least("");
             let Err(Stop::Failed(error)) = self.list().await else { return };
             if error.is_unavailable() || attempt == MOST_ATTEMPTS {
-                self.report(&error.of_last_list());
+                self.report(&error.of_final_list());
                 return;
             }
             self.report(&error);

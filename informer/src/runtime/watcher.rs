@@ -49,7 +49,7 @@ impl Error {
             _ => None,
         };
         match error.reflector() {
-            Some(ReflectorError::List(error) | ReflectorError::LastList(error)) => {
+            Some(ReflectorError::List(error) | ReflectorError::FinalList(error)) => {
                 Self::InitialListFailed { status: status(error), message }
             }
             Some(ReflectorError::Watch(error)) => {

@@ -381,7 +381,7 @@ impl Unwatched {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_a_deleted_namespace_are_deleted_by_a_last_list() {
+async fn objects_of_a_deleted_namespace_are_deleted_by_a_final_list() {
     for choose in QUEUES {
         let green = Unwatched::start(choose).await;
         green.begin_deletion(5).await;
@@ -460,7 +460,7 @@ fn followed_in_pages(server: &ApiServer) -> (SharedInformerFactory, Informer) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_an_incomplete_list_are_deleted_by_a_last_list() {
+async fn objects_of_an_incomplete_list_are_deleted_by_a_final_list() {
     let server = server();
     namespace(&server, "green", "shop");
     apply_many(&server, "green", 2);
@@ -487,7 +487,7 @@ async fn objects_of_an_incomplete_list_are_deleted_by_a_last_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_list_that_is_not_answered_does_not_close_the_watch_status() {
+async fn final_list_that_is_not_answered_does_not_close_the_watch_status() {
     for choose in QUEUES {
         let green = Unwatched::start(choose).await;
         namespace(&green.server, "blue", "shop");
@@ -595,7 +595,7 @@ async fn namespace_that_comes_back_before_its_first_list_holds_the_applied_versi
 }
 
 #[tokio::test(start_paused = true)]
-async fn error_of_a_last_list_says_that_it_is_not_retried() {
+async fn error_of_a_final_list_says_that_it_is_not_retried() {
     let server = server();
     namespace(&server, "green", "shop");
     apply_many(&server, "green", 1);
@@ -622,7 +622,7 @@ async fn error_of_a_last_list_says_that_it_is_not_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_object_counts_as_deleted_if_the_last_list_fails() {
+async fn no_object_counts_as_deleted_if_the_final_list_fails() {
     for (_, fault) in FAULTS {
         for choose in QUEUES {
             let green = Unwatched::start(choose).await;
@@ -636,7 +636,7 @@ async fn no_object_counts_as_deleted_if_the_last_list_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_list_is_tried_again_after_a_failure() {
+async fn final_list_is_tried_again_after_a_failure() {
     for choose in QUEUES {
         let green = Unwatched::start(choose).await;
         green.begin_deletion(5).await;
@@ -648,7 +648,7 @@ async fn last_list_is_tried_again_after_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespace_that_comes_back_during_its_last_list_is_not_waited_for() {
+async fn namespace_that_comes_back_during_its_final_list_is_not_waited_for() {
     for choose in QUEUES {
         let mut green = Unwatched::start(choose).await;
         green.server.clear_faults();

@@ -355,13 +355,13 @@ struct Leaving {
     /// Makes the watch of `blue` send a change of version 20.
     change: Arc<watch::Sender<bool>>,
     /// Whether the final list of `green` was requested. That request is never answered.
-    last_list: watch::Receiver<bool>,
+    final_list: watch::Receiver<bool>,
 }
 
 impl Leaving {
     async fn start() -> Self {
         let (change, asked) = (Arc::new(watch::Sender::new(false)), watch::Sender::new(false));
-        let (last_list, changes) = (asked.subscribe(), change.clone());
+        let (final_list, changes) = (asked.subscribe(), change.clone());
         let asked = Arc::new(asked);
         let source = move |name: &str| {
             if name == "blue" {
@@ -386,15 +386,15 @@ impl Leaving {
         (&mut gate.reached).await.unwrap();
         rig.namespaces.set(&["blue".to_owned()]);
         settle().await;
-        Self { rig, gate, change, last_list }
+        Self { rig, gate, change, final_list }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn commit_in_flight_does_not_make_a_namespace_that_left_hold_the_applied_version_back() {
-    let Leaving { rig, gate, change, mut last_list } = Leaving::start().await;
+    let Leaving { rig, gate, change, mut final_list } = Leaving::start().await;
     drop(gate);
-    timeout(LONG, last_list.wait_for(|asked| *asked)).await.unwrap().unwrap();
+    timeout(LONG, final_list.wait_for(|asked| *asked)).await.unwrap().unwrap();
     change.send_replace(true);
     let queue = &rig.queue.queue;
     let handled = async {
@@ -409,15 +409,15 @@ async fn commit_in_flight_does_not_make_a_namespace_that_left_hold_the_applied_v
         }
     };
     timeout(LONG, applied).await.expect("green does not count").unwrap();
-    assert_eq!(rig.parts.status().len(), 2, "its last list is not answered");
+    assert_eq!(rig.parts.status().len(), 2, "its final list is not answered");
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_list_waits_for_a_commit_in_flight() {
-    let Leaving { gate, mut last_list, .. } = Leaving::start().await;
-    assert!(!*last_list.borrow(), "the older list would come last");
+async fn final_list_waits_for_a_commit_in_flight() {
+    let Leaving { gate, mut final_list, .. } = Leaving::start().await;
+    assert!(!*final_list.borrow(), "the older list would come last");
     drop(gate);
-    timeout(LONG, last_list.wait_for(|asked| *asked)).await.unwrap().unwrap();
+    timeout(LONG, final_list.wait_for(|asked| *asked)).await.unwrap().unwrap();
 }
 
 /// In a restore of the API server, the list of one namespace is answered by a server that is not

@@ -39,7 +39,7 @@ enum Step {
 }
 
 #[derive(Default)]
-struct Key {
+struct KeyChanges {
     offered: Vec<Step>,
     /// The changes that handlers saw, without those that relists made to a producer's key.
     handled: Vec<Step>,
@@ -51,9 +51,9 @@ struct Key {
 /// A store that is not fused with the queue. It is behind a std lock: a lock of shuttle could
 /// synchronise threads that the queue fails to synchronise.
 #[derive(Default)]
-struct Outside(StdMutex<BTreeMap<String, Arc<Object>>>);
+struct ExternalStore(StdMutex<BTreeMap<String, Arc<Object>>>);
 
-impl KnownObjects<Object> for Outside {
+impl KnownObjects<Object> for ExternalStore {
     fn list_keys(&self) -> Vec<String> {
         self.0.lock().unwrap().keys().cloned().collect()
     }
@@ -65,19 +65,19 @@ impl KnownObjects<Object> for Outside {
 
 /// A queue of a kind that is chosen for each schedule, with its keys. Its high-water mark is 1, so
 /// there is room only when it is empty.
-struct World {
+struct QueueWorld {
     fifo: Fifo,
     /// The external store, or `None` if the queue is fused with a store.
-    outside: Option<StdArc<Outside>>,
+    outside: Option<StdArc<ExternalStore>>,
     /// The state of each key, behind a std lock: a lock of shuttle could synchronise threads that
     /// the queue fails to synchronise. No shuttle operation may run while the lock is held.
-    keys: StdMutex<BTreeMap<&'static str, Key>>,
+    keys: StdMutex<BTreeMap<&'static str, KeyChanges>>,
 }
 
-impl World {
+impl QueueWorld {
     fn new() -> Self {
         let all = OWNED.iter().flatten().chain(&LISTED);
-        let keys = StdMutex::new(all.map(|key| (*key, Key::default())).collect());
+        let keys = StdMutex::new(all.map(|key| (*key, KeyChanges::default())).collect());
         let kind = thread_rng().gen_range(0..5);
         let options = |builder: DeltaFifoBuilder<Object, Access>| {
             let builder = builder.high_water(1);
@@ -89,7 +89,7 @@ impl World {
                 _ => builder,
             }
         };
-        let outside = (kind == 0).then(StdArc::<Outside>::default);
+        let outside = (kind == 0).then(StdArc::<ExternalStore>::default);
         let fifo = match &outside {
             Some(outside) => options(
                 DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(outside.clone()),
@@ -123,8 +123,8 @@ impl World {
 }
 
 pub fn everything() {
-    let world = Arc::new(World::new());
-    let spawn = |work: Box<dyn FnOnce(&World) + Send>| {
+    let world = Arc::new(QueueWorld::new());
+    let spawn = |work: Box<dyn FnOnce(&QueueWorld) + Send>| {
         let world = world.clone();
         thread::spawn(move || work(&world))
     };
@@ -171,8 +171,8 @@ pub fn everything() {
 ///
 /// The relist keeps the keys that only producers write. It lists a shared key if the last offer
 /// for it was a write, so it deletes the shared keys that only a relist has added.
-fn last(world: &World) -> Vec<String> {
-    let left = |(key, notes): (&&'static str, &Key)| (*key, notes.offered.last().copied());
+fn last(world: &QueueWorld) -> Vec<String> {
+    let left = |(key, notes): (&&'static str, &KeyChanges)| (*key, notes.offered.last().copied());
     let left: Vec<_> = world
         .keys
         .lock()
@@ -200,7 +200,7 @@ fn last(world: &World) -> Vec<String> {
     expected
 }
 
-fn produce(world: &World, owned: [&'static str; 2]) {
+fn produce(world: &QueueWorld, owned: [&'static str; 2]) {
     for number in 1..=OFFERS {
         let key = owned[thread_rng().gen_range(0..2)];
         let dice = thread_rng().gen_range(0..8);
@@ -218,7 +218,7 @@ fn produce(world: &World, owned: [&'static str; 2]) {
 
 /// Lists the keys of `LISTED` and some of the producers' keys, and keeps the others. Two threads
 /// run this and supersede each other.
-fn relist(world: &World, relister: usize) {
+fn relist(world: &QueueWorld, relister: usize) {
     for number in 0..RELISTS {
         let relist = world.fifo.begin_replace();
         // Sometimes use the version that is already known.
@@ -261,7 +261,7 @@ fn offer(mut relist: Relist<'_, Object, Access>, number: usize) -> Result<(), Re
     Ok(())
 }
 
-fn read(world: &World) {
+fn read(world: &QueueWorld) {
     let (fifo, store) = (&world.fifo, world.fifo.store());
     for _ in 0..READS {
         for value in ["even", "odd"] {
@@ -285,7 +285,7 @@ fn read(world: &World) {
 }
 
 /// Takes one key or a batch, and handles it. Returns `false` once the queue is closed and empty.
-fn consume(world: &World) -> bool {
+fn consume(world: &QueueWorld) -> bool {
     if thread_rng().gen_bool(0.5) {
         let Ok(item) = world.fifo.pop() else { return false };
         handle(item, world);
@@ -301,7 +301,7 @@ fn consume(world: &World) -> bool {
     true
 }
 
-fn handle(item: Item<'_>, world: &World) {
+fn handle(item: Item<'_>, world: &QueueWorld) {
     match thread_rng().gen_range(0..10) {
         0 => item.requeue(),
         1 => drop(item),
@@ -309,7 +309,7 @@ fn handle(item: Item<'_>, world: &World) {
     }
 }
 
-fn handled(mut item: Item<'_>, world: &World) {
+fn handled(mut item: Item<'_>, world: &QueueWorld) {
     let key =
         OWNED.iter().flatten().chain(&LISTED).copied().find(|key| *key == item.key()).unwrap();
     let exclusive = world.keys.lock().unwrap()[key].exclusive.clone();

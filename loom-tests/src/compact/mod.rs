@@ -18,7 +18,7 @@ use std::sync::Arc;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread::{self, JoinHandle};
 
-use world::World;
+use world::CompactWorld;
 
 const PACKERS: usize = 2;
 /// The number of objects that each packer packs.
@@ -32,7 +32,7 @@ const PASSES: usize = 3;
 const DROPPED: usize = 8;
 
 pub fn everything() {
-    let world = Arc::new(World::new());
+    let world = Arc::new(CompactWorld::new());
     let mut threads = Vec::new();
     threads.extend((0..PACKERS).map(|_| spawn(&world, pack)));
     threads.extend((0..READERS).map(|_| spawn(&world, read)));
@@ -42,12 +42,12 @@ pub fn everything() {
     world.check_at_rest();
 }
 
-fn spawn(world: &Arc<World>, work: fn(&World)) -> JoinHandle<()> {
+fn spawn(world: &Arc<CompactWorld>, work: fn(&CompactWorld)) -> JoinHandle<()> {
     let world = world.clone();
     thread::spawn(move || work(&world))
 }
 
-fn pack(world: &World) {
+fn pack(world: &CompactWorld) {
     for _ in 0..PACKED {
         let packed = world.pack_next();
         if thread_rng().gen_bool(0.3) {
@@ -58,7 +58,7 @@ fn pack(world: &World) {
     }
 }
 
-fn read(world: &World) {
+fn read(world: &CompactWorld) {
     for _ in 0..READS {
         match world.any() {
             Some(packed) => packed.check(),
@@ -68,7 +68,7 @@ fn read(world: &World) {
     }
 }
 
-fn repack(world: &World) {
+fn repack(world: &CompactWorld) {
     for _ in 0..PASSES {
         if thread_rng().gen_bool(0.7) {
             world.compactor.end_list();
@@ -80,7 +80,7 @@ fn repack(world: &World) {
     }
 }
 
-fn drop_some(world: &World) {
+fn drop_some(world: &CompactWorld) {
     for _ in 0..DROPPED {
         thread::yield_now();
         let mut objects = world.objects();

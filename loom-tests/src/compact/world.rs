@@ -18,20 +18,20 @@ const STRINGS: usize = 8;
 const MOST_BYTES: usize = 1 << 20;
 
 #[derive(Deserialize)]
-pub struct Object {
+pub struct CompactObject {
     data: Vec<String>,
 }
 
 /// A packed object and its text.
 #[derive(Clone)]
 pub struct Packed {
-    pub object: Arc<Compact<Object>>,
+    pub object: Arc<Compact<CompactObject>>,
     name: Arc<str>,
     text: Arc<str>,
 }
 
-pub struct World {
-    pub compactor: Compactor<Object>,
+pub struct CompactWorld {
+    pub compactor: Compactor<CompactObject>,
     /// The objects that are alive, behind a std lock: a lock of shuttle could synchronise threads
     /// that the compactor fails to synchronise. No shuttle operation may run while the lock is
     /// held, so no object may be packed or dropped then.
@@ -40,7 +40,7 @@ pub struct World {
     counts: Mutex<[usize; GROUPS + 1]>,
 }
 
-impl World {
+impl CompactWorld {
     pub fn new() -> Self {
         let base_cache = text(0, 0, 0).1.len() * thread_rng().gen_range(0..4) / 2;
         Self {

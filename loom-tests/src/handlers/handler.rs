@@ -10,8 +10,8 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread::{self, JoinHandle};
 use tokio::sync::Notify;
 
-use super::log::{Log, MayMiss};
-use super::world::{Object, World};
+use super::log::{HandlerLog, MayMiss};
+use super::world::{InformerObject, InformerWorld};
 use super::{INITIAL, join, yield_randomly};
 
 /// The way in which a handler ends.
@@ -26,7 +26,7 @@ pub enum Ending {
 }
 
 /// Registers a handler at any moment, and runs it.
-pub fn register_and_run(world: &Arc<World>) -> Registered {
+pub fn register_and_run(world: &Arc<InformerWorld>) -> Registered {
     yield_randomly(60);
     let (buffer, may_miss) = match thread_rng().gen_range(0..4) {
         0 => (Buffer::Compress, MayMiss::Any),
@@ -52,8 +52,8 @@ pub fn register_and_run(world: &Arc<World>) -> Registered {
 
 #[derive(Clone)]
 pub struct Handler {
-    pub world: Arc<World>,
-    pub log: Arc<Log>,
+    pub world: Arc<InformerWorld>,
+    pub log: Arc<HandlerLog>,
     pub may_miss: MayMiss,
     pub ending: Ending,
 }
@@ -61,8 +61,8 @@ pub struct Handler {
 /// A handler whose run has ended: it has been notified of everything, or was removed.
 pub struct Registered {
     pub handler: Handler,
-    registration: Registration<Object>,
-    stream: Option<Subscription<Object>>,
+    registration: Registration<InformerObject>,
+    stream: Option<Subscription<InformerObject>>,
     delivery: Option<JoinHandle<()>>,
 }
 
@@ -72,7 +72,7 @@ impl Handler {
         self.world.last.get().is_some_and(|all| self.log.knows(all))
     }
 
-    pub fn run_stream(self, mut stream: Subscription<Object>) -> Registered {
+    pub fn run_stream(self, mut stream: Subscription<InformerObject>) -> Registered {
         let registration = stream.registration().clone();
         let removed = registration.clone();
         let remover = (self.ending == Ending::Removed).then(|| {
@@ -104,9 +104,9 @@ impl Handler {
         Registered { handler: self, registration, stream, delivery: None }
     }
 
-    fn run_callback(self, options: HandlerOptions<Object>) -> Registered {
+    fn run_callback(self, options: HandlerOptions<InformerObject>) -> Registered {
         let (complete, registration_cell) =
-            (Arc::new(Notify::new()), Arc::new(OnceLock::<Registration<Object>>::new()));
+            (Arc::new(Notify::new()), Arc::new(OnceLock::<Registration<InformerObject>>::new()));
         let (handler, completed, cell) =
             (self.clone(), complete.clone(), registration_cell.clone());
         let mut count = 0;

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use deltafifo_informer::shared_informer::{Cause, Notification};
 
-use super::world::Object;
+use super::world::InformerObject;
 
 /// The states of a key, oldest first. A state is a version, or `None` after a deletion. The first
 /// state is a version.
@@ -56,7 +56,7 @@ enum Event {
 /// synchronise threads that the informer fails to synchronise. No shuttle operation may run while
 /// the lock is held.
 #[derive(Default)]
-pub struct Log(Mutex<Notes>);
+pub struct HandlerLog(Mutex<Notes>);
 
 #[derive(Default)]
 struct Notes {
@@ -81,7 +81,7 @@ impl Notes {
         }
     }
 
-    fn added(&mut self, new: &Object) {
+    fn added(&mut self, new: &InformerObject) {
         let before = self.known.insert(new.key(), new.version);
         let is_first =
             self.resynced.as_mut().map_or(before.is_none(), |resynced| resynced.insert(new.key()));
@@ -91,7 +91,7 @@ impl Notes {
         self.events.push(Event::State(new.key(), Some(new.version)));
     }
 
-    fn updated(&mut self, old: &Object, new: &Object, cause: Cause) {
+    fn updated(&mut self, old: &InformerObject, new: &InformerObject, cause: Cause) {
         let before = self.known.insert(new.key(), new.version);
         self.check(before == Some(old.version), || {
             format!(
@@ -118,13 +118,13 @@ impl Notes {
     }
 }
 
-impl Log {
+impl HandlerLog {
     fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
         self.0.lock().unwrap()
     }
 
     /// Records a notification. `has_synced` is whether the registration had synced before it.
-    pub fn record(&self, notification: &Notification<Object>, has_synced: bool) {
+    pub fn record(&self, notification: &Notification<InformerObject>, has_synced: bool) {
         let mut notes = self.notes();
         // The deletion of an object and the addition of its successor are taken together.
         let is_successor = match (notification, notes.events.last()) {

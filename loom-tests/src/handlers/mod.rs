@@ -28,7 +28,7 @@ use shuttle::thread::{self, JoinHandle};
 
 use handler::{Ending, Handler, Registered, register_and_run};
 use log::MayMiss;
-use world::World;
+use world::InformerWorld;
 
 /// The keys of each writer.
 const OWNED: [[&str; 2]; 2] = [["a", "b"], ["c", "d"]];
@@ -43,7 +43,7 @@ const RELISTS: usize = 3;
 const HANDLERS: usize = 3;
 
 pub fn everything() {
-    let world = Arc::new(World::new());
+    let world = Arc::new(InformerWorld::new());
     let alive = world.alive.clone();
     let initial = INITIAL.map(|key| world.next_object(key)).to_vec();
     match world.informer.test_queue() {
@@ -103,8 +103,8 @@ pub fn everything() {
 }
 
 fn spawn<R: Send + 'static>(
-    world: &Arc<World>,
-    work: impl FnOnce(&Arc<World>) -> R + Send + 'static,
+    world: &Arc<InformerWorld>,
+    work: impl FnOnce(&Arc<InformerWorld>) -> R + Send + 'static,
 ) -> JoinHandle<R> {
     let world = world.clone();
     thread::spawn(move || work(&world))
@@ -121,7 +121,7 @@ fn yield_randomly(most: usize) {
     }
 }
 
-fn write(world: &World, keys: [&'static str; 2]) {
+fn write(world: &InformerWorld, keys: [&'static str; 2]) {
     let TestQueue::Delta(fifo) = world.informer.test_queue() else {
         unreachable!("the in-order queue has one writer")
     };
@@ -136,7 +136,7 @@ fn write(world: &World, keys: [&'static str; 2]) {
 }
 
 /// Relists the keys of `LISTED`, and keeps all other keys.
-fn relist(world: &World) {
+fn relist(world: &InformerWorld) {
     let TestQueue::Delta(fifo) = world.informer.test_queue() else {
         unreachable!("the in-order queue has one writer")
     };
@@ -148,7 +148,7 @@ fn relist(world: &World) {
     }
 }
 
-fn write_in_order(world: &World) {
+fn write_in_order(world: &InformerWorld) {
     let TestQueue::InOrder(fifo) = world.informer.test_queue() else {
         unreachable!("the queue by key has several writers")
     };
@@ -173,7 +173,7 @@ fn write_in_order(world: &World) {
 
 /// Writes the object `LAST`, which is delivered after the changes of all other keys. A handler that
 /// knows exactly the stored objects, `LAST` included, is complete: no change follows.
-fn finish(world: &World) {
+fn finish(world: &InformerWorld) {
     if let TestQueue::Delta(fifo) = world.informer.test_queue() {
         fifo.bookmark("100").unwrap();
         fifo.wait_for_resource_version("100").unwrap();
@@ -190,7 +190,7 @@ fn finish(world: &World) {
     }
 }
 
-fn resync(world: &World) {
+fn resync(world: &InformerWorld) {
     for number in 1..4 {
         yield_randomly(40);
         world.informer.resync_in(Duration::from_secs(1_000 * number));
@@ -198,7 +198,7 @@ fn resync(world: &World) {
 }
 
 /// Subscribes while the informer stops. If that succeeds, the stream must end.
-fn subscribe_late(world: &World) {
+fn subscribe_late(world: &InformerWorld) {
     yield_randomly(8);
     if let Ok(mut stream) = world.informer.subscribe(HandlerOptions::new()) {
         while block_on(stream.next()).is_some() {}

@@ -12,7 +12,7 @@ use shuttle::rand::{Rng, thread_rng};
 use super::log::History;
 
 #[derive(Clone, Deserialize)]
-pub struct Object {
+pub struct InformerObject {
     #[serde(skip)]
     key: &'static str,
     text: String,
@@ -24,7 +24,7 @@ pub struct Object {
     _alive: Arc<()>,
 }
 
-impl Object {
+impl InformerObject {
     pub fn key(&self) -> &'static str {
         self.key
     }
@@ -34,50 +34,51 @@ impl Object {
     }
 }
 
-/// The metadata accessor of [`Object`]. A key is a name without a namespace.
-pub struct Access;
+/// The metadata accessor of [`InformerObject`]. A key is a name without a namespace.
+pub struct InformerAccess;
 
-impl Meta<Object> for Access {
-    fn namespace<'a>(&self, _object: &'a Object) -> Option<&'a str> {
+impl Meta<InformerObject> for InformerAccess {
+    fn namespace<'a>(&self, _object: &'a InformerObject) -> Option<&'a str> {
         None
     }
 
-    fn name<'a>(&self, object: &'a Object) -> Option<&'a str> {
+    fn name<'a>(&self, object: &'a InformerObject) -> Option<&'a str> {
         Some(object.key)
     }
 
-    fn version<'a>(&self, object: &'a Object) -> Option<&'a str> {
+    fn version<'a>(&self, object: &'a InformerObject) -> Option<&'a str> {
         Some(&object.text)
     }
 
-    fn uid<'a>(&self, object: &'a Object) -> Option<&'a str> {
+    fn uid<'a>(&self, object: &'a InformerObject) -> Option<&'a str> {
         Some(&object.life)
     }
 }
 
 #[derive(Default)]
-pub struct Key {
+pub struct KeyState {
     pub history: History,
     versions: u64,
     lives: u64,
 }
 
-pub struct World {
-    pub informer: SharedInformer<Object, Access>,
+pub struct InformerWorld {
+    pub informer: SharedInformer<InformerObject, InformerAccess>,
     /// The state of each key, behind a std lock: a lock of shuttle could synchronise threads that
     /// the informer fails to synchronise.
-    pub keys: Mutex<BTreeMap<&'static str, Key>>,
+    pub keys: Mutex<BTreeMap<&'static str, KeyState>>,
     /// The stored version of each key at the end, once it is known.
     pub last: OnceLock<BTreeMap<&'static str, u64>>,
     pub errors: Arc<Mutex<Vec<String>>>,
     pub alive: Arc<()>,
 }
 
-impl World {
+impl InformerWorld {
     pub fn new() -> Self {
         let errors = Arc::<Mutex<Vec<String>>>::default();
         let reported = errors.clone();
-        let informer = SharedInformer::with_keys(Scripted::new(), KeyFunc::meta_namespace(Access));
+        let informer =
+            SharedInformer::with_keys(Scripted::new(), KeyFunc::meta_namespace(InformerAccess));
         let informer =
             informer.on_error(move |error| reported.lock().unwrap().push(error.to_string()));
         let informer =
@@ -93,7 +94,7 @@ impl World {
     }
 
     /// Records and returns the next object of a key. Only the key's writer may call it.
-    pub fn next_object(&self, key: &'static str) -> Arc<Object> {
+    pub fn next_object(&self, key: &'static str) -> Arc<InformerObject> {
         let mut keys = self.keys.lock().unwrap();
         let state = keys.entry(key).or_default();
         state.versions += 1;
@@ -102,7 +103,7 @@ impl World {
     }
 
     /// Records the deletion of a key. Returns its last object.
-    pub fn delete_object(&self, key: &'static str) -> Arc<Object> {
+    pub fn delete_object(&self, key: &'static str) -> Arc<InformerObject> {
         let mut keys = self.keys.lock().unwrap();
         let state = keys.entry(key).or_default();
         let last = self.object(key, state);
@@ -113,15 +114,15 @@ impl World {
 
     /// Returns the newest recorded object of a key. Returns `None` if no object was recorded, or
     /// if the key's deletion was recorded last.
-    pub fn stored(&self, key: &'static str) -> Option<Arc<Object>> {
+    pub fn stored(&self, key: &'static str) -> Option<Arc<InformerObject>> {
         let keys = self.keys.lock().unwrap();
         let state = keys.get(key).filter(|state| state.history.now().is_some())?;
         Some(self.object(key, state))
     }
 
-    fn object(&self, key: &'static str, state: &Key) -> Arc<Object> {
+    fn object(&self, key: &'static str, state: &KeyState) -> Arc<InformerObject> {
         let (version, life) = (state.versions, state.lives.to_string());
-        Arc::new(Object {
+        Arc::new(InformerObject {
             key,
             text: version.to_string(),
             version,
@@ -131,7 +132,7 @@ impl World {
     }
 
     /// Returns a list with objects of some of the keys. Records a deletion of the others.
-    pub fn list_some(&self, keys: &[&'static str]) -> Vec<Arc<Object>> {
+    pub fn list_some(&self, keys: &[&'static str]) -> Vec<Arc<InformerObject>> {
         let some = keys.iter().filter_map(|key| match thread_rng().gen_range(0..3) {
             0 => {
                 self.delete_object(key);

@@ -65,12 +65,12 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-type Fifo = DeltaFifo<Curious, Access>;
+type CuriousFifo = DeltaFifo<Curious, CuriousAccess>;
 
 /// An object whose destructor calls the queue, which locks each of its shards exclusively.
 struct Curious {
     number: usize,
-    fifo: Weak<Fifo>,
+    fifo: Weak<CuriousFifo>,
 }
 
 impl Drop for Curious {
@@ -82,9 +82,9 @@ impl Drop for Curious {
 }
 
 /// The metadata accessor. All objects have the key `a`.
-struct Access;
+struct CuriousAccess;
 
-impl Meta<Curious> for Access {
+impl Meta<Curious> for CuriousAccess {
     fn namespace<'a>(&self, _object: &'a Curious) -> Option<&'a str> {
         None
     }
@@ -99,19 +99,19 @@ impl Meta<Curious> for Access {
 }
 
 /// Creates a queue over a store that holds object 1.
-fn fifo() -> StdArc<Fifo> {
+fn fifo() -> StdArc<CuriousFifo> {
     StdArc::new_cyclic(|fifo| {
-        let store = Indexer::builder(KeyFunc::meta_namespace(Access)).build().unwrap();
+        let store = Indexer::builder(KeyFunc::meta_namespace(CuriousAccess)).build().unwrap();
         store.add(Arc::new(Curious { number: 1, fifo: fifo.clone() })).unwrap();
         DeltaFifo::over(store).skip_unchanged(true).build()
     })
 }
 
-fn object(fifo: &StdArc<Fifo>, number: usize) -> Arc<Curious> {
+fn object(fifo: &StdArc<CuriousFifo>, number: usize) -> Arc<Curious> {
     Arc::new(Curious { number, fifo: StdArc::downgrade(fifo) })
 }
 
-fn handle_one(fifo: &Fifo) {
+fn handle_one(fifo: &CuriousFifo) {
     if let Some(mut item) = fifo.try_pop() {
         item.apply(|_| ()).unwrap();
     }
@@ -119,7 +119,7 @@ fn handle_one(fifo: &Fifo) {
 
 /// A waker that calls the queue, which locks each of its shards exclusively.
 struct CallingWaker {
-    fifo: Weak<Fifo>,
+    fifo: Weak<CuriousFifo>,
     called: AtomicUsize,
 }
 
@@ -132,7 +132,7 @@ impl Wake for CallingWaker {
     }
 }
 
-fn calling_waker(fifo: &StdArc<Fifo>) -> (StdArc<CallingWaker>, Waker) {
+fn calling_waker(fifo: &StdArc<CuriousFifo>) -> (StdArc<CallingWaker>, Waker) {
     let calling_waker =
         StdArc::new(CallingWaker { fifo: StdArc::downgrade(fifo), called: AtomicUsize::new(0) });
     (calling_waker.clone(), Waker::from(calling_waker))
@@ -141,7 +141,7 @@ fn calling_waker(fifo: &StdArc<Fifo>) -> (StdArc<CallingWaker>, Waker) {
 /// Runs every step that wakes a consumer, one after the other, with a waker that calls the queue.
 fn wakers() -> String {
     let fifo = fifo();
-    let steps: [fn(&StdArc<Fifo>); 7] = [
+    let steps: [fn(&StdArc<CuriousFifo>); 7] = [
         |fifo| fifo.update(object(fifo, 2)).unwrap(),
         |fifo| fifo.resync(),
         |fifo| fifo.update_batch(vec![object(fifo, 3)]).unwrap(),

@@ -13,7 +13,7 @@ use crate::util::slab::{Slab, place_size};
 
 /// Of this number of keys that are taken in a row, at least one is the key that has been queued
 /// longest.
-const TURNS: u32 = 8;
+const OLDEST_PERIOD: u32 = 8;
 
 /// A queued key, in both lists.
 struct Node {
@@ -106,7 +106,7 @@ impl KeyOrder {
         let (Some(highest), Some(oldest)) = (highest, self.by_age.first()) else {
             return if self.phase == QueuePhase::Open { NextKey::Empty } else { NextKey::ShutDown };
         };
-        let node = if self.passed_over + 1 < TURNS { highest } else { oldest };
+        let node = if self.passed_over + 1 < OLDEST_PERIOD { highest } else { oldest };
         self.passed_over = if node == oldest { 0 } else { self.passed_over + 1 };
         self.leave_level(node);
         self.by_age.unlink(&mut self.nodes, node, Node::age);

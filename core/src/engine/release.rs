@@ -50,10 +50,12 @@ impl<C: IntoIterator + Default> OneByOne<C> {
 
 impl<V> OneByOne<Option<V>> {
     /// Stores `value`, and drops the former value. A panic of its destructor is ignored, so that
-    /// the caller continues.
+    /// the caller continues. `value` is an option, because a caller on a hot path should move the
+    /// option that it has checked as a whole.
     #[cold]
-    pub(crate) fn supersede(&mut self, value: V) {
-        let former = self.0.replace(value);
+    #[inline(never)]
+    pub(crate) fn supersede(&mut self, value: Option<V>) {
+        let former = std::mem::replace(&mut self.0, value);
         ignore_panic(|| drop(former));
     }
 }

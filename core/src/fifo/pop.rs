@@ -436,7 +436,7 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
             DeltaObject::Object(new) if kind != DeltaType::Deleted => {
                 let (old, error) = self.fifo.core.apply(self.running, Some(new));
                 let old = self.deferred.replaced(old);
-                if let Some(error) = error {
+                if error.is_some() {
                     self.error.supersede(error);
                 }
                 if notify && let Some(new) = self.running.known_ref() {
@@ -455,7 +455,7 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
                 let mut last = OneByOne(Some(last));
                 let (old, error) = self.fifo.core.apply(self.running, None);
                 let old = self.deferred.replaced(old);
-                if let Some(error) = error {
+                if error.is_some() {
                     self.error.supersede(error);
                 }
                 if notify && let Some(last) = &*last {

@@ -160,7 +160,7 @@ impl<'c, T, M: Meta<T>> KeyWriter<'c, T, M> {
     fn write(&mut self, key: &str, new: Option<Arc<T>>) -> Option<Arc<T>> {
         let core = self.core;
         let (old, error) = self.contain(key, || core.write(key, new))?;
-        if let Some(error) = error {
+        if error.is_some() {
             self.error.supersede(error);
         }
         old

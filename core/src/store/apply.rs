@@ -98,7 +98,7 @@ impl<T, M: Meta<T>> Core<T, M> {
             match new.map_or_else(|| Ok(Vec::new()), |new| index.values_of(new)) {
                 Ok(values) => values,
                 Err(source) => {
-                    failed.supersede(Failed { index: index.name.clone(), source });
+                    failed.supersede(Some(Failed { index: index.name.clone(), source }));
                     Vec::new()
                 }
             }

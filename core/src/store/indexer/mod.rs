@@ -394,7 +394,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
 /// object that is stored.
 fn keep(failed: &mut OneByOne<Option<StoreError>>, error: StoreError) {
     if failed.as_ref().is_none_or(|kept| kept.is_stored() && !error.is_stored()) {
-        failed.supersede(error);
+        failed.supersede(Some(error));
     } else {
         ignore_panic(|| drop(error));
     }

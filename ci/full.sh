@@ -32,9 +32,8 @@ run() { # part
 parts=("$@")
 if ((!$#)); then
   parts=(models lease simulation shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
-    fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact mutants e2e e2e-election-full
-    e2e-election-defaults package verify msrv
-    docs deny semver)
+    fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact mutants e2e
+    e2e-election-full e2e-election-defaults package verify msrv docs deny semver)
 fi
 # Records uncommitted changes, except those of the result file.
 commit=$(git rev-parse --short HEAD)

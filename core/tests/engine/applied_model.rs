@@ -318,7 +318,9 @@ impl<'r> Run<'r> {
                 fifo.update(obj(KEYS[*place], 1)).unwrap();
             }
             Op::Batch(places) => {
-                places.iter().for_each(|&place| account.update(place));
+                for &place in places {
+                    account.update(place);
+                }
                 fifo.update_batch(places.iter().map(|&place| obj(KEYS[place], 1)).collect())
                     .unwrap();
             }

@@ -402,30 +402,6 @@ async fn living_objects_of_a_namespace_without_its_label_do_not_count_as_deleted
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_list_delivers_no_new_or_changed_object() {
-    for choose in QUEUES {
-        let green = Unwatched::start(choose).await;
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let record = seen.clone();
-        let handler = move |change: Notification<ConfigMap>| record.lock().push(shown(&change));
-        let _handle = green.maps.add_event_handler(handler).unwrap();
-        until(|| seen.lock().len() == 5).await;
-        green.remove_label();
-        apply(&green.server, "green", "new", 1);
-        apply(&green.server, "green", "m1", 99);
-        green.server.delete(&Resource::config_maps(), "green", "m0").unwrap();
-        green.server.clear_faults();
-        until(|| seen.lock().len() >= 10).await;
-        let mut changes = seen.lock().split_off(5);
-        changes.sort();
-        let removed = (1..5).map(|n| format!("NamespaceRemoved -m{n}"));
-        let expected: Vec<_> = removed.chain(["Relist -m0".to_owned()]).collect();
-        assert_eq!(changes, expected);
-        green.assert_listed_deletions(1).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn living_objects_of_a_terminating_namespace_without_its_label_do_not_count_as_deleted() {
     for choose in QUEUES {
         let green = Unwatched::start(choose).await;

@@ -46,8 +46,6 @@ pub(crate) struct InScope<K> {
     /// Whether an object was offered. Set before the first offer.
     pub(crate) has_objects: Arc<AtomicBool>,
     pub(crate) history: Arc<History>,
-    /// Whether the namespace is listed for the last time: see [`LastList`].
-    pub(crate) is_last: Arc<AtomicBool>,
     /// The function that is called after each complete list and each bookmark.
     pub(crate) on_reached: Arc<dyn Fn() + Send + Sync>,
 }
@@ -102,45 +100,6 @@ impl<K: Send + Sync + 'static> Pieces<K> for Reported<K> {
     }
 }
 
-/// The last list of a namespace that has left the set. It deletes the objects that no longer exist,
-/// and offers none, because objects that were created or changed since are not of the set.
-struct LastList<K>(Box<dyn Pieces<K>>);
-
-impl<K: Send + Sync + 'static> Pieces<K> for LastList<K> {
-    fn expect(&mut self, _objects: usize) {}
-
-    fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
-        listed.iter().try_for_each(|(name, _)| self.0.keep(name))?;
-        Ok(vec![false; listed.len()])
-    }
-
-    fn offer(
-        &mut self,
-        names: &[&str],
-        _objects: Vec<Arc<K>>,
-    ) -> Result<Vec<Refused>, RelistError> {
-        names.iter().try_for_each(|name| self.0.keep(name))?;
-        Ok(Vec::new())
-    }
-
-    fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError> {
-        self.0.delete(name, object)
-    }
-
-    fn keep(&mut self, name: &str) -> Result<(), RelistError> {
-        self.0.keep(name)
-    }
-
-    fn keep_unlisted(&mut self) -> bool {
-        self.0.keep_unlisted()
-    }
-
-    /// Commits without a version: the changes up to the version of the list were not offered.
-    fn commit(self: Box<Self>, _version: &str) -> Result<Vec<StoreError>, StoreError> {
-        self.0.commit("")
-    }
-}
-
 /// Implements [`Scoped::check`] for a queue with this store.
 pub(super) fn check_namespace<K, M: Meta<K>>(
     store: &IndexReader<K, M>,
@@ -174,10 +133,6 @@ fn outside(key: String, scope: &ScopeId) -> StoreError {
 impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
         let (mut relist, of_queue) = Arc::clone(&self.queue).begin_in(&self.scope);
-        // Relaxed: the task of the informer changes it, and begins the relists.
-        if self.is_last.load(Ordering::Relaxed) {
-            return Box::new(LastList(relist));
-        }
         let (began, is_current) = self.history.begin(of_queue);
         if !is_current {
             // The known objects may be of a former history.

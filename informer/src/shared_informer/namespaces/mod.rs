@@ -141,9 +141,10 @@ impl Namespaces {
     /// set list it once more. An object that this list does not contain counts as deleted, with the
     /// cause [`Relist`](super::Cause::Relist). The other objects, or all objects if the list fails,
     /// are removed with the cause [`NamespaceRemoved`](super::Cause::NamespaceRemoved). Handlers
-    /// are not notified of objects that this list shows to be new or changed. A namespace that is
-    /// being deleted stays in the set until the API server has removed it, so the watch of its
-    /// objects usually delivers their deletion before the namespace leaves the set.
+    /// may be notified of objects that this list shows to be new or changed before these are
+    /// removed. A namespace that is being deleted stays in the set until the API server has removed
+    /// it, so the watch of its objects usually delivers their deletion before the namespace leaves
+    /// the set.
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};

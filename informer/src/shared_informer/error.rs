@@ -118,7 +118,7 @@ impl UserCode {
                 "accessor or destructor of an object panicked while an item was applied; changes \
                  of the item that were not delivered before are not delivered"
             }
-            Self::ItemEnd => "destructor of an object panicked; its change is delivered",
+            Self::ItemEnd => "destructor of an object panicked; no notification is lost",
         }
     }
 }

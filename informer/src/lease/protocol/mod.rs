@@ -151,7 +151,7 @@ pub(crate) enum Loss<T> {
 }
 
 /// A candidate for a lease: a state machine that takes inputs and the time, and returns the next
-/// [`Step`].
+/// [`CandidateStep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Protocol<T, B> {
     timing: Timing,

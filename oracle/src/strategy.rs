@@ -87,9 +87,9 @@ fn scoped_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Generates sequences of fewer than `most` operations, some with a close among them. Some
-/// sequences begin with an additional relist or additional scopes: after any other first offer, the
-/// queue has no initial population.
+/// Generates sequences of at least one and fewer than `most` operations, with up to four additional
+/// ones: some sequences have a close among them, and some begin with a relist, with two scopes, or
+/// with both. After any other first offer, the queue has no initial population.
 pub fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     let close = prop::option::weighted(0.1, any::<prop::sample::Index>());
     let scoped = vec(scoped_op(), 1..most).prop_map(|mut ops| {

@@ -35,8 +35,10 @@ pub enum InformerError<'e> {
     /// informer continues.
     #[error("{context}: {message}")]
     Panicked {
-        /// The user code that panicked, and what that means: a notification is lost only if this
-        /// text says so.
+        /// The user code that panicked, and what that means. A notification is lost only if this
+        /// text says so, or if a filter panicked. The object then counts as one that does not
+        /// match: the handler is not notified of its addition or deletion, and an update becomes an
+        /// addition, a deletion, or no notification.
         context: &'static str,
         /// The message of the panic.
         message: String,
@@ -92,13 +94,17 @@ pub(super) enum UserCode {
     HandlerDrop,
     /// The filter of an event handler.
     Filter,
-    /// An accessor of the metadata, whose result only decides the form of a notification.
+    /// An accessor of the metadata, whose result decides only the form of a notification, or that
+    /// an unchanged object needs none.
     Accessor,
-    /// The destructors of objects of which no handler is notified.
+    /// The destructors of objects of which the handler is not notified.
     Notifications,
     /// Accessors and destructors that run while an item is applied and its changes are delivered.
+    /// In an in-order queue also the destructors of replaced objects, which run when all changes
+    /// are delivered.
     Apply,
-    /// The destructors of replaced objects, which run when an item ends.
+    /// The destructors of objects that are dropped when an item ends: in a delta queue those of
+    /// replaced and deleted objects, in an in-order queue those of the item.
     ItemEnd,
 }
 

@@ -1337,7 +1337,7 @@ struct Choices {
     with_faults: bool,
     /// The lengths of pauses between two steps, in milliseconds.
     pauses: &'static [u64],
-    /// Whether the server loses its history at times. Watches then wait for a back-off.
+    /// Whether the server loses its history at times. Watches then wait for a backoff.
     expire: bool,
     /// The longest time after the last step until the informer has followed.
     limit: Duration,
@@ -1674,7 +1674,7 @@ async fn two_hundred_namespaces_are_added_and_removed_under_writes() {
 }
 
 /// As the test above, with an informer that runs beside the history. No watch expires, because the
-/// back-off after that would take real time.
+/// backoff after that would take real time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_namespaces_are_added_and_removed_beside_writes() {
     let names: Vec<_> = (0..200).map(|number| format!("shop-{number}")).collect();

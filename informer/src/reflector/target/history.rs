@@ -9,10 +9,19 @@
 //!
 //! A queue that tracks the applied version numbers the histories, too, by the same rule
 //! (`core/src/store/applied.rs`), and has no applied version while a scope is of a former history.
-//! The numbers are equal once no commit is in progress, so every scope that the queue waits for is
-//! listed again: a list has the number that the queue gave it when it began, the lists and
-//! bookmarks of one scope come one after another, and the order of lists of different scopes does
-//! not matter. So the commit to the queue and the record here need not be one step.
+//! Once no commit is in progress, the numbers are equal if no list had version 0, so every scope
+//! that the queue waits for is listed again: a list has the number that the queue gave it when it
+//! began, the lists and bookmarks of one scope come one after another, and the order of lists of
+//! different scopes does not matter. So the commit to the queue and the record here need not be one
+//! step.
+//!
+//! A list at version 0 makes the queue take 0 as the version that the scope has reached, while the
+//! former version stays here. If a later list of the scope has another version (some API servers
+//! use 0 for every list), it can be lower here only, and begin a history that the queue does not
+//! have. All later lists of the scope then ignore versions, until the queue has that number as
+//! well. The restore with which the queue reaches it begins no history here, so the scope is not
+//! listed again because of that restore, and the queue has no applied version until the scope's
+//! next list.
 
 use std::sync::Arc;
 

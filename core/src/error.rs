@@ -295,7 +295,8 @@ pub enum StoreError {
         /// The error of the transformer.
         source: BoxError,
     },
-    /// An index function failed for a new object. The store is unchanged.
+    /// An index function failed for a new object, which was not stored. Other objects of the same
+    /// list may be stored: see [`Indexer::replace`](crate::Indexer::replace).
     #[error("index {index:?} failed for key {key:?}{}, so the object was not stored", at(version.as_deref()))]
     Index {
         /// The name of the index.
@@ -351,7 +352,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns whether the new state is stored nevertheless.
+    /// Returns whether the new state is certainly stored. After another error a part of a list may
+    /// be stored, too: see [`Indexer::replace`](crate::Indexer::replace).
     pub(crate) fn is_stored(&self) -> bool {
         matches!(self, Self::NotIndexed { .. } | Self::Released { .. })
     }

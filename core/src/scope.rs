@@ -310,9 +310,10 @@ impl Scopes {
     }
 
     /// Records that every change in the scope up to `version` was offered. `began` is the number of
-    /// the history in which the scope's list began, or `None` for a bookmark. A bookmark at a lower
-    /// version than the scope's last list or bookmark is ignored. Does nothing if the scope belongs
-    /// to another queue or was removed.
+    /// the history in which the scope's list began. It is `None` for a bookmark, and in a queue
+    /// that does not track applied versions, which is an error. A bookmark at a lower version than
+    /// the scope's last list or bookmark only ends a waiver. Does nothing if the scope belongs to
+    /// another queue or was removed.
     pub(crate) fn reached(
         &mut self,
         id: &ScopeId,

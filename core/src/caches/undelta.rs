@@ -16,11 +16,14 @@ type PushFn<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 /// A store that passes its whole state to a function after every change (client-go `UndeltaStore`).
 /// So a stream of changes becomes a sequence of states again.
 ///
-/// Every change that the store does not refuse is followed by one push, with the state at that
-/// time or a later one; the last push has the last state. Pushes come one at a time: a thread that
-/// pushes does so for other threads, too, whose calls return at once. Reads, bookmarks and resyncs
-/// push nothing. A push costs O(stored). If a push panics, the pushes that are due still follow;
-/// then the first panic is resumed in the pushing thread, whose own change has been made.
+/// A change is followed by one push, with the state at that time or a later one, if it succeeds, if
+/// it panics, and if its error is [`NotIndexed`](StoreError::NotIndexed) or
+/// [`Released`](StoreError::Released). No push follows any other error, although a list may be
+/// stored without one object then: see [`Indexer::replace`](crate::Indexer::replace). The next push
+/// has such a list, too. Pushes come one at a time: a thread that pushes does so for other threads,
+/// too, whose calls return at once. Reads, bookmarks and resyncs push nothing. A push costs
+/// O(stored). If a push panics, the pushes that are due still follow; then the first panic is
+/// resumed in the pushing thread, whose own change has been made.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -76,7 +79,8 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
         &self.store
     }
 
-    /// Makes a change, and pushes the state unless the store has refused the change.
+    /// Makes a change, and pushes the state unless the store returns an error that does not say
+    /// that the change is stored ([`is_stored`](StoreError::is_stored)).
     fn change<R>(&self, change: impl FnOnce() -> Result<R, StoreError>) -> Result<R, StoreError> {
         match catch_unwind(AssertUnwindSafe(change)) {
             Ok(changed) => {

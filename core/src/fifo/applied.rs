@@ -145,12 +145,12 @@ impl<T, M> DeltaFifo<T, M> {
         self.queue.mark(point)
     }
 
-    /// Records that everything in `scope` up to `version` was offered, and queues the marker of
-    /// the lowest version of all scopes, up to which everything was offered. `began` is the number
-    /// of the history in which the scope's list began, or `None` for a bookmark. Returns the
-    /// version that is complete because of the marker, if any; the caller passes it to
-    /// [`committed`](Self::committed) once no lock is held. Fails if `version` is not a number, or
-    /// if the queue does not track applied versions.
+    /// Records that everything in `scope` up to `version` was offered, and queues the marker of the
+    /// lowest version of all scopes, up to which everything was offered. `began` is the number of
+    /// the history in which the scope's list began. It is `None` for a bookmark, and in a queue
+    /// that does not track applied versions. Returns the version that is complete because of the
+    /// marker, if any; the caller passes it to [`committed`](Self::committed) once no lock is held.
+    /// Fails if `version` is not a number, or if the queue does not track applied versions.
     pub(super) fn mark_scope(
         &self,
         scopes: &mut Scopes,

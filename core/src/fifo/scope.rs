@@ -22,11 +22,16 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// the scope is [waived](Self::waive_scope): the applied version is the lowest of the scopes'
     /// versions.
     ///
-    /// A list at a lower version than its scope has reached begins a new history, as after a
-    /// restore of etcd. Another scope whose last list began earlier, even if it is committed later
-    /// and whatever its version, counts as one of the former history, whatever its bookmarks say:
-    /// there is no applied version until it is listed again. So list every scope again after such a
-    /// list, and let these relists [ignore versions](crate::Relist::ignore_versions).
+    /// A list at a lower version than its scope has reached shows that etcd was restored: with its
+    /// commit a new history begins, unless a list of another scope has begun it. (Version 0 shows
+    /// nothing.) Any other list counts as one of the history in which its relist began, because the
+    /// server may have answered it before the restore. So a list of another scope whose relist
+    /// began before that commit counts as one of the former history, even if it is committed later
+    /// and whatever its version, unless this version, too, is lower than its own scope had reached:
+    /// it then counts as one of the history after that of its scope's last list. While the last
+    /// list of a scope that is not waived is of a former history, there is no applied version,
+    /// whatever the bookmarks of the scope say. So list every scope again after such a list, and
+    /// let these relists [ignore versions](crate::Relist::ignore_versions).
     ///
     /// Adding the first namespace costs O(known), and from then on the queue keeps a hash of each
     /// key by namespace. As long as all scopes are namespaces, adding another one costs O(scopes).
@@ -109,6 +114,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Begins a relist of a scope; it supersedes one of the same scope that is still open. See
     /// [`begin_replace`](Self::begin_replace).
     ///
+    /// Begin the relist before the request of the list is sent. In a queue that tracks the applied
+    /// version, the list counts as one of the [history](Self::add_scope) in which its relist began.
+    /// If the relist begins only after the server has answered, and the server was restored in
+    /// between, an old list can count as one of the new history.
+    ///
     /// The commit is O(known), or O(known in the scope) for a namespace.
     ///
     /// Objects whose keys do not belong to the scope are refused, and `probe`, `keep` and `delete`
@@ -119,8 +129,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Relist::borrowed(self, self.begin_relist_in(scope))
     }
 
-    /// Begins a relist of a scope. The relist keeps the queue alive, so that it can move from
-    /// thread to thread.
+    /// Begins a relist of a scope as [`begin_replace_in`](Self::begin_replace_in) does. The relist
+    /// keeps the queue alive, so that it can move from thread to thread.
     pub fn begin_replace_in_owned(this: &Arc<Self>, scope: &ScopeId) -> Relist<'static, T, M> {
         Relist::shared(Arc::clone(this), this.begin_relist_in(scope))
     }

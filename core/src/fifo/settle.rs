@@ -163,9 +163,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Returns whether the key has a known object now that its handler has ended. An external store
-    /// is asked for the object. If `pending` was not offered with an object of its own (a Sync, or
-    /// a deletion by a sweep), it gets the store's object. If the store fails, returns `otherwise`.
+    /// Returns whether the key has a known object now that its handler has ended, or while an offer
+    /// holds the idle key as a handler would. An external store is asked for the object. If
+    /// `pending` was not offered with an object of its own (a Sync, or a deletion by a sweep), it
+    /// gets the store's object. If the store fails, returns `otherwise`.
     fn is_known_after(
         &self,
         running: &RunningSlot<T>,
@@ -206,8 +207,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// Logs that known objects failed when they were asked about a delta at the end of a handler.
-/// `is_kept` is whether the delta is kept nevertheless. Panics of the error are ignored.
+/// Logs that known objects failed when they were asked about a delta: at the end of a handler or,
+/// if the key was idle, in the offer itself ([`push_and_ask`](DeltaFifo::push_and_ask)). `is_kept`
+/// is whether the delta is kept nevertheless. Panics of the error are ignored.
 #[cold]
 fn log_failed_lookup(key: &str, error: BoxError, is_kept: bool) {
     // Each call of the error's code is separate: if its text and its destructor panicked in one

@@ -141,10 +141,12 @@ impl Initial {
         before == count(marks) && self.phase() == DRAINING && self.is_drained() && self.finish()
     }
 
-    /// Returns whether no mark is left. Called in DRAINING, in which only the open relist of a
-    /// waived or removed scope adds marks: they delay the end until they are subtracted, too. A
-    /// thread that has subtracted the last mark must call this after it has read that phase,
-    /// because the marks of a page may have been added, and its relist committed, in between.
+    /// Returns whether no mark is left. Called in DRAINING. In this phase marks are added only by
+    /// the open relist of a waived scope, and by a superseded relist, which counts a group of
+    /// objects before it finds that it may not push them. These marks delay the end until they are
+    /// subtracted, too. A thread that has subtracted the last mark must call this after it has read
+    /// that phase, because the marks of a page may have been added, and its relist committed, in
+    /// between.
     fn is_drained(&self) -> bool {
         mutant!(DrainedIsAskedOnce => return true);
         // A read-modify-write, so that it is ordered with those in `settled`: either it sees that

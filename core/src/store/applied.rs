@@ -158,7 +158,8 @@ impl Applied {
     /// Returns the point for `version` of one part of the store's input, for example a scope.
     /// Everything of the part up to `reached` has been offered. `began` is the
     /// [history](Self::history) that was current when the part's list began, or `None` if the
-    /// version is that of a bookmark, which belongs to the history of the part's last list.
+    /// version is that of a bookmark, which belongs to the history of the part's last list. (In a
+    /// queue that does not track applied versions `began` always is `None`.)
     ///
     /// Each part is listed separately, and its lists begin histories. A list belongs to the history
     /// in which it began, because the server may have answered it before a restore that another

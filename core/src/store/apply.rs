@@ -117,7 +117,12 @@ impl<T, M: Meta<T>> Core<T, M> {
     ) -> Plan {
         let IndexValues { before, after, leaves, joins, .. } = values;
         // The old object has one entry for its namespace and one for each value. Another number
-        // means that a function failed, or that its result has changed.
+        // means that a function failed, or that its result has changed. Functions that do not
+        // depend on the object only can also agree with the number by accident, for example if one
+        // returns a value more than when the object was added, and another a value fewer. Nothing
+        // is logged then. A value that both objects now have may have no entry, and is not joined;
+        // the entry of a value that is no longer returned stays, and a reader of that value gets
+        // the new object. This lasts until a write for which the numbers differ.
         let entries = slot.index_entries();
         let expected =
             usize::from(before.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();

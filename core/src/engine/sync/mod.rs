@@ -28,8 +28,10 @@ mod imp {
     /// Whether this build is a model. Models do not wait for time to pass, and their types have
     /// other sizes.
     pub(crate) const MODEL: bool = false;
-    /// The number of slots after which a relist, a commit or a walk releases the lock of a shard:
-    /// so few that other threads wait for the lock for microseconds only.
+    /// The number of slots after which a page of a relist, the deletions of a commit or a walk
+    /// release the lock of a shard: so few that other threads wait for the lock for microseconds
+    /// only. The search of a commit for unlisted keys is not divided: it holds the lock shared for
+    /// the whole shard, or for the namespace's slots in it.
     pub(crate) const GROUP: usize = 64;
     /// The number of shards of a table: a power of two, at most 2^24. (Fewer under Miri, which
     /// needs too long to visit 256.)

@@ -156,12 +156,18 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// or the transformer or an index function failed. Nothing was changed, because the functions
     /// run for all objects before the first is stored. If an index function fails only after that
     /// (it is not pure, or the index was added in between), the object for which it failed is not
-    /// stored, and all others are. [`StoreError::Released`]: the destructor of a replaced object
-    /// panicked, and everything is stored.
+    /// stored, the stored object of its key stays, and all other changes are made; the error is
+    /// [`StoreError::Index`] then, too. [`StoreError::Released`]: the destructor of a replaced
+    /// object panicked, and everything is stored.
     ///
     /// # Panics
-    /// If the accessor panics, or the destructor of an object that is not stored. The other objects
-    /// are stored before the first panic is resumed.
+    /// If the accessor, the key function, or the destructor of an object that is not stored panics.
+    /// Keys are computed, and the transformer and the index functions are called, for all objects
+    /// before the first is stored: a panic in that part changes nothing. After it, the write in
+    /// which a panic happens is made or not, and all others are made before the first panic is
+    /// resumed. [`ReflectorStore::replace`](crate::ReflectorStore::replace) leaves the applied
+    /// version as it was after each panic, and after each error except `Released`, also if most of
+    /// the list is stored.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
         let mut listed = OneByOne(objects);
         let keys = listed
@@ -180,7 +186,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         let mut failed = OneByOne(None);
         let mut panic = FirstPanic::default();
         let mut put = |key: &str, object| {
-            // A panic of an accessor or of a destructor must not end the list half way.
+            // From here on, a panic of an accessor or of a destructor must not end the list half
+            // way.
             if let Some(Err(error)) = panic.catch(|| self.put(key, object)) {
                 keep(&mut failed, error);
             }
@@ -226,7 +233,13 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// ```
     ///
     /// # Panics
-    /// As [`replace`](Self::replace).
+    /// If the accessor, the key function, or the destructor of an object that is not stored panics.
+    /// A panic while the key of an object is computed ends the list: the objects before that one
+    /// are stored, that one and later ones are not, and nothing is removed. After any other panic,
+    /// the write in which it happens is made or not, and all others are made before the first panic
+    /// is resumed. In both cases the errors of refused objects are lost.
+    /// [`Store::replace_keeping`](crate::Store::replace_keeping) leaves the applied version as it
+    /// was after each panic.
     pub fn replace_keeping<'k>(
         &self,
         objects: Vec<Arc<T>>,
@@ -242,7 +255,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
                 Ok(key) => key,
                 Err(error) => {
                     refused.push(error.into());
-                    // As in `replace`, here and below.
+                    // A panic of a destructor must not end the list half way, nor a panic of an
+                    // accessor in a write below. A panic of the key function above is not caught,
+                    // and does end it.
                     panic.catch(|| drop(object));
                     continue;
                 }

@@ -1,6 +1,7 @@
 //! Tests of the store and its indexes, alone and fused with a queue.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
@@ -331,6 +332,22 @@ fn list_with_refused_objects_stores_the_others_and_keeps_earlier_ones() {
     assert_eq!(stored, expected, "e is not listed");
     assert_eq!(asked.load(Ordering::Relaxed), 4, "kept objects are not transformed");
     assert!(store.replace_keeping(vec![], []).is_empty() && store.is_empty());
+}
+
+#[test]
+fn list_with_a_panicking_key_function_stores_the_others_and_removes_nothing() {
+    let keys = KeyFunc::custom(ObjMeta, |object: &Obj| {
+        if object.n == 13 { resume_unwind(Box::new("no key")) } else { Ok(object.name.clone()) }
+    });
+    let store = Indexer::builder(keys).build().unwrap();
+    store.replace(vec![obj("b", 1), obj("z", 2)]).unwrap();
+    let list = || vec![obj("a", 3), obj("b", 13), obj("c", 4)];
+    // All objects of this list need a key before the first one is stored.
+    catch_unwind(AssertUnwindSafe(|| store.replace(list()))).unwrap_err();
+    assert_eq!(numbers(store.list()), [1, 2]);
+    let panic = catch_unwind(AssertUnwindSafe(|| store.replace_keeping(list(), []))).unwrap_err();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"no key"));
+    assert_eq!(numbers(store.list()), [1, 2, 3, 4]);
 }
 
 #[test]

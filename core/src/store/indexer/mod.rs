@@ -161,13 +161,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// object panicked, and everything is stored.
     ///
     /// # Panics
-    /// If the accessor, the key function, or the destructor of an object that is not stored panics.
-    /// Keys are computed, and the transformer and the index functions are called, for all objects
-    /// before the first is stored: a panic in that part changes nothing. After it, the write in
-    /// which a panic happens is made or not, and all others are made before the first panic is
-    /// resumed. [`ReflectorStore::replace`](crate::ReflectorStore::replace) leaves the applied
-    /// version as it was after each panic, and after each error except `Released`, also if most of
-    /// the list is stored.
+    /// If the key function, an accessor or the destructor of an object that is not stored panics.
+    /// Before the first object is stored, a panic changes nothing. After that, the other objects
+    /// are stored before the first panic is resumed.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
         let mut listed = OneByOne(objects);
         let keys = listed
@@ -233,13 +229,10 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// ```
     ///
     /// # Panics
-    /// If the accessor, the key function, or the destructor of an object that is not stored panics.
-    /// A panic while the key of an object is computed ends the list: the objects before that one
-    /// are stored, that one and later ones are not, and nothing is removed. After any other panic,
-    /// the write in which it happens is made or not, and all others are made before the first panic
-    /// is resumed. In both cases the errors of refused objects are lost.
-    /// [`Store::replace_keeping`](crate::Store::replace_keeping) leaves the applied version as it
-    /// was after each panic.
+    /// If `kept` panics; then nothing is changed. If the key function, an accessor or the
+    /// destructor of an object that is not stored panics; then the other objects are stored before
+    /// the first panic is resumed. If an object has no key because of a panic, nothing is removed,
+    /// because the object may be any of those that are stored.
     pub fn replace_keeping<'k>(
         &self,
         objects: Vec<Arc<T>>,
@@ -249,15 +242,16 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         let mut listed: HashSet<String> = kept.into_iter().map(str::to_owned).collect();
         let mut refused = OneByOne(Vec::new());
         let mut panic = FirstPanic::default();
+        let mut removes = true;
         for object in rest.0.by_ref() {
             let object = UserCode::new(object);
-            let key = match self.core.keys.key(&object) {
-                Ok(key) => key,
-                Err(error) => {
-                    refused.push(error.into());
-                    // A panic of a destructor must not end the list half way, nor a panic of an
-                    // accessor in a write below. A panic of the key function above is not caught,
-                    // and does end it.
+            // As in `replace`, here and below.
+            let key = match panic.catch(|| self.core.keys.key(&object)) {
+                Some(Ok(key)) => key,
+                unknown => {
+                    // After a panic, the object may have any key.
+                    removes &= unknown.is_some();
+                    refused.extend(unknown.and_then(Result::err).map(StoreError::from));
                     panic.catch(|| drop(object));
                     continue;
                 }
@@ -269,7 +263,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             refused.extend(stored.and_then(Result::err));
             listed.insert(key);
         }
-        for key in self.list_keys().iter().filter(|key| !listed.contains(key.as_str())) {
+        let unlisted = |key: &&String| removes && !listed.contains(key.as_str());
+        for key in self.list_keys().iter().filter(unlisted) {
             refused.extend(panic.catch(|| self.put(key, None)).and_then(Result::err));
         }
         panic.resume();

@@ -142,12 +142,7 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for Indexer<T, M> {
     }
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
-        // The error's destructor is user code, and so are wakers.
-        let mut failed = OneByOne(self.replace(list).err());
-        if failed.as_ref().is_none_or(StoreError::is_stored) {
-            self.listed(version);
-        }
-        failed.take().map_or(Ok(()), Err)
+        self.replace_at(list, Some(version))
     }
 
     fn bookmark(&self, version: &str) {
@@ -183,9 +178,7 @@ impl<T: Send + Sync, M: Meta<T>> Store<T> for Indexer<T, M> {
         kept: &[&str],
         version: &str,
     ) -> Result<Vec<StoreError>, StoreError> {
-        let refused = self.replace_keeping(list, kept.iter().copied());
-        self.listed(version);
-        Ok(refused)
+        Ok(self.replace_keeping_at(list, kept.iter().copied(), Some(version)))
     }
 }
 

@@ -16,14 +16,13 @@ type PushFn<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 /// A store that passes its whole state to a function after every change (client-go `UndeltaStore`).
 /// So a stream of changes becomes a sequence of states again.
 ///
-/// A change is followed by one push, with the state at that time or a later one, if it succeeds, if
-/// it panics, and if its error is [`NotIndexed`](StoreError::NotIndexed) or
-/// [`Released`](StoreError::Released). No push follows any other error, although a list may be
-/// stored without one object then: see [`Indexer::replace`](crate::Indexer::replace). The next push
-/// has such a list, too. Pushes come one at a time: a thread that pushes does so for other threads,
-/// too, whose calls return at once. Reads, bookmarks and resyncs push nothing. A push costs
-/// O(stored). If a push panics, the pushes that are due still follow; then the first panic is
-/// resumed in the pushing thread, whose own change has been made.
+/// Every change that the store does not refuse is followed by one push, with the state at that
+/// time or a later one; the last push has the last state. A list for which an index function fails
+/// is pushed as well, because [all other objects may be stored](crate::Indexer::replace). Pushes
+/// come one at a time: a thread that pushes does so for other threads, too, whose calls return at
+/// once. Reads, bookmarks and resyncs push nothing. A push costs O(stored). If a push panics, the
+/// pushes that are due still follow; then the first panic is resumed in the pushing thread, whose
+/// own change has been made.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -79,14 +78,18 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
         &self.store
     }
 
-    /// Makes a change, and pushes the state unless the store returns an error that does not say
-    /// that the change is stored ([`is_stored`](StoreError::is_stored)).
-    fn change<R>(&self, change: impl FnOnce() -> Result<R, StoreError>) -> Result<R, StoreError> {
+    /// Makes a change, and pushes the state unless the change failed with an error for which
+    /// `may_be_made` returns false.
+    fn change<R>(
+        &self,
+        may_be_made: fn(&StoreError) -> bool,
+        change: impl FnOnce() -> Result<R, StoreError>,
+    ) -> Result<R, StoreError> {
         match catch_unwind(AssertUnwindSafe(change)) {
             Ok(changed) => {
                 // The destructor of an error is user code. The push may panic.
                 let mut changed = OneByOne(Some(changed));
-                if !matches!(&*changed, Some(Err(error)) if !error.is_stored()) {
+                if !matches!(&*changed, Some(Err(error)) if !may_be_made(error)) {
                     self.push_state();
                 }
                 changed.take().unwrap_or_else(|| unreachable!("it was set before"))
@@ -116,21 +119,27 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
     }
 }
 
+/// Returns whether a list may be stored although its replacement failed with `error`. An index
+/// function can fail for an object while the others are stored.
+fn may_be_listed(error: &StoreError) -> bool {
+    error.is_stored() || matches!(error, StoreError::Index { .. })
+}
+
 impl<T, S: Store<T>> ReflectorStore<T> for UndeltaStore<T, S> {
     fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
-        self.change(|| self.store.add(object))
+        self.change(StoreError::is_stored, || self.store.add(object))
     }
 
     fn update(&self, object: Arc<T>) -> Result<(), StoreError> {
-        self.change(|| self.store.update(object))
+        self.change(StoreError::is_stored, || self.store.update(object))
     }
 
     fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
-        self.change(|| self.store.delete(object))
+        self.change(StoreError::is_stored, || self.store.delete(object))
     }
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
-        self.change(|| self.store.replace(list, version))
+        self.change(may_be_listed, || self.store.replace(list, version))
     }
 
     fn bookmark(&self, version: &str) {
@@ -165,7 +174,9 @@ impl<T, S: Store<T>> Store<T> for UndeltaStore<T, S> {
         kept: &[&str],
         version: &str,
     ) -> Result<Vec<StoreError>, StoreError> {
-        let refused = self.change(|| self.store.replace_keeping(list, kept, version).map(OneByOne));
+        let refused = self.change(may_be_listed, || {
+            self.store.replace_keeping(list, kept, version).map(OneByOne)
+        });
         refused.map(|mut refused| refused.take())
     }
 }

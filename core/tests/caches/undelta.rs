@@ -78,6 +78,22 @@ fn failed_change_pushes_nothing() {
 }
 
 #[test]
+fn list_is_pushed_although_an_object_is_refused_while_it_is_stored() {
+    // The first call with 13 checks the list, the second one stores the object.
+    let calls = AtomicUsize::new(0);
+    let late = move |object: &Obj| {
+        let fails = object.n == 13 && calls.fetch_add(1, Ordering::Relaxed) > 0;
+        if fails { Err(BoxError::from("late")) } else { Ok(vec![]) }
+    };
+    let (pushed, store) = (Pushed::default(), Indexer::builder(keys()).index("late", late));
+    let notes = pushed.clone();
+    let store = UndeltaStore::new(store.build().unwrap(), move |state| notes.note(&state));
+    let replaced = store.replace(vec![obj("a", 13), obj("b", 2)], "1");
+    assert!(matches!(replaced, Err(StoreError::Index { .. })));
+    assert_eq!(pushed.all(), [vec![2]]);
+}
+
+#[test]
 fn push_that_changes_the_store_is_followed_by_another() {
     ends(|| {
         let this: Arc<OnceLock<Undelta>> = Arc::new(OnceLock::new());

@@ -2,11 +2,12 @@
 //! error, and stores and queues that do not track versions.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::thread;
 
-use crate::common::{Fifo, Mode, Rig, block_on, ends, keys, obj};
-use deltafifo::{DeltaFifo, Indexer, ReflectorStore, Store, VersionError, WaitError};
+use crate::common::{Fifo, Mode, Obj, Rig, block_on, ends, keys, obj};
+use deltafifo::{BoxError, DeltaFifo, Indexer, ReflectorStore, Store, VersionError, WaitError};
 
 fn tracked() -> Rig {
     Rig::with(Mode::Fused, |builder| builder.track_applied(true))
@@ -198,4 +199,23 @@ fn replacing_an_indexers_objects_at_a_lower_version_takes_its_version_back() {
         fifo.replace(vec![], "7").unwrap();
         assert_eq!(fifo.applied_version(), None, "a queue has its store's version");
     });
+}
+
+#[test]
+fn stored_list_sets_an_indexers_version_although_one_of_its_objects_is_refused() {
+    // The first call with 13 checks the list, and a later one stores the object.
+    let calls = AtomicUsize::new(0);
+    let late = move |object: &Obj| {
+        let fails = object.n == 13 && calls.fetch_add(1, Ordering::Relaxed) > 0;
+        if fails { Err(BoxError::from("late")) } else { Ok(vec![]) }
+    };
+    let store = Indexer::builder(keys()).index("late", late).build().unwrap();
+    let feed: &dyn ReflectorStore<_> = &store;
+    feed.replace(vec![obj("a", 1)], "9").unwrap();
+    feed.replace(vec![obj("b", 13), obj("c", 2)], "5").unwrap_err();
+    assert_eq!(store.list_keys(), ["c"]);
+    assert_eq!(store.applied_version().as_deref(), Some("5"));
+    feed.replace(vec![obj("b", 13)], "3").unwrap_err();
+    assert_eq!(store.list_keys(), ["c"]);
+    assert_eq!(store.applied_version().as_deref(), Some("5"), "nothing of the list is stored");
 }

@@ -1144,19 +1144,21 @@ fn refused_object_is_reported_although_a_destructor_panicked_before() {
     assert!(matches!(replaced, Err(StoreError::Index { key, .. }) if key == "b"));
 }
 
-/// Asserts that `replace` stores the list except for `a`, which the store refuses and whose
-/// destructor panics, and that the panic propagates.
+/// Asserts that `replace` stores the list, which has version 5, except for `a`, which the store
+/// refuses and whose destructor panics. The version is applied, and the panic propagates.
 #[track_caller]
 fn stores_all_but_a(
     store: Indexer<Bomb, NoMeta>,
     arsenal: &Arsenal,
     replace: impl FnOnce(&Indexer<Bomb, NoMeta>, Vec<Arc<Bomb>>),
 ) {
+    store.bookmark("9").unwrap();
     let replaced = catch_unwind(AssertUnwindSafe(|| replace(&store, arsenal.bombs())));
-    let mut stored = store.list_keys();
+    let (mut stored, applied) = (store.list_keys(), store.applied_version());
     stored.sort();
     std::mem::forget(store);
     assert_eq!(stored, ["b", "c"]);
+    assert_eq!(applied.as_deref(), Some("5"));
     replaced.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
@@ -1172,11 +1174,13 @@ fn list_is_stored_although_the_destructor_of_a_refused_object_panics() {
         Indexer::builder(keys()).index("index", index).build().unwrap()
     };
     all_dropped(1, |arsenal| {
-        stores_all_but_a(not_indexed(3), arsenal, |store, list| store.replace(list).unwrap());
+        stores_all_but_a(not_indexed(3), arsenal, |store, list| {
+            ReflectorStore::replace(store, list, "5").unwrap();
+        });
     });
     all_dropped(1, |arsenal| {
         stores_all_but_a(not_indexed(0), arsenal, |store, list| {
-            drop(store.replace_keeping(list, []));
+            drop(Store::replace_keeping(store, list, &[], "5"));
         });
     });
     all_dropped(1, |arsenal| {
@@ -1185,7 +1189,9 @@ fn list_is_stored_although_the_destructor_of_a_refused_object_panics() {
             key => Ok(key.to_owned()),
         });
         let store = Indexer::builder(keys).build().unwrap();
-        stores_all_but_a(store, arsenal, |store, list| drop(store.replace_keeping(list, [])));
+        stores_all_but_a(store, arsenal, |store, list| {
+            drop(Store::replace_keeping(store, list, &[], "5"));
+        });
     });
 }
 

@@ -101,7 +101,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
 
     /// Records that a list at `version` has replaced everything. Does nothing if the version is not
     /// a number. Unlike a bookmark, this can lower the applied version.
-    pub(crate) fn listed(&self, version: &str) {
+    fn listed(&self, version: &str) {
         if self.reached(version, Origin::List).is_ok() {
             self.core.applied.announce();
         }
@@ -165,6 +165,16 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// Before the first object is stored, a panic changes nothing. After that, the other objects
     /// are stored before the first panic is resumed.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
+        self.replace_at(objects, None)
+    }
+
+    /// Replaces the contents as [`replace`](Self::replace) does. Unless the list is refused as a
+    /// whole, also records its version, before a panic is resumed.
+    pub(crate) fn replace_at(
+        &self,
+        objects: Vec<Arc<T>>,
+        version: Option<&str>,
+    ) -> Result<(), StoreError> {
         let mut listed = OneByOne(objects);
         let keys = listed
             .iter()
@@ -195,6 +205,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         let listed: HashSet<&str> = keys.iter().map(String::as_str).collect();
         for key in self.list_keys().iter().filter(|key| !listed.contains(key.as_str())) {
             put(key, None);
+        }
+        if let Some(version) = version {
+            panic.call(|| self.listed(version));
         }
         panic.resume();
         failed.take().map_or(Ok(()), Err)
@@ -238,6 +251,17 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         objects: Vec<Arc<T>>,
         kept: impl IntoIterator<Item = &'k str>,
     ) -> Vec<StoreError> {
+        self.replace_keeping_at(objects, kept, None)
+    }
+
+    /// Replaces the contents as [`replace_keeping`](Self::replace_keeping) does, and records the
+    /// version of the list, before a panic is resumed.
+    pub(crate) fn replace_keeping_at<'k>(
+        &self,
+        objects: Vec<Arc<T>>,
+        kept: impl IntoIterator<Item = &'k str>,
+        version: Option<&str>,
+    ) -> Vec<StoreError> {
         let mut rest = Rest(objects.into_iter());
         let mut listed: HashSet<String> = kept.into_iter().map(str::to_owned).collect();
         let mut refused = OneByOne(Vec::new());
@@ -266,6 +290,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         let unlisted = |key: &&String| removes && !listed.contains(key.as_str());
         for key in self.list_keys().iter().filter(unlisted) {
             refused.extend(panic.catch(|| self.put(key, None)).and_then(Result::err));
+        }
+        if let Some(version) = version {
+            panic.call(|| self.listed(version));
         }
         panic.resume();
         refused.take()

@@ -14,6 +14,7 @@ use crate::engine::slot::{Content, Pending, Pushed, Rule, Slot, State, Sweep};
 use crate::engine::sync::{Arc, assert_none_held, mutant};
 use crate::error::{KeyError, OfferError, RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
+use crate::panics::ignore_error;
 use crate::scope::Within;
 use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};
 
@@ -148,7 +149,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             // for.
             KnownPlace::Elsewhere { objects, .. } => {
                 assert_none_held();
-                !matches!(objects.get_by_key(as_str(key)), Ok(None))
+                ignore_error(objects.get_by_key(as_str(key))).is_none_or(|known| known.is_some())
             }
             KnownPlace::Fused | KnownPlace::Nowhere => false,
         }

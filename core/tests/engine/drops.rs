@@ -12,8 +12,8 @@ use deltafifo::caches::{
 };
 use deltafifo::{
     BoxError, DeletedFinalStateUnknown, Delta, DeltaFifo, DeltaType, Deltas, ExplicitKey,
-    InOrderFifo, Indexer, KeyFunc, KeyScope, Labels, Lister, NoMeta, ProcessError, ReflectorStore,
-    Selector, Store, StoreError, Transaction,
+    InOrderFifo, Indexer, KeyFunc, KeyScope, KnownObjects, Labels, Lister, NoMeta, ProcessError,
+    ReflectorStore, Selector, Store, StoreError, Transaction,
 };
 
 /// An object that counts its drop and panics in it.
@@ -647,6 +647,34 @@ fn store_of_numbers(
 ) -> Indexer<u32, NoMeta> {
     let keys = KeyFunc::custom(NoMeta, |_: &u32| Ok("a".to_owned()));
     Indexer::builder(keys).index("failing", index).build().unwrap()
+}
+
+/// Known objects that fail, with errors whose destructors panic.
+struct FailingKnown(Arc<AtomicUsize>);
+
+impl KnownObjects<u32> for FailingKnown {
+    fn list_keys(&self) -> Vec<String> {
+        vec![]
+    }
+
+    fn get_by_key(&self, _key: &str) -> Result<Option<Arc<u32>>, BoxError> {
+        Err(BombError(self.0.clone()).into())
+    }
+}
+
+/// Checks a queue with a transformer, which sees only deletions that can have an effect.
+#[test]
+fn deletion_is_queued_although_the_destructor_of_the_known_objects_error_panics() {
+    let known = Arc::new(FailingKnown(Arc::default()));
+    let keys = KeyFunc::custom(NoMeta, |_: &u32| Ok("a".to_owned()));
+    let fifo = DeltaFifo::builder(keys).known_objects(known.clone()).transformer(Ok).build();
+    fifo.delete(Arc::new(1)).unwrap();
+    fifo.try_pop().unwrap().done();
+    let asked = known.0.load(Ordering::Relaxed);
+    let mut relist = fifo.begin_replace();
+    relist.delete(Arc::new(1)).unwrap();
+    fifo.try_pop().unwrap().done();
+    assert!(asked > 0 && known.0.load(Ordering::Relaxed) > asked);
 }
 
 /// Asserts that `apply` fails, with an error whose destructor panics.

@@ -197,8 +197,8 @@ struct ScopeState {
     id: ScopeId,
     /// Whether the initial population waits for the scope's first list.
     is_awaited: bool,
-    /// Whether the scope has had a first list: one of the initial population, or any other while
-    /// the population did not wait for the scope.
+    /// Whether a first list of the scope is complete: a list of the initial population, or any list
+    /// that was completed while the population did not wait for the scope.
     has_first: bool,
     /// Whether the caller has waived the scope, and no list or bookmark of it has arrived since.
     is_waived: bool,
@@ -311,9 +311,10 @@ impl Scopes {
 
     /// Records that every change in the scope up to `version` was offered. `began` is the number of
     /// the history in which the scope's list began. It is `None` for a bookmark, and in a queue
-    /// that does not track applied versions, which is an error. A bookmark at a lower version than
-    /// the scope's last list or bookmark only ends a waiver. Does nothing if the scope belongs to
-    /// another queue or was removed.
+    /// that does not track applied versions. A bookmark at a lower version than the scope's last
+    /// list or bookmark only ends a waiver. Does nothing if the scope belongs to another queue or
+    /// was removed. Otherwise fails if the queue does not track applied versions, or if `version`
+    /// is not a number.
     pub(crate) fn reached(
         &mut self,
         id: &ScopeId,

@@ -35,7 +35,7 @@ func nodeIndexFunc(object any) ([]string, error) {
 	return []string{fmt.Sprintf("node-%04d", fnv1a(accessor.GetName())%nodes)}, nil
 }
 
-// appIndexFunc is the index by the label of apps.
+// appIndexFunc is the index by the label app.
 func appIndexFunc(object any) ([]string, error) {
 	accessor, err := meta.Accessor(object)
 	if err != nil {
@@ -47,9 +47,10 @@ func appIndexFunc(object any) ([]string, error) {
 	return nil, nil
 }
 
-// runQueries measures the time of index look-ups: of the objects of one of a thousand nodes, which
-// are spread over all objects, and of the objects of one namespace, which are next to each other in
-// a list. Then it measures label selectors, with an index of apps and as a scan.
+// runQueries measures the time of index look-ups. One index is by node; the objects of each of its
+// thousand nodes are spread over all objects. The other one is by namespace; the objects of a
+// namespace are next to each other in a list. Then runQueries measures label selectors, with an
+// index of apps, and without one, as scans.
 func runQueries(opts *options, data source, out *output) error {
 	listed := objects(data, samePlan(opts.objects), func(done, total int) { out.progress("building objects", done, total) })
 	indexers := namespaceIndex()
@@ -118,8 +119,8 @@ func scan(store cache.Store, q query) ([]any, error) {
 	return matching, err
 }
 
-// query is a value of an index, or of the label of apps with a selector that requires it, and the
-// objects that must be found.
+// query is a value that is looked up, with the objects that must be found. The value is one of an
+// index, or an app with a selector of its objects.
 type query struct {
 	value    string
 	selector labels.Selector

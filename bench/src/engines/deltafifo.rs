@@ -63,7 +63,7 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
         Self::with(store, cores(), false)
     }
 
-    /// Creates an empty engine with an index of the label of apps.
+    /// Creates an empty engine with an index of the label `app`.
     pub fn with_apps(meta: M) -> Self
     where
         M: Labels<T> + Clone,

@@ -32,7 +32,7 @@ impl<T, M: Meta<T>> MutexEngine<T, M> {
         }))
     }
 
-    /// Creates an empty engine with an index of the label of apps.
+    /// Creates an empty engine with an index of the label `app`.
     pub fn with_apps(meta: M) -> Self
     where
         M: Labels<T> + Copy + 'static,

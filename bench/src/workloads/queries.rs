@@ -1,9 +1,9 @@
 //! The workload `queries`: the time of index look-ups and of label selectors. One index is by node;
-//! it has a thousand nodes, and the objects of a node are spread over all objects. The next is by
-//! namespace; the objects of a namespace are next to each other in the lists. A selector requires
-//! one of a thousand apps, whose objects are spread over all objects, and excludes one pod
-//! template. It is used with an index of apps, and without one, as a scan of all objects. The store
-//! is filled by its queue, and then idle.
+//! it has a thousand nodes, and the objects of a node are spread over all objects. The other one is
+//! by namespace; the objects of a namespace are next to each other in the lists. A selector
+//! requires one of a thousand apps, whose objects are spread over all objects, and excludes one pod
+//! template. Selectors are measured with an index of apps, and without one, as scans of all
+//! objects. The store is filled by its queue, and is idle during the measurement.
 //!
 //! The results are dropped outside the measured time, because Go has no such cost.
 
@@ -120,8 +120,8 @@ impl Selection {
     }
 }
 
-/// The calls of a variant: its queries, and the function that returns the value that a query looks
-/// up. The queries are in the order of their values.
+/// The calls of a variant: their number, the queries, and the function that returns the value that
+/// a query looks up. The queries are in the order of their values.
 struct Calls<Q> {
     variant: &'static str,
     count: usize,

@@ -87,7 +87,8 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
     ) -> Result<R, StoreError> {
         match catch_unwind(AssertUnwindSafe(change)) {
             Ok(changed) => {
-                // The destructor of an error is user code. The push may panic.
+                // `OneByOne`, because the push may panic: the error is then dropped, and its
+                // destructor is user code.
                 let mut changed = OneByOne(Some(changed));
                 if !matches!(&*changed, Some(Err(error)) if !may_be_made(error)) {
                     self.push_state();

@@ -50,8 +50,8 @@ impl<C: IntoIterator + Default> OneByOne<C> {
 
 impl<V> OneByOne<Option<V>> {
     /// Stores `value`, and drops the former value. A panic of its destructor is ignored, so that
-    /// the caller continues. `value` is an option, because a caller on a hot path should move the
-    /// option that it has checked as a whole.
+    /// the caller continues. `value` is an option, so that a caller on a hot path can pass its own
+    /// option without taking the value out.
     #[cold]
     #[inline(never)]
     pub(crate) fn supersede(&mut self, value: Option<V>) {

@@ -208,8 +208,8 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
     fn drop(&mut self) {
         let mut slots = std::mem::take(&mut self.slots);
         if !self.held.is_empty() {
-            // They go in front of markers again, but the head may have passed the markers that end
-            // their epochs.
+            // The slots go back in front of markers, but the head of the queue may have passed the
+            // markers that end their epochs.
             slots = slots.into_iter().filter_map(|slot| self.give_back(slot)).collect();
         }
         let given = self.fifo.queue.give_back(slots);

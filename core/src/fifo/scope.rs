@@ -22,16 +22,16 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// the scope is [waived](Self::waive_scope): the applied version is the lowest of the scopes'
     /// versions.
     ///
-    /// A list at a lower version than its scope has reached shows that etcd was restored: with its
-    /// commit a new history begins, unless a list of another scope has begun it. (Version 0 shows
-    /// nothing.) Any other list counts as one of the history in which its relist began, because the
-    /// server may have answered it before the restore. So a list of another scope whose relist
-    /// began before that commit counts as one of the former history, even if it is committed later
-    /// and whatever its version, unless this version, too, is lower than its own scope had reached:
-    /// it then counts as one of the history after that of its scope's last list. While the last
-    /// list of a scope that is not waived is of a former history, there is no applied version,
-    /// whatever the bookmarks of the scope say. So list every scope again after such a list, and
-    /// let these relists [ignore versions](crate::Relist::ignore_versions).
+    /// A list at a lower version than its scope has reached shows that etcd was restored. (Version
+    /// 0 shows nothing.) Such a list counts as one of the history after that of its scope's last
+    /// list, or of the history in which its relist began, if that is later. Its commit begins this
+    /// history, unless a list of another scope has begun it. Any other list counts as one of the
+    /// history in which its relist began, because the server may have answered it before the
+    /// restore. This holds whatever its version is, and even if a list of another scope begins a
+    /// new history before this one is committed. While the last list of a scope that is not waived
+    /// is of a former history, there is no applied version, whatever the bookmarks of the scope
+    /// say. So list every scope again after a list that begins a history, and let these relists
+    /// [ignore versions](crate::Relist::ignore_versions).
     ///
     /// Adding the first namespace costs O(known), and from then on the queue keeps a hash of each
     /// key by namespace. As long as all scopes are namespaces, adding another one costs O(scopes).

@@ -207,9 +207,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// Logs that known objects failed when they were asked about a delta: at the end of a handler or,
-/// if the key was idle, in the offer itself ([`push_and_ask`](DeltaFifo::push_and_ask)). `is_kept`
-/// is whether the delta is kept nevertheless. Panics of the error are ignored.
+/// Logs that the external store failed when it was asked for the object of a key: at the end of a
+/// handler or, if the key was idle, in the offer itself
+/// ([`push_and_ask`](DeltaFifo::push_and_ask)). `is_kept` is whether the delta is kept
+/// nevertheless. Panics of the error are ignored.
 #[cold]
 fn log_failed_lookup(key: &str, error: BoxError, is_kept: bool) {
     // Each call of the error's code is separate: if its text and its destructor panicked in one

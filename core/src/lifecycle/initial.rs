@@ -145,8 +145,8 @@ impl Initial {
     /// the open relist of a waived scope, and by a superseded relist, which counts a group of
     /// objects before it finds that it may not push them. These marks delay the end until they are
     /// subtracted, too. A thread that has subtracted the last mark must call this after it has read
-    /// that phase, because the marks of a page may have been added, and its relist committed, in
-    /// between.
+    /// DRAINING: between the subtraction and that read, the marks of a page may have been added,
+    /// and its relist committed.
     fn is_drained(&self) -> bool {
         mutant!(DrainedIsAskedOnce => return true);
         // A read-modify-write, so that it is ordered with those in `settled`: either it sees that

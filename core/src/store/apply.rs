@@ -42,9 +42,9 @@ pub(super) struct Plan {
     /// Otherwise a new value may have the slot already.
     is_certain: bool,
     /// Whether an index function returned other values for the old object than when it was added.
-    /// An [`Indexer`](crate::Indexer) [logs](log_differing) this once it holds no claim, because
-    /// other writers wait for the claim. [`Core::apply`] logs it while the slot is held: no writer
-    /// waits for that slot.
+    /// An [`Indexer`](crate::Indexer) [logs](log_differing) this after it has released its claim,
+    /// because other writers wait for the claim. [`Core::apply`] logs it while the slot is held: no
+    /// writer waits for that slot.
     pub(super) differs: bool,
 }
 
@@ -120,9 +120,9 @@ impl<T, M: Meta<T>> Core<T, M> {
         // means that a function failed, or that its result has changed. Functions that do not
         // depend on the object only can also agree with the number by accident, for example if one
         // returns a value more than when the object was added, and another a value fewer. Nothing
-        // is logged then. A value that both objects now have may have no entry, and is not joined;
-        // the entry of a value that is no longer returned stays, and a reader of that value gets
-        // the new object. This lasts until a write for which the numbers differ.
+        // is logged then. If a value that both objects now have has no entry, it gets none; the
+        // entry of a value that is no longer returned stays, and a reader of that value gets the
+        // new object. This lasts until a write for which the numbers differ.
         let entries = slot.index_entries();
         let expected =
             usize::from(before.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();

@@ -79,7 +79,8 @@ fn failed_change_pushes_nothing() {
 
 #[test]
 fn list_is_pushed_although_an_object_is_refused_while_it_is_stored() {
-    // The first call with 13 checks the list, the second one stores the object.
+    // For the object with the number 13, the first call of the index function checks the list, and
+    // a later one stores the object.
     let calls = AtomicUsize::new(0);
     let late = move |object: &Obj| {
         let fails = object.n == 13 && calls.fetch_add(1, Ordering::Relaxed) > 0;

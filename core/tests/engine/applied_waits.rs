@@ -203,7 +203,8 @@ fn replacing_an_indexers_objects_at_a_lower_version_takes_its_version_back() {
 
 #[test]
 fn stored_list_sets_an_indexers_version_although_one_of_its_objects_is_refused() {
-    // The first call with 13 checks the list, and a later one stores the object.
+    // For the object with the number 13, the first call of the index function checks the list, and
+    // a later one stores the object.
     let calls = AtomicUsize::new(0);
     let late = move |object: &Obj| {
         let fails = object.n == 13 && calls.fetch_add(1, Ordering::Relaxed) > 0;

@@ -662,7 +662,8 @@ impl KnownObjects<u32> for FailingKnown {
     }
 }
 
-/// Checks a queue with a transformer, which sees only deletions that can have an effect.
+/// Checks a queue with a transformer, which is called only for deletions that can have an effect.
+/// So each deletion first asks the known objects.
 #[test]
 fn deletion_is_queued_although_the_destructor_of_the_known_objects_error_panics() {
     let known = Arc::new(FailingKnown(Arc::default()));

@@ -235,9 +235,9 @@ fn object_joins_an_index_under_construction_that_lacks_the_former_object() {
     assert_eq!(fifo.store().index_keys("name", key).unwrap(), [&**key]);
 }
 
-/// Checks a write for whose old object the function of one index fails now, and that of another
-/// index failed when the object was stored. The slot has as many entries as the functions return
-/// values.
+/// Checks a write for which two index functions matter: one failed when the old object was stored,
+/// and the other one fails for the old object now. The slot has as many entries as the functions
+/// return values.
 #[test]
 fn object_joins_an_index_that_lacks_the_former_object_although_another_function_fails() {
     let fails = Arc::new(AtomicBool::new(false));

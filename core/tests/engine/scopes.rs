@@ -91,7 +91,7 @@ fn commit_deletes_keys_of_its_own_scope_only() {
 #[test]
 fn namespace_that_is_added_to_a_filled_queue_has_the_keys_from_before() {
     let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build().unwrap();
-    // Enough names for several in a shard.
+    // There are more names than shards, so that some shards have several of them.
     let letters = if cfg!(miri) { "abcd" } else { "abcdefghijklmnopqrstuvwxyz0123456789" };
     let ends = |from: usize| (from + 1..=letters.len()).map(move |to| &letters[from..to]);
     let names: Vec<_> = (0..letters.len()).flat_map(ends).collect();

@@ -211,7 +211,7 @@ fn waker_may_poll_its_task() {
     });
 }
 
-/// An offer that is made when it is dropped.
+/// A value whose destructor makes an offer.
 struct LastOffer(Arc<Fifo>);
 
 impl Drop for LastOffer {
@@ -221,7 +221,8 @@ impl Drop for LastOffer {
 }
 
 /// Checks an offer by the destructor of a thread-local variable. A thread that ends drops its
-/// variables in the reverse order of their first use, so those of the queue come before this one.
+/// variables in the reverse order of their first use. This variable is used before those of the
+/// queue, so they are dropped before the offer.
 #[test]
 fn waker_may_poll_its_task_when_an_ending_thread_calls_it() {
     thread_local!(static LAST: RefCell<Option<LastOffer>> = const { RefCell::new(None) });

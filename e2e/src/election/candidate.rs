@@ -92,7 +92,7 @@ async fn write(client: Client, mut map: ConfigMap, object: Object) {
     let maps: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
     let name = map.metadata.name.clone().unwrap_or_default();
     for number in 0_u64.. {
-        // The server stores nothing if an object does not change.
+        // Each write has another number, because the server does not store an unchanged object.
         map.data.get_or_insert_default().insert("number".to_owned(), number.to_string());
         if object == Object::Versioned && map.metadata.resource_version.is_none() {
             let Ok(read) = maps.get_metadata(&name).await else {

@@ -15,9 +15,9 @@ pub enum Fault {
     Terminate,
     /// The leader's connections are cut, and new ones are refused.
     Cut,
-    /// The API server is killed, and away for a lease duration.
+    /// The API server is killed, and started again after a lease duration.
     ApiKilled,
-    /// etcd is stopped, and away for a lease duration.
+    /// etcd is stopped, and started again after a lease duration.
     EtcdGone,
     /// The lease is deleted.
     LeaseDeleted,
@@ -34,12 +34,13 @@ impl Fault {
         Self::LeaseDeleted,
     ];
 
-    /// Returns whether the fault is one of the servers, so that it ends the terms of all leases.
+    /// Returns whether the fault strikes the API server or etcd, and so ends the terms of all
+    /// leases.
     pub fn is_of_servers(self) -> bool {
         matches!(self, Self::ApiKilled | Self::EtcdGone)
     }
 
-    /// Returns whether a write without a `resourceVersion` must not be late, either.
+    /// Returns whether no write may be late (`judge`), even without a `resourceVersion`.
     pub fn permits_no_late_write(self) -> bool {
         matches!(self, Self::Kill | Self::Terminate)
     }

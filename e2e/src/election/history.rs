@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
 
-/// A change, in the order of the versions.
+/// A change in a history, whose entries are in the order of their versions.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub version: u64,
@@ -85,7 +85,8 @@ impl Change {
         Self::Lease { token, holder: spec.holder_identity.filter(|holder| !holder.is_empty()) }
     }
 
-    /// Returns `None` if no leader has written the object yet.
+    /// Returns the write that a state of the object records, or `None` if no leader has written it
+    /// yet.
     pub fn of_write(object: Object, map: ConfigMap) -> Option<Self> {
         let mut data = map.data?;
         let token =
@@ -96,7 +97,7 @@ impl Change {
     /// Returns whether this is a write of the candidate with this name.
     pub fn is_write_of(&self, candidate: &str) -> bool {
         let Self::Write { identity, .. } = self else { return false };
-        // A UUID follows the name.
+        // An identity is the name of its candidate, `_` and a UUID.
         identity.rsplit_once('_').is_some_and(|(name, _)| name == candidate)
     }
 }

@@ -7,9 +7,10 @@
 //! else. The history (`history`) comes from a watch of etcd (`recorder`), which orders all changes
 //! by their versions. A watch through the API server would lose the changes around its restart.
 //!
-//! This proves that in these runs no term wrote after a later term had written, and which late
-//! writes there were. It says nothing about other timings, clocks of several machines, or a server
-//! with several members. Times and numbers of late writes are those of one run.
+//! This proves that in these runs no term wrote with a `resourceVersion` after a later term had
+//! written. It also counts late writes, those after a later term has begun. It says nothing about
+//! other timings, clocks of several machines, or an etcd with several members. Times and numbers of
+//! late writes are those of one run.
 
 pub mod candidate;
 pub mod fault;

@@ -67,15 +67,16 @@ enum Kind {
 #[derive(Deserialize)]
 struct KeyValue {
     key: ByteString,
-    /// A number as a text.
+    /// The version of the change: a number as a text.
     mod_revision: String,
     #[serde(default)]
     value: ByteString,
 }
 
 impl Recorder {
-    /// Starts to record all changes, from the first version on. `etcd` is a client of etcd, to
-    /// which the API server must write JSON.
+    /// Starts to record the changes of all leases and of the objects that their leaders write, from
+    /// the first version on. `etcd` is a client of etcd. The API server must store its objects
+    /// there as JSON.
     pub fn start(etcd: Client) -> Self {
         let histories = Histories::default();
         let task = tokio::spawn(record(etcd, histories.clone()));
@@ -131,7 +132,8 @@ async fn record(etcd: Client, histories: Histories) {
     let mut version = 0;
     loop {
         if let Err(error) = watch(&etcd, &histories, &mut version).await {
-            // A scenario stops etcd, which breaks the connection.
+            // These errors are expected, because a scenario stops etcd, which breaks the
+            // connection.
             if !error.is::<kube::Error>() && !error.is::<io::Error>() {
                 eprintln!("e2e: the history ends at version {version}: {error}");
                 return;

@@ -55,7 +55,7 @@ struct Trial {
     standby: Candidate,
     /// Whether the leader lost its lease before the fault.
     is_lost: bool,
-    /// The file for the history, if it breaks a rule.
+    /// The file to which the history is written if the trial fails.
     file: PathBuf,
 }
 
@@ -183,9 +183,9 @@ impl Trial {
         })
     }
 
-    /// Inflicts the fault, unless it is one of the servers, which began before. Waits for the end
-    /// of the leader and for a write of the other candidate. Returns the time of the handover, as
-    /// in [`Outcome`].
+    /// Inflicts the fault. (A fault of the servers has already been inflicted, at `began`.) Waits
+    /// for the end of the leader and for a write of the other candidate. Returns
+    /// [`Outcome::handover`].
     async fn handover(
         &mut self,
         fault: Fault,
@@ -196,7 +196,7 @@ impl Trial {
         let Timing { lease_duration, .. } = timing;
         let limit = lease_duration * 3 + SLACK;
         if !fault.is_of_servers() {
-            // Faults come at all times between two renewals.
+            // The pause is random, so that faults come at any time between two renewals.
             sleep(lease_duration.mul_f64(fastrand::f64() / 3.0)).await;
             self.is_lost = self.leader.process.has_ended()?;
             began = Instant::now();

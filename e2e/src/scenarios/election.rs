@@ -1,6 +1,6 @@
 //! The scenarios of elections: leaders are killed, stopped, terminated or cut off, their servers
-//! are away, or their leases are deleted. No term may write after a later term has written, if the
-//! writes contain versions; see `election/`.
+//! are stopped for a time, or their leases are deleted. No term may write after a later term has
+//! written, if the writes contain versions; see `election/`.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::election::fault::Fault;
 use crate::election::{Batch, Figures, Recorder, Timing};
 use crate::servers::{Options, Servers};
 
-/// The number of leases at a time.
+/// The largest number of trials at a time, each with a lease of its own.
 const AT_ONCE: usize = 10;
 
-/// Runs with durations that are as short as a loaded machine permits.
+/// Runs trials of all faults with durations that are as short as a loaded machine permits.
 pub async fn short(setting: &Setting) -> Ended {
     let few = [Fault::Cut, Fault::ApiKilled, Fault::EtcdGone, Fault::LeaseDeleted];
     let many = [Fault::Terminate, Fault::Kill, Fault::Stop].map(|fault| (fault, 20));
@@ -24,7 +24,7 @@ pub async fn short(setting: &Setting) -> Ended {
     run(setting, Timing::SHORT, plan.collect()).await
 }
 
-/// Runs with the default durations.
+/// Runs five trials of each fault with the default durations of an elector.
 pub async fn defaults(setting: &Setting) -> Ended {
     run(setting, Timing::DEFAULT, Fault::ALL.map(|fault| (fault, 5)).into()).await
 }
@@ -35,7 +35,7 @@ pub async fn full(setting: &Setting) -> Ended {
 }
 
 async fn run(setting: &Setting, timing: Timing, plan: Vec<(Fault, usize)>) -> Ended {
-    // The recorder reads what the API server writes.
+    // The recorder reads the stored objects in etcd, and can only decode JSON.
     let arguments = vec!["--storage-media-type=application/json"];
     let mut servers = Servers::start(setting, Options { arguments, ..Options::default() }).await?;
     let recorder = Recorder::start(servers.etcd_client()?);
@@ -59,7 +59,8 @@ async fn run(setting: &Setting, timing: Timing, plan: Vec<(Fault, usize)>) -> En
     Ok(Outcome::Held(format!("{figures}; {}", idle.unwrap_or_default())))
 }
 
-/// Counts the requests for leases while nothing happens to the leaders.
+/// Counts the writes and reads of leases during four lease durations without a fault. Returns a
+/// text with the writes per lease and second, and the number of reads.
 async fn idle_requests(
     client: &Client,
     batch: &Batch,
@@ -75,7 +76,7 @@ async fn idle_requests(
 }
 
 fn per_second(number: usize, during: Duration) -> f64 {
-    // The numbers are small.
+    // The limit of `u32` is not reached: the numbers are small.
     f64::from(u32::try_from(number).unwrap_or(u32::MAX)) / during.as_secs_f64()
 }
 

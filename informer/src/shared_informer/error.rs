@@ -94,8 +94,8 @@ pub(super) enum UserCode {
     HandlerDrop,
     /// The filter of an event handler.
     Filter,
-    /// An accessor of the metadata, whose result decides only the form of a notification, or that
-    /// an unchanged object needs none.
+    /// An accessor of the metadata. Its result decides only the form of a notification, or whether
+    /// an unchanged object needs one.
     Accessor,
     /// The destructors of objects of which the handler is not notified.
     Notifications,
@@ -109,7 +109,7 @@ pub(super) enum UserCode {
 }
 
 impl UserCode {
-    /// Returns what a panic means.
+    /// Returns the text that says which user code panicked, and what that means.
     fn context(self) -> &'static str {
         match self {
             Self::Handler => "event handler panicked; the notification is not redelivered",

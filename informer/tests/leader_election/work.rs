@@ -292,7 +292,7 @@ async fn write_that_the_server_refuses_is_not_repeated_after_the_term() {
         let client = client.clone();
         async move { client.send(request).await.map_err(BoxError::from) }
     });
-    // The retries of kube's client.
+    // Repeats requests that the server refuses, as kube's default client does.
     let client = Client::new(Retry::new(RetryPolicy::server_retry(), once), "shop");
     let lock = LeaseLock::new("shop", "counter").identity("a");
     let mut leader = Replica::start_with(LeaderElector::builder(client, lock), false);

@@ -1337,9 +1337,10 @@ struct Choices {
     with_faults: bool,
     /// The lengths of pauses between two steps, in milliseconds.
     pauses: &'static [u64],
-    /// Whether the server loses its history at times. Watches then wait for a backoff.
+    /// Whether some steps let watches expire, or compact the server's versions. A new watch then
+    /// waits for a backoff.
     expire: bool,
-    /// The longest time after the last step until the informer has followed.
+    /// The longest time after the last step until the informer's store has the expected objects.
     limit: Duration,
 }
 
@@ -1364,7 +1365,7 @@ struct History<'h> {
 }
 
 impl History<'_> {
-    /// Stores an object in each namespace that no step writes or deletes.
+    /// Stores in each namespace an object that no step writes or deletes.
     fn begin(&mut self) {
         for name in self.names {
             apply(self.server, name, "first", 0);
@@ -1673,8 +1674,8 @@ async fn two_hundred_namespaces_are_added_and_removed_under_writes() {
     }
 }
 
-/// As the test above, with an informer that runs beside the history. No watch expires, because the
-/// backoff after that would take real time.
+/// Repeats the test above with an informer that runs at the same time as the steps. No watch
+/// expires, because the backoff after that would take real time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_namespaces_are_added_and_removed_beside_writes() {
     let names: Vec<_> = (0..200).map(|number| format!("shop-{number}")).collect();

@@ -485,8 +485,8 @@ fn waived_during_a_handler() -> String {
 }
 
 /// Ends the waiver of a scope (`await_scope`) while a list of it that began during the waiver is
-/// committed. Checks that this list ends the wait for the scope only if it is committed first, also
-/// if the scope is waived and awaited once more.
+/// committed. Checks that this list ends the wait for the scope only if it is committed before the
+/// waiver ends, even if the scope is waived and awaited once more.
 fn awaited_during_its_own_list() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let [a, b] = scopes(&fifo);

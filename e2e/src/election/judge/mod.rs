@@ -1,13 +1,16 @@
 //! Judges the history of a lease.
 //!
 //! A *term* begins with a claim: a change of the lease to a holder and to a larger number of
-//! transitions. Terms are ordered by the creation of the lease's uid, and then by their
-//! transitions. A write is *overlapped* if a write of a later term to the same object precedes it.
-//! A write is *late* if the claim of a later term precedes it; so every overlapped write is late.
+//! transitions. Terms are in the order in which the leases with their uids were created, and then
+//! in that of their transitions. A write is *overlapped* if a write of a later term to the same
+//! object precedes it. A write is *late* if the claim of a later term precedes it; so every
+//! overlapped write is late.
 //!
-//! In every history the numbers of a lease may not fall, a term has one holder, and a write names a
-//! term that has begun, with its holder. If not, an error is returned: either the elector or the
-//! record is wrong.
+//! In every history the versions must rise, and the transitions of a lease may not fall. A lease
+//! gets another holder only with a larger number of transitions. Its uid changes only after a
+//! deletion, and no uid returns. A term has one holder, and a write names a term that has begun,
+//! with its holder. If a rule is broken, an error is returned: either the elector or the record is
+//! wrong.
 
 #[cfg(test)]
 mod tests;

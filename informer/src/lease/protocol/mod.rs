@@ -265,8 +265,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
     /// Returns the next step. Call it after each input, and at the time that the last
     /// [`CandidateStep::Wait`] contains.
     pub(crate) fn next(&mut self, now: Clocks) -> CandidateStep<T, B> {
-        // First, so that no request is sent for a lease whose deadline has passed: another
-        // candidate may have claimed it.
+        // This check comes first, so that no request is sent for a lease whose deadline has passed:
+        // another candidate may have claimed it.
         self.check_deadline(now);
         let deadline = match &self.state {
             State::Lost(loss) => return CandidateStep::Lost(loss.clone()),
@@ -343,8 +343,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
             // no time to wait for.
             State::Claiming | State::Lost(_) | State::Gone => return CandidateStep::Wait(None),
         };
-        // The number tells the answer of this attempt from later answers of abandoned ones. The
-        // deadline counts from here, before the request leaves (rule 2).
+        // The number distinguishes the answer to this attempt from late answers to abandoned ones.
+        // The deadline counts from here, before the request leaves (rule 2).
         self.attempts += 1;
         self.flight = Some(Flight { number: self.attempts, purpose, sent: now });
         CandidateStep::Send { number: self.attempts, request }
@@ -356,8 +356,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
             self.flight.map_or(number, |flight| flight.number));
         // Rule 3: an answer to an abandoned attempt says nothing about the state since then.
         let Some(flight) = self.flight.take_if(|flight| flight.number == number) else { return };
-        // Before the answer counts: a renewal that is answered after the deadline comes too late,
-        // because the work has ended or is ending.
+        // The deadline is checked before the answer counts: a renewal that is answered after the
+        // deadline comes too late, because the work has ended or is ending.
         self.check_deadline(now);
         mutant!(self, DeadlineFromAnswer => let flight = Flight { sent: now, ..flight });
         // A failing server gets one request per retry period. So does a lease that several
@@ -370,8 +370,9 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
             self.not_before = retry_at;
         }
         match self.state {
-            // The state decides, and not the purpose of the attempt: a `Live` candidate may have
-            // become `Draining` during it. A release abandons a renewal in flight.
+            // The state decides how the answer is handled, and not the purpose of the attempt: a
+            // `Live` candidate may have become `Draining` during it. A release abandons a renewal
+            // in flight.
             State::Foreign(_) => self.answered_foreign(now, flight, answer),
             State::Claiming => self.answered_claim(now, flight, answer),
             State::Live(_) | State::Draining(_) | State::Releasing(_) => {
@@ -494,8 +495,9 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         self.state = match std::mem::replace(&mut self.state, State::Gone) {
             // The work continues for a while, so the lease must be held until it has ended.
             State::Live(held) => State::Draining(held),
-            // No work has begun. A claim in flight may still be applied. It is not released:
-            // without its answer it is not known to be this candidate's, and it expires (rule 7).
+            // No work has begun. A claim in flight may still be applied. The lease is not released
+            // then: without the answer it is not known to be this candidate's, and it expires (rule
+            // 7).
             State::Foreign(_) | State::Claiming => State::Gone,
             // Already stopped, or lost.
             other => other,

@@ -7,21 +7,21 @@
 //! and its watch may go on without an error. So every scope whose last list is of a former history
 //! is listed again.
 //!
-//! A queue that tracks the applied version numbers the histories, too, by the same rule
-//! (`core/src/store/applied.rs`), and has no applied version while a scope is of a former history.
-//! Once no commit is in progress, the numbers are equal if no list had version 0, so every scope
-//! that the queue waits for is listed again: a list has the number that the queue gave it when it
-//! began, the lists and bookmarks of one scope come one after another, and the order of lists of
-//! different scopes does not matter. So the commit to the queue and the record here need not be one
-//! step.
+//! A queue that tracks the applied version also numbers the histories, by the same rule
+//! (`core/src/store/applied.rs`). It has no applied version while the last list of a scope is of a
+//! former history. If no list had version 0, its numbers are equal to those here whenever no commit
+//! is in progress, so every scope that the queue waits for is listed again. The numbers are equal
+//! for three reasons: a list has the number that the queue gave it when it began; the lists and
+//! bookmarks of one scope come one after another; and the order of lists of different scopes does
+//! not matter. So the commit to the queue and the record here need not be one step.
 //!
-//! A list at version 0 makes the queue take 0 as the version that the scope has reached, while the
-//! former version stays here. If a later list of the scope has another version (some API servers
-//! use 0 for every list), it can be lower here only, and begin a history that the queue does not
-//! have. All later lists of the scope then ignore versions, until the queue has that number as
-//! well. The restore with which the queue reaches it begins no history here, so the scope is not
-//! listed again because of that restore, and the queue has no applied version until the scope's
-//! next list.
+//! After a list at version 0, the queue takes 0 as the version that the scope has reached, while
+//! the former version stays here. (Some API servers use 0 for every list.) If a later list of the
+//! scope has another version, it may be lower than that former version. It then begins a history
+//! here, but none in the queue. All later lists of the scope ignore versions, until the queue has a
+//! history with that number as well. The restore with which the queue reaches that number begins no
+//! history here. So the scope is not listed again because of that restore, and the queue has no
+//! applied version until the scope's next list.
 
 use std::sync::Arc;
 

@@ -131,8 +131,9 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
     }
 }
 
-/// Returns the requirements of a selector that a label has one of some values. Fails if a key or
-/// value is not valid in a label; kube does not check that.
+/// Returns the requirements of `selector` by which a label must have one of some values
+/// ([`Expression::Equal`], [`Expression::In`]). Fails if a key or value of them is not valid in a
+/// label; kube does not check that.
 fn with_values(selector: &Selector) -> Result<deltafifo::Selector, SelectorError> {
     let mut requirements = Vec::new();
     for expression in selector.clone() {

@@ -68,9 +68,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 /// version](DeltaFifo::applied_version) never passes the keys not yet taken. Other keys are not
 /// affected.
 ///
-/// For the same reason the items of the initial population are counted together: the end of their
-/// handlers may count only when the batch hands out the next item or is dropped. Do not
-/// [wait for the sync](DeltaFifo::wait_for_sync) while you hold a batch.
+/// For the same reason the items of the initial population can count late: when the batch hands out
+/// the next item or is dropped. Do not [wait for the sync](DeltaFifo::wait_for_sync) while you hold
+/// a batch.
 #[must_use = "a dropped batch goes back to the queue"]
 pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,

@@ -149,9 +149,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// queue with [scopes](Self::add_scope) this holds for the first relist of each scope. Once
     /// true, it stays true.
     ///
-    /// While a [`Batch`] exists, the end of the handlers of its items may count only when the batch
-    /// hands out its next item or is dropped. A consumer that holds a batch must therefore not wait
-    /// for the sync.
+    /// The items of a [`Batch`] can count late: when the batch hands out its next item or is
+    /// dropped. So a consumer must not wait for the sync while it holds a batch.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.life.initial.has_synced()

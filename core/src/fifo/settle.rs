@@ -223,15 +223,15 @@ fn log_failed_lookup(key: &str, error: BoxError, is_kept: bool) {
             tracing::error!(
                 key,
                 error,
-                "known objects failed at the end of a handler; a deletion of the key that arrived \
-                 during it is delivered nevertheless"
+                "known objects failed when they were asked about a key; its deletion is handed out \
+                 nevertheless"
             );
         } else {
             tracing::error!(
                 key,
                 error,
-                "known objects failed at the end of a handler; a Sync of the key that arrived \
-                 during it is dropped, and the next resync repeats it"
+                "known objects failed when they were asked about a key; its Sync is dropped, and \
+                 the next resync repeats it"
             );
         }
     });

@@ -32,7 +32,8 @@ pub enum Error {
         /// The complete error text.
         message: String,
     },
-    /// The failure is local: an object could not be decoded, or a user function panicked.
+    /// An object, a namespace or a notification could not be processed: an object was not decoded,
+    /// was too large or was refused, the store failed, or user code panicked. No request failed.
     #[error("{message}")]
     NotTaken {
         /// The complete error text.

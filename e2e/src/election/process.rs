@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deltafifo::BoxError;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
 use super::Timing;
@@ -17,6 +17,8 @@ use crate::scenarios::Setting;
 pub struct Process {
     name: &'static str,
     child: Child,
+    /// The input of the candidate. The candidate ends when the input ends.
+    _input: Option<ChildStdin>,
 }
 
 impl Process {
@@ -36,9 +38,12 @@ impl Process {
             format!("--lease={lease}"),
             format!("--identity={name}"),
         ]);
-        // The candidate ends when this process does, because its input then ends.
+        // The candidate ends when this process does, because its input then ends. The input is not
+        // left in the child, because `Child::wait` would close it.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
-        Ok(Self { name, child: command.spawn()? })
+        let mut child = command.spawn()?;
+        let input = child.stdin.take();
+        Ok(Self { name, child, _input: input })
     }
 
     /// Returns the name of the candidate.
@@ -60,16 +65,7 @@ impl Process {
 
     /// Waits until the process has ended.
     pub async fn ended(&mut self, limit: Duration) -> Result<ExitStatus, BoxError> {
-        let ended = timeout(limit, wait(&mut self.child)).await;
+        let ended = timeout(limit, self.child.wait()).await;
         Ok(ended.map_err(|_| format!("candidate {} did not end within {limit:?}", self.name))??)
     }
-}
-
-/// Waits until the process has ended, and leaves its input open until then.
-async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
-    // `Child::wait` closes the input, which would end the candidate.
-    let input = child.stdin.take();
-    let ended = child.wait().await;
-    drop(input);
-    ended
 }

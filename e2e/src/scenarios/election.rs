@@ -2,8 +2,6 @@
 //! are stopped for a time, or their leases are deleted. No term may write after a later term has
 //! written, if the writes contain versions; see `election/`.
 
-use std::time::Duration;
-
 use deltafifo::BoxError;
 use http::Request;
 use kube::Client;
@@ -71,13 +69,13 @@ async fn idle_requests(
     let before = lease_reads(client).await?;
     let writes = batch.count_lease_writes(during).await;
     let reads = lease_reads(client).await? - before;
-    let rate = per_second(writes, during) / per_second(leases, Duration::from_secs(1));
+    let rate = float(writes) / float(leases) / during.as_secs_f64();
     Ok(format!("idle: {rate:.2} writes of a lease a second, {reads} reads in {during:?}"))
 }
 
-fn per_second(number: usize, during: Duration) -> f64 {
+fn float(number: usize) -> f64 {
     // The limit of `u32` is not reached: the numbers are small.
-    f64::from(u32::try_from(number).unwrap_or(u32::MAX)) / during.as_secs_f64()
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 /// Returns the number of reads of leases that the API server has answered.

@@ -172,8 +172,8 @@ impl Servers {
             "--unsafe-no-fsync".to_owned(),
             "--log-level=warn".to_owned(),
         ]);
+        let client = self.etcd_client()?;
         let etcd = self.etcd.insert(Process::start(ETCD, command, &self.dir)?);
-        let client = Client::try_from(config(&clients)?)?;
         ready(etcd, &client, "/health").await
     }
 

@@ -87,13 +87,13 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
     ) -> Result<R, StoreError> {
         match catch_unwind(AssertUnwindSafe(change)) {
             Ok(changed) => {
-                // `OneByOne`, because the push may panic: the error is then dropped, and its
+                // `UserCode`, because the push may panic: the error is then dropped, and its
                 // destructor is user code.
-                let mut changed = OneByOne(Some(changed));
-                if !matches!(&*changed, Some(Err(error)) if !may_be_made(error)) {
+                let changed = UserCode::new(changed);
+                if changed.as_ref().err().is_none_or(may_be_made) {
                     self.push_state();
                 }
-                changed.take().unwrap_or_else(|| unreachable!("it was set before"))
+                changed.into_inner()
             }
             Err(panic) => {
                 // The store may have made the change.

@@ -236,11 +236,11 @@ impl<T, M: Meta<T>> Core<T, M> {
     fn join<'p>(&self, list: &List<T>, plan: &'p Plan, slot: &Slot<T>) -> Vec<(usize, &'p str)> {
         let mut had = Vec::new();
         plan.namespace.1.iter().for_each(|namespace| self.namespaces.insert(namespace, slot));
+        let is_certain = plan.is_certain;
+        mutant!(BuiltIsJoinedAgain => let is_certain = true);
         for (place, _, join) in &plan.values {
             let index = list.at(*place);
             for value in join {
-                let is_certain = plan.is_certain;
-                mutant!(BuiltIsJoinedAgain => let is_certain = true);
                 // The new values may be among the old ones if those are not known, and the builder
                 // of an index may have added the slot since the plan was made.
                 if !is_certain && index.values.has(value, slot) {

@@ -107,6 +107,15 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         }
     }
 
+    /// Ends a list of which everything is written: records its version, and then resumes the panic
+    /// of a write.
+    fn end_list(&self, version: Option<&str>, mut panic: FirstPanic) {
+        if let Some(version) = version {
+            panic.call(|| self.listed(version));
+        }
+        panic.resume();
+    }
+
     fn reached(&self, version: &str, origin: Origin) -> Result<(), VersionError> {
         let point = self.core.applied.expect(applied::parse(version)?, origin)?;
         self.core.applied.raise(point);
@@ -206,10 +215,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         for key in self.list_keys().iter().filter(|key| !listed.contains(key.as_str())) {
             put(key, None);
         }
-        if let Some(version) = version {
-            panic.call(|| self.listed(version));
-        }
-        panic.resume();
+        self.end_list(version, panic);
         failed.take().map_or(Ok(()), Err)
     }
 
@@ -291,10 +297,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         for key in self.list_keys().iter().filter(unlisted) {
             refused.extend(panic.catch(|| self.put(key, None)).and_then(Result::err));
         }
-        if let Some(version) = version {
-            panic.call(|| self.listed(version));
-        }
-        panic.resume();
+        self.end_list(version, panic);
         refused.take()
     }
 

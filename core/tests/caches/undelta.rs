@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::thread;
 
-use crate::common::{Obj, ObjMeta, ends, keys, nameless, obj};
+use crate::common::{Obj, ObjMeta, ends, failing_late, keys, nameless, obj};
 use deltafifo::caches::UndeltaStore;
 use deltafifo::{BoxError, Indexer, ReflectorStore, Store, StoreError};
 
@@ -79,13 +79,7 @@ fn failed_change_pushes_nothing() {
 
 #[test]
 fn list_is_pushed_although_an_object_is_refused_while_it_is_stored() {
-    // For the object with the number 13, the first call of the index function checks the list, and
-    // a later one stores the object.
-    let calls = AtomicUsize::new(0);
-    let late = move |object: &Obj| {
-        let fails = object.n == 13 && calls.fetch_add(1, Ordering::Relaxed) > 0;
-        if fails { Err(BoxError::from("late")) } else { Ok(vec![]) }
-    };
+    let late = failing_late(|object: &Obj| object.n == 13);
     let (pushed, store) = (Pushed::default(), Indexer::builder(keys()).index("late", late));
     let notes = pushed.clone();
     let store = UndeltaStore::new(store.build().unwrap(), move |state| notes.note(&state));

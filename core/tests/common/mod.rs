@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use deltafifo::BoxError;
 pub use deltafifo_oracle::{
     Fifo, Guard, KNOWING, MODES, Mode, Obj, ObjMeta, Outside, Rig, abort_if_locked, deltas,
     key_func as keys, nameless, obj, show, show_one, tombstone, versioned,
@@ -20,6 +21,18 @@ struct Unpark(Thread);
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
+    }
+}
+
+/// Returns an index function that fails for the chosen objects, except in its first call for one of
+/// them. The first call checks a list, and a later one stores the object.
+pub fn failing_late<T>(
+    is_chosen: impl Fn(&T) -> bool + Send + Sync + 'static,
+) -> impl Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync + 'static {
+    let calls = AtomicUsize::new(0);
+    move |object: &T| {
+        let fails = is_chosen(object) && calls.fetch_add(1, Ordering::Relaxed) > 0;
+        if fails { Err("late".into()) } else { Ok(vec![]) }
     }
 }
 

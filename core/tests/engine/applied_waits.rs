@@ -2,12 +2,11 @@
 //! error, and stores and queues that do not track versions.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::thread;
 
-use crate::common::{Fifo, Mode, Obj, Rig, block_on, ends, keys, obj};
-use deltafifo::{BoxError, DeltaFifo, Indexer, ReflectorStore, Store, VersionError, WaitError};
+use crate::common::{Fifo, Mode, Obj, Rig, block_on, ends, failing_late, keys, obj};
+use deltafifo::{DeltaFifo, Indexer, ReflectorStore, Store, VersionError, WaitError};
 
 fn tracked() -> Rig {
     Rig::with(Mode::Fused, |builder| builder.track_applied(true))
@@ -203,13 +202,7 @@ fn replacing_an_indexers_objects_at_a_lower_version_takes_its_version_back() {
 
 #[test]
 fn stored_list_sets_an_indexers_version_although_one_of_its_objects_is_refused() {
-    // For the object with the number 13, the first call of the index function checks the list, and
-    // a later one stores the object.
-    let calls = AtomicUsize::new(0);
-    let late = move |object: &Obj| {
-        let fails = object.n == 13 && calls.fetch_add(1, Ordering::Relaxed) > 0;
-        if fails { Err(BoxError::from("late")) } else { Ok(vec![]) }
-    };
+    let late = failing_late(|object: &Obj| object.n == 13);
     let store = Indexer::builder(keys()).index("late", late).build().unwrap();
     let feed: &dyn ReflectorStore<_> = &store;
     feed.replace(vec![obj("a", 1)], "9").unwrap();

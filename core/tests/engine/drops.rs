@@ -3,10 +3,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 use std::time::{Duration, Instant};
 
-use crate::common::ends;
+use crate::common::{ends, failing_late};
 use deltafifo::caches::{
     CacheMutationDetector, ExpirationCache, Fifo, Heap, MutationCache, Queue, UndeltaStore,
 };
@@ -991,23 +991,24 @@ fn objects_of_a_lister_are_dropped_although_their_destructors_panic() {
 /// An accessor that returns the label value `x` for the object `c`, and `web` for the others. Once
 /// it is armed, it deletes all objects the next time that it is asked for a namespace or a version,
 /// and then panics if it was asked for a version.
-struct ClearsArmed(Arc<AtomicBool>, OnceLock<Box<dyn Fn() + Send + Sync>>);
+#[derive(Default)]
+struct ClearsArmed(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl ClearsArmed {
-    fn clear(&self) {
-        if self.0.swap(false, Ordering::Relaxed) {
-            self.1.get().unwrap()();
-        }
+    fn arm(&self, clear: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some(Box::new(clear));
+    }
+
+    /// Deletes all objects, and returns true, if the accessor is armed.
+    fn clear(&self) -> bool {
+        let clear = self.0.lock().unwrap().take();
+        clear.map(|clear| clear()).is_some()
     }
 }
 
 impl deltafifo::Meta<Bomb> for Arc<ClearsArmed> {
     fn namespace<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
-        if self.0.load(Ordering::Relaxed) {
-            self.clear();
-            return Some("another");
-        }
-        Some("n")
+        Some(if self.clear() { "another" } else { "n" })
     }
 
     fn name<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
@@ -1017,8 +1018,7 @@ impl deltafifo::Meta<Bomb> for Arc<ClearsArmed> {
     /// Returns a version that is not a number, so that a list also asks for the version of the
     /// known object.
     fn version<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
-        if self.0.load(Ordering::Relaxed) {
-            self.clear();
+        if self.clear() {
             resume_unwind(Box::new("dropped"));
         }
         Some("x")
@@ -1035,8 +1035,7 @@ impl Labels<Bomb> for Arc<ClearsArmed> {
 fn objects_of_a_label_in_a_namespace_are_dropped_although_their_destructors_panic() {
     let selector: Selector = "app=web".parse().unwrap();
     each_drops(&[(3, &|arsenal| {
-        let armed = Arc::<AtomicBool>::default();
-        let meta = Arc::new(ClearsArmed(armed.clone(), OnceLock::new()));
+        let meta = Arc::new(ClearsArmed::default());
         let keys = KeyFunc::custom(meta.clone(), |bomb: &Bomb| Ok(bomb.key.to_owned()));
         let store = Arc::new(Indexer::builder(keys).label("app").build().unwrap());
         store.replace(arsenal.bombs()).unwrap();
@@ -1047,8 +1046,7 @@ fn objects_of_a_label_in_a_namespace_are_dropped_although_their_destructors_pani
                 store.delete(ExplicitKey(key)).unwrap();
             }
         };
-        let _ = meta.1.set(Box::new(clear));
-        armed.store(true, Ordering::Relaxed);
+        meta.arm(clear);
         drop(Lister::new(store.reader()).namespace("n").select(&selector));
     })]);
 }
@@ -1056,8 +1054,7 @@ fn objects_of_a_label_in_a_namespace_are_dropped_although_their_destructors_pani
 #[test]
 fn known_objects_are_dropped_although_the_accessor_of_their_versions_panics() {
     each_drops(&[(4, &|arsenal| {
-        let armed = Arc::<AtomicBool>::default();
-        let meta = Arc::new(ClearsArmed(armed.clone(), OnceLock::new()));
+        let meta = Arc::new(ClearsArmed::default());
         let keys = KeyFunc::custom(meta.clone(), |bomb: &Bomb| Ok(bomb.key.to_owned()));
         let store = Indexer::builder(keys).build().unwrap();
         let fifo = Arc::new(DeltaFifo::over(store).skip_unchanged(true).build());
@@ -1073,9 +1070,8 @@ fn known_objects_are_dropped_although_the_accessor_of_their_versions_panics() {
                 fifo.try_pop().unwrap().apply(|_| ()).unwrap();
             }
         };
-        let _ = meta.1.set(Box::new(clear));
         let list = vec![arsenal.bomb("a"), arsenal.bomb("b")];
-        armed.store(true, Ordering::Relaxed);
+        meta.arm(clear);
         let _ = fifo.replace(list, "2");
     })]);
 }
@@ -1160,11 +1156,8 @@ fn list_sets_the_applied_version_although_the_destructors_of_replaced_objects_pa
 /// error that says that everything is stored would be wrong.
 #[test]
 fn refused_object_is_reported_although_a_destructor_panicked_before() {
-    let (arsenal, calls) = (Arsenal(Arc::default()), AtomicUsize::new(0));
-    let late = move |bomb: &Bomb| {
-        let fails = bomb.key == "b" && calls.fetch_add(1, Ordering::Relaxed) > 0;
-        if fails { Err("fails late".into()) } else { Ok(vec![]) }
-    };
+    let arsenal = Arsenal(Arc::default());
+    let late = failing_late(|bomb: &Bomb| bomb.key == "b");
     let store = Indexer::builder(keys()).index("late", late).build().unwrap();
     store.add(arsenal.bomb("a")).unwrap();
     let refused = arsenal.bomb("b");

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::common::{Fifo, Obj, ends, keys, obj};
 use deltafifo::{
-    DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX,
+    BoxError, DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX,
 };
 
 /// A number of objects that is larger than one step of a walk.
@@ -165,15 +165,15 @@ fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     check(&fifo.store(), 1);
 }
 
-/// Returns the index "name", whose function fails once for an object with the number 1.
-fn by_name_failing_once() -> Indexers<Obj> {
+/// Returns the function of an index of names, which fails once for an object with the number 1.
+fn name_failing_once() -> impl Fn(&Obj) -> Result<Vec<String>, BoxError> + Send + Sync + 'static {
     let fails = AtomicBool::new(true);
-    Indexers::new().index("name", move |object: &Obj| {
+    move |object: &Obj| {
         if object.n == 1 && fails.swap(false, Ordering::Relaxed) {
             return Err("fails once".into());
         }
         Ok(vec![object.name.clone()])
-    })
+    }
 }
 
 /// Offers an object and applies it. Returns whether every index has it.
@@ -185,7 +185,7 @@ fn apply(fifo: &Fifo, name: &str, n: u64) -> bool {
 #[test]
 fn object_joins_an_index_that_lacks_the_former_object_while_another_is_built() {
     let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build());
-    fifo.store().add_indexers(by_name_failing_once()).unwrap();
+    fifo.store().add_indexers(Indexers::new().index("name", name_failing_once())).unwrap();
     assert!(!apply(&fifo, "a", 1));
     fifo.update(obj("a", 2)).unwrap();
     // Weak, because the queue owns the function.
@@ -210,7 +210,7 @@ fn object_joins_an_index_under_construction_that_lacks_the_former_object() {
         assert!(apply(&fifo, &n.to_string(), 0));
     }
     let (queue, calls) = (Arc::downgrade(&fifo), AtomicU64::new(0));
-    let (first, fails) = (OnceLock::new(), AtomicBool::new(true));
+    let (first, by_name) = (OnceLock::new(), name_failing_once());
     let visited = Arc::new(OnceLock::new());
     let name = {
         let visited = visited.clone();
@@ -224,10 +224,7 @@ fn object_joins_an_index_under_construction_that_lacks_the_former_object() {
                 assert!(apply(&fifo, first, 2));
                 visited.set(first.clone()).unwrap();
             }
-            if object.n == 1 && fails.swap(false, Ordering::Relaxed) {
-                return Err("fails once".into());
-            }
-            Ok(vec![object.name.clone()])
+            by_name(object)
         }
     };
     fifo.store().add_indexers(Indexers::new().index("name", name)).unwrap();
@@ -251,7 +248,7 @@ fn object_joins_an_index_that_lacks_the_former_object_although_another_function_
             Ok(vec![(object.n % 2).to_string()])
         }
     };
-    let indexers = by_name_failing_once().index("parity", parity);
+    let indexers = Indexers::new().index("name", name_failing_once()).index("parity", parity);
     fifo.store().add_indexers(indexers).unwrap();
     assert!(!apply(&fifo, "a", 1));
     fails.store(true, Ordering::Relaxed);

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use crate::common::{Obj, ObjMeta, deltas, ends, keys, nameless, obj, show, tombstone, versioned};
+use crate::common::{
+    Obj, ObjMeta, deltas, ends, failing_late, keys, nameless, obj, show, tombstone, versioned,
+};
 use deltafifo::{
     BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, InOrderFifo, IndexError, Indexer,
     KeyFunc, NAMESPACE_INDEX, StoreError, Transaction, error_chain,
@@ -352,14 +354,8 @@ fn list_with_a_panicking_key_function_stores_the_others_and_removes_nothing() {
 
 #[test]
 fn object_refused_by_an_index_while_it_is_stored_is_left_out_of_the_list() {
-    // The function is called twice for each object: when the list is checked, and when the object
-    // is stored.
-    let asked = AtomicUsize::new(0);
-    let fickle = move |object: &Obj| {
-        let is_second = object.n == 5 && asked.fetch_add(1, Ordering::Relaxed) == 1;
-        if is_second { Err(BoxError::from("not now")) } else { Ok(vec![]) }
-    };
-    let store = Indexer::builder(keys()).index("fickle", fickle).build().unwrap();
+    let late = failing_late(|object: &Obj| object.n == 5);
+    let store = Indexer::builder(keys()).index("late", late).build().unwrap();
     store.replace(vec![obj("a", 1), obj("b", 2), obj("c", 3)]).unwrap();
     let error = store.replace(vec![obj("a", 5), obj("b", 6)]).unwrap_err();
     assert!(matches!(error, StoreError::Index { key, .. } if key == "a"));

@@ -199,41 +199,40 @@ fn peeked_copy_is_the_last() -> String {
     if peeked { "pending".to_owned() } else { "handled".to_owned() }
 }
 
-/// Compares the version of the known object in a relist while a handler replaces the object.
-fn unchanged_object_is_the_last() -> String {
-    let fifo = fifo();
-    let writer = {
-        let fifo = fifo.clone();
-        thread::spawn(move || {
-            fifo.update(object(&fifo, 2)).unwrap();
-            handle_one(&fifo);
-        })
-    };
-    fifo.replace(vec![object(&fifo, 1)], "1").unwrap();
-    writer.join().unwrap();
-    handle_one(&fifo);
+/// Replaces the known object with object 2, on a new thread.
+fn replacing(fifo: &StdArc<CuriousFifo>) -> thread::JoinHandle<()> {
+    let fifo = fifo.clone();
+    thread::spawn(move || {
+        fifo.update(object(&fifo, 2)).unwrap();
+        handle_one(&fifo);
+    })
+}
+
+fn stored(fifo: &CuriousFifo) -> String {
     let stored: Vec<_> =
         fifo.store().list().iter().map(|object| object.number.to_string()).collect();
     format!("stored: {}", stored.join(" "))
+}
+
+/// Compares the version of the known object in a relist while a handler replaces the object.
+fn unchanged_object_is_the_last() -> String {
+    let fifo = fifo();
+    let writer = replacing(&fifo);
+    fifo.replace(vec![object(&fifo, 1)], "1").unwrap();
+    writer.join().unwrap();
+    handle_one(&fifo);
+    stored(&fifo)
 }
 
 /// Probes a version while a handler replaces the known object. The probe may then be the last to
 /// hold the old object.
 fn probed_object_is_the_last() -> String {
     let fifo = fifo();
-    let writer = {
-        let fifo = fifo.clone();
-        thread::spawn(move || {
-            fifo.update(object(&fifo, 2)).unwrap();
-            handle_one(&fifo);
-        })
-    };
+    let writer = replacing(&fifo);
     let needed = fifo.begin_replace().probe(&[("a", "1")]).unwrap();
     assert_eq!(needed.len(), 1);
     writer.join().unwrap();
-    let stored: Vec<_> =
-        fifo.store().list().iter().map(|object| object.number.to_string()).collect();
-    format!("stored: {}", stored.join(" "))
+    stored(&fifo)
 }
 
 /// An object whose destructor calls a function.

@@ -165,11 +165,12 @@ impl Runner {
                 CandidateStep::Lost(loss) => return CampaignEnd::Lost(loss),
                 CandidateStep::Gone => return CampaignEnd::Gone,
             }
+            // The answer to a claim decides whether there is a lease to release.
+            let takes_orders = !self.protocol.is_claiming();
             // In a fixed order, so that a simulation can be repeated.
             tokio::select! {
                 biased;
-                // The answer to a claim decides whether there is a lease to release.
-                Ok(()) = orders.changed(), if !self.protocol.is_claiming() => match *orders.borrow_and_update() {
+                Ok(()) = orders.changed(), if takes_orders => match *orders.borrow_and_update() {
                     Order::Campaign => {}
                     Order::Drain => self.protocol.stop(),
                     Order::Release => {

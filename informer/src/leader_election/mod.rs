@@ -258,10 +258,11 @@ impl LeaderElector {
             let lost = self.lead_once(&mut lead, &identity, former.as_deref()).await;
             let Some(LostTerm { loss, hold }) = lost else { return Ok(()) };
             tracing::warn!(error = %self.error(loss), "leader election campaigns again");
+            let ended = timeout(self.shared.timing.lease_duration, hold.wait_idle());
             let has_ended = tokio::select! {
                 biased;
                 () = self.cancelled.clone() => return Ok(()),
-                ended = timeout(self.shared.timing.lease_duration, hold.wait_idle()) => ended.is_ok(),
+                ended = ended => ended.is_ok(),
             };
             if !has_ended {
                 tracing::warn!(

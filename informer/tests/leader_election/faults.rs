@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use deltafifo_informer::leader_election::{ElectionError, LeaderElector, LeaseLock};
+use deltafifo_informer::leader_election::ElectionError;
 use deltafifo_testkit::{After, ApiServer, Fault, Verb, status};
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::rig::{Replica, builder, holder, leases, server};
+use super::rig::{Replica, builder, builder_of, holder, leases, server};
 
 #[tokio::test(start_paused = true)]
 async fn leader_without_answers_stops_at_its_renew_deadline() {
@@ -185,9 +185,7 @@ async fn candidate_that_is_cancelled_during_its_claim_releases_the_lease() {
     let claimed = async move {
         requests.wait_for_request(|request| request.verb() == Verb::Update).await;
     };
-    let lock = LeaseLock::new("shop", "counter").identity("a");
-    let elector = LeaderElector::builder(Client::new(slow, "shop"), lock);
-    let elector = elector.cancel_on(claimed).build().unwrap();
+    let elector = builder_of(Client::new(slow, "shop"), "a").cancel_on(claimed).build().unwrap();
     let lead = async |_| panic!("the elector was cancelled before");
     elector.run(lead).await.unwrap();
     let lease = server.get(&leases(), "shop", "counter").unwrap();

@@ -10,6 +10,7 @@ use deltafifo_informer::leader_election::{
 };
 use deltafifo_testkit::{ApiServer, Resource, Verb};
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
 use kube::core::{ApiResource, discovery::Scope};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -46,7 +47,11 @@ pub fn holder(server: &ApiServer) -> String {
 }
 
 pub fn builder(server: &ApiServer, name: &str) -> LeaderElectorBuilder {
-    LeaderElector::builder(server.client(), LeaseLock::new("shop", "counter").identity(name))
+    builder_of(server.client(), name)
+}
+
+pub fn builder_of(client: Client, name: &str) -> LeaderElectorBuilder {
+    LeaderElector::builder(client, LeaseLock::new("shop", "counter").identity(name))
 }
 
 /// A replica that campaigns until it is cancelled, killed or has lost its lease.

@@ -6,9 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo_informer::leader_election::{
-    ElectionError, LeaderElector, LeaderElectorBuilder, LeaseLock, Term,
-};
+use deltafifo_informer::leader_election::{ElectionError, LeaderElectorBuilder, Term};
 use deltafifo_informer::lease;
 use deltafifo_informer::runtime::{Controller, controller::Action};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
@@ -20,12 +18,12 @@ use kube::client::{Body, retry::RetryPolicy};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::task::yield_now;
+use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, sleep, timeout};
 use tower::BoxError;
 use tower::retry::Retry;
 
-use super::rig::{HOUR, Replica, builder, count, holder, server};
+use super::rig::{HOUR, Replica, builder, builder_of, count, holder, server};
 
 fn map(name: &str) -> Value {
     let metadata = json!({ "namespace": "shop", "name": name });
@@ -34,6 +32,28 @@ fn map(name: &str) -> Value {
 
 fn typed(name: &str) -> ConfigMap {
     serde_json::from_value(map(name)).unwrap()
+}
+
+/// Returns an informer of all maps, which runs in a task.
+fn running_maps(server: &ApiServer) -> SharedInformer<ConfigMap> {
+    let source = KubeListerWatcher::of_api(Api::<ConfigMap>::all(server.client()), &());
+    let maps = SharedInformer::<ConfigMap>::builder(source).build().unwrap();
+    let running = maps.clone();
+    tokio::spawn(async move { running.run().await });
+    maps
+}
+
+/// Begins a request of the term that gets no answer. Returns once the server has received it.
+async fn create_without_an_answer(
+    server: &ApiServer,
+    term: &Term,
+) -> JoinHandle<kube::Result<ConfigMap>> {
+    let maps = Api::<ConfigMap>::namespaced(term.client(), "shop");
+    server.fault(Fault::silence().on(Verb::Create));
+    let create =
+        tokio::spawn(async move { maps.create(&PostParams::default(), &typed("a")).await });
+    server.wait_for_request(|request| request.verb() == Verb::Create).await;
+    create
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,11 +94,7 @@ async fn lease_is_renewed_and_not_released_while_a_sent_request_has_no_answer() 
     let server = server();
     let mut leader = Replica::start(&server, "a");
     let term = leader.term().await;
-    let maps = Api::<ConfigMap>::namespaced(term.client(), "shop");
-    server.fault(Fault::silence().on(Verb::Create));
-    let create =
-        tokio::spawn(async move { maps.create(&PostParams::default(), &typed("a")).await });
-    server.wait_for_request(|request| request.verb() == Verb::Create).await;
+    let create = create_without_an_answer(&server, &term).await;
     leader.cancel();
     let refused = create.await.unwrap().unwrap_err();
     assert!(lease::is_lost(&refused), "its caller does not wait: {refused}");
@@ -188,10 +204,7 @@ impl Drop for Dropped {
 async fn controller_reconciles_only_while_its_term_continues() {
     let server = server();
     server.apply(map("a")).unwrap();
-    let source = KubeListerWatcher::of_api(Api::<ConfigMap>::all(server.client()), &());
-    let maps = SharedInformer::<ConfigMap>::builder(source).build().unwrap();
-    let running = maps.clone();
-    tokio::spawn(async move { running.run().await });
+    let maps = running_maps(&server);
     let mut leader = Replica::start(&server, "a");
     let term = leader.term().await;
     let (sender, mut events) = mpsc::unbounded_channel();
@@ -230,10 +243,7 @@ async fn reconciles_are_cancelled_although_the_stream_is_not_polled() {
     let server = server();
     server.apply(map("a")).unwrap();
     server.apply(map("b")).unwrap();
-    let source = KubeListerWatcher::of_api(Api::<ConfigMap>::all(server.client()), &());
-    let maps = SharedInformer::<ConfigMap>::builder(source).build().unwrap();
-    let running = maps.clone();
-    tokio::spawn(async move { running.run().await });
+    let maps = running_maps(&server);
     let mut leader = Replica::start(&server, "a");
     let term = leader.term().await;
     let (sender, mut events) = mpsc::unbounded_channel();
@@ -294,8 +304,7 @@ async fn write_that_the_server_refuses_is_not_repeated_after_the_term() {
     });
     // Repeats requests that the server refuses, as kube's default client does.
     let client = Client::new(Retry::new(RetryPolicy::server_retry(), once), "shop");
-    let lock = LeaseLock::new("shop", "counter").identity("a");
-    let mut leader = Replica::start_with(LeaderElector::builder(client, lock), false);
+    let mut leader = Replica::start_with(builder_of(client, "a"), false);
     let term = leader.term().await;
     let maps = Api::<ConfigMap>::namespaced(term.client(), "shop");
     server.fault(Fault::status(status::service_unavailable()).times(usize::MAX));
@@ -313,11 +322,7 @@ async fn candidate_campaigns_again_although_a_request_of_its_lost_term_has_no_an
     let server = server();
     let mut replica = Replica::start_with(builder(&server, "a"), true);
     let first = replica.term().await;
-    let maps = Api::<ConfigMap>::namespaced(first.client(), "shop");
-    server.fault(Fault::silence().on(Verb::Create));
-    let create =
-        tokio::spawn(async move { maps.create(&PostParams::default(), &typed("a")).await });
-    server.wait_for_request(|request| request.verb() == Verb::Create).await;
+    let create = create_without_an_answer(&server, &first).await;
     server.fault(Fault::refused().on(Verb::Update).times(usize::MAX));
     first.lost().await;
     drop(first);

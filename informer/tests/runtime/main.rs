@@ -28,3 +28,5 @@ mod streams;
 mod twins;
 mod watched;
 mod watcher_events;
+#[path = "../common/without.rs"]
+mod without;

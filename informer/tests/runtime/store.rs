@@ -1,12 +1,11 @@
 //! Tests of a controller's store, with the methods of kube's store.
 
-use deltafifo::{Indexers, Labels, Meta};
-use deltafifo_informer::KubeMeta;
+use deltafifo::Indexers;
 use deltafifo_informer::runtime::reflector::{ObjectRef, store::WriterDropped};
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{Expression, Selector};
 
 use super::rig::{controller, map, name, poll_idle, server};
+use super::without::Without;
 
 #[tokio::test(start_paused = true)]
 async fn store_has_the_methods_of_kube() {
@@ -54,26 +53,6 @@ async fn waiting_for_the_store_of_a_dropped_controller_fails() {
     assert_eq!(store.wait_until_ready().await, Err(WriterDropped));
 }
 
-/// An accessor that reads no labels of objects named `hidden`. An answer without `hidden` comes
-/// from its index, because a scan reads all labels.
-struct WithoutHidden;
-
-impl Meta<ConfigMap> for WithoutHidden {
-    fn namespace<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
-        KubeMeta.namespace(map)
-    }
-
-    fn name<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
-        KubeMeta.name(map)
-    }
-}
-
-impl Labels<ConfigMap> for WithoutHidden {
-    fn label<'a>(&self, map: &'a ConfigMap, key: &str) -> Option<&'a str> {
-        self.name(map).filter(|name| *name != "hidden").and_then(|_| KubeMeta.label(map, key))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn selector_of_kube_uses_the_index_of_a_required_label() {
     use Expression::{DoesNotExist, Equal, In, NotEqual};
@@ -118,7 +97,7 @@ async fn selector_of_kube_uses_the_index_of_a_required_label() {
     for (selector, scanned, _) in &cases {
         assert_eq!(select(selector), *scanned, "{selector:?}");
     }
-    store.reader().add_indexers(Indexers::new().label(WithoutHidden, "app")).unwrap();
+    store.reader().add_indexers(Indexers::new().label(Without("hidden"), "app")).unwrap();
     for (selector, _, indexed) in &cases {
         assert_eq!(select(selector), *indexed, "{selector:?}");
     }

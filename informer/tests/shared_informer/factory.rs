@@ -5,7 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo::{IndexError, Indexers, Labels, Meta, OWNER_INDEX};
+use deltafifo::{IndexError, Indexers, OWNER_INDEX};
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::shared_informer::{
     Buffer, FactoryError, HandlerOptions, Notification, Scope, SharedInformerBuilder,
@@ -21,6 +21,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::rig::{Informer, gated, idle, map, next, server, value};
+use super::without::Without;
 
 fn factory(server: &ApiServer) -> SharedInformerFactory {
     SharedInformerFactory::new(server.client())
@@ -494,26 +495,6 @@ async fn equal_scopes_share_one_informer() {
     }
 }
 
-/// An accessor that reads no labels of objects named `b`. An answer without `b` comes from its
-/// index, because a scan reads all labels.
-struct WithoutB;
-
-impl Meta<ConfigMap> for WithoutB {
-    fn namespace<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
-        KubeMeta.namespace(map)
-    }
-
-    fn name<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
-        KubeMeta.name(map)
-    }
-}
-
-impl Labels<ConfigMap> for WithoutB {
-    fn label<'a>(&self, map: &'a ConfigMap, key: &str) -> Option<&'a str> {
-        self.name(map).filter(|name| *name != "b").and_then(|_| KubeMeta.label(map, key))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn users_of_an_informer_add_indexes_before_and_after_its_start() {
     let server = server();
@@ -534,12 +515,12 @@ async fn users_of_an_informer_add_indexes_before_and_after_its_start() {
         names.sort();
         names
     };
-    one.store().add_indexers(Indexers::new().label(WithoutB, "app").owners(KubeMeta)).unwrap();
+    one.store().add_indexers(Indexers::new().label(Without("b"), "app").owners(KubeMeta)).unwrap();
     factory.start();
     factory.wait_for_cache_sync(pending()).await.unwrap();
     assert_eq!(selected(&other, "app=web,tier"), ["a"], "by the index");
     assert_eq!(selected(&one, "tier=front"), ["a", "b"], "by a scan");
-    other.store().add_indexers(Indexers::new().label(WithoutB, "tier")).unwrap();
+    other.store().add_indexers(Indexers::new().label(Without("b"), "tier")).unwrap();
     assert_eq!(selected(&one, "tier in (front, back)"), ["a"], "by the index");
     let conflict = other.store().add_indexers(Indexers::new().label(KubeMeta, "app"));
     assert!(matches!(conflict, Err(IndexError::Conflict(name)) if name == "label:app"));

@@ -68,4 +68,6 @@ mod shared;
 mod stopped;
 mod stress;
 mod wakers;
+#[path = "../common/without.rs"]
+mod without;
 mod workers;

@@ -271,11 +271,15 @@ fn raw(namespace: &str, version: u64) -> String {
     format!(r#"{{"metadata":{{{meta}}}}}"#)
 }
 
+/// Returns a list at `version` of the object `a`.
+fn items(namespace: &str, version: u64) -> [Result<Listed, RequestError>; 2] {
+    let page = PageMeta { resource_version: version.to_string(), ..PageMeta::default() };
+    [Ok(Listed::Meta(page)), Ok(Listed::Items(vec![raw(namespace, version).into()]))]
+}
+
 /// Returns a script with a list at `version` of the object `a`.
 fn listed(namespace: &str, version: u64) -> Scripted {
-    let page = PageMeta { resource_version: version.to_string(), ..PageMeta::default() };
-    let map = raw(namespace, version);
-    Scripted::new().list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![map.into()]))])
+    Scripted::new().list(items(namespace, version))
 }
 
 /// Lets all tasks run that can.
@@ -424,10 +428,6 @@ async fn final_list_waits_for_a_commit_in_flight() {
 /// restored yet, and is committed after the list of another namespace has shown the restore.
 #[tokio::test(start_paused = true)]
 async fn list_in_flight_during_a_restore_does_not_end_the_applied_version() {
-    fn items(namespace: &str, version: u64) -> Vec<Result<Listed, RequestError>> {
-        let page = PageMeta { resource_version: version.to_string(), ..PageMeta::default() };
-        vec![Ok(Listed::Meta(page)), Ok(Listed::Items(vec![raw(namespace, version).into()]))]
-    }
     let [expire_blue, expire_green, asked, answer] =
         [(); 4].map(|()| Arc::new(watch::Sender::new(false)));
     let expiring = |on: &watch::Sender<bool>| {
@@ -448,18 +448,15 @@ async fn list_in_flight_during_a_restore_does_not_end_the_applied_version() {
             answers.wait_for(|now| *now).await.unwrap();
             futures_util::stream::iter(items("blue", 80))
         });
-        let script = Scripted::new();
         match name {
-            "blue" => script
-                .list(items("blue", 100))
+            "blue" => listed("blue", 100)
                 .watch_stream(expiring(&blue))
                 .list_stream(late.flatten().boxed()),
-            "green" => script
-                .list(items("green", 90))
+            "green" => listed("green", 90)
                 .watch_stream(expiring(&green))
                 .list(items("green", 120))
                 .list(items("green", 81)),
-            _ => script,
+            _ => Scripted::new(),
         }
     });
     let (queue, consumed) = (rig.queue.queue.clone(), rig.queue.queue.clone());

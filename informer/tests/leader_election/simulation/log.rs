@@ -125,14 +125,10 @@ impl Log {
         let mut state = self.0.lock().unwrap();
         let (uid, transitions) = (term.uid().to_owned(), term.transitions());
         state.line(format_args!("{candidate} leads in term {transitions}"));
-        let others: Vec<_> = (0..state.spans.len())
-            .filter(|number| {
-                let span = &state.spans[*number];
-                span.is_running && !state.paused.contains(&span.candidate)
-            })
-            .collect();
-        for number in others {
-            let other = state.spans[number].candidate;
+        let is_other = |span: &&Span| span.is_running && !state.paused.contains(&span.candidate);
+        let others: Vec<_> =
+            state.spans.iter().filter(is_other).map(|span| span.candidate).collect();
+        for other in others {
             state.overlap(format_args!("{other} works while {candidate} begins"));
         }
         let greatest =

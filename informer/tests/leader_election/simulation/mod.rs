@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo_informer::leader_election::{LeaderElector, LeaseLock, Term};
+use deltafifo_informer::leader_election::Term;
 use deltafifo_testkit::{ApiServer, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::rig::{lease, leases, server};
+use super::rig::{builder_of, count, lease, leases, server};
 use log::{Log, Outcome};
 use network::{Kind, Network, Weather};
 
@@ -83,8 +83,7 @@ impl Candidate {
         self.log.event(format_args!("{} starts", self.number));
         let seconds = |seconds: f64| Duration::from_secs_f64(seconds / self.rate);
         let (cancel, cancelled) = oneshot::channel::<()>();
-        let lock = LeaseLock::new("shop", "counter").identity(self.number.to_string());
-        let elector = LeaderElector::builder(self.network.client(), lock)
+        let elector = builder_of(self.network.client(), &self.number.to_string())
             .lease_duration(seconds(15.0))
             .renew_deadline(seconds(10.0))
             .retry_period(seconds(2.0))
@@ -208,7 +207,8 @@ fn edit(server: &ApiServer, log: &Log, random: &mut fastrand::Rng, has_one_durat
     }
 }
 
-async fn simulate(seed: u64, log: Log) -> Log {
+async fn simulate(seed: u64) -> Outcome {
+    let log = Log::new();
     let mut random = fastrand::Rng::with_seed(seed);
     let server = server();
     let map = json!({ "apiVersion": "v1", "kind": "ConfigMap",
@@ -270,7 +270,7 @@ async fn simulate(seed: u64, log: Log) -> Log {
     if !log.leaders().is_empty() || candidates.iter().any(Candidate::is_running) {
         log.violation("a candidate has not ended a second after its cancellation");
     }
-    log
+    log.outcome()
 }
 
 /// Checks that failures do not make a candidate flood the server: it repeats a request after the
@@ -309,8 +309,7 @@ async fn check_idle(server: &ApiServer, candidates: &[Candidate], log: &Log) {
             log.violation(format_args!("{} sends {counts:?} while idle", candidate.number));
         }
     }
-    let arrived = server.requests().iter().filter(|request| request.verb() == Verb::Get).count();
-    if arrived > 0 {
+    if count(server, Verb::Get) > 0 {
         log.violation("the lease is read while idle");
     }
 }
@@ -323,7 +322,7 @@ fn history(seed: u64) -> Outcome {
         .start_paused(true)
         .build()
         .unwrap();
-    runtime.block_on(async { simulate(seed, Log::new()).await }).outcome()
+    runtime.block_on(simulate(seed))
 }
 
 fn number(variable: &str) -> Option<u64> {

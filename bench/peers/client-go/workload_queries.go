@@ -70,23 +70,22 @@ func runQueries(opts *options, data source, out *output) error {
 			return err
 		}
 	}
-	for _, selection := range []calls{
-		{variant: "selector", count: queryCalls, find: func(q query) ([]any, error) { return byAppAndFilter(store, q) }},
-		{variant: "selector-scan", count: scans, find: func(q query) ([]any, error) { return scan(store, q) }},
+	queries, err := selectors(listed)
+	if err != nil {
+		return err
+	}
+	// Pods of a file may have no app.
+	if len(queries) == 0 {
+		return nil
+	}
+	byIndex := func(q query) ([]any, error) { return byAppAndFilter(store, q) }
+	byScan := func(q query) ([]any, error) { return scan(store, q) }
+	few := queries[:min(scans, len(queries))]
+	for _, c := range []calls{
+		{variant: "selector", count: queryCalls, queries: queries, find: byIndex},
+		{variant: "selector-scan", count: scans, queries: few, find: byScan},
 	} {
-		most := len(listed)
-		if selection.count < queryCalls {
-			most = scans
-		}
-		var err error
-		if selection.queries, err = selectors(listed, most); err != nil {
-			return err
-		}
-		// Pods of a file may have no app.
-		if len(selection.queries) == 0 {
-			continue
-		}
-		if err := selection.run(opts, out); err != nil {
+		if err := c.run(opts, out); err != nil {
 			return err
 		}
 	}
@@ -164,9 +163,9 @@ func indexedValues(listed []any, index cache.IndexFunc) ([]query, error) {
 	return sorted(queries), nil
 }
 
-// selectors returns a query of each app, up to most queries. Its selector excludes the pod template
-// of the first object of the app.
-func selectors(listed []any, most int) ([]query, error) {
+// selectors returns a query of each app. Its selector excludes the pod template of the first object
+// of the app.
+func selectors(listed []any) ([]query, error) {
 	queries, excluded := map[string]*query{}, map[string]string{}
 	for _, object := range listed {
 		accessor, err := meta.Accessor(object)
@@ -192,8 +191,7 @@ func selectors(listed []any, most int) ([]query, error) {
 			}
 		}
 	}
-	all := sorted(queries)
-	return all[:min(most, len(all))], nil
+	return sorted(queries), nil
 }
 
 // calls is a variant: its queries in the order of their values, and the function that answers one.

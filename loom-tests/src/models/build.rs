@@ -120,7 +120,7 @@ fn update_within_a_value() -> String {
     let (called, calls) = mpsc::channel();
     let (called, calls) = (Mutex::new(called), Mutex::new(calls));
     let key = {
-        // Taken by the first call, because the queue owns the function.
+        // The first call takes the queue, because the queue owns the function.
         let (queue, writer) = (Mutex::new(Some(fifo.clone())), writer.clone());
         move |object: &Object| {
             let first = queue.lock().unwrap().take();

@@ -317,6 +317,7 @@ fn refused_in_order_lists() -> String {
             if let Some(fifo) = fifo.upgrade() {
                 let _ = fifo.add_scope(KeyScope::namespace("another"));
             }
+            // Relaxed: the thread that drops the objects reads the number.
             dropped.fetch_add(1, Ordering::Relaxed);
         })
     };

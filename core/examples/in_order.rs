@@ -39,8 +39,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     thread::scope(|scope| {
         let feeding = scope.spawn(|| feed(&fifo));
         while let Ok(mut turn) = fifo.pop_batch(1000) {
-            println!("a batch of {}", turn.len());
-            while !turn.is_empty() {
+            println!("a batch of {}", turn.events().count());
+            while turn.event().is_some() {
                 turn.apply(|key, change| match change {
                     Change::Added { new, .. } => println!("  {key} is new: {}", new.state),
                     Change::Updated { old, new, .. } => {

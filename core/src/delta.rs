@@ -180,12 +180,6 @@ impl<T: fmt::Debug> fmt::Debug for Delta<T> {
 pub struct Deltas<T>(SmallVec<[Delta<T>; 1]>);
 
 impl<T> Deltas<T> {
-    /// Creates an empty list.
-    #[must_use]
-    pub fn new() -> Self {
-        Self(SmallVec::new())
-    }
-
     /// Returns the oldest delta.
     #[must_use]
     pub fn oldest(&self) -> Option<&Delta<T>> {
@@ -255,7 +249,7 @@ impl<T> Deltas<T> {
 
 impl<T> Default for Deltas<T> {
     fn default() -> Self {
-        Self::new()
+        Self(SmallVec::new())
     }
 }
 
@@ -282,7 +276,7 @@ impl<T> std::ops::Deref for Deltas<T> {
 impl<T> FromIterator<Delta<T>> for Deltas<T> {
     fn from_iter<I: IntoIterator<Item = Delta<T>>>(deltas: I) -> Self {
         // The iterator may panic, and then those taken so far are dropped one by one.
-        let mut all = Self::new();
+        let mut all = Self::default();
         all.0.extend(deltas);
         all
     }

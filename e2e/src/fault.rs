@@ -2,6 +2,7 @@
 
 use deltafifo_informer::lister_watcher::RequestError;
 use deltafifo_informer::{ReflectorError, WireError, error_chain};
+use kube::core::Status;
 
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,8 +25,8 @@ impl Fault {
     /// Returns the kind of an error of a list or a watch.
     pub fn of_request(error: &RequestError) -> Self {
         match error {
-            _ if error.is_expired() => Self::Expired,
-            _ if error.is_too_large_version() => Self::TooLarge,
+            RequestError::Status { status, .. } if status.code == 410 => Self::Expired,
+            RequestError::Status { status, .. } if is_too_large(status) => Self::TooLarge,
             RequestError::Status { status, .. } => Self::Status(status.code),
             RequestError::Unreachable(_)
             | RequestError::Broken(_)
@@ -39,6 +40,12 @@ impl Fault {
     pub fn is_restart(self) -> bool {
         matches!(self, Self::Cut | Self::Short | Self::Status(429 | 500 | 503 | 504))
     }
+}
+
+/// Returns whether the server has not reached the requested version yet.
+fn is_too_large(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "ResourceVersionTooLarge")
 }
 
 /// An error that the reflector reported.

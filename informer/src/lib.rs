@@ -35,7 +35,7 @@
 #[cfg(feature = "compact")]
 pub mod compact;
 pub mod leader_election;
-pub mod lease;
+mod lease;
 pub mod lister_watcher;
 mod meta;
 pub mod metrics;

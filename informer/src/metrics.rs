@@ -110,8 +110,8 @@ pub enum Kind {
     Histogram,
 }
 
-/// The description of a metric, to configure buckets, dashboards and alerts. [`ALL`] and
-/// [`COMPACT`] contain all metrics of this module.
+/// The description of a metric, to configure buckets, dashboards and alerts. [`ALL`] lists the
+/// metrics of this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
@@ -235,7 +235,31 @@ pub(crate) const OVERRUNS: Metric = Metric::counter(
     "How often a buffer that drops and resyncs was full",
 );
 
-/// All metrics of reflectors, informers and handlers, in the order of the table above.
+pub(crate) const COMPACT_BYTES: Metric = Metric::gauge(
+    "informer_compact_bytes",
+    "Bytes of the compact objects that are alive, without their bases and dictionaries",
+);
+pub(crate) const RAW_BYTES: Metric =
+    Metric::gauge("informer_compact_raw_bytes", "Bytes of the JSON of these objects");
+pub(crate) const BASE_BYTES: Metric = Metric::gauge(
+    "informer_compact_base_bytes",
+    "Bytes of their packed bases, plus the bytes of the texts of bases that are kept unpacked",
+);
+pub(crate) const DICTIONARY_BYTES: Metric =
+    Metric::gauge("informer_compact_dictionary_bytes", "Bytes of their dictionaries");
+pub(crate) const DECODES: Metric =
+    Metric::counter("informer_compact_decodes_total", "Calls of `Compact::decode`");
+pub(crate) const FAILED_DECODES: Metric = Metric::counter(
+    "informer_compact_failed_decodes_total",
+    "Calls of `Compact::decode` that failed",
+);
+pub(crate) const DECODE_SECONDS: Metric = Metric::gauge(
+    "informer_compact_decode_seconds",
+    "Time that all calls of `Compact::decode` have taken together; it only grows",
+);
+
+/// All metrics of reflectors, informers and handlers, in the order of the tables above. The last
+/// ones, whose names begin with `informer_compact_`, need the feature `compact`.
 pub const ALL: &[Metric] = &[
     LISTS,
     RELISTS,
@@ -262,34 +286,6 @@ pub const ALL: &[Metric] = &[
     QUEUE_DURATION,
     WORK_DURATION,
     OVERRUNS,
-];
-
-pub(crate) const COMPACT_BYTES: Metric = Metric::gauge(
-    "informer_compact_bytes",
-    "Bytes of the compact objects that are alive, without their bases and dictionaries",
-);
-pub(crate) const RAW_BYTES: Metric =
-    Metric::gauge("informer_compact_raw_bytes", "Bytes of the JSON of these objects");
-pub(crate) const BASE_BYTES: Metric = Metric::gauge(
-    "informer_compact_base_bytes",
-    "Bytes of their packed bases, plus the bytes of the texts of bases that are kept unpacked",
-);
-pub(crate) const DICTIONARY_BYTES: Metric =
-    Metric::gauge("informer_compact_dictionary_bytes", "Bytes of their dictionaries");
-pub(crate) const DECODES: Metric =
-    Metric::counter("informer_compact_decodes_total", "Calls of `Compact::decode`");
-pub(crate) const FAILED_DECODES: Metric = Metric::counter(
-    "informer_compact_failed_decodes_total",
-    "Calls of `Compact::decode` that failed",
-);
-pub(crate) const DECODE_SECONDS: Metric = Metric::gauge(
-    "informer_compact_decode_seconds",
-    "Time that all calls of `Compact::decode` have taken together; it only grows",
-);
-
-/// The metrics of informers of compact objects, which need the feature `compact`, in the order of
-/// their table above.
-pub const COMPACT: &[Metric] = &[
     COMPACT_BYTES,
     RAW_BYTES,
     BASE_BYTES,
@@ -379,18 +375,16 @@ pub(crate) fn count(count: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, COMPACT, Kind, version};
+    use super::{ALL, Kind, version};
 
     /// Checks that the tables in the docs of this module, from which dashboards are made, have
-    /// exactly the metrics of [`ALL`] and `COMPACT`.
+    /// exactly the metrics of [`ALL`].
     #[test]
     fn the_tables_have_every_metric_with_its_kind_and_what_it_says() {
         let table =
             include_str!("metrics.rs").lines().filter_map(|line| line.strip_prefix("//! | `"));
         let rows =
             table.filter(|row| row.starts_with("reflector_") || row.starts_with("informer_"));
-        let (compact, rows): (Vec<_>, Vec<_>) =
-            rows.partition(|row| row.starts_with("informer_compact_"));
         let kind = |kind| match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -399,8 +393,7 @@ mod tests {
         let of = |metric: &super::Metric| {
             format!("{}` | {} | {} |", metric.name, kind(metric.kind), metric.description)
         };
-        assert_eq!(rows, ALL.iter().map(of).collect::<Vec<_>>());
-        assert_eq!(compact, COMPACT.iter().map(of).collect::<Vec<_>>());
+        assert_eq!(rows.collect::<Vec<_>>(), ALL.iter().map(of).collect::<Vec<_>>());
     }
 
     #[test]

@@ -315,7 +315,7 @@ impl<'f> Pair<'f> {
                 return assert_eq!(committed, self.model.commit(number, &version).ok());
             }
             Step::Abandon => {
-                relist.abandon();
+                drop(relist);
                 return self.model.abandon(number);
             }
         }

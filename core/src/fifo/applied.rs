@@ -14,16 +14,16 @@ use crate::engine::ledger::Epoch;
 use crate::engine::ready_queue::{Lane, Stretch};
 use crate::engine::slot::{QueuedSlot, Ticket};
 use crate::engine::sync::{Arc, mutant};
-use crate::error::{VersionError, WaitError};
+use crate::error::VersionError;
 use crate::scope::{ScopeId, Scopes};
 use crate::store::applied::{Origin, Point, parse};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Declares that everything up to `version` has been offered (client-go `Bookmark`). A marker
     /// goes through the queue: when everything that was offered before this call is handled, the
-    /// [applied version](Self::applied_version) becomes `version`, and callers that
-    /// [wait](Self::wait_for_resource_version) for it wake. A bookmark is not an offer: it
-    /// populates nothing and wakes no consumer. O(1).
+    /// [applied version](crate::IndexReader::applied_version) of the [store](Self::store) becomes
+    /// `version`, and callers that [wait](crate::IndexReader::wait_for_resource_version) for it
+    /// wake. A bookmark is not an offer: it populates nothing and wakes no consumer. O(1).
     ///
     /// A delta is handled when its handler has ended, whether it succeeded, failed or panicked. A
     /// delta that is put back is not handled, also if the drop of its [`Popped`](crate::Popped)
@@ -43,10 +43,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// let (mut a, mut b) = (fifo.try_pop().unwrap(), fifo.try_pop().unwrap());
     /// b.apply(|_| ())?;
     /// drop(b);
-    /// assert_eq!(fifo.applied_version(), None); // a's handler still runs
+    /// assert_eq!(fifo.store().applied_version(), None); // a's handler still runs
     /// a.apply(|_| ())?;
     /// drop(a);
-    /// assert_eq!(fifo.applied_version().as_deref(), Some("12"));
+    /// assert_eq!(fifo.store().applied_version().as_deref(), Some("12"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -60,35 +60,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let point = self.core.applied.expect(parse(version)?, Origin::Bookmark)?;
         self.reached(self.queue.mark(point));
         Ok(())
-    }
-
-    /// Returns the greatest version of a [`bookmark`](Self::bookmark) or commit up to which
-    /// everything offered is handled (client-go `LastStoreSyncResourceVersion`). It never falls,
-    /// except when a list at a lower version is committed. See
-    /// [`IndexReader::applied_version`](crate::IndexReader::applied_version) for the details.
-    #[must_use]
-    pub fn applied_version(&self) -> Option<String> {
-        self.core.applied.version()
-    }
-
-    /// Blocks until the [applied version](Self::applied_version) is `version` or greater. See
-    /// [`IndexReader::wait_for_resource_version`](crate::IndexReader::wait_for_resource_version),
-    /// whose handle outlives the queue.
-    ///
-    /// # Errors
-    /// As for
-    /// [`IndexReader::wait_for_resource_version`](crate::IndexReader::wait_for_resource_version).
-    pub fn wait_for_resource_version(&self, version: &str) -> Result<(), WaitError> {
-        self.core.applied.wait(version)
-    }
-
-    /// Waits for a version without blocking the thread.
-    ///
-    /// # Errors
-    /// As for
-    /// [`IndexReader::wait_for_resource_version`](crate::IndexReader::wait_for_resource_version).
-    pub async fn wait_for_resource_version_async(&self, version: &str) -> Result<(), WaitError> {
-        self.core.applied.wait_async(version).await
     }
 }
 

@@ -65,8 +65,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 /// counted in [`pending_deltas`](DeltaFifo::pending_deltas) (with a high-water mark
 /// [`ready`](DeltaFifo::ready) may then wait for ever), [`has_synced`](DeltaFifo::has_synced) stays
 /// false if any of its keys belongs to the initial population, and the [applied
-/// version](DeltaFifo::applied_version) never passes the keys not yet taken. Other keys are not
-/// affected.
+/// version](crate::IndexReader::applied_version) never passes the keys not yet taken. Other keys
+/// are not affected.
 ///
 /// For the same reason the items of the initial population can count late: when the batch hands out
 /// the next item or is dropped. Do not [wait for the sync](DeltaFifo::wait_for_sync) while you hold

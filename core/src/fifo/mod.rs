@@ -363,7 +363,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// Sets whether the queue tracks the [applied version](DeltaFifo::applied_version). Off by
+    /// Sets whether the queue tracks the [applied version](IndexReader::applied_version). Off by
     /// default: then [`bookmark`](DeltaFifo::bookmark) is an error. Bookmarks and commits move the
     /// version. Events alone do not, because with several producers the greatest offered version
     /// does not imply that all earlier ones were offered. A producer that feeds the queue from one

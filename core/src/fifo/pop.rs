@@ -156,8 +156,8 @@ enum Verdict {
 ///
 /// If the guard is leaked (`mem::forget`), its handler never ends: the key is never handed out
 /// again, [`has_synced`](DeltaFifo::has_synced) stays false if the item belongs to the initial
-/// population, and the [applied version](DeltaFifo::applied_version) never passes it. Other keys
-/// are not affected.
+/// population, and the [applied version](crate::IndexReader::applied_version) never passes it.
+/// Other keys are not affected.
 #[must_use = "a dropped item goes back to the queue: end it with done, apply or requeue"]
 pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,

@@ -24,7 +24,8 @@ pub(super) fn resolve<T>(
     list: Vec<Pending<T>>,
     known: impl Fn() -> Option<Arc<T>>,
 ) -> Resolved<T> {
-    let mut resolved = Resolved { deltas: Deltas::new(), marks: 0, weight: 0, folded: Vec::new() };
+    let mut resolved =
+        Resolved { deltas: Deltas::default(), marks: 0, weight: 0, folded: Vec::new() };
     let deltas = &mut resolved.deltas;
     let mut fold = |folded: Option<DeltaObject<T>>| resolved.folded.extend(folded);
     for pending in list {

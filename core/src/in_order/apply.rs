@@ -84,7 +84,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         panicked: &mut PanickedKey,
     ) -> Result<(), StoreError> {
         let unlisted = self.unlisted(list);
-        self.core.table.reserve(list.len());
+        self.core.table.reserve(list.iter().len());
         let mut writer = KeyWriter::new(&self.core);
         let deletions = unlisted.into_iter().filter_map(|(key, object)| {
             // A key outside of the relist's scope stays, and so does a key whose predicate panics.

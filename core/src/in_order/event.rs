@@ -33,15 +33,6 @@ impl<T> Event<T> {
             Event::ReplacedAll(_) | Event::SyncAll => None,
         }
     }
-
-    /// Returns the delta, if the event is one.
-    #[must_use]
-    pub fn delta(&self) -> Option<&Delta<T>> {
-        match self {
-            Event::Delta { delta, .. } => Some(delta),
-            Event::ReplacedAll(_) | Event::SyncAll => None,
-        }
-    }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Event<T> {
@@ -97,20 +88,8 @@ impl<T> ReplacedAll<T> {
         &self.version
     }
 
-    /// Returns how many objects are listed. A key that is listed twice counts twice.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.objects.len()
-    }
-
-    /// Returns whether no object is listed.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
-    }
-
-    /// Iterates over all objects with their keys, in list order. If a key is listed twice, the
-    /// last object is stored.
+    /// Iterates over all objects with their keys, in list order. If a key is listed twice, both
+    /// objects are in the list, and the last one is stored.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Arc<T>)> {
         self.keys.iter().zip(&*self.objects)
@@ -228,7 +207,7 @@ impl<T> LogEntry<T> {
     /// but at least one; otherwise one.
     pub(super) fn weight(&self) -> usize {
         match &self.event {
-            Event::ReplacedAll(list) => list.len().max(1),
+            Event::ReplacedAll(list) => list.objects.len().max(1),
             Event::Delta { .. } | Event::SyncAll => 1,
         }
     }

@@ -53,7 +53,7 @@ pub use turn::Turn;
 /// | a key that waits | once in the queue | once for every delta |
 /// | a deletion of an unknown key | ignored | handed out |
 /// | a relist | page by page, from several threads; unchanged objects can be skipped | one event |
-/// | the [applied version](crate::DeltaFifo::applied_version) | with [`track_applied`](crate::DeltaFifoBuilder::track_applied) | not tracked: waiting for one is an [error](crate::VersionError::NotTracked) |
+/// | the [applied version](crate::IndexReader::applied_version) | with [`track_applied`](crate::DeltaFifoBuilder::track_applied) | not tracked: waiting for one is an [error](crate::VersionError::NotTracked) |
 /// | a relist's memory | a page | the whole list with its keys, besides the known objects, until it is handled |
 ///
 /// Use this queue if the order across keys matters (objects that refer to each other, a log of all

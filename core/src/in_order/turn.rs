@@ -109,18 +109,6 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         self.first.iter().chain(&self.rest).map(|entry| &entry.event)
     }
 
-    /// Returns how many events are not handled yet.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.rest.len()
-    }
-
-    /// Returns whether all events are handled.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-
     /// Returns whether the initial population was not handled yet when the events were taken
     /// (client-go `isInInitialList`).
     #[must_use]
@@ -181,7 +169,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
 
     /// Skips all remaining events.
     pub fn done(mut self) {
-        while !self.is_empty() {
+        while self.first.is_some() {
             self.advance();
         }
     }
@@ -203,7 +191,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     ) -> Result<R, ProcessError<E>> {
         let outcome = catch_unwind(AssertUnwindSafe(|| handler(self)));
         self.broke = false;
-        if !self.is_empty() {
+        if self.first.is_some() {
             self.advance();
         }
         match outcome {

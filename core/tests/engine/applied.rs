@@ -15,7 +15,7 @@ fn laned(mode: Mode) -> Rig {
 }
 
 fn applied(rig: &Rig) -> String {
-    rig.fifo.applied_version().unwrap_or_default()
+    rig.fifo.store().applied_version().unwrap_or_default()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn applied_version_is_the_greatest_and_compares_as_a_number() {
         rig.fifo.bookmark(version).unwrap();
         assert_eq!(applied(&rig), applies, "after {version}");
     }
-    rig.fifo.wait_for_resource_version("010").unwrap();
+    rig.fifo.store().wait_for_resource_version("010").unwrap();
 }
 
 #[test]
@@ -66,9 +66,12 @@ fn non_numeric_bookmark_is_refused_and_leaves_no_marker() {
     for version in ["", "v7", "-1", "7 "] {
         let refused = VersionError::NotANumber { version: version.to_owned() };
         assert_eq!(rig.fifo.bookmark(version), Err(refused.clone()));
-        assert_eq!(rig.fifo.wait_for_resource_version(version), Err(WaitError::Version(refused)));
+        assert_eq!(
+            rig.fifo.store().wait_for_resource_version(version),
+            Err(WaitError::Version(refused))
+        );
     }
-    assert_eq!(rig.fifo.applied_version(), None);
+    assert_eq!(rig.fifo.store().applied_version(), None);
 }
 
 #[test]
@@ -196,7 +199,7 @@ fn commit_is_a_bookmark_and_an_abandoned_relist_is_not() {
         assert!(rig.fifo.try_pop().is_none(), "{mode:?}: the deletion too is before the marker");
         let mut relist = rig.fifo.begin_replace();
         relist.offer(vec![obj("a", 2)]).unwrap();
-        relist.abandon();
+        drop(relist);
         rig.drain();
         assert_eq!(applied(&rig), "7", "{mode:?}");
         // A relist whose version cannot be compared is committed, and changes no applied version.
@@ -281,5 +284,5 @@ fn list_at_an_equal_or_greater_version_or_at_none_takes_no_version_back() {
         rig.fifo.replace(vec![], version).unwrap();
         assert_eq!(applied(&rig), applies, "after {version:?}");
     }
-    rig.fifo.wait_for_resource_version("8").unwrap();
+    rig.fifo.store().wait_for_resource_version("8").unwrap();
 }

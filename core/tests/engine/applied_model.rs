@@ -440,7 +440,7 @@ impl<'r> Run<'r> {
     }
 
     fn applied(&self) -> Option<u64> {
-        self.rig.fifo.applied_version().map(|version| version.parse().unwrap())
+        self.rig.fifo.store().applied_version().map(|version| version.parse().unwrap())
     }
 }
 

@@ -19,9 +19,7 @@ fn closed(version: &str) -> Result<(), WaitError> {
 #[test]
 fn waiters_find_the_version_in_the_store_blocking_or_async() {
     type Wait = fn(&Fifo) -> Result<(), WaitError>;
-    let waits: [Wait; 4] = [
-        |fifo| fifo.wait_for_resource_version("7"),
-        |fifo| block_on(fifo.wait_for_resource_version_async("7")),
+    let waits: [Wait; 2] = [
         |fifo| fifo.store().wait_for_resource_version("7"),
         |fifo| block_on(fifo.store().wait_for_resource_version_async("7")),
     ];
@@ -50,7 +48,7 @@ fn close_wakes_waiters_for_versions_without_a_marker() {
         rig.fifo.bookmark("7").unwrap();
         thread::scope(|scope| {
             let waiters = ["7", "8"].map(|version| {
-                (version, scope.spawn(|| rig.fifo.wait_for_resource_version(version)))
+                (version, scope.spawn(|| rig.fifo.store().wait_for_resource_version(version)))
             });
             rig.fifo.close();
             let [(_, marked), (_, unmarked)] = waiters;
@@ -59,7 +57,7 @@ fn close_wakes_waiters_for_versions_without_a_marker() {
             rig.handle();
             assert_eq!(marked.join().unwrap(), Ok(()));
         });
-        assert_eq!(block_on(rig.fifo.wait_for_resource_version_async("8")), closed("8"));
+        assert_eq!(block_on(rig.fifo.store().wait_for_resource_version_async("8")), closed("8"));
     });
 }
 
@@ -91,10 +89,10 @@ fn without_tracking_bookmarks_are_ignored_and_waits_fail() {
     let rig = Rig::new(Mode::Fused);
     let refused = || VersionError::NotTracked { version: "7".to_owned() };
     assert_eq!(rig.fifo.bookmark("7"), Err(refused()));
-    assert_eq!(rig.fifo.wait_for_resource_version("7"), Err(WaitError::Version(refused())));
+    assert_eq!(rig.fifo.store().wait_for_resource_version("7"), Err(WaitError::Version(refused())));
     rig.fifo.replace(vec![obj("a", 1)], "7").unwrap();
     rig.drain();
-    assert_eq!(rig.fifo.applied_version(), None);
+    assert_eq!(rig.fifo.store().applied_version(), None);
 }
 
 #[test]
@@ -129,7 +127,7 @@ fn queue_continues_from_its_stores_version() {
     store.bookmark("5").unwrap();
     let reader = store.reader();
     let fifo = DeltaFifo::over(store).track_applied(true).build();
-    assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("5"));
     fifo.bookmark("6").unwrap();
     assert_eq!(reader.applied_version().as_deref(), Some("6"));
 }
@@ -146,12 +144,13 @@ fn rewound(version: &str) -> Result<(), WaitError> {
 fn committed_list_with_a_lower_version_fails_older_waits_and_later_ones_need_its_history() {
     ends(|| {
         let rig = tracked();
+        let store = rig.fifo.store();
         rig.fifo.replace(vec![obj("a", 1)], "1000").unwrap();
         rig.drain();
-        let mut waits = Box::pin(rig.fifo.wait_for_resource_version_async("1001"));
+        let mut waits = Box::pin(store.wait_for_resource_version_async("1001"));
         assert!(is_pending(waits.as_mut()));
         thread::scope(|scope| {
-            let blocked = scope.spawn(|| rig.fifo.store().wait_for_resource_version("1002"));
+            let blocked = scope.spawn(|| store.wait_for_resource_version("1002"));
             while !blocked.is_finished() {
                 // The state after an etcd restore. A waiter may start even after the first of
                 // these lists.
@@ -165,10 +164,10 @@ fn committed_list_with_a_lower_version_fails_older_waits_and_later_ones_need_its
             rewound("1001"),
             "even if the version is applied again before the poll"
         );
-        assert_eq!(rig.fifo.applied_version(), None, "nothing of the list is handled yet");
+        assert_eq!(store.applied_version(), None, "nothing of the list is handled yet");
         rig.drain();
-        assert_eq!(rig.fifo.applied_version().as_deref(), Some("501"));
-        let mut waits = Box::pin(rig.fifo.wait_for_resource_version_async("502"));
+        assert_eq!(store.applied_version().as_deref(), Some("501"));
+        let mut waits = Box::pin(store.wait_for_resource_version_async("502"));
         assert!(is_pending(waits.as_mut()), "no such version was ever offered");
         rig.fifo.update(obj("a", 3)).unwrap();
         rig.fifo.bookmark("502").unwrap();
@@ -196,7 +195,7 @@ fn replacing_an_indexers_objects_at_a_lower_version_takes_its_version_back() {
         assert_eq!(store.applied_version().as_deref(), Some("400"), "a bookmark lowers no version");
         let fifo = DeltaFifo::over(store).track_applied(true).build();
         fifo.replace(vec![], "7").unwrap();
-        assert_eq!(fifo.applied_version(), None, "a queue has its store's version");
+        assert_eq!(fifo.store().applied_version(), None, "a queue has its store's version");
     });
 }
 

@@ -35,7 +35,7 @@ fn abandoned_first_relist_with_deletions_does_not_count() {
         relist.delete(obj("a", 3)).unwrap();
         relist.delete(tombstone("known", None)).unwrap();
         relist.delete(obj("unknown", 3)).unwrap();
-        relist.abandon();
+        drop(relist);
         assert!(!rig.fifo.has_synced(), "{mode:?}");
         let mut guard = rig.fifo.pop().unwrap();
         assert!(guard.is_in_initial_list(), "nothing has populated the queue, {mode:?}");
@@ -196,7 +196,7 @@ fn initial_marks_of_deletions_survive_superseded_and_abandoned_relists() {
                 assert!(matches!(first.delete(obj("a", 3)), Err(StoreError::Relist(_))));
                 second
             } else {
-                first.abandon();
+                drop(first);
                 rig.fifo.begin_replace()
             };
             second.commit("4").unwrap();

@@ -177,7 +177,7 @@ fn initial_population_ignores_a_waived_or_removed_scope() {
         }
         assert!(fifo.has_synced());
         assert_eq!(
-            fifo.applied_version().as_deref(),
+            fifo.store().applied_version().as_deref(),
             Some("1"),
             "green does not hold the version back"
         );
@@ -190,7 +190,7 @@ fn initial_population_ignores_a_waived_or_removed_scope() {
     assert!(fifo.has_synced());
     list(&fifo, &green, &[object("green", "a", 1)], "7");
     drain(&fifo);
-    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "a later list counts");
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("7"), "a later list counts");
 }
 
 #[test]
@@ -200,30 +200,30 @@ fn new_scope_holds_the_applied_version_back_until_its_first_list_is_handled() {
     list(&fifo, &blue, &[object("blue", "a", 5)], "5");
     list(&fifo, &green, &[], "4");
     drain(&fifo);
-    assert_eq!(fifo.applied_version().as_deref(), Some("4"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("4"));
     // This marker is queued before the scope is added, and handled after it.
     fifo.update(object("green", "a", 6)).unwrap();
     fifo.bookmark_in(&green, "6").unwrap();
     let red = fifo.add_scope(KeyScope::namespace("red")).unwrap();
     drain(&fifo);
-    assert_eq!(fifo.applied_version(), None, "red has no version");
+    assert_eq!(fifo.store().applied_version(), None, "red has no version");
     let mut relist = fifo.begin_replace_in(&red);
     relist.offer(vec![object("red", "a", 3)]).unwrap();
     relist.commit("7").unwrap();
-    assert_eq!(fifo.applied_version(), None, "the list of red is not handled");
+    assert_eq!(fifo.store().applied_version(), None, "the list of red is not handled");
     drain(&fifo);
-    assert_eq!(fifo.applied_version().as_deref(), Some("5"), "blue is the least");
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("5"), "blue is the least");
 
     // A scope that is given up or removed does not hold the version back.
     for waive in [true, false] {
         let late = fifo.add_scope(KeyScope::namespace(format!("late {waive}"))).unwrap();
-        assert_eq!(fifo.applied_version(), None);
+        assert_eq!(fifo.store().applied_version(), None);
         if waive {
             fifo.waive_scope(&late);
         } else {
             fifo.remove_scope(&late).unwrap();
         }
-        assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+        assert_eq!(fifo.store().applied_version().as_deref(), Some("5"));
     }
 }
 
@@ -236,11 +236,11 @@ fn waived_scope_does_not_hold_the_applied_version_back_until_its_next_list_or_bo
     }
     let applied_after = |version| {
         fifo.bookmark_in(&blue, version).unwrap();
-        fifo.applied_version().unwrap()
+        fifo.store().applied_version().unwrap()
     };
     assert_eq!(applied_after("2"), "1");
     fifo.waive_scope(&green);
-    assert_eq!(fifo.applied_version().as_deref(), Some("2"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("2"));
     assert_eq!(applied_after("3"), "3");
     fifo.bookmark_in(&green, "4").unwrap();
     assert_eq!(applied_after("5"), "4");
@@ -263,29 +263,33 @@ fn waived_scope_that_is_awaited_again_counts_as_new_until_its_first_list_is_hand
     list(&fifo, &blue, &[object("blue", "a", 1)], "10");
     drain(&fifo);
     assert!(!fifo.has_synced(), "green is not listed");
-    assert_eq!(fifo.applied_version(), None, "green is not listed");
+    assert_eq!(fifo.store().applied_version(), None, "green is not listed");
     list(&fifo, &green, &[object("green", "a", 1)], "5");
     assert!(!fifo.has_synced(), "green's list is not handled");
     drain(&fifo);
     assert!(fifo.has_synced());
-    assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("5"));
 
     fifo.await_scope(&red);
-    assert_eq!(fifo.applied_version(), None, "red is not listed");
+    assert_eq!(fifo.store().applied_version(), None, "red is not listed");
     assert!(fifo.has_synced(), "a queue stays synced");
     list(&fifo, &red, &[], "20");
-    assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("5"));
     // A scope that was listed counts with its last list.
     fifo.waive_scope(&green);
-    assert_eq!(fifo.applied_version().as_deref(), Some("10"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("10"));
     fifo.await_scope(&green);
     fifo.await_scope(&green);
     fifo.bookmark_in(&blue, "30").unwrap();
-    assert_eq!(fifo.applied_version().as_deref(), Some("10"), "green has reached 5");
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("10"), "green has reached 5");
     fifo.remove_scope(&green).unwrap();
     drain(&fifo);
     fifo.await_scope(&green);
-    assert_eq!(fifo.applied_version().as_deref(), Some("20"), "a removed scope does not count");
+    assert_eq!(
+        fifo.store().applied_version().as_deref(),
+        Some("20"),
+        "a removed scope does not count"
+    );
 }
 
 #[test]
@@ -650,23 +654,27 @@ fn applied_version_is_the_minimum_of_the_scopes() {
     let [blue, green] = two_scopes(&fifo);
     list(&fifo, &blue, &[object("blue", "a", 1)], "10");
     drain(&fifo);
-    assert_eq!((fifo.applied_version(), fifo.resource_version()), (None, None));
+    assert_eq!((fifo.store().applied_version(), fifo.resource_version()), (None, None));
     list(&fifo, &green, &[object("green", "a", 1)], "5");
-    assert_eq!(fifo.applied_version(), None, "green's item is not handled");
+    assert_eq!(fifo.store().applied_version(), None, "green's item is not handled");
     drain(&fifo);
-    assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("5"));
     assert_eq!(fifo.resource_version().as_deref(), Some("5"));
     fifo.bookmark_in(&green, "12").unwrap();
-    assert_eq!(fifo.applied_version().as_deref(), Some("10"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("10"));
     fifo.bookmark_in(&blue, "11").unwrap();
     fifo.bookmark_in(&blue, "3").unwrap();
-    assert_eq!(fifo.applied_version().as_deref(), Some("11"), "a lower bookmark changes nothing");
+    assert_eq!(
+        fifo.store().applied_version().as_deref(),
+        Some("11"),
+        "a lower bookmark changes nothing"
+    );
     assert!(matches!(fifo.bookmark_in(&blue, "new"), Err(VersionError::NotANumber { .. })));
-    fifo.wait_for_resource_version("11").unwrap();
+    fifo.store().wait_for_resource_version("11").unwrap();
     // The scope that held the version back is removed.
     fifo.remove_scope(&blue).unwrap();
     drain(&fifo);
-    assert_eq!(fifo.applied_version().as_deref(), Some("12"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("12"));
 }
 
 #[test]
@@ -677,14 +685,14 @@ fn bookmark_of_the_whole_queue_is_refused_while_it_has_scopes() {
     let refused = fifo.bookmark("500");
     assert!(matches!(&refused, Err(VersionError::HasScopes { version }) if version == "500"));
     drain(&fifo);
-    assert_eq!(fifo.applied_version(), None, "green is not listed");
+    assert_eq!(fifo.store().applied_version(), None, "green is not listed");
     list(&fifo, &green, &[], "20");
-    assert_eq!(fifo.applied_version().as_deref(), Some("10"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("10"));
     fifo.remove_scope(&blue).unwrap();
     assert!(matches!(fifo.bookmark("500"), Err(VersionError::HasScopes { .. })));
     fifo.remove_scope(&green).unwrap();
     fifo.bookmark("500").unwrap();
-    assert_eq!(fifo.applied_version().as_deref(), Some("500"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("500"));
 }
 
 #[test]
@@ -694,21 +702,21 @@ fn after_a_restore_no_version_is_applied_until_every_scope_relisted() {
     list(&fifo, &blue, &[], "100");
     list(&fifo, &green, &[], "90");
     drain(&fifo);
-    assert_eq!(fifo.applied_version().as_deref(), Some("90"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("90"));
     // Blue's list shows another history, which green has not noticed yet.
     list(&fifo, &blue, &[], "20");
     fifo.bookmark_in(&blue, "95").unwrap();
     fifo.bookmark_in(&green, "91").unwrap();
-    assert_eq!(fifo.applied_version(), None, "91 of green is of the former history");
+    assert_eq!(fifo.store().applied_version(), None, "91 of green is of the former history");
     list(&fifo, &green, &[], "30");
-    assert_eq!(fifo.applied_version().as_deref(), Some("30"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("30"));
     // Green's version in the new history is higher than before. Its list is still required.
     list(&fifo, &blue, &[], "40");
     list(&fifo, &green, &[], "200");
     fifo.bookmark_in(&blue, "250").unwrap();
-    assert_eq!(fifo.applied_version().as_deref(), Some("200"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("200"));
     fifo.close();
-    assert!(matches!(fifo.wait_for_resource_version("300"), Err(WaitError::Closed { .. })));
+    assert!(matches!(fifo.store().wait_for_resource_version("300"), Err(WaitError::Closed { .. })));
 }
 
 #[test]
@@ -723,10 +731,14 @@ fn scope_that_listed_before_a_restore_was_noticed_is_of_the_former_history_until
     for version in ["87", "200"] {
         fifo.bookmark_in(&blue, version).unwrap();
         fifo.bookmark_in(&green, version).unwrap();
-        assert_eq!(fifo.applied_version(), None, "85 of green may be of the former history");
+        assert_eq!(
+            fifo.store().applied_version(),
+            None,
+            "85 of green may be of the former history"
+        );
     }
     list(&fifo, &green, &[], "200");
-    assert_eq!(fifo.applied_version().as_deref(), Some("200"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("200"));
 }
 
 #[test]
@@ -738,9 +750,9 @@ fn list_that_began_before_a_new_history_is_of_the_former_one() {
     let began_before = fifo.begin_replace_in(&green);
     list(&fifo, &blue, &[], "80");
     began_before.commit("120").unwrap();
-    assert_eq!(fifo.applied_version(), None, "120 of green is of the former history");
+    assert_eq!(fifo.store().applied_version(), None, "120 of green is of the former history");
     list(&fifo, &green, &[], "81");
-    assert_eq!(fifo.applied_version().as_deref(), Some("80"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("80"));
 }
 
 #[test]
@@ -758,7 +770,11 @@ fn lists_of_two_scopes_show_the_same_histories_in_either_order() {
         for (relist, version) in commits {
             relist.commit(version).unwrap();
         }
-        assert_eq!(fifo.applied_version().as_deref(), Some("70"), "both began the same history");
+        assert_eq!(
+            fifo.store().applied_version().as_deref(),
+            Some("70"),
+            "both began the same history"
+        );
     }
 }
 
@@ -1297,7 +1313,7 @@ fn relist_of_a_scope_that_is_superseded_within_its_commit_applies_no_version() {
     let fifo = Arc::new(fused());
     let supersedes = KeyScope::keys("all", move |_| {
         if let Some((fifo, scope)) = armed.lock().unwrap().take() {
-            fifo.upgrade().unwrap().begin_replace_in(&scope).abandon();
+            drop(fifo.upgrade().unwrap().begin_replace_in(&scope));
         }
         true
     });
@@ -1308,5 +1324,5 @@ fn relist_of_a_scope_that_is_superseded_within_its_commit_applies_no_version() {
     *target.lock().unwrap() = Some((Arc::downgrade(&fifo), scope));
     assert!(matches!(relist.commit("7"), Err(RelistError::Superseded)));
     drain(&fifo);
-    assert_eq!((fifo.applied_version(), fifo.store().len()), (None, 1));
+    assert_eq!((fifo.store().applied_version(), fifo.store().len()), (None, 1));
 }

@@ -28,7 +28,7 @@ fn key_of_accepts_every_source() {
             .into_iter()
             .collect();
     assert_eq!(fifo.key_of(&ends_in_tombstone).unwrap(), "t");
-    assert!(matches!(fifo.key_of(&Deltas::<Obj>::new()), Err(KeyError::ZeroLengthDeltas)));
+    assert!(matches!(fifo.key_of(&Deltas::<Obj>::default()), Err(KeyError::ZeroLengthDeltas)));
     assert!(matches!(fifo.key_of(&*nameless()), Err(KeyError::NoName)));
     assert!(matches!(fifo.key_of(&deltas([(Added, nameless())])), Err(KeyError::NoName)));
 }
@@ -204,7 +204,7 @@ fn add_if_not_present_queues_unchanged_only_if_nothing_is_pending() {
     for mode in MODES {
         let rig = Rig::new(mode);
         assert!(matches!(
-            rig.fifo.add_if_not_present(Deltas::new()),
+            rig.fifo.add_if_not_present(Deltas::default()),
             Err(KeyError::ZeroLengthDeltas)
         ));
         assert!(matches!(

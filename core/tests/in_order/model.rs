@@ -382,12 +382,12 @@ fn pop(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(), T
     prop_assert_eq!(show_turn(&turn), batch);
     prop_assert_eq!(turn.is_in_initial_list(), !model.has_synced());
     for end in ends {
-        if turn.is_empty() {
+        if turn.event().is_none() {
             break;
         }
-        let (mut notified, left) = (Vec::new(), turn.len());
+        let (mut notified, left) = (Vec::new(), turn.events().count());
         let ended = catch_unwind(AssertUnwindSafe(|| handler(&mut turn, *end, &mut notified)));
-        if !matches!(ended, Ok(Ok(()))) && turn.len() == left {
+        if !matches!(ended, Ok(Ok(()))) && turn.events().count() == left {
             // The handler did not touch the event, which stays current.
             continue;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::common::{Obj, deltas, ends, keys, obj, tombstone, versioned};
-use crate::rig::{Fifo, apply, bare, events, notified, over, show_turn};
+use crate::rig::{Fifo, apply, bare, delta_of, events, notified, over, show_turn};
 use deltafifo::{Closed, DeltaObject, DeltaType, ExplicitKey, InOrderFifo, ReflectorStore};
 
 const NONE: [Arc<Obj>; 0] = [];
@@ -30,8 +30,7 @@ fn each_producers_events_are_popped_in_its_order() {
             let mut last = [0, 0];
             for _ in 0..2 * EACH {
                 let turn = fifo.pop().unwrap();
-                let delta = turn.event().unwrap().delta().unwrap();
-                let object = delta.object.object().unwrap();
+                let object = delta_of(turn.event().unwrap()).object.object().unwrap();
                 let last = &mut last[usize::from(object.name.starts_with('b'))];
                 assert_eq!(object.n, *last + 1, "{} follows {last}", object.name);
                 *last = object.n;
@@ -375,7 +374,7 @@ fn relists_and_resyncs_are_popped_alone() {
     let mut batches = Vec::new();
     while let Some(mut turn) = fifo.try_pop_batch(99) {
         batches.push(show_turn(&turn).join(" "));
-        while !turn.is_empty() {
+        while turn.event().is_some() {
             apply(&mut turn);
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::common::{Obj, ObjMeta, keys};
-use deltafifo::{Change, DeltaObject, DeltaType, Event, InOrderFifo, Indexer, Turn};
+use deltafifo::{Change, Delta, DeltaObject, DeltaType, Event, InOrderFifo, Indexer, Turn};
 
 pub type Fifo = InOrderFifo<Obj, ObjMeta>;
 
@@ -68,6 +68,12 @@ pub fn show_event(event: &Event<Obj>) -> String {
         Event::SyncAll => "sync".to_owned(),
         other => panic!("a new kind of event: {other:?}"),
     }
+}
+
+/// Returns the delta of an event that is one.
+pub fn delta_of(event: &Event<Obj>) -> &Delta<Obj> {
+    let Event::Delta { delta, .. } = event else { panic!("not a delta: {event:?}") };
+    delta
 }
 
 /// Formats all events of a turn.

@@ -200,7 +200,7 @@ fn consume(world: &World, dice: &mut Dice) -> Notes {
                 let Ok(mut turn) = fifo.pop_batch(max) else { return notes };
                 // The rest of the batch is given back.
                 let mut left = dice.roll(10);
-                while !turn.is_empty() && left > 0 {
+                while turn.event().is_some() && left > 0 {
                     note(world, &mut turn, &mut notes, false);
                     left -= 1;
                 }

@@ -91,10 +91,9 @@ pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
 fn wait_until_applied(world: &World, truth: &HashMap<usize, u64>, dice: &mut Dice, tally: &Tally) {
     let (fifo, version) = (&world.rig.fifo, world.next_version());
     fifo.bookmark(&version).unwrap();
-    let waited = match dice.roll(3) {
-        0 => block_on(fifo.wait_for_resource_version_async(&version)),
-        1 => fifo.store().wait_for_resource_version(&version),
-        _ => fifo.wait_for_resource_version(&version),
+    let waited = match dice.roll(2) {
+        0 => block_on(fifo.store().wait_for_resource_version_async(&version)),
+        _ => fifo.store().wait_for_resource_version(&version),
     };
     waited.unwrap();
     tally.waited.fetch_add(1, Ordering::Relaxed);

@@ -129,9 +129,9 @@ fn offer(
         // Other versions could go down from one commit to the next, which would end the waits of
         // producers. 0 does not count as a version.
         End::Committed | End::Last => return relist.commit("0").map(drop),
-        End::Abandoned => relist.abandon(),
+        End::Abandoned => drop(relist),
         End::Superseded => {
-            begin(world).0.abandon();
+            drop(begin(world).0);
             assert!(relist.offer(vec![]).is_err(), "a superseded relist continues");
             return relist.commit("1").map(|_| unreachable!("a superseded relist was committed"));
         }

@@ -6,7 +6,7 @@ use std::{io, process, thread};
 
 use deltafifo::BoxError;
 use deltafifo_informer::leader_election::{ElectionError, LeaderElector, LeaseLock, Term};
-use deltafifo_informer::{error_chain, lease};
+use deltafifo_informer::{error_chain, leader_election};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
@@ -109,7 +109,7 @@ async fn write(client: Client, mut map: ConfigMap, object: Object) {
                 map.metadata.resource_version = written.metadata.resource_version;
             }
             Ok(_) => {}
-            Err(error) if lease::is_lost(&error) => return,
+            Err(error) if leader_election::is_lost(&error) => return,
             Err(_) => sleep(POLL).await,
         }
     }

@@ -67,8 +67,7 @@ impl OurInformer {
         });
         let report = errors.clone();
         let builder = builder.on_error(move |error| report.record(error));
-        let informer =
-            if in_order { builder.in_order() } else { builder.delta().workers(2) }.build()?;
+        let informer = if in_order { builder.in_order() } else { builder.workers(2) }.build()?;
         let sleep_gate = Arc::<SleepGate>::default();
         let handlers = add_handlers(&informer, &errors, &sleep_gate)?;
         let running = tokio::spawn({

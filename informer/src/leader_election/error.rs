@@ -72,14 +72,6 @@ pub enum ElectionError {
     Running,
 }
 
-impl ElectionError {
-    /// Returns whether the lease was lost.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        !matches!(self, Self::Running)
-    }
-}
-
 /// The error of a failed health check: a leader has not renewed its lease, but still runs
 /// (client-go `HealthzAdaptor`).
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -94,6 +94,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 pub use crate::lease::api::LeaseError;
+pub use crate::lease::is_lost;
 use crate::lease::{Clock, Hold, LeaseState, Loss, Timing};
 use crate::metrics::Named;
 use crate::util::in_flight::WorkGuard;

@@ -64,7 +64,7 @@ impl Term {
     /// Returns a client that refuses mutating requests once the term has ended: every method except
     /// GET, and every request that upgrades its connection. A request that has been sent is not
     /// cancelled with its caller, and is work under the lease until it is answered.
-    /// [`is_lost`](crate::lease::is_lost) recognises the error of a refused request.
+    /// [`is_lost`](super::is_lost) recognises the error of a refused request.
     ///
     /// The client sends a mutating request once. If the server refuses it with 429, 503 or 504, the
     /// request fails, although kube's client would repeat it: it would do so after the term, too.

@@ -17,10 +17,10 @@ struct LeaseLost;
 /// Returns whether a request failed because the lease of its client is not held any more.
 ///
 /// ```
-/// use deltafifo_informer::lease;
+/// use deltafifo_informer::leader_election;
 ///
 /// fn is_worth_a_retry(error: &kube::Error) -> bool {
-///     !lease::is_lost(error)
+///     !leader_election::is_lost(error)
 /// }
 /// ```
 #[must_use]

@@ -128,8 +128,7 @@ impl RequestError {
 
     /// Returns whether the requested version is too old: 410, as an HTTP status or as an event
     /// (client-go `IsResourceExpired`, `IsGone`).
-    #[must_use]
-    pub fn is_expired(&self) -> bool {
+    pub(crate) fn is_expired(&self) -> bool {
         self.status().is_some_and(|status| {
             status.code == 410 || matches!(status.reason.as_str(), "Expired" | "Gone")
         })
@@ -137,8 +136,7 @@ impl RequestError {
 
     /// Returns whether the server has not reached the requested version yet (client-go
     /// `IsTooLargeResourceVersion`).
-    #[must_use]
-    pub fn is_too_large_version(&self) -> bool {
+    pub(crate) fn is_too_large_version(&self) -> bool {
         self.status().is_some_and(|status| {
             let causes = status.details.iter().flat_map(|details| &details.causes);
             status.reason == "Timeout"

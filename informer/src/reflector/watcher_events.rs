@@ -49,9 +49,9 @@ const PAGE: usize = 500;
 /// * A list gets the version of its newest object, or of the last event if that version is greater,
 ///   since the watcher does not expose the list's own version. So, unlike with a
 ///   [`Reflector`](crate::Reflector), a list does not show that the API server was restored from a
-///   backup: the [applied version](deltafifo::DeltaFifo::applied_version) then stays the same.
+///   backup: the [applied version](deltafifo::IndexReader::applied_version) then stays the same.
 /// * When no further event is ready, the target gets a bookmark with the last event's version, so
-///   that [a wait](deltafifo::DeltaFifo::wait_for_resource_version) for a version does not last
+///   that [a wait](deltafifo::IndexReader::wait_for_resource_version) for a version does not last
 ///   until the next list.
 /// * Events that kube's watcher drops are lost. These are deletions during a streamed list.
 ///

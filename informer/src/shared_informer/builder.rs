@@ -61,16 +61,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
         self
     }
 
-    /// Uses a queue by key between watch and store, a [`DeltaFifo`]: changes are ordered per key.
-    /// Relists are processed page by page, and do not decode unchanged objects. The default.
-    pub fn delta(mut self) -> Self {
-        self.in_order = false;
-        self
-    }
-
-    /// Uses a queue in the order of events, an [`InOrderFifo`], as client-go's informers do.
-    /// Handlers with [`HoldBack`](super::Buffer::HoldBack) are notified in the order of the events
-    /// of all keys. A relist is one event.
+    /// Uses a queue in the order of events between watch and store, an [`InOrderFifo`], as
+    /// client-go's informers do. Handlers with [`HoldBack`](super::Buffer::HoldBack) are notified
+    /// in the order of the events of all keys. A relist is one event.
+    ///
+    /// The default is a queue by key, a [`DeltaFifo`]: changes are ordered per key, and relists are
+    /// processed page by page and do not decode unchanged objects.
     pub fn in_order(mut self) -> Self {
         self.in_order = true;
         self

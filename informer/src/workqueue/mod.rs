@@ -124,7 +124,7 @@ pub use item::Item;
 pub use limiter::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter,
     JitteredRateLimiter, MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter,
-    default_controller_rate_limiter, default_item_based_rate_limiter,
+    default_controller_rate_limiter,
 };
 pub use options::AddOptions;
 pub use queue::WorkQueue;

@@ -63,7 +63,7 @@ async fn streamed_list_without_an_end_is_replaced_by_a_list_after_ten_minutes() 
     let requests = shown_requests(&rig.requests(3).await);
     assert_eq!(requests, [r#"watch initial """#, r#"list "" limit 500"#, r#"watch "900""#]);
     assert_eq!(began.elapsed().as_secs(), 600, "at once");
-    rig.fifo.wait_for_resource_version_async("900").await.unwrap();
+    rig.fifo.store().wait_for_resource_version_async("900").await.unwrap();
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn streamed_list_with_continuous_events_ends_as_well() {
 async fn slow_streamed_list_that_ends_in_time_is_used() {
     let script = Scripted::new().watch_stream(then(added(MINUTE, 9), [bookmark(20, true)]));
     let rig = rig(script);
-    rig.fifo.wait_for_resource_version_async("20").await.unwrap();
+    rig.fifo.store().wait_for_resource_version_async("20").await.unwrap();
     let requests = rig.requests(1).await;
     let Request::Watch(watch) = &requests[0] else { panic!("{requests:?}") };
     assert_eq!(watch.timeout_seconds, 600, "the server must not end it earlier");
@@ -138,7 +138,7 @@ async fn after_an_endless_streamed_list_plain_lists_are_used_for_an_hour() {
         .watch_stream(lasts(HOUR).boxed())
         .watch_on([event(EventType::Added, map("a", 900)), bookmark(902, true)]);
     let rig = Rig::start(script, |builder| builder.least_watch(2 * HOUR));
-    rig.fifo.wait_for_resource_version_async("902").await.unwrap();
+    rig.fifo.store().wait_for_resource_version_async("902").await.unwrap();
     assert_eq!(initial(&rig.requests(6).await), [true, false, false, true]);
 }
 

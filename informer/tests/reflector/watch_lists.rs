@@ -75,7 +75,7 @@ async fn object_may_be_deleted_within_the_initial_events() {
         bookmark(4, true),
     ]);
     let rig = rig(script);
-    rig.fifo.wait_for_resource_version_async("4").await.unwrap();
+    rig.fifo.store().wait_for_resource_version_async("4").await.unwrap();
     assert_eq!(rig.stored(), ["b@2"]);
 }
 
@@ -104,7 +104,7 @@ async fn busy_or_unreachable_server_gets_the_request_again() {
             Err(error) => script.watch_fails(error),
         });
         let rig = rig(script.watch_on([event(EventType::Added, map("a", 1)), bookmark(2, true)]));
-        rig.fifo.wait_for_resource_version_async("2").await.unwrap();
+        rig.fifo.store().wait_for_resource_version_async("2").await.unwrap();
         assert_eq!(shown_requests(&rig.requests(3).await), [r#"watch initial """#; 3]);
     }
 }
@@ -154,7 +154,7 @@ async fn expired_version_is_replaced_by_the_newest() {
         .watch_fails(expired())
         .watch_on([bookmark(9, true)]);
     let rig = rig(script);
-    rig.fifo.wait_for_resource_version_async("9").await.unwrap();
+    rig.fifo.store().wait_for_resource_version_async("9").await.unwrap();
     let requests = shown_requests(&rig.requests(3).await);
     assert_eq!(requests[1..], [r#"watch initial "3""#, r#"watch initial """#]);
 }

@@ -27,7 +27,7 @@ async fn end_of_a_list_counts_as_an_event() {
         Scripted::new().list(list(4, [map("a", 3)])).watch_fails(status(500, "InternalError")),
     );
     let began = Instant::now();
-    rig.fifo.wait_for_resource_version_async("4").await.unwrap();
+    rig.fifo.store().wait_for_resource_version_async("4").await.unwrap();
     rig.requests(2).await;
     let status = rig.reflector.watch_status();
     assert!(!status.is_open && status.last_event.is_some_and(|last| last >= began), "{status:?}");
@@ -66,7 +66,7 @@ async fn watch_that_sends_a_list_first_is_open_and_its_objects_count() {
     sleep(SECOND).await;
     let listing = rig.reflector.watch_status();
     assert!(listing.is_open && listing.last_event.is_some_and(|last| last == began), "{listing:?}");
-    rig.fifo.wait_for_resource_version_async("6").await.unwrap();
+    rig.fifo.store().wait_for_resource_version_async("6").await.unwrap();
     let watching = rig.reflector.watch_status();
     assert!(
         watching.is_open && watching.last_event.is_some_and(|last| last >= began + 10 * SECOND),
@@ -77,7 +77,7 @@ async fn watch_that_sends_a_list_first_is_open_and_its_objects_count() {
 #[tokio::test(start_paused = true)]
 async fn no_watch_is_open_after_a_run() {
     let rig = Rig::lists(Scripted::new().list(list(4, [])).watch_on([bookmark(5, false)]));
-    rig.fifo.wait_for_resource_version_async("5").await.unwrap();
+    rig.fifo.store().wait_for_resource_version_async("5").await.unwrap();
     assert!(rig.reflector.watch_status().is_open);
     rig.fifo.close();
     let reflector = rig.reflector.clone();

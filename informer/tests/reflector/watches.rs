@@ -36,7 +36,7 @@ async fn events_are_delivered_in_order_and_advance_the_version() {
 async fn bookmark_advances_and_applies_the_version() {
     let script = Scripted::new().list(list(4, [map("a", 3)])).watch([bookmark(60, false)]);
     let rig = Rig::lists(script);
-    rig.fifo.wait_for_resource_version_async("60").await.unwrap();
+    rig.fifo.store().wait_for_resource_version_async("60").await.unwrap();
     assert_eq!(shown_requests(&rig.requests(3).await)[2], r#"watch "60""#);
 }
 
@@ -44,7 +44,7 @@ async fn bookmark_advances_and_applies_the_version() {
 async fn event_applies_its_version_without_a_bookmark() {
     let events = [event(EventType::Modified, map("a", 5)), event(EventType::Modified, map("a", 6))];
     let rig = Rig::lists(Scripted::new().list(list(4, [map("a", 3)])).watch_on(events));
-    rig.fifo.wait_for_resource_version_async("6").await.unwrap();
+    rig.fifo.store().wait_for_resource_version_async("6").await.unwrap();
     assert_eq!(rig.stored(), ["a@6"]);
 }
 
@@ -52,8 +52,8 @@ async fn event_applies_its_version_without_a_bookmark() {
 async fn last_event_of_a_watch_is_applied_although_no_other_watch_opens() {
     let script = Scripted::new().list(list(4, [])).watch([event(EventType::Added, map("a", 5))]);
     let rig = Rig::lists((0..100).fold(script, |script, _| script.watch_fails(refused())));
-    let applied = rig.fifo.wait_for_resource_version_async("5");
-    timeout(Duration::from_secs(60), applied)
+    let store = rig.fifo.store();
+    timeout(Duration::from_secs(60), store.wait_for_resource_version_async("5"))
         .await
         .expect("applied at the end of the watch")
         .unwrap();

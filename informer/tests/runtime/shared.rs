@@ -126,8 +126,8 @@ async fn predicates_filter_updates_but_not_additions_or_deletions() {
     let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
     run(&maps);
     run(&pods);
-    let controller = Controller::from_informer(Source::of(&maps).when(predicates::labels))
-        .owns_informer(Source::of(&pods).when(|_, _| false));
+    let controller = Controller::from_informer(Source::from(&maps).when(predicates::labels))
+        .owns_informer(Source::from(&pods).when(|_, _| false));
     let mut polled = poll_idle(controller);
     assert_eq!(polled.at_rest().await, ["a"]);
     server.apply(labelled("1", "2")).unwrap();

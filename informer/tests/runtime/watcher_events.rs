@@ -274,12 +274,16 @@ async fn feed_ends_when_the_queue_is_closed() {
 async fn version_is_applied_once_everything_before_it_is_handled() {
     let queue = queue();
     feed_all(&queue, [init(), listed("a", 9), listed("b", 10), done()]).await;
-    assert_eq!(queue.applied_version(), None);
+    assert_eq!(queue.store().applied_version(), None);
     handle(&queue);
-    assert_eq!(queue.applied_version().as_deref(), Some("10"), "of the newest object of the list");
+    assert_eq!(
+        queue.store().applied_version().as_deref(),
+        Some("10"),
+        "of the newest object of the list"
+    );
     feed_all(&queue, [applied("a", 11), deleted("b", 12)]).await;
     handle(&queue);
-    assert_eq!(queue.applied_version().as_deref(), Some("12"));
+    assert_eq!(queue.store().applied_version().as_deref(), Some("12"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,7 +295,11 @@ async fn relist_whose_newest_object_was_deleted_does_not_lower_the_version() {
     )
     .await;
     handle(&queue);
-    assert_eq!(queue.applied_version().as_deref(), Some("12"), "b was deleted without a watch");
+    assert_eq!(
+        queue.store().applied_version().as_deref(),
+        Some("12"),
+        "b was deleted without a watch"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -128,7 +128,7 @@ fn by(way: Way, objects: &[String], frame: usize) -> KubeListerWatcher {
 
 /// Returns names and versions of the stored objects, once everything up to `version` is stored.
 async fn stored_at(fifo: &Queue<ConfigMap>, version: &str) -> Vec<String> {
-    let applied = timeout(HOUR, fifo.wait_for_resource_version_async(version)).await;
+    let applied = timeout(HOUR, fifo.store().wait_for_resource_version_async(version)).await;
     applied.expect("later events arrive").expect("the queue is open");
     let shown = |map: &Arc<ConfigMap>| {
         let metadata = &map.metadata;
@@ -212,7 +212,7 @@ async fn pod_whose_arguments_grow_sixfold_as_json_is_read() {
     let fifo = applied::<Pod>();
     let source = source::<Pod>([framed(body, 64 << 10)], [watch]);
     let mut errors = run(source, &fifo, |builder| builder.watch_list(false));
-    timeout(HOUR, fifo.wait_for_resource_version_async("6"))
+    timeout(HOUR, fifo.store().wait_for_resource_version_async("6"))
         .await
         .expect("the version arrives")
         .unwrap();

@@ -23,7 +23,7 @@ async fn relist_decodes_and_delivers_only_changed_objects() {
     server.apply(map("default", "map-9", "new")).unwrap();
     errors.recv().await.unwrap();
     server.wait_for_watchers(1).await;
-    fifo.wait_for_resource_version_async(&server.version().to_string()).await.unwrap();
+    fifo.store().wait_for_resource_version_async(&server.version().to_string()).await.unwrap();
     let after = fifo.store().get_by_key("default/map-7").unwrap();
     assert!(std::sync::Arc::ptr_eq(&before, &after), "the same object, not decoded again");
     assert_eq!(

@@ -69,7 +69,8 @@ pub async fn up_to_date<K: Send + Sync + 'static>(
 {
     server.wait_for_watchers(1).await;
     server.bookmark(resource);
-    fifo.wait_for_resource_version_async(&server.version().to_string())
+    fifo.store()
+        .wait_for_resource_version_async(&server.version().to_string())
         .await
         .expect("the queue is open");
 }

@@ -54,14 +54,15 @@ async fn informers_of_a_scope_have_only_its_objects() {
     let labelled = json!({ "namespace": "bank", "name": "b", "labels": { "app": "web" } });
     server.apply(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": labelled })).unwrap();
     let factory = factory(&server);
-    let lister = |scope: &Scope| factory.lister::<ConfigMap>(scope).unwrap();
+    let lister = |scope: &Scope| factory.informer::<ConfigMap>(scope).unwrap().lister();
     let all = lister(&Scope::all());
     let (shop, web) = (lister(&Scope::namespace("shop")), lister(&Scope::all().labels("app=web")));
     let tweaked = factory
         .clone()
         .query("labelSelector", "app=web")
-        .lister::<ConfigMap>(&Scope::all())
-        .unwrap();
+        .informer::<ConfigMap>(&Scope::all())
+        .unwrap()
+        .lister();
     factory.start();
     factory.wait_for_cache_sync(pending()).await.unwrap();
     assert_eq!(all.list().len(), 2);
@@ -84,14 +85,14 @@ async fn added_selectors_are_combined() {
     }
     let factory = factory(&server);
     let tweaked = factory.clone().query("labelSelector", "tier=front").query("labelSelector", "");
+    let lister = |factory: &SharedInformerFactory, scope: &Scope| {
+        factory.informer::<ConfigMap>(scope).unwrap().lister()
+    };
+    let fields = Scope::all().fields("metadata.name=b").fields("metadata.namespace=shop");
     let listers = [
-        factory.lister::<ConfigMap>(&Scope::all().labels("app=web").labels("tier=front")).unwrap(),
-        tweaked.lister::<ConfigMap>(&Scope::namespace("shop").labels("app=web")).unwrap(),
-        factory
-            .lister::<ConfigMap>(
-                &Scope::all().fields("metadata.name=b").fields("metadata.namespace=shop"),
-            )
-            .unwrap(),
+        lister(&factory, &Scope::all().labels("app=web").labels("tier=front")),
+        lister(&tweaked, &Scope::namespace("shop").labels("app=web")),
+        lister(&factory, &fields),
     ];
     factory.start();
     factory.wait_for_cache_sync(pending()).await.unwrap();
@@ -154,7 +155,7 @@ async fn lists_are_streamed_if_the_server_supports_it() {
             ApiServer::builder().resource(Resource::config_maps()).watch_lists(watch_lists).build();
         server.apply(map("a", "1")).unwrap();
         let factory = factory(&server);
-        let lister = factory.lister::<ConfigMap>(&Scope::namespace("shop")).unwrap();
+        let lister = factory.informer::<ConfigMap>(&Scope::namespace("shop")).unwrap().lister();
         factory.start();
         factory.wait_for_cache_sync(pending()).await.unwrap();
         assert_eq!(lister.list().len(), 1);

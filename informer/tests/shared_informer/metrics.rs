@@ -116,9 +116,10 @@ async fn all_documented_metrics_are_recorded_with_names_as_labels() {
     let rig = recorder.start(server(), |informer| informer);
     let _stream = recorder.subscribe(&rig, HandlerOptions::new().name("printer"));
     recorder.snapshot();
+    let documented = ALL.iter().filter(|metric| !metric.name.starts_with("informer_compact_"));
     assert_eq!(
         recorder.names,
-        ALL.iter().map(|metric| (metric.name.to_owned(), metric.kind)).collect()
+        documented.map(|metric| (metric.name.to_owned(), metric.kind)).collect()
     );
     let labels = ["name=test", "resource=configmaps.v1", "namespace="].map(str::to_owned).to_vec();
     let of_handler = [&labels[..], &["handler=printer".to_owned()]].concat();

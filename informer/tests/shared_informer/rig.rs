@@ -21,7 +21,7 @@ type Choose = fn(Builder) -> Builder;
 
 /// The builder methods that choose each kind of queue. A test that needs no particular queue runs
 /// with both.
-pub const QUEUES: [Choose; 2] = [|informer| informer.delta(), |informer| informer.in_order()];
+pub const QUEUES: [Choose; 2] = [|informer| informer, |informer| informer.in_order()];
 
 pub fn server() -> ApiServer {
     ApiServer::builder().resource(Resource::config_maps()).build()

@@ -9,7 +9,7 @@ use std::time::Duration;
 use deltafifo_informer::workqueue::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter,
     JitteredRateLimiter, MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter,
-    default_controller_rate_limiter, default_item_based_rate_limiter,
+    default_controller_rate_limiter,
 };
 
 use crate::common::{ms, pass};
@@ -162,14 +162,6 @@ async fn controller_limiter_is_the_longer_of_key_and_bucket() {
     tokio::time::advance(Duration::from_secs(1000)).await;
     let delays: Vec<_> = (0..40).map(|_| limiter.when(&0)).collect();
     assert_eq!(delays[39], Duration::from_secs(1000));
-}
-
-#[test]
-fn item_based_limiter_ranges_from_a_millisecond_to_a_thousand_seconds() {
-    counts_by_key(&default_item_based_rate_limiter(), &[1, 2, 4, 8, 16]);
-    let limiter = default_item_based_rate_limiter();
-    let delays: Vec<_> = (0..40).map(|_| limiter.when(&"one")).collect();
-    assert_eq!((delays[19], delays[20], delays[39]), (ms(524_288), ms(1_000_000), ms(1_000_000)));
 }
 
 /// A key that counts how often keys are hashed.

@@ -176,7 +176,7 @@ fn write_in_order(world: &InformerWorld) {
 fn finish(world: &InformerWorld) {
     if let TestQueue::Delta(fifo) = world.informer.test_queue() {
         fifo.bookmark("100").unwrap();
-        fifo.wait_for_resource_version("100").unwrap();
+        fifo.store().wait_for_resource_version("100").unwrap();
     }
     let last = world.next_object(LAST);
     let keys = world.keys.lock().unwrap();

@@ -141,9 +141,9 @@ fn tracked(objects: &[Arc<Object>]) -> Arc<Fifo> {
 /// that, and that version 7 is applied afterwards.
 fn applied_with_the_rest(fifo: &Fifo) -> String {
     let log = Log::default();
-    assert_eq!(fifo.applied_version(), None, "applied before it was handled");
+    assert_eq!(fifo.store().applied_version(), None, "applied before it was handled");
     drain(fifo, &log, true);
-    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, but not applied");
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("7"), "handled, but not applied");
     log.text()
 }
 
@@ -164,14 +164,14 @@ fn two_handlers_and_an_observer() -> String {
             item.done();
         })
     });
-    let applied = fifo.applied_version();
+    let applied = fifo.store().applied_version();
     if applied.is_some() {
         let seen = [0, 1].map(|number: usize| work[number].load(Ordering::Relaxed));
         assert_eq!(seen, [1, 1], "the work of a handler is not visible");
     }
     one.join().unwrap();
     other.join().unwrap();
-    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, but not applied");
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("7"), "handled, but not applied");
     applied.unwrap_or_else(|| "not yet".to_owned())
 }
 
@@ -242,9 +242,9 @@ fn batch_during_a_claim() -> String {
     fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
     fifo.bookmark("7").unwrap();
     deletion.join().unwrap();
-    assert_eq!(fifo.applied_version(), None, "applied before it was handled");
+    assert_eq!(fifo.store().applied_version(), None, "applied before it was handled");
     let rest = outside.rest(&fifo);
-    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, but not applied");
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("7"), "handled, but not applied");
     rest
 }
 
@@ -259,9 +259,9 @@ fn past_the_backlog() -> String {
     producer.join().unwrap();
     let item = first.or(second).or_else(|| fifo.try_pop()).unwrap();
     assert!(fifo.try_pop().is_none(), "a key is popped twice");
-    assert_eq!(fifo.applied_version(), None, "applied before it was handled");
+    assert_eq!(fifo.store().applied_version(), None, "applied before it was handled");
     end(item, true);
-    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, but not applied");
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("7"), "handled, but not applied");
     let log = Log::default();
     drain(&fifo, &log, true);
     log.text()
@@ -290,17 +290,17 @@ fn stored_after(wait: fn(&Fifo)) -> String {
 }
 
 fn waiting() -> String {
-    stored_after(|fifo| fifo.wait_for_resource_version("7").unwrap())
+    stored_after(|fifo| fifo.store().wait_for_resource_version("7").unwrap())
 }
 
 fn waiting_async() -> String {
-    stored_after(|fifo| block_on(fifo.wait_for_resource_version_async("7")).unwrap())
+    stored_after(|fifo| block_on(fifo.store().wait_for_resource_version_async("7")).unwrap())
 }
 
 /// Checks that a wait for a version without a marker ends when the queue is closed.
 fn closed() -> String {
     let fifo = about_to_apply();
-    let waiter = spawn_with(&fifo, |fifo| fifo.wait_for_resource_version("8").is_ok());
+    let waiter = spawn_with(&fifo, |fifo| fifo.store().wait_for_resource_version("8").is_ok());
     fifo.close();
     if waiter.join().unwrap() { "applied" } else { "closed" }.to_owned()
 }
@@ -322,7 +322,7 @@ fn two_bookmarks() -> String {
     let other = spawn_with(&fifo, |fifo| fifo.bookmark("10").unwrap());
     fifo.bookmark("9").unwrap();
     other.join().unwrap();
-    fifo.applied_version().unwrap()
+    fifo.store().applied_version().unwrap()
 }
 
 /// Checks that a list committed at a lower version ends an earlier wait, even one that is about to
@@ -332,14 +332,15 @@ fn rewound() -> String {
     fifo.bookmark("7").unwrap();
     // Not handled during the commit, so that nothing else wakes the waiter.
     fifo.add(Object::new("a", 1)).unwrap();
-    let mut wait = Box::pin(fifo.wait_for_resource_version_async("9"));
+    let store = fifo.store();
+    let mut wait = Box::pin(store.wait_for_resource_version_async("9"));
     assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let restore = spawn_with(&fifo, |fifo| fifo.replace(vec![], "5").unwrap());
     let waited = block_on(wait);
     restore.join().unwrap();
-    assert_eq!(fifo.applied_version(), None, "the list is not handled");
+    assert_eq!(fifo.store().applied_version(), None, "the list is not handled");
     drain(&fifo, &Log::default(), true);
-    assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("5"));
     match waited {
         Err(WaitError::Rewound { .. }) => "rewound".to_owned(),
         other => format!("{other:?}"),
@@ -354,11 +355,15 @@ fn two_commits() -> String {
     let committed = relist.commit("8").is_ok();
     restore.join().unwrap();
     assert_eq!(
-        fifo.applied_version(),
+        fifo.store().applied_version(),
         fifo.resource_version(),
         "the version of an older commit was marked last"
     );
-    format!("{}{}", if committed { "8, then " } else { "" }, fifo.applied_version().unwrap())
+    format!(
+        "{}{}",
+        if committed { "8, then " } else { "" },
+        fifo.store().applied_version().unwrap()
+    )
 }
 
 /// Races a bookmark with a commit at a lower version. The bookmark counts only for the history in
@@ -369,7 +374,7 @@ fn late_bookmark() -> String {
     let bookmark = spawn_with(&fifo, |fifo| fifo.bookmark("9").unwrap());
     fifo.replace(vec![], "5").unwrap();
     bookmark.join().unwrap();
-    fifo.applied_version().unwrap()
+    fifo.store().applied_version().unwrap()
 }
 
 /// Checks that a relist does not change the applied version if its commit is refused because a
@@ -377,11 +382,11 @@ fn late_bookmark() -> String {
 fn commit_superseded() -> String {
     let (fifo, log) = (tracked(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
-    let newer = spawn_with(&fifo, |fifo| fifo.begin_replace().abandon());
+    let newer = spawn_with(&fifo, |fifo| drop(fifo.begin_replace()));
     let is_committed = relist.commit("7").is_ok();
     newer.join().unwrap();
     drain(&fifo, &log, true);
-    let applied = fifo.applied_version();
+    let applied = fifo.store().applied_version();
     assert_eq!(
         applied.as_deref(),
         is_committed.then_some("7"),

@@ -221,7 +221,7 @@ fn commit_superseded() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let mut relist = fifo.begin_replace();
     relist.keep("a").unwrap();
-    let newer = spawn_with(&fifo, |fifo| fifo.begin_replace().abandon());
+    let newer = spawn_with(&fifo, |fifo| drop(fifo.begin_replace()));
     // A key that is written while the newer relist is open replaces the older relist's list of
     // keys.
     let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("b", 1)).unwrap());

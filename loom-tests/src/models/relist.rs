@@ -204,7 +204,7 @@ fn abandoned() -> String {
     let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
     let mut relist = fifo.begin_replace();
     relist.offer(vec![Object::new("a", 1)]).unwrap();
-    relist.abandon();
+    drop(relist);
     let first = consumer.join().unwrap();
     format!("{first}, {}", rest(&fifo, &Log::default()))
 }

@@ -348,7 +348,7 @@ fn least_version() -> String {
     let other = spawn_with(&fifo, move |fifo| list(fifo, &b, vec![], "2"));
     list(&fifo, &a, vec![], "1");
     other.join().unwrap();
-    format!("applied {}", fifo.applied_version().unwrap_or_default())
+    format!("applied {}", fifo.store().applied_version().unwrap_or_default())
 }
 
 /// Checks that a marker from before a scope was added is not applied, although it is handled
@@ -361,7 +361,7 @@ fn added_during_a_handler() -> String {
     let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
     fifo.add_scope(KeyScope::keys("none", |_| false)).unwrap();
     consumer.join().unwrap();
-    fifo.applied_version().unwrap_or_else(|| "none".to_owned())
+    fifo.store().applied_version().unwrap_or_else(|| "none".to_owned())
 }
 
 /// Commits a relist of a scope. During the sweep, the predicate of the scope begins a newer relist
@@ -373,7 +373,7 @@ fn superseded_within_its_commit() -> String {
     let supersedes = KeyScope::keys("all", move |_| {
         let target = armed.lock().unwrap().take();
         if let Some((fifo, scope)) = target {
-            fifo.upgrade().unwrap().begin_replace_in(&scope).abandon();
+            drop(fifo.upgrade().unwrap().begin_replace_in(&scope));
         }
         true
     });
@@ -382,7 +382,7 @@ fn superseded_within_its_commit() -> String {
     *target.lock().unwrap() = Some((StdArc::downgrade(&fifo), scope));
     let outcome = if relist.commit("7").is_ok() { "committed" } else { "superseded" };
     let handled = rest(&fifo, &Log::default());
-    let applied = fifo.applied_version().unwrap_or_else(|| "none".to_owned());
+    let applied = fifo.store().applied_version().unwrap_or_else(|| "none".to_owned());
     format!("{outcome}, applied {applied}{handled}")
 }
 
@@ -481,7 +481,7 @@ fn waived_during_a_handler() -> String {
     let consumer = spawn_with(&fifo, |fifo| pop_and_show(fifo, true));
     fifo.waive_scope(&b);
     consumer.join().unwrap();
-    format!("applied {}", fifo.applied_version().unwrap_or_default())
+    format!("applied {}", fifo.store().applied_version().unwrap_or_default())
 }
 
 /// Ends the waiver of a scope (`await_scope`) while a list of it that began during the waiver is
@@ -539,11 +539,11 @@ fn restored_during_a_list() -> String {
     other.join().unwrap();
     let before = applied(&fifo);
     list(&fifo, &b, vec![], "4");
-    format!("{before}, then {}", fifo.applied_version().unwrap_or_default())
+    format!("{before}, then {}", fifo.store().applied_version().unwrap_or_default())
 }
 
 fn applied(fifo: &Fifo) -> String {
-    format!("applied {}", fifo.applied_version().unwrap_or_else(|| "none".to_owned()))
+    format!("applied {}", fifo.store().applied_version().unwrap_or_else(|| "none".to_owned()))
 }
 
 /// Checks that the commit of a namespace ends while a consumer retires the slot of one of its keys,

@@ -161,7 +161,7 @@ fn abandoned_during_an_add() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
     let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
-    relist.abandon();
+    drop(relist);
     producer.join().unwrap();
     assert!(fifo.has_synced(), "never synced");
     drain(&fifo, &log, true);
@@ -175,7 +175,7 @@ fn waiting_during_an_abandoned_one() -> String {
     let relist = fifo.begin_replace();
     let waiter = spawn_with(&fifo, |fifo| fifo.wait_for_sync().unwrap());
     let producer = spawn_with(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
-    relist.abandon();
+    drop(relist);
     producer.join().unwrap();
     waiter.join().unwrap();
     drain(&fifo, &log, true);

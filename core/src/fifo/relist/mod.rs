@@ -211,7 +211,8 @@ struct Choices {
 }
 
 /// A relist in progress, made by [`DeltaFifo::begin_replace`]. A relist that is dropped is
-/// abandoned.
+/// abandoned: offered objects stay queued, nothing is deleted, and a first relist leaves the queue
+/// unpopulated.
 #[must_use = "a dropped relist is abandoned: offer its pages and commit it"]
 pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
     fifo: Owner<'f, T, M>,
@@ -501,7 +502,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// listed nor written since the relist began, unless [all are kept](Self::keep_unlisted). In a
     /// queue that [tracks the applied version](crate::DeltaFifoBuilder::track_applied) the commit
     /// is also a [`bookmark`](DeltaFifo::bookmark), if `version` is a decimal number. Unlike a
-    /// bookmark, it can also lower the [applied version](DeltaFifo::applied_version). O(known).
+    /// bookmark, it can also lower the [applied version](crate::IndexReader::applied_version).
+    /// O(known).
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: nothing is deleted, or nothing more after the newer relist
@@ -566,10 +568,6 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
         Ok(())
     }
-
-    /// Abandons the relist, as a drop does: offered objects stay queued, nothing is deleted, and a
-    /// first relist leaves the queue unpopulated.
-    pub fn abandon(self) {}
 }
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Relist<'_, T, M> {

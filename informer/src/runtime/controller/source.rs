@@ -43,12 +43,6 @@ pub struct Source<K: Resource + Send + Sync + 'static> {
 }
 
 impl<K: Resource + Send + Sync + 'static> Source<K> {
-    /// Creates a source in which every update of `informer` triggers reconciles.
-    #[must_use]
-    pub fn of(informer: &SharedInformer<K>) -> Self {
-        Self { informer: informer.clone(), update_filter: every_update() }
-    }
-
     /// Restricts which updates trigger reconciles: only updates for whose old and new state
     /// `predicate` returns true, and updates that set the deletion timestamp or change the
     /// finalizers. Additions and deletions always trigger. See
@@ -61,8 +55,9 @@ impl<K: Resource + Send + Sync + 'static> Source<K> {
 }
 
 impl<K: Resource + Send + Sync + 'static> From<&SharedInformer<K>> for Source<K> {
+    /// Creates a source in which every update of `informer` triggers reconciles.
     fn from(informer: &SharedInformer<K>) -> Self {
-        Self::of(informer)
+        Self { informer: informer.clone(), update_filter: every_update() }
     }
 }
 

@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo::Meta;
 use deltafifo::locks::Mutex;
-use deltafifo::{Lister, Meta};
 use futures_util::future::{BoxFuture, join_all};
 use hashbrown::HashMap;
 use kube::core::ObjectMeta;
@@ -358,19 +358,6 @@ impl SharedInformerFactory {
     ) -> (InformerKey, Scope) {
         let scope = scope.clone().and(&self.scope);
         ((TypeId::of::<K>(), name::<K::Resource>(types, &scope)), scope)
-    }
-
-    /// Returns a lister of the informer that [`informer`](Self::informer) returns for the kind and
-    /// scope.
-    ///
-    /// # Errors
-    /// As for [`informer`](Self::informer).
-    pub fn lister<K>(&self, scope: &Scope) -> Result<Lister<K, KubeMeta>, FactoryError>
-    where
-        K: FactoryKind<Resource: Resource<DynamicType = ()>>,
-        KubeMeta: Meta<K>,
-    {
-        Ok(self.informer(scope)?.lister())
     }
 
     /// Starts a task for each informer that does not run yet (client-go `Start`). Informers that

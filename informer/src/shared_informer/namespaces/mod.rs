@@ -234,12 +234,6 @@ impl Namespaces {
         self.set.send_if_modified(|set| set.names.remove(name))
     }
 
-    /// Returns whether the set contains `name`.
-    #[must_use]
-    pub fn contains(&self, name: &str) -> bool {
-        self.set.borrow().names.contains(name)
-    }
-
     /// Returns the names, in order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {

@@ -406,9 +406,10 @@ async fn commit_in_flight_does_not_make_a_namespace_that_left_hold_the_applied_v
             queue.pop_async().await.unwrap().apply(|_| ()).unwrap();
         }
     };
+    let store = queue.store();
     let applied = async {
         tokio::select! {
-            applied = queue.wait_for_resource_version_async("20") => applied,
+            applied = store.wait_for_resource_version_async("20") => applied,
             () = handled => unreachable!("the queue is not closed"),
         }
     };
@@ -480,7 +481,7 @@ async fn list_in_flight_during_a_restore_does_not_end_the_applied_version() {
     }
     drop(gate);
     tokio::time::sleep(LONG / 4).await;
-    assert_eq!(queue.applied_version().as_deref(), Some("80"));
+    assert_eq!(queue.store().applied_version().as_deref(), Some("80"));
 }
 
 #[test]

@@ -54,20 +54,3 @@ pub fn default_controller_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
         Box::new(BucketRateLimiter::new(Duration::from_millis(100), 100)),
     ])
 }
-
-/// Returns client-go's default limiter without a bucket (`DefaultTypedItemBasedRateLimiter`). The
-/// delay starts at 1 ms and doubles with each failure of the key, up to 1000 s.
-///
-/// ```
-/// use deltafifo_informer::workqueue::{RateLimiter, default_item_based_rate_limiter};
-/// use std::time::Duration;
-///
-/// let limiter = default_item_based_rate_limiter();
-/// assert_eq!(limiter.when(&"web"), Duration::from_millis(1));
-/// assert_eq!(limiter.when(&"web"), Duration::from_millis(2));
-/// assert_eq!(limiter.when(&"db"), Duration::from_millis(1));
-/// ```
-#[must_use]
-pub fn default_item_based_rate_limiter<K: Key>() -> ItemExponentialFailureRateLimiter<K> {
-    ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1000))
-}

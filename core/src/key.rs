@@ -96,6 +96,7 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
     }
 
     /// Returns the accessor.
+    #[doc(hidden)]
     pub fn meta(&self) -> &M {
         &self.meta
     }
@@ -110,6 +111,7 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
 
     /// Returns whether keys are `namespace/name` or `name`. If so, a key can be computed without
     /// the object, and an update never moves an object to another namespace.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_meta_namespace(&self) -> bool {
         self.custom.is_none()

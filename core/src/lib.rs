@@ -66,7 +66,6 @@ mod in_order;
 mod key;
 mod lifecycle;
 mod meta;
-/// Items for the informer of this workspace.
 #[doc(hidden)]
 pub mod panics;
 mod roles;
@@ -74,16 +73,17 @@ mod scope;
 mod store;
 mod version;
 
-/// The rule by which collections shrink, for the informer of this workspace.
+// Hidden items, also methods of public types, are for the other crates of this workspace. They are
+// not part of the public API, and change without notice.
 #[doc(hidden)]
 pub use engine::room;
-/// Items for the informer and the tests of this workspace.
 #[doc(hidden)]
 pub use engine::sync::locks;
-/// Items for the models of `loom-tests`; absent in other builds.
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 #[doc(hidden)]
 pub use engine::sync::mutants;
+#[doc(hidden)]
+pub use store::{WalkPosition, WalkStep};
 
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
@@ -99,6 +99,6 @@ pub use roles::{KnownObjects, ReflectorStore, Store};
 pub use scope::{KeyScope, ScopeId};
 pub use store::{
     IndexReader, Indexer, IndexerBuilder, Indexers, Lister, NAMESPACE_INDEX, NamespaceLister,
-    OWNER_INDEX, Selector, Transaction, WalkPosition, WalkStep,
+    OWNER_INDEX, Selector, Transaction,
 };
 pub use version::ResourceVersion;

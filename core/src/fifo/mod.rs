@@ -202,6 +202,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Returns whether the transformer has changed the version of an object. From then on two
     /// objects of equal versions need not be equal, and no object is [skipped as
     /// unchanged](DeltaFifoBuilder::skip_unchanged).
+    #[doc(hidden)]
     #[must_use]
     pub fn versions_altered(&self) -> bool {
         self.transform.alters_versions()

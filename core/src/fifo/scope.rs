@@ -131,6 +131,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Begins a relist of a scope as [`begin_replace_in`](Self::begin_replace_in) does. The relist
     /// keeps the queue alive, so that it can move from thread to thread.
+    #[doc(hidden)]
     pub fn begin_replace_in_owned(this: &Arc<Self>, scope: &ScopeId) -> Relist<'static, T, M> {
         Relist::shared(Arc::clone(this), this.begin_relist_in(scope))
     }

@@ -197,6 +197,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
     /// Returns whether the transformer has changed the version of an object. From then on two
     /// objects of equal versions need not be equal.
+    #[doc(hidden)]
     #[must_use]
     pub fn versions_altered(&self) -> bool {
         self.transform.alters_versions()

@@ -1,5 +1,6 @@
 //! A walk over the store that the caller makes step by step. For any key, stored or not, the caller
-//! can ask whether the walk has passed it.
+//! can ask whether the walk has passed it. The walk is for the informer of this workspace, and is
+//! not part of the public API.
 
 use super::IndexReader;
 use crate::Meta;
@@ -55,6 +56,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// assert_eq!(seen, ["a", "b", "c"].map(Box::from));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(hidden)]
     #[must_use]
     pub fn walk(&self, from: WalkPosition, most: usize) -> WalkStep<T> {
         let (table, most) = (&self.core.table, most.max(1));
@@ -79,6 +81,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
 
     /// Returns whether a walk that continues at `position` has passed the place of `key`. O(1),
     /// nothing is locked.
+    #[doc(hidden)]
     #[must_use]
     pub fn has_walked(&self, position: WalkPosition, key: &str) -> bool {
         let hash = self.core.table.hash(key.as_bytes());

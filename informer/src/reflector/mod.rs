@@ -61,8 +61,10 @@ use metrics::Metrics;
 pub(crate) use resync::Resync;
 pub use status::{LastError, WatchStatus};
 use status::{OpenWatch, Status};
+#[cfg(test)]
+pub(crate) use target::Pieces;
 pub(crate) use target::{Histories, History, InScope, Scoped};
-pub use target::{Pieces, Plain, Target};
+pub use target::{Plain, Target};
 pub(crate) use threads::Threads;
 use versions::{Newest, Versions};
 

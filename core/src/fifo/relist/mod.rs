@@ -84,6 +84,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Begins a relist that keeps the queue alive, so that the relist can move from thread to
     /// thread.
+    #[doc(hidden)]
     pub fn begin_replace_owned(this: &Arc<Self>) -> Relist<'static, T, M> {
         Relist::shared(Arc::clone(this), this.begin_relist())
     }

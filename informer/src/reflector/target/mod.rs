@@ -29,7 +29,8 @@ pub use whole::Plain;
 /// A [`DeltaFifo`](deltafifo::DeltaFifo) receives a relist in pieces, so that unchanged objects
 /// are not decoded, and consumers get the first page before the last one has arrived. All other
 /// targets receive it as a whole: an [`InOrderFifo`](deltafifo::InOrderFifo), and any
-/// [`Store`](deltafifo::Store) as a [`Plain`].
+/// [`Store`](deltafifo::Store) as a [`Plain`]. Other crates cannot implement this trait: a target
+/// of your own is a `Store` in a `Plain`.
 ///
 /// # Custom keys
 ///
@@ -44,6 +45,7 @@ pub use whole::Plain;
 /// known objects are not in its own store, they are all objects that are not queued.
 pub trait Target<K>: Send + Sync + 'static {
     /// Begins a relist.
+    #[doc(hidden)]
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>>;
 
     /// Offers a new object.
@@ -51,40 +53,48 @@ pub trait Target<K>: Send + Sync + 'static {
     /// # Errors
     /// The object was not stored, or only in part: see
     /// [`ReflectorStore`](deltafifo::ReflectorStore).
+    #[doc(hidden)]
     fn add(&self, object: Arc<K>) -> Result<(), StoreError>;
 
     /// Offers a changed object.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
+    #[doc(hidden)]
     fn update(&self, object: Arc<K>) -> Result<(), StoreError>;
 
     /// Offers a deletion.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
+    #[doc(hidden)]
     fn delete(&self, object: DeltaObject<K>) -> Result<(), StoreError>;
 
     /// Declares that everything up to `version` has been offered.
+    #[doc(hidden)]
     fn bookmark(&self, version: &str);
 
     /// Resyncs every known object.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
+    #[doc(hidden)]
     fn resync(&self) -> Result<(), StoreError>;
 
     /// Waits until the target has room.
     ///
     /// # Errors
     /// [`Closed`]: the queue is closed.
+    #[doc(hidden)]
     fn ready(&self) -> BoxFuture<'_, Result<(), Closed>>;
 
     /// Waits until the queue is closed.
+    #[doc(hidden)]
     fn closed(&self) -> BoxFuture<'_, Closed>;
 
     /// Returns the key of an object of which only the name is known: `namespace/name`, or `name`.
     /// `None` if keys are not names, and no known object has that name.
+    #[doc(hidden)]
     fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>>;
 }
 

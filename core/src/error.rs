@@ -22,7 +22,8 @@ pub enum KeyError {
     Function(#[source] BoxError),
 }
 
-/// The reason why an offer was refused. Its object was not queued.
+/// The reason why an object was refused. It was not queued, or not stored in an
+/// [`Indexer`](crate::Indexer).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OfferError {
@@ -30,7 +31,7 @@ pub enum OfferError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The transformer failed.
-    #[error("the transformer failed for key {key:?}{}, so the object was not queued", at(version.as_deref()))]
+    #[error("the transformer failed for key {key:?}{}, so the object was not taken", at(version.as_deref()))]
     Transform {
         /// The key of the object.
         key: String,
@@ -282,19 +283,10 @@ pub enum ProcessError<E> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The object has no key. Nothing was stored.
+    /// The object was refused, because it has no key, the transformer failed, or a queue behind the
+    /// [`ReflectorStore`](crate::ReflectorStore) trait refused it. It was not stored or queued.
     #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The transformer failed for a new object. The store is unchanged.
-    #[error("the transformer failed for key {key:?}{}, so the object was not stored", at(version.as_deref()))]
-    Transform {
-        /// The key of the object.
-        key: String,
-        /// The object's version as received, if it has one.
-        version: Option<String>,
-        /// The error of the transformer.
-        source: BoxError,
-    },
+    Refused(#[from] OfferError),
     /// An index function failed for a new object, which was not stored. Other objects of the same
     /// list may be stored: see [`Indexer::replace`](crate::Indexer::replace).
     #[error("index {index:?} failed for key {key:?}{}, so the object was not stored", at(version.as_deref()))]
@@ -337,10 +329,6 @@ pub enum StoreError {
         /// The key of the item.
         key: String,
     },
-    /// A queue behind the [`ReflectorStore`](crate::ReflectorStore) trait refused the object; it
-    /// was not queued.
-    #[error(transparent)]
-    Refused(OfferError),
     /// The relist of a queue behind the [`ReflectorStore`](crate::ReflectorStore) trait stopped.
     #[error(transparent)]
     Relist(#[from] RelistError),
@@ -359,14 +347,9 @@ impl StoreError {
     }
 }
 
-impl From<OfferError> for StoreError {
-    fn from(error: OfferError) -> Self {
-        match error {
-            OfferError::Key(error) => Self::Key(error),
-            error @ (OfferError::Transform { .. }
-            | OfferError::OutOfScope { .. }
-            | OfferError::HasScopes) => Self::Refused(error),
-        }
+impl From<KeyError> for StoreError {
+    fn from(error: KeyError) -> Self {
+        Self::Refused(error.into())
     }
 }
 

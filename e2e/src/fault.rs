@@ -1,7 +1,7 @@
 //! The errors of a reflector, in the kinds that the scenarios distinguish.
 
 use deltafifo_informer::lister_watcher::RequestError;
-use deltafifo_informer::{ReflectorError, WireError, error_chain};
+use deltafifo_informer::{ReflectorError, error_chain};
 use kube::core::Status;
 
 /// The kind of an error.
@@ -28,9 +28,7 @@ impl Fault {
             RequestError::Status { status, .. } if status.code == 410 => Self::Expired,
             RequestError::Status { status, .. } if is_too_large(status) => Self::TooLarge,
             RequestError::Status { status, .. } => Self::Status(status.code),
-            RequestError::Unreachable(_)
-            | RequestError::Broken(_)
-            | RequestError::Wire(WireError::CutShort { .. }) => Self::Cut,
+            RequestError::Unreachable(_) | RequestError::Broken(_) => Self::Cut,
             RequestError::VeryShort => Self::Short,
             _ => Self::Other,
         }

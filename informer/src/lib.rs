@@ -55,4 +55,3 @@ pub use reflector::{Reflector, ReflectorError};
 #[cfg(feature = "runtime")]
 pub use runtime::Controller;
 pub use shared_informer::SharedInformer;
-pub use wire::WireError;

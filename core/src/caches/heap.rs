@@ -165,7 +165,7 @@ pub enum HeapError {
 impl From<HeapError> for StoreError {
     fn from(error: HeapError) -> Self {
         match error {
-            HeapError::Key(error) => Self::Key(error),
+            HeapError::Key(error) => error.into(),
             error @ (HeapError::Closed | HeapError::NotFound { .. }) => Self::Heap(error),
         }
     }

@@ -65,7 +65,10 @@ fn every_store_holds_the_newest_object_of_each_key() {
         assert_eq!(numbers(store), BTreeSet::from([8, 9]), "{name}");
         let list = vec![obj("b", 10), nameless(), obj("a", 11)];
         let refused = store.replace_keeping(list, &["foo", "unknown", "a"], "6").unwrap();
-        assert!(matches!(refused.as_slice(), [StoreError::Key(_)]), "{name}: {refused:?}");
+        assert!(
+            matches!(refused.as_slice(), [StoreError::Refused(OfferError::Key(_))]),
+            "{name}: {refused:?}"
+        );
         assert_eq!(
             numbers(store),
             BTreeSet::from([9, 10, 11]),
@@ -79,7 +82,8 @@ fn every_store_holds_the_newest_object_of_each_key() {
 #[test]
 fn object_without_a_key_changes_no_store_and_no_queue() {
     let deltas = DeltaFifo::builder(keys()).build();
-    let is_key = |error: StoreError| matches!(error, StoreError::Key(KeyError::NoName));
+    let is_key =
+        |error: StoreError| matches!(error, StoreError::Refused(OfferError::Key(KeyError::NoName)));
     for (name, store) in stores() {
         store.add(obj("a", 1)).unwrap();
         assert!(is_key(store.add(nameless()).unwrap_err()), "{name}");

@@ -16,7 +16,7 @@ fn relist_can_delete_keys_before_its_end() {
         relist.delete(obj("c", 3)).unwrap();
         relist.delete(tombstone("b", None)).unwrap();
         relist.delete(obj("unknown", 3)).unwrap();
-        assert!(matches!(relist.delete(nameless()), Err(StoreError::Key(_))));
+        assert!(matches!(relist.delete(nameless()), Err(StoreError::Refused(OfferError::Key(_)))));
         relist.offer(vec![obj("b", 4)]).unwrap();
         assert_eq!(relist.commit("4").unwrap().deleted, 0);
         assert_eq!(rig.drain(), ["a: R2", "c: R2 D3", "d: R2", "b: D() R4"], "{mode:?}");

@@ -11,7 +11,7 @@ use crate::common::{
 };
 use deltafifo::{
     BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, InOrderFifo, IndexError, Indexer,
-    KeyFunc, NAMESPACE_INDEX, StoreError, Transaction, error_chain,
+    KeyFunc, NAMESPACE_INDEX, OfferError, StoreError, Transaction, error_chain,
 };
 
 /// Returns every prime divisor of the object's number. Returns an error for 13.
@@ -64,8 +64,8 @@ fn objects_are_stored_and_read_by_key() {
     store.delete(ExplicitKey("b")).unwrap();
     store.delete(&tombstone("ns/a", None)).unwrap();
     assert!(store.is_empty() && store.list().is_empty() && store.list_keys().is_empty());
-    assert!(matches!(store.add(nameless()), Err(StoreError::Key(_))));
-    assert!(matches!(store.delete(&*nameless()), Err(StoreError::Key(_))));
+    assert!(matches!(store.add(nameless()), Err(StoreError::Refused(OfferError::Key(_)))));
+    assert!(matches!(store.delete(&*nameless()), Err(StoreError::Refused(OfferError::Key(_)))));
 }
 
 #[test]
@@ -255,7 +255,10 @@ fn store_holds_transformed_objects_and_no_refused_ones() {
     let indexed =
         || Indexer::builder(keys()).index("digits", digits).transformer(doubled).build().unwrap();
     let is_refused = |error: StoreError, key: &str| {
-        assert!(matches!(&error, StoreError::Transform { key: of, .. } if of == key), "{error}");
+        let StoreError::Refused(OfferError::Transform { key: of, .. }) = &error else {
+            panic!("{error}")
+        };
+        assert_eq!(of, key);
     };
     let store = indexed();
     store.add(obj("a", 1)).unwrap();
@@ -367,7 +370,10 @@ fn replace_stores_exactly_the_list() {
     let store = indexed();
     store.replace(vec![obj("a", 2), obj("b", 3), obj("a", 5)]).unwrap();
     assert_eq!(numbers(store.list()), [3, 5]);
-    assert!(matches!(store.replace(vec![obj("c", 7), nameless()]), Err(StoreError::Key(_))));
+    assert!(matches!(
+        store.replace(vec![obj("c", 7), nameless()]),
+        Err(StoreError::Refused(OfferError::Key(_)))
+    ));
     assert_eq!(numbers(store.list()), [3, 5], "nothing was changed");
     assert!(matches!(
         store.replace(vec![obj("x", 13), obj("b", 7)]),
@@ -767,7 +773,7 @@ fn transaction_applies_the_rest_and_names_the_failures() {
     let failed: Vec<_> = error
         .failed
         .iter()
-        .map(|(number, error)| (*number, matches!(error, StoreError::Key(_))))
+        .map(|(number, error)| (*number, matches!(error, StoreError::Refused(OfferError::Key(_)))))
         .collect();
     assert_eq!((failed, error.total), (vec![(1, true), (3, false)], 6));
     assert!(error.to_string().starts_with("2 of 6 changes of the transaction failed"), "{error}");

@@ -81,7 +81,10 @@ fn in_order_queue_works_as_store_and_as_queue() {
         store.replace(vec![nameless()], "8"),
         Err(StoreError::Relist(RelistError::RefusedWhole { .. }))
     ));
-    assert!(matches!(store.add(nameless()), Err(StoreError::Key(KeyError::NoName))));
+    assert!(matches!(
+        store.add(nameless()),
+        Err(StoreError::Refused(OfferError::Key(KeyError::NoName)))
+    ));
 
     let queue: &dyn Queue<_, Item = Event<_>> = &fifo;
     assert!(!queue.has_synced() && !queue.is_closed());

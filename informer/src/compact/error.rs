@@ -1,5 +1,7 @@
 //! The reasons why an object cannot be packed or decoded.
 
+use deltafifo::BoxError;
+
 use super::codec::CodecError;
 use crate::wire::WireError;
 
@@ -9,7 +11,7 @@ use crate::wire::WireError;
 pub enum PackError {
     /// The text is not a JSON object.
     #[error("the object is not stored: its text is not a JSON object")]
-    Json(#[from] WireError),
+    Json(#[source] BoxError),
     /// The text is not UTF-8.
     #[error("the object is not stored: its text is not UTF-8")]
     Utf8(#[from] std::str::Utf8Error),
@@ -23,6 +25,12 @@ pub enum PackError {
     /// The decoder of the object's type panicked.
     #[error("the object is not stored: its decoder panicked: {0}")]
     Panicked(String),
+}
+
+impl From<WireError> for PackError {
+    fn from(error: WireError) -> Self {
+        Self::Json(error.into())
+    }
 }
 
 /// The error of a stored object that cannot be decoded. The object stays stored.

@@ -30,7 +30,7 @@ pub enum RequestError {
     /// failed.
     #[error("the API server did not answer")]
     Unreachable(#[source] BoxError),
-    /// The connection was lost while the response was read.
+    /// The connection was lost while the response was read, or the response ended too early.
     #[error("the API server's response broke off")]
     Broken(#[source] BoxError),
     /// The connection is open, but nothing was received for too long.
@@ -54,9 +54,10 @@ pub enum RequestError {
         "the API server ended the watch at once; check whether a proxy in between closes open watches"
     )]
     VeryShort,
-    /// The response cannot be parsed.
+    /// The response is not one that an API server sends, or it has metadata that is larger than
+    /// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size).
     #[error(transparent)]
-    Wire(#[from] WireError),
+    Wire(BoxError),
     /// An object of a list or watch is larger than the [limit](super::ObjectLimit) and was
     /// skipped. The error takes the object's place; it is the only error after which a stream
     /// continues.
@@ -80,6 +81,15 @@ fn hint(code: u16) -> &'static str {
         403 => " (the account needs the verbs list and watch for this resource)",
         404 => " (the server does not have this resource: is its CRD installed?)",
         _ => "",
+    }
+}
+
+impl From<WireError> for RequestError {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::CutShort { .. } => Self::Broken(error.into()),
+            WireError::TooLong | WireError::NotThat { .. } => Self::Wire(error.into()),
+        }
     }
 }
 
@@ -164,8 +174,7 @@ impl RequestError {
     /// Returns whether the connection was lost before or during the response. The parts that were
     /// received before that are valid.
     pub(crate) fn is_cut(&self) -> bool {
-        let is_short = matches!(self, Self::Wire(WireError::CutShort { .. }));
-        is_short || matches!(self, Self::Unreachable(_) | Self::Broken(_) | Self::Silent { .. })
+        matches!(self, Self::Unreachable(_) | Self::Broken(_) | Self::Silent { .. })
     }
 
     /// Returns whether the connection was refused (client-go `IsConnectionRefused`).

@@ -118,7 +118,7 @@ impl KubeListerWatcher {
     /// Parameters that the reflector sets in each request, such as `limit`, `resourceVersion` and
     /// `timeoutSeconds`, cannot be added; [`ReflectorBuilder`](crate::reflector::ReflectorBuilder)
     /// configures these. If a parameter cannot be added, every request fails with
-    /// [`RequestError::Invalid`] and a [`QueryError`].
+    /// [`RequestError::Invalid`].
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if let Ok(query) = &mut self.query

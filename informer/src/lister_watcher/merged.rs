@@ -53,8 +53,8 @@ impl PartsProgress {
     /// Records the version of a part's first page: no later page is older.
     ///
     /// # Errors
-    /// [`WireError`]: the version is not a number, so it cannot be compared with the versions of
-    /// other parts.
+    /// [`RequestError::Wire`]: the version is not a number, so it cannot be compared with the
+    /// versions of other parts.
     fn list(&mut self, part: usize, version: &str) -> Result<(), RequestError> {
         let Some(version) = ResourceVersion::parse(version) else {
             let fault = "a list whose version is not a number, so the lists of several parts cannot be merged";

@@ -33,8 +33,7 @@ pub use error::RequestError;
 pub(crate) use error::is_unavailable;
 pub use limit::ObjectLimit;
 pub use merged::Merged;
-pub(crate) use query::Query;
-pub use query::QueryError;
+pub(crate) use query::{Query, QueryError};
 pub use scripted::{Request, Scripted};
 pub(crate) use tokens::Tokens;
 

@@ -17,8 +17,7 @@ const RESERVED: [&str; 8] = [
 
 /// The error of a query parameter that cannot be added to lists and watches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum QueryError {
+pub(crate) enum QueryError {
     /// The reflector sets this parameter in each request.
     #[error(
         "query parameter {key:?} is set by the reflector in each request; remove it, and configure the reflector's builder"

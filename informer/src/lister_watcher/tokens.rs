@@ -13,7 +13,8 @@ impl Tokens {
     /// Returns the token of the next page; `None` at the end of the list.
     ///
     /// # Errors
-    /// [`WireError`]: an earlier page of the list had the same token, so the list would not end.
+    /// [`RequestError::Wire`]: an earlier page of the list had the same token, so the list would
+    /// not end.
     pub(crate) fn next(&mut self, token: Option<String>) -> Result<Option<String>, RequestError> {
         match token {
             Some(token) if !self.0.insert(token.clone()) => {

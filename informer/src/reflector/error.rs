@@ -60,7 +60,7 @@ pub enum ReflectorError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The queue refused an object, or the object has no key.
+    /// The queue or store refused an object, or the object has no key.
     #[error(transparent)]
     Refused(#[from] OfferError),
     /// The queue or store failed, or a store refused an object.
@@ -199,7 +199,6 @@ impl ReflectorError {
     /// Creates the error of an object that a target refused.
     pub(super) fn refused(error: StoreError) -> Self {
         match error {
-            StoreError::Key(error) => Self::Refused(error.into()),
             StoreError::Refused(error) => Self::Refused(error),
             error => Self::Store(error),
         }

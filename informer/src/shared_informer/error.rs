@@ -5,9 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use deltafifo::panics::{caught, panic_message};
-use deltafifo::{IndexError, StoreError};
+use deltafifo::{BoxError, IndexError, StoreError};
 
-use crate::lister_watcher::QueryError;
 use crate::{ReflectorError, error_chain};
 
 /// An error that an informer reports before it continues. Its message contains those of its
@@ -151,8 +150,7 @@ pub enum BuildError {
      of a-z, 0-9 and -, and neither begins nor ends with -"
 )]
 pub struct InvalidNamespace {
-    /// The name.
-    pub name: String,
+    pub(super) name: String,
 }
 
 /// The reason why a handler was not added.
@@ -202,7 +200,7 @@ pub enum FactoryError {
     /// A query parameter of the scope or of the factory is reserved, or both have it with different
     /// values.
     #[error(transparent)]
-    Query(#[from] QueryError),
+    Query(BoxError),
     /// The informer was not built.
     #[error(transparent)]
     Build(#[from] BuildError),

@@ -37,8 +37,7 @@ pub(crate) use space::trim;
 
 /// The reason why an API server's response cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WireError {
+pub(crate) enum WireError {
     /// The metadata of a list, or a bookmark, is larger than
     /// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size), or an item or
     /// event does not end. An object that is too large is not an error of its list or watch: it is

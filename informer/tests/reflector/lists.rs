@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use deltafifo_informer::WireError;
 use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RequestError, Scripted};
 use deltafifo_informer::reflector::Reflector;
 use futures_util::stream::{self, StreamExt};
@@ -118,7 +117,7 @@ async fn expired_page_token_is_followed_by_a_full_list_not_older_than_the_first_
 
 #[tokio::test(start_paused = true)]
 async fn broken_list_deletes_nothing_and_is_requested_again() {
-    let cut = || Err(WireError::CutShort { of: "a list" }.into());
+    let cut = || Err(RequestError::Broken("the connection was cut".into()));
     let script = Scripted::new()
         .list(list(7, [map("a", 5), map("b", 6)]))
         .watch([Err(expired())])

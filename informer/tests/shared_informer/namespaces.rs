@@ -1265,7 +1265,7 @@ async fn addition_has_no_cause_of_a_removal() {
 fn invalid_names_are_refused() {
     for name in ["", "Blue", "-blue", "blue-", "blue/green", "a.b", &"a".repeat(64)] {
         let error = Namespaces::new([name]).unwrap_err();
-        assert_eq!(error.name, name);
+        assert!(error.to_string().starts_with(&format!("{name:?} is not")), "{error}");
         assert!(of([]).add(name).is_err());
     }
     let namespaces = of(["a", "blue-2", "0"]);

@@ -6,7 +6,7 @@ use deltafifo_informer::lister_watcher::{
 use deltafifo_informer::reflector::ReflectorBuilder;
 use deltafifo_informer::shared_informer::*;
 use deltafifo_informer::{
-    KubeListerWatcher, KubeMeta, Reflector, ReflectorError, SharedInformer, WireError, workqueue,
+    KubeListerWatcher, KubeMeta, Reflector, ReflectorError, SharedInformer, workqueue,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 
@@ -29,7 +29,7 @@ fn public_types_can_be_shared_among_threads() {
     shared::<(Reflector<ConfigMap>, ReflectorBuilder<ConfigMap>, ReflectorError)>();
     shared::<(KubeListerWatcher, Merged, Scripted, Request)>();
     shared::<(ListRequest, WatchRequest, Listed, PageMeta, RawEvent, RequestError)>();
-    shared::<(KubeMeta, WireError)>();
+    shared::<KubeMeta>();
     shared::<(deltafifo_informer::metrics::Metric, deltafifo_informer::metrics::Kind)>();
     shared::<(workqueue::WorkQueue<String>, workqueue::Item<String>)>();
 }

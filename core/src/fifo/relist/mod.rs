@@ -488,8 +488,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// # Errors
     /// [`StoreError::Relist`]: a newer relist has begun, which may list the object; the key does
     /// not belong to the scope of this relist; or the relist could not begin. Nothing was queued.
-    /// [`StoreError::Refused`]: the transformer failed; the deletion is queued.
-    /// [`StoreError::Key`]: the object has no key; nothing was queued.
+    /// [`StoreError::Refused`]: the object has no key, and nothing was queued; or the transformer
+    /// failed, and the deletion is queued.
     ///
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {

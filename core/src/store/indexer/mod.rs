@@ -13,7 +13,7 @@ use crate::engine::slot::Slot;
 use crate::engine::sync::locks::Held;
 use crate::engine::sync::{Arc, Event, IntoNotification, mutant};
 use crate::engine::wait::wait;
-use crate::error::{KeyError, StoreError, TransactionError, VersionError};
+use crate::error::{KeyError, OfferError, StoreError, TransactionError, VersionError};
 use crate::key::KeyBuf;
 use crate::panics::{FirstPanic, ignore_panic, panic_message};
 use crate::store::applied::{self, Origin, Source};
@@ -126,8 +126,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// functions.
     ///
     /// # Errors
-    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: `object` has no key,
-    /// or the transformer or an index function failed. The store is unchanged.
+    /// [`StoreError::Refused`]: `object` has no key, or the transformer failed.
+    /// [`StoreError::Index`]: an index function failed. The store is unchanged.
     pub fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
         let (object, mut key) = (UserCode::new(object), KeyBuf::new());
         self.core.keys.write(&object, &mut key)?;
@@ -146,7 +146,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// Removes the object that is stored under the key of `of`. O(1) plus the index functions.
     ///
     /// # Errors
-    /// [`StoreError::Key`] if `of` has no key.
+    /// [`StoreError::Refused`] if `of` has no key.
     pub fn delete<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<(), StoreError>
     where
         T: 'a,
@@ -161,8 +161,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// object of a key. O(objects + stored); index functions run twice per object.
     ///
     /// # Errors
-    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: an object has no key,
-    /// or the transformer or an index function failed. Nothing was changed, because the functions
+    /// [`StoreError::Refused`]: an object has no key, or the transformer failed for it.
+    /// [`StoreError::Index`]: an index function failed. Nothing was changed, because the functions
     /// run for all objects before the first is stored. If an index function fails only after that
     /// (it is not pure, or the index was added in between), the object for which it failed is not
     /// stored, the stored object of its key stays, and all other changes are made; the error is
@@ -352,11 +352,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         let Some(transformer) = &self.transformer else { return Ok(object) };
         let object = UserCode::new(object);
         let version = self.core.version_of(&object);
-        transformer(object.into_inner()).map_err(|source| StoreError::Transform {
-            key: key.to_owned(),
-            version,
-            source,
-        })
+        transformer(object.into_inner())
+            .map_err(|source| OfferError::Transform { key: key.to_owned(), version, source }.into())
     }
 
     /// Writes one of many objects. If the destructor of the replaced object panics, returns

@@ -171,7 +171,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
         match object {
             Some(object) => {
                 let deleted = self.relist.delete(object);
-                if let Err(StoreError::Key(_)) = deleted {
+                if let Err(StoreError::Refused(OfferError::Key(_))) = deleted {
                     self.gone.insert(name.into());
                 }
                 deleted

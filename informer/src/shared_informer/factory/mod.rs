@@ -309,7 +309,7 @@ impl SharedInformerFactory {
         for (key, value) in scope.parameters() {
             source = source.query(key, value);
         }
-        source.check_query()?;
+        source.check_query().map_err(|error| FactoryError::Query(error.into()))?;
         let mut builder = match &scope.namespaces {
             Some(namespaces) => SharedInformer::<K>::in_namespaces(namespaces, move |namespace| {
                 source.in_namespace(namespace)

@@ -32,14 +32,17 @@ run() { # part
       version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
       cargo "+$version" --version >/dev/null 2>&1 || rustup toolchain install "$version" --profile minimal >/dev/null 2>&1 ||
         skip "Rust $version cannot be installed"
-      CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/msrv cargo "+$version" check --quiet --locked "${published[@]}"
+      CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/msrv cargo "+$version" check --quiet --locked "${published[@]}" --features deltafifo-informer/leader-election
       ;;
     docs)
       need_nightly
       # An empty value overrides .cargo/config.toml.
       for package in deltafifo deltafifo-testkit deltafifo-informer; do
         local features=()
-        [[ $package == deltafifo ]] || features=(--features k8s-openapi/latest)
+        case $package in
+          deltafifo-testkit) features=(--features k8s-openapi/latest) ;;
+          deltafifo-informer) features=(--features compact,leader-election,scripted,k8s-openapi/latest) ;;
+        esac
         K8S_OPENAPI_ENABLED_VERSION='' RUSTDOCFLAGS="--cfg docsrs --deny warnings" \
           CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/docsrs \
           cargo +nightly doc --quiet --no-deps -p "$package" "${features[@]}"

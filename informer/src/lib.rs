@@ -8,8 +8,8 @@
 //! * [`Controller`]: calls a reconciler for each object that has changed, with
 //!   the names and paths of kube's `kube::runtime` in [`runtime`] (feature `runtime`, on by
 //!   default).
-//! * [`leader_election`]: the election of one of several replicas of a program as the leader
-//!   (client-go `tools/leaderelection`).
+//! * `leader_election`: the election of one of several replicas of a program as the leader
+//!   (client-go `tools/leaderelection`; feature `leader-election`, off by default).
 //! * [`lister_watcher`]: the sources of objects: an API server, several namespaces of one, or a
 //!   script in a test.
 //! * [`KubeMeta`]: the metadata accessor of all Kubernetes types.
@@ -34,7 +34,9 @@
 
 #[cfg(feature = "compact")]
 pub mod compact;
+#[cfg(feature = "leader-election")]
 pub mod leader_election;
+#[cfg(feature = "leader-election")]
 mod lease;
 pub mod lister_watcher;
 mod meta;

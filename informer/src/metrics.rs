@@ -9,7 +9,7 @@
 //! recorder that is installed when the component is created. `examples/metrics` serves them to
 //! Prometheus, and contains a dashboard. The work queue has metrics of its own
 //! ([`workqueue::Builder::name`]), as has a controller, under the name in its `Config`, and an
-//! [elector](crate::leader_election#metrics), under the name of its lease.
+//! elector (feature `leader-election`), under the name of its lease.
 //!
 //! | metric | kind | meaning |
 //! | --- | --- | --- |

@@ -4,7 +4,7 @@
 //!
 //! * [`KubeListerWatcher`]: an API server, through kube's client.
 //! * [`Merged`]: several sources as one, which fails as a whole.
-//! * [`Scripted`]: a script of responses, for tests.
+//! * `Scripted`: a script of responses, for tests (feature `scripted`, off by default).
 
 mod body;
 mod coalesce;
@@ -13,6 +13,7 @@ mod kube;
 mod limit;
 mod merged;
 mod query;
+#[cfg(feature = "scripted")]
 mod scripted;
 mod tokens;
 mod unclonable;
@@ -34,6 +35,7 @@ pub(crate) use error::is_unavailable;
 pub use limit::ObjectLimit;
 pub use merged::Merged;
 pub(crate) use query::{Query, QueryError};
+#[cfg(feature = "scripted")]
 pub use scripted::{Request, Scripted};
 pub(crate) use tokens::Tokens;
 

@@ -84,6 +84,7 @@ type ReflectorOnError = dyn Fn(&ReflectorError) + Send + Sync;
 /// ```
 /// use std::sync::Arc;
 /// use deltafifo::{DeltaFifo, Indexer, KeyFunc};
+/// // `Scripted` needs the feature `scripted`.
 /// use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RawEvent, Scripted};
 /// use deltafifo_informer::{KubeMeta, Reflector};
 /// use k8s_openapi::api::core::v1::ConfigMap;

@@ -105,6 +105,7 @@ use worker::InformerQueue;
 /// informer.
 ///
 /// ```
+/// // `Scripted` needs the feature `scripted`.
 /// use deltafifo_informer::lister_watcher::{Listed, PageMeta, Scripted};
 /// use deltafifo_informer::SharedInformer;
 /// use deltafifo_informer::shared_informer::{HandlerOptions, Notification};

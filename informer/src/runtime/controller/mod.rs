@@ -62,6 +62,7 @@ mod settings;
 mod signal;
 mod source;
 mod start;
+mod term;
 mod unsynced;
 
 use std::fmt::Debug;
@@ -77,7 +78,6 @@ use tokio::sync::mpsc;
 use super::reflector::{ObjectRef, Store};
 use super::watcher;
 use crate::KubeMeta;
-use crate::leader_election::Term;
 use crate::lister_watcher::resource;
 use crate::shared_informer::{Namespaces, SharedInformer, SharedInformerBuilder};
 pub use action::Action;
@@ -88,6 +88,7 @@ use schedule::Retry;
 pub use source::Source;
 use source::{Failure, OwnedInformer, UpdateFilter, as_configured, every_update, of_api};
 use start::{Relation, StartTrigger};
+use term::Term;
 
 /// The number of errors that are buffered for the task that polls the controller. Further errors
 /// are only logged.

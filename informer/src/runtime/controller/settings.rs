@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 use super::signal::shutdown_signal;
 use super::source::update_filter;
 use super::{Config, Controller};
-use crate::leader_election::Term;
 use crate::workqueue::RateLimiter;
 
 impl<K> Controller<K>
@@ -112,44 +111,6 @@ where
         trigger: impl Future<Output = ()> + Send + Sync + 'static,
     ) -> Self {
         self.graceful.push(trigger.boxed());
-        self
-    }
-
-    /// Reconciles only while `term` continues: no reconcile or deletion handler starts after its
-    /// end, running ones are cancelled at their next await, even if the stream is not polled, and
-    /// the stream ends. The lease is released only after all reconciles, the deletion handlers and
-    /// the stream have ended. Give the reconciler the [client of the term](Term::client), which
-    /// refuses later writes.
-    ///
-    /// The informers of [`from_informer`](Self::from_informer) are not stopped, so that a replica
-    /// that does not lead has synced stores.
-    ///
-    /// ```
-    /// # use std::{convert::Infallible, sync::Arc};
-    /// # use deltafifo_informer::SharedInformer;
-    /// # use deltafifo_informer::leader_election::{ElectionError, LeaderElector};
-    /// # use deltafifo_informer::runtime::{Controller, controller::Action};
-    /// # use futures_util::StreamExt;
-    /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// # async fn reconcile(_: Arc<ConfigMap>, _: Arc<kube::Client>) -> Result<Action, Infallible> {
-    /// #     Ok(Action::await_change())
-    /// # }
-    /// # async fn example(elector: LeaderElector, maps: SharedInformer<ConfigMap>) -> Result<(), ElectionError> {
-    /// elector
-    ///     .run(|term| async move {
-    ///         let client = Arc::new(term.client());
-    ///         Controller::from_informer(&maps)
-    ///             .while_leading(&term)
-    ///             .run(reconcile, |_, _, _| Action::await_change(), client)
-    ///             .for_each(|_| async {})
-    ///             .await;
-    ///     })
-    ///     .await
-    /// # }
-    /// ```
-    pub fn while_leading(mut self, term: &Term) -> Self {
-        self.forceful.push(term.lost().boxed());
-        self.term = Some(term.clone());
         self
     }
 

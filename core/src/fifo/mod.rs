@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `offer` | add, update, delete, `add_if_not_present`: one key, with its shard held against other offers |
+//! | `offer` | add, update, delete, `add_if_not_present`: one key, with its shard held against other offers; batches |
 //! | `relist`, `join` | replace and relists in pieces; the join of a page with the table |
 //! | `generations` | the relists that are current, and the generation that offers stamp with |
 //! | `listed` | the keys that open relists have listed, for an external store |

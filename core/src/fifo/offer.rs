@@ -1,11 +1,12 @@
-//! Offers of one object. An offer pushes while it holds its shard against other offers, so a slot
+//! Offers. An offer of one object pushes while it holds its shard against other offers, so a slot
 //! has one such pusher at a time. The slot joins the ready queue before the shard is released, so
-//! keys have the order of their offers. Pages of a relist, batches and readers may use the shard
-//! at the same time. User code (key function, transformer, known objects, destructors) runs before
-//! the shard is taken or after it is released.
+//! keys have the order of their offers. Pages of a relist, batches (which are joined as pages are)
+//! and readers may use the shard at the same time. User code (key function, transformer, known
+//! objects, destructors) runs before the shard is taken or after it is released.
 
 use std::ops::{Deref, DerefMut};
 
+use super::join::Join;
 use super::{DeltaFifo, KnownPlace};
 use crate::engine::buckets::Place;
 use crate::engine::release::UserCode;
@@ -175,6 +176,40 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let sealed = Content::Sealed(Box::new(deltas.into_inner()));
         self.push(&key, Pending::new(sealed), Rule::IfAbsent, Missing::Insert);
         Ok(())
+    }
+
+    /// Queues `Added` for each object, as [`add`](Self::add) does, in one pass that prefetches
+    /// their slots. Keys are queued in the order of the batch; there is no order relative to
+    /// concurrent offers.
+    ///
+    /// # Errors
+    /// [`RelistError::Refused`]: the objects before the refused one are queued.
+    pub fn add_batch(&self, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
+        self.offer_batch(DeltaType::Added, objects)
+    }
+
+    /// Queues `Updated` for each object: see [`add_batch`](Self::add_batch).
+    ///
+    /// # Errors
+    /// As for [`add_batch`](Self::add_batch).
+    pub fn update_batch(&self, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
+        self.offer_batch(DeltaType::Updated, objects)
+    }
+
+    fn offer_batch(&self, kind: DeltaType, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        self.life.initial.touch();
+        let join = Join {
+            kind,
+            generation: 0,
+            marks: false,
+            within: None,
+            skip_unchanged: false,
+            stops_at_refused: true,
+        };
+        self.join(&join, objects).map(drop)
     }
 
     pub(super) fn transform(&self, key: &[u8], object: Arc<T>) -> Result<Arc<T>, OfferError> {

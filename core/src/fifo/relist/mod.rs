@@ -3,9 +3,10 @@
 //!
 //! A relist stamps the slots of listed keys with its generation; while it is open, adds and updates
 //! stamp too. The commit deletes the keys with older stamps. At most one relist of the whole queue,
-//! or one of each scope, is current: a newer relist supersedes it. `sweep` has the deletions of a
-//! commit.
+//! or one of each scope, is current: a newer relist supersedes it. `span` has the generation and
+//! the keys of a relist, `sweep` the deletions of a commit.
 
+mod span;
 mod sweep;
 
 use std::ops::Deref;
@@ -21,7 +22,8 @@ use crate::error::{RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
 use crate::scope::{ScopeId, Within};
 use crate::version::ResourceVersion;
-use crate::{DeltaObject, DeltaType, Meta};
+use crate::{DeltaObject, Meta};
+use span::{RelistSpan, Removal};
 
 /// The largest number of objects for which room is made in advance, even if the server says that
 /// the list has more. For further objects the table grows as they arrive.
@@ -149,40 +151,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let last = self.relists.last.lock();
         if last.scopes.is_empty() { last.version.clone() } else { last.scopes.least_version() }
     }
-
-    /// Queues `Added` for each object, as [`add`](Self::add) does, in one pass that prefetches
-    /// their slots. Keys are queued in the order of the batch; there is no order relative to
-    /// concurrent offers.
-    ///
-    /// # Errors
-    /// [`RelistError::Refused`]: the objects before the refused one are queued.
-    pub fn add_batch(&self, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
-        self.offer_batch(DeltaType::Added, objects)
-    }
-
-    /// Queues `Updated` for each object: see [`add_batch`](Self::add_batch).
-    ///
-    /// # Errors
-    /// As for [`add_batch`](Self::add_batch).
-    pub fn update_batch(&self, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
-        self.offer_batch(DeltaType::Updated, objects)
-    }
-
-    fn offer_batch(&self, kind: DeltaType, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
-        if objects.is_empty() {
-            return Ok(());
-        }
-        self.life.initial.touch();
-        let join = Join {
-            kind,
-            generation: 0,
-            marks: false,
-            within: None,
-            skip_unchanged: false,
-            stops_at_refused: true,
-        };
-        self.join(&join, objects).map(drop)
-    }
 }
 
 /// The reference of a relist to its queue, which is borrowed or shared.
@@ -222,64 +190,6 @@ pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
     begin_error: Option<BeginError>,
     choices: Choices,
     over: bool,
-}
-
-/// The generation and the keys of a relist.
-pub(super) struct RelistSpan {
-    generation: u32,
-    /// Whether the relist's deltas belong to the initial population.
-    marks: bool,
-    /// The keys of the relist's scope; `None` for the whole queue.
-    within: Option<Within>,
-    /// The number of the history in which the relist of a scope began (`store/applied.rs`), or
-    /// `None` if the queue does not track applied versions.
-    began: Option<u64>,
-    /// The reason for the relist's deletions.
-    sweep: Sweep,
-}
-
-impl RelistSpan {
-    fn new(generation: u32, marks: bool, within: Option<Within>) -> Self {
-        Self { generation, marks, within, began: None, sweep: Sweep::Unlisted }
-    }
-
-    /// Returns the scope whose keys the relist may delete, or `None` if it may delete every key.
-    fn sweeps(&self) -> Option<&Within> {
-        mutant!(ScopeSweepsAll => return None);
-        self.within.as_ref()
-    }
-
-    /// Returns the scope, if predicates must be called to find the keys that belong to it.
-    fn predicate_scope(&self) -> Option<&Within> {
-        self.sweeps().filter(|within| !within.is_plain())
-    }
-}
-
-/// A removal of a scope in progress. Dropping it ends the removal, even while the panic of a
-/// predicate unwinds.
-pub(super) struct Removal<'f, T: Send + Sync, M: Meta<T>> {
-    fifo: &'f DeltaFifo<T, M>,
-    pub(super) span: RelistSpan,
-    /// Whether the initial population is complete without the scope.
-    completes: bool,
-}
-
-impl<T: Send + Sync, M: Meta<T>> Drop for Removal<'_, T, M> {
-    fn drop(&mut self) {
-        let Self { fifo, span: RelistSpan { generation, within, .. }, completes } = self;
-        let mut complete = None;
-        let synced = fifo.relists.end(*generation, within.as_ref(), |last| {
-            complete = fifo.mark_least(&last.scopes);
-            mutant!(RemovalEndsTheWait => return *completes && fifo.life.initial.commit());
-            // A scope, or a relist of the whole queue, that came since has a first list of its own.
-            *completes && last.awaits_no_list() && fifo.life.initial.commit()
-        });
-        fifo.forget_listed(*generation);
-        fifo.committed(complete);
-        if synced == Some(true) {
-            fifo.life.initial.announce();
-        }
-    }
 }
 
 impl<T: Send + Sync, M: Meta<T>> Relist<'static, T, M> {

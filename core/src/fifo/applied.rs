@@ -8,11 +8,11 @@
 
 use std::collections::VecDeque;
 
-use super::{DeltaFifo, Popped};
+use super::DeltaFifo;
 use crate::Meta;
 use crate::engine::ledger::Epoch;
 use crate::engine::ready_queue::{Lane, Stretch};
-use crate::engine::slot::{QueuedSlot, Ticket};
+use crate::engine::slot::Ticket;
 use crate::engine::sync::{Arc, mutant};
 use crate::error::VersionError;
 use crate::scope::{ScopeId, Scopes};
@@ -60,39 +60,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let point = self.core.applied.expect(parse(version)?, Origin::Bookmark)?;
         self.reached(self.queue.mark(point));
         Ok(())
-    }
-}
-
-impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Pops like [`try_pop`](Self::try_pop), in a queue that tracks the applied version.
-    #[cold] // So that other queues do not pay for its code.
-    pub(super) fn try_pop_held(&self) -> Option<Popped<'_, T, M>> {
-        loop {
-            let (ticket, epoch) = self.queue.try_pop_tracked()?;
-            let place = Arc::new(Hold { fifo: self, epoch });
-            if let Some(slot) = self.redeem(ticket) {
-                let (mut popped, weight) = self.take_held(slot, place);
-                self.hand_out(&mut popped, weight);
-                return Some(popped);
-            }
-        }
-    }
-
-    /// Takes the pending deltas of `slot`, with the hold `place` of its place in the queue. If the
-    /// slot was parked (`engine/ledger.rs`), takes them with the hold that the ledger keeps for it.
-    #[cold]
-    pub(super) fn take_held<'f>(
-        &'f self,
-        slot: QueuedSlot<T>,
-        place: ItemHold<'f, T, M>,
-    ) -> (Popped<'f, T, M>, usize) {
-        let held =
-            self.queue.unpark(&slot).map_or(place, |epoch| Arc::new(Hold { fifo: self, epoch }));
-        let held = Some(held);
-        mutant!(HandlersHoldNothing => let held = None);
-        let (mut popped, weight) = self.take(slot);
-        popped.held = held;
-        (popped, weight)
     }
 }
 
@@ -166,7 +133,7 @@ impl<T, M> DeltaFifo<T, M> {
     }
 
     fn held(&self, epoch: Option<Epoch>) -> Option<Hold<'_, T, M>> {
-        epoch.map(|epoch| Hold { fifo: self, epoch })
+        epoch.map(|epoch| Hold::on(self, epoch))
     }
 
     /// Parks a slot that was taken out of the queue, or is not in it yet: leaves a hold on epoch
@@ -200,7 +167,12 @@ pub(super) struct Hold<'f, T, M> {
     epoch: Epoch,
 }
 
-impl<T, M> Hold<'_, T, M> {
+impl<'f, T, M> Hold<'f, T, M> {
+    /// Creates the guard of a hold that the caller has on `epoch`.
+    pub(super) fn on(fifo: &'f DeltaFifo<T, M>, epoch: Epoch) -> Self {
+        Self { fifo, epoch }
+    }
+
     pub(super) fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -223,7 +195,7 @@ pub(super) struct Stretches<'f, T, M>(VecDeque<(ItemHold<'f, T, M>, usize)>);
 
 impl<'f, T, M> Stretches<'f, T, M> {
     pub(super) fn of(fifo: &'f DeltaFifo<T, M>, stretches: Vec<Stretch>) -> Self {
-        let held = |Stretch { epoch, slots }| (Arc::new(Hold { fifo, epoch }), slots);
+        let held = |Stretch { epoch, slots }| (Arc::new(Hold::on(fifo, epoch)), slots);
         Self(stretches.into_iter().map(held).collect())
     }
 

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::DeltaFifo;
-use super::applied::ItemHold;
+use super::applied::{Hold, ItemHold};
 use super::resolve::resolve;
 use super::settle::LeftOut;
 use crate::engine::clock::Started;
@@ -51,6 +51,36 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let (mut popped, weight) = self.take(slot);
         self.hand_out(&mut popped, weight);
         Some(popped)
+    }
+
+    /// Pops like [`try_pop`](Self::try_pop), in a queue that tracks the applied version.
+    #[cold] // So that other queues do not pay for its code.
+    fn try_pop_held(&self) -> Option<Popped<'_, T, M>> {
+        loop {
+            let (ticket, epoch) = self.queue.try_pop_tracked()?;
+            let place = Arc::new(Hold::on(self, epoch));
+            if let Some(slot) = self.redeem(ticket) {
+                let (mut popped, weight) = self.take_held(slot, place);
+                self.hand_out(&mut popped, weight);
+                return Some(popped);
+            }
+        }
+    }
+
+    /// Takes the pending deltas of `slot`, with the hold `place` of its place in the queue. If the
+    /// slot was parked (`engine/ledger.rs`), takes them with the hold that the ledger keeps for it.
+    #[cold]
+    pub(super) fn take_held<'f>(
+        &'f self,
+        slot: QueuedSlot<T>,
+        place: ItemHold<'f, T, M>,
+    ) -> (Popped<'f, T, M>, usize) {
+        let held = self.queue.unpark(&slot).map_or(place, |epoch| Arc::new(Hold::on(self, epoch)));
+        let held = Some(held);
+        mutant!(HandlersHoldNothing => let held = None);
+        let (mut popped, weight) = self.take(slot);
+        popped.held = held;
+        (popped, weight)
     }
 
     /// Hands out an item that is not part of a batch: subtracts `weight`, the number of deltas that

@@ -1,7 +1,5 @@
 //! The errors of the crate. Each message says what failed for which key, and what to do.
 
-use crate::scope::Outside;
-
 /// An error that a user function returned.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -457,6 +455,14 @@ fn owner(older: Option<&str>) -> String {
         format!(", because the older scope {older:?} contains it as well (change a predicate)")
     };
     older.map_or_else(String::new, owner)
+}
+
+/// A key that a relist of a scope must not list.
+pub(crate) struct Outside {
+    pub(crate) key: String,
+    pub(crate) scope: String,
+    /// The older scope that the key belongs to, if it lies in the scope as well.
+    pub(crate) older: Option<String>,
 }
 
 impl From<Outside> for OfferError {

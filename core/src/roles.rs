@@ -3,10 +3,10 @@
 //!
 //! The inherent methods of each type do more and return more precise errors.
 
+use crate::DeltaObject;
 use crate::engine::release::{OneByOne, Rest, UserCode};
 use crate::engine::sync::Arc;
 use crate::error::{BoxError, KeyError, StoreError};
-use crate::{DeltaFifo, DeltaObject, Indexer, Meta};
 
 /// The target of a reflector (client-go `ReflectorStore`): any store and any queue.
 ///
@@ -56,9 +56,9 @@ pub trait ReflectorStore<T>: Send + Sync {
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError>;
 
     /// Declares that every change up to `version` was written by earlier calls (client-go
-    /// `ReflectorBookmarkStore`). This advances the applied version of a store that
-    /// has one: at once for an [`Indexer`], and once everything before it is handled for a queue
-    /// that [tracks it](crate::DeltaFifoBuilder::track_applied). In other stores, and if
+    /// `ReflectorBookmarkStore`). This advances the applied version of a store that has one: at
+    /// once for an [`Indexer`](crate::Indexer), and once everything before it is handled for a
+    /// queue that [tracks it](crate::DeltaFifoBuilder::track_applied). In other stores, and if
     /// `version` is not a decimal number, this does nothing.
     ///
     /// Apart from [`replace`](Self::replace) no other call moves the applied version (in
@@ -76,8 +76,8 @@ pub trait ReflectorStore<T>: Send + Sync {
     fn resync(&self) -> Result<(), StoreError>;
 }
 
-/// A store of objects by key (client-go `Store`). A [`DeltaFifo`] is not a `Store`: it contains
-/// deltas, and its objects are in [its store](DeltaFifo::store).
+/// A store of objects by key (client-go `Store`). A [`DeltaFifo`](crate::DeltaFifo) is not a
+/// `Store`: it contains deltas, and its objects are in [its store](crate::DeltaFifo::store).
 pub trait Store<T>: ReflectorStore<T> {
     /// Returns all objects, in no particular order.
     fn list(&self) -> Vec<Arc<T>>;
@@ -128,92 +128,9 @@ pub trait Store<T>: ReflectorStore<T> {
     }
 }
 
-impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for Indexer<T, M> {
-    fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
-        self.add(object)
-    }
-
-    fn update(&self, object: Arc<T>) -> Result<(), StoreError> {
-        self.update(object)
-    }
-
-    fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
-        self.delete(&*UserCode::new(object))
-    }
-
-    fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
-        self.replace_at(list, Some(version))
-    }
-
-    fn bookmark(&self, version: &str) {
-        // A version that is not a number is ignored: it cannot be compared.
-        let _ = self.bookmark(version);
-    }
-
-    fn resync(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
-impl<T: Send + Sync, M: Meta<T>> Store<T> for Indexer<T, M> {
-    fn list(&self) -> Vec<Arc<T>> {
-        self.reader().list()
-    }
-
-    fn list_keys(&self) -> Vec<String> {
-        self.reader().list_keys()
-    }
-
-    fn get(&self, object: &T) -> Result<Option<Arc<T>>, KeyError> {
-        self.reader().get(object)
-    }
-
-    fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
-        self.reader().get_by_key(key)
-    }
-
-    fn replace_keeping(
-        &self,
-        list: Vec<Arc<T>>,
-        kept: &[&str],
-        version: &str,
-    ) -> Result<Vec<StoreError>, StoreError> {
-        Ok(self.replace_keeping_at(list, kept.iter().copied(), Some(version)))
-    }
-}
-
-impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for DeltaFifo<T, M> {
-    fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
-        Ok(self.add(object)?)
-    }
-
-    fn update(&self, object: Arc<T>) -> Result<(), StoreError> {
-        Ok(self.update(object)?)
-    }
-
-    fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
-        Ok(self.delete(object)?)
-    }
-
-    fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
-        self.replace(list, version)?;
-        Ok(())
-    }
-
-    fn bookmark(&self, version: &str) {
-        // If the queue does not track versions, or this version is not a number, no thread can wait
-        // for it. A queue with scopes has no version of its own.
-        let _ = self.bookmark(version);
-    }
-
-    fn resync(&self) -> Result<(), StoreError> {
-        self.resync();
-        Ok(())
-    }
-}
-
 /// The objects known outside the queue (client-go `KnownObjects`, `KeyListerGetter`), for stores
-/// that the queue does not own. A queue [over an `Indexer`](DeltaFifo::over) does not need this.
+/// that the queue does not own. A queue [over an `Indexer`](crate::DeltaFifo::over) does not need
+/// this.
 ///
 /// Both methods are called with no lock of the queue held.
 pub trait KnownObjects<T>: Send + Sync {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, AtomicU32, Ordering, assert_none_held, mutant};
-use crate::error::{ScopeError, VersionError};
+use crate::error::{Outside, ScopeError, VersionError};
 use crate::store::applied::{Applied, Point, parse};
 use crate::version::ResourceVersion;
 use crate::{KeyFunc, Meta};
@@ -145,14 +145,6 @@ impl fmt::Debug for ScopeId {
 pub(crate) struct Within {
     pub(crate) scope: ScopeId,
     older: Vec<ScopeId>,
-}
-
-/// A key that a relist of a scope must not list.
-pub(crate) struct Outside {
-    pub(crate) key: String,
-    pub(crate) scope: String,
-    /// The older scope that the key belongs to, if it lies in the scope as well.
-    pub(crate) older: Option<String>,
 }
 
 impl Within {

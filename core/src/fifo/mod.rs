@@ -14,6 +14,7 @@
 //! | `resolve` | converts pushed deltas to client-go's deltas |
 //! | `peek` | get and list of pending deltas |
 //! | `applied` | bookmarks, and the holds that keep the applied version back |
+//! | `roles` | the queue behind the traits |
 
 mod applied;
 mod batch;
@@ -26,6 +27,7 @@ mod pop;
 mod relist;
 mod resolve;
 mod resync;
+mod roles;
 mod scope;
 mod settle;
 mod unchanged;

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use super::Core;
+use super::index::Leave;
 use super::indexes::List;
 use crate::Meta;
 use crate::engine::release::OneByOne;
@@ -58,14 +59,6 @@ impl Plan {
 pub(super) struct Failed {
     pub(super) index: String,
     pub(super) source: BoxError,
-}
-
-/// The values of an index that an object leaves.
-pub(super) enum Leave {
-    Values(Vec<String>),
-    /// All values under which the index has the object. They must be found by a search, because the
-    /// function no longer returns the values that it returned when the object was added.
-    Everything,
 }
 
 impl<T, M: Meta<T>> Core<T, M> {

@@ -7,7 +7,6 @@ use std::ops::Range;
 use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
 
-use super::apply::Leave;
 use crate::engine::buckets::{BucketEntry, Buckets, Place};
 use crate::engine::release::UserCode;
 use crate::engine::room::less_room;
@@ -31,6 +30,14 @@ pub(crate) struct Index<T> {
     pub(super) is_of_label: bool,
     /// Whether the build has failed: the index must get no more entries.
     abandoned: AtomicBool,
+}
+
+/// The values of an index that an object leaves.
+pub(super) enum Leave {
+    Values(Vec<String>),
+    /// All values under which the index has the object. They must be found by a search, because the
+    /// function no longer returns the values that it returned when the object was added.
+    Everything,
 }
 
 impl<T> Index<T> {

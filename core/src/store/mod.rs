@@ -17,6 +17,7 @@ mod indexer;
 mod indexes;
 mod lister;
 mod reader;
+mod roles;
 mod sole;
 pub(crate) mod transform;
 mod walk;

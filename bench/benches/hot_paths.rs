@@ -8,8 +8,8 @@
 //!
 //! kube-rs' store is not measured: its engine keeps every list until the end, so its memory would
 //! grow with the number of iterations, which criterion chooses. Every engine's store knows 100,000
-//! objects. Inputs are prepared, and results dropped, outside the measured time. Plots are in
-//! `criterion/report` of the build directory.
+//! objects. Inputs are prepared, and results dropped, outside the measured time. If gnuplot
+//! is installed, plots are in `criterion/report` of the build directory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

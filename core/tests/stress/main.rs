@@ -1,7 +1,7 @@
 //! A stress test of all operations on real threads: producers, relists that supersede each other,
 //! resyncs, readers, index look-ups, and consumers that fail, panic, cancel and requeue. Rounds of
 //! a few thousand operations, each on a new queue, cycle through the plans until `STRESS_SECS`
-//! (30) have passed. After each round everything is compared, down to the allocated bytes.
+//! (10) have passed. After each round everything is compared, down to the allocated bytes.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -100,7 +100,7 @@ fn round(seed: u64, tally: &Tally) {
 
 #[test]
 fn everything_at_once() {
-    let time = Duration::from_secs(setting("STRESS_SECS", 30));
+    let time = Duration::from_secs(setting("STRESS_SECS", 10));
     let (first, began, tally) =
         (setting("STRESS_SEED", 0), Instant::now(), Arc::new(Tally::default()));
     let mut memory = memory::Watch::default();

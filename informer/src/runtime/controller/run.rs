@@ -22,7 +22,7 @@ use super::error::{Error, RunnerError};
 use super::key::{StoreKey, key_of, reference};
 use super::metrics::Metrics;
 use super::schedule::Schedule;
-use super::source::{Failure, InformerOwner, Trigger, listen};
+use super::source::{Failure, InformerOwner, listen, triggering_states};
 use super::start::{Relation, Started, Terms};
 use super::term::Term;
 use super::{Action, Controller};
@@ -106,9 +106,6 @@ enum Outcome<K, E> {
     },
 }
 
-/// An object to reconcile, with the item that holds its key.
-type ItemWithObject<K> = (Item<StoreKey>, Arc<K>);
-
 /// An item of the controller's stream.
 type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
 
@@ -176,13 +173,11 @@ where
                 }
                 return;
             }
-            let Some(trigger) = Trigger::of(&notification, &update_filter, user_calls) else {
-                return;
-            };
-            if let Some(key) =
-                trigger.states.into_iter().flatten().next().and_then(|object| key_of(&**object))
-            {
-                schedule.request(key, trigger.priority);
+            let triggering = triggering_states(&notification, &update_filter, user_calls);
+            let Some((states, priority)) = triggering else { return };
+            let object = states.into_iter().flatten().next();
+            if let Some(key) = object.and_then(|object| key_of(&**object)) {
+                schedule.request(key, priority);
             }
         })?;
         for Relation { start, is_optional } in relations {
@@ -266,10 +261,8 @@ where
                     if self.term.as_ref().is_some_and(|term| !term.is_held()) {
                         return StreamStep::End;
                     }
-                    match self.find(item) {
-                        Ok(Some((item, object))) => return StreamStep::Reconcile(item, object),
-                        Ok(None) => {}
-                        Err(error) => return StreamStep::Failed(error),
+                    if let Some(step) = self.step_for(item) {
+                        return step;
                     }
                 }
                 else => return StreamStep::End,
@@ -277,17 +270,12 @@ where
         }
     }
 
-    /// Returns the object to reconcile, with its item. Returns `None` if there is nothing to
-    /// reconcile: deletion handlers were started for the key, the request was queued again under
-    /// the object's real key, or the object does not exist.
-    ///
-    /// # Errors
-    /// [`Error::ObjectNotFound`] if the object is not found and the informer has custom keys.
-    /// A request has the key `namespace/name` or `name`, which may then be the wrong one.
-    fn find(
-        &mut self,
-        item: Item<StoreKey>,
-    ) -> Result<Option<ItemWithObject<K>>, Error<E, watcher::Error>> {
+    /// Returns the step for an item of the work queue: the reconcile of its object. Returns `None`
+    /// if there is nothing to reconcile: deletion handlers were started for the key, the request
+    /// was queued again under the object's real key, or the object does not exist. If the informer
+    /// has custom keys, the step for an object that is not found is [`Error::ObjectNotFound`]: the
+    /// key of a request is `namespace/name` or `name`, which may then be the wrong one.
+    fn step_for(&mut self, item: Item<StoreKey>) -> Option<StreamStep<K, E>> {
         let lasts =
             if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
         if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
@@ -306,10 +294,10 @@ where
                 user_calls.resume();
                 Outcome::Deleted
             });
-            return Ok(None);
+            return None;
         }
         if let Some(object) = self.store.get_by_key(item.key()) {
-            return Ok(Some((item, object)));
+            return Some(StreamStep::Reconcile(item, object));
         }
         if let Some((_, name)) = item.key().split_once('/')
             && self.store.get_by_key(name).is_some()
@@ -317,16 +305,16 @@ where
             // The request had a namespace, but the kind is cluster-scoped. Queue it under its
             // real key, so that it merges with the other requests of the object.
             self.schedule.queue.add_with(name.into(), AddOptions::new().priority(item.priority()));
-            return Ok(None);
+            return None;
         }
         self.schedule.forget(item.key());
         let object = self.reference(item.key()).erase();
         if !self.store.keys().is_meta_namespace() {
-            return Err(Error::ObjectNotFound(Box::new(object)));
+            return Some(StreamStep::Failed(Error::ObjectNotFound(Box::new(object))));
         }
         self.metrics.record(Metrics::not_found);
         tracing::debug!(%object, "not reconciled: the object is not in the store, so it was deleted or never listed");
-        Ok(None)
+        None
     }
 
     /// Returns the span of a reconcile.

@@ -7,6 +7,7 @@
 mod configured;
 mod debounced;
 mod deleted;
+mod dynamic;
 mod examples;
 mod finalizers;
 mod gone;

@@ -98,10 +98,7 @@ impl<T> Table<T> {
     /// error if deltas were pushed onto it.
     pub(crate) fn retire(&self, running: RunningSlot<T>) -> Result<(), RunningSlot<T>> {
         let hash = self.hash(running.key().as_bytes());
-        mutant!(RetireFromEmpty => let running = match running.through_empty()? {
-            Some(running) => running,
-            None => return Ok(()),
-        });
+        mutant!(RetireFromEmpty => return self.retire_from_empty(running));
         let mut shard = self.shard(hash).write();
         let owner = shard.retire(hash, running, |slot| self.hash(slot.key().as_bytes()))?;
         drop(shard);
@@ -119,14 +116,34 @@ impl<T> Table<T> {
             GivenUp::Nothing => return None,
             GivenUp::Unknown(running) => running,
         };
-        mutant!(StaleIsLeftThere => {
-            let _ = running.idle();
-            return None;
-        });
+        mutant!(StaleIsLeftThere => return running.idle().ok().and(None));
         let owner = shard.retire(hash, running, |slot| self.hash(slot.key().as_bytes()));
         drop(shard);
         debug_assert!(owner.is_ok(), "no thread pushes without the shard's lock");
         drop(owner);
         None
+    }
+}
+
+/// The code of a deliberate defect (`sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::{RunningSlot, Table};
+
+    impl<T> Table<T> {
+        /// Retires a slot, with the defect `RetireFromEmpty`: the slot is idle for a moment, in
+        /// which another thread can use it.
+        pub(super) fn retire_from_empty(
+            &self,
+            running: RunningSlot<T>,
+        ) -> Result<(), RunningSlot<T>> {
+            let Some(running) = running.through_empty()? else { return Ok(()) };
+            let hash = self.hash(running.key().as_bytes());
+            let mut shard = self.shard(hash).write();
+            let owner = shard.retire(hash, running, |slot| self.hash(slot.key().as_bytes()))?;
+            drop(shard);
+            drop(owner);
+            Ok(())
+        }
     }
 }

@@ -25,11 +25,7 @@ pub(crate) fn wait<R>(event: &Event, mut check: impl FnMut() -> Option<R>) -> R 
         if let Some(value) = check() {
             return value;
         }
-        mutant!(NoSecondCheck => {
-            drop(listener);
-            event.listen().wait();
-            continue;
-        });
+        mutant!(NoSecondCheck => let listener = { drop(listener); event.listen() });
         listener.wait();
     }
 }
@@ -46,11 +42,7 @@ pub(crate) async fn wait_async<R>(event: &Event, mut check: impl FnMut() -> Opti
         if let Some(value) = check() {
             return value;
         }
-        mutant!(AsyncNoSecondCheck => {
-            drop(listener);
-            event.listen().await;
-            continue;
-        });
+        mutant!(AsyncNoSecondCheck => let listener = { drop(listener); event.listen() });
         listener.await;
     }
 }

@@ -218,10 +218,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Closes the queue. Every waiting pop wakes; queued deltas can still be popped; after that
     /// pops return [`Closed`]. As in client-go, an offer after the close is still queued.
     pub fn close(&self) {
-        mutant!(CloseIsNotifiedFirst => {
-            self.life.announce_close();
-            return self.queue.close();
-        });
+        mutant!(CloseIsNotifiedFirst => return self.close_announced_first());
         self.queue.close();
         self.core.applied.close();
         self.life.announce_close();
@@ -418,6 +415,21 @@ impl<T, M> Drop for DeltaFifo<T, M> {
             debug_assert!(idle.is_ok(), "no thread pushes on a queue that is being dropped");
         }
         panic.resume();
+    }
+}
+
+/// The code of a deliberate defect (`engine/sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::DeltaFifo;
+
+    impl<T, M> DeltaFifo<T, M> {
+        /// Closes the queue, with the defect `CloseIsNotifiedFirst`: a waiter that wakes can find
+        /// the queue still open.
+        pub(super) fn close_announced_first(&self) {
+            self.life.announce_close();
+            self.queue.close();
+        }
     }
 }
 

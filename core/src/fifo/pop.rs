@@ -331,10 +331,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         }
         let put_back = !panicked && self.verdict != Verdict::Handled;
         let front = if put_back { self.front() } else { None };
-        mutant!(CancelledIsLost => {
-            drop(self.fifo.settle(running, 0));
-            return;
-        });
+        mutant!(CancelledIsLost => return drop(self.fifo.settle(running, 0)));
         let marks = self.marks;
         mutant!(TakesAreCounted => let marks = marks.max(1));
         let settled = match front {

@@ -52,12 +52,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             // The slot joins the queue before the lock is released, so that the next offer to this
             // shard comes behind it.
             let count = idle.len();
-            mutant!(ResyncQueuesAfterUnlock => {
-                drop(shard);
-                self.queue.push_run(Lane::Backlog, std::mem::take(&mut idle));
-                self.queue.wake(count);
-                continue;
-            });
+            mutant!(ResyncQueuesAfterUnlock => { self.queue_run_late(shard, &mut idle); continue });
             self.queue.push_run(Lane::Backlog, std::mem::take(&mut idle));
             mutant!(ResyncWakesUnderLock => self.queue.wake(count));
             drop(shard);
@@ -79,6 +74,24 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         for key in objects.list_keys().into_iter().filter(|key| !running.contains(key)) {
             let pending = Pending::new(Content::Again(DeltaType::Sync, None));
             self.push(key.as_bytes(), pending, Rule::IfIdle, Missing::Ask);
+        }
+    }
+}
+
+/// The code of a deliberate defect (`engine/sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::{DeltaFifo, Lane};
+    use crate::engine::slot::Ticket;
+
+    impl<T, M> DeltaFifo<T, M> {
+        /// Queues the slots of a shard that got Syncs, with the defect `ResyncQueuesAfterUnlock`:
+        /// an offer to the shard can be queued before them.
+        pub(super) fn queue_run_late<G>(&self, shard: G, idle: &mut Vec<Ticket<T>>) {
+            let count = idle.len();
+            drop(shard);
+            self.queue.push_run(Lane::Backlog, std::mem::take(idle));
+            self.queue.wake(count);
         }
     }
 }

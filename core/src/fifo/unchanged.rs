@@ -10,13 +10,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Checks a slot whose object was listed with `version`, with the shard's lock held.
     pub(super) fn check_listed(&self, slot: &Slot<T>, version: Version<'_>) -> ListedCheck<T> {
         mutant!(SkipIgnoresTheHandler => return slot.known().map_or(ListedCheck::Needed, ListedCheck::Idle));
-        mutant!(KnownReadBeforeTheWord => {
-            let known = slot.known().map_or(ListedCheck::Needed, ListedCheck::Idle);
-            return if slot.state() == State::Idle { known } else { ListedCheck::Needed };
-        });
-        mutant!(NoteReadBeforeTheWord => if slot.is_noted(version.number()) {
-            return if slot.state() == State::Idle { ListedCheck::Noted } else { ListedCheck::Needed };
-        });
+        mutant!(KnownReadBeforeTheWord => return ListedCheck::known_first(slot));
+        mutant!(NoteReadBeforeTheWord => return ListedCheck::note_first(slot, version));
         // The word is read first: an object or a note that is read while the word says idle, or
         // later, is at least as new.
         if !matches!(self.known, KnownPlace::Fused) || slot.state() != State::Idle {
@@ -76,4 +71,29 @@ pub(super) enum ListedCheck<T> {
     Idle(Arc<T>),
     /// The object cannot be skipped.
     Needed,
+}
+
+/// The code of deliberate defects (`engine/sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::{ListedCheck, Slot, State, Version};
+
+    impl<T> ListedCheck<T> {
+        /// Checks a slot, with the defect `KnownReadBeforeTheWord`: a handler can change the known
+        /// object between the two reads.
+        pub(super) fn known_first(slot: &Slot<T>) -> Self {
+            let known = slot.known().map_or(Self::Needed, Self::Idle);
+            if slot.state() == State::Idle { known } else { Self::Needed }
+        }
+
+        /// Checks a slot, with the defect `NoteReadBeforeTheWord`: a handler can change the note
+        /// between the two reads.
+        pub(super) fn note_first(slot: &Slot<T>, version: Version<'_>) -> Self {
+            match (slot.is_noted(version.number()), slot.state()) {
+                (true, State::Idle) => Self::Noted,
+                (false, State::Idle) => slot.known().map_or(Self::Needed, Self::Idle),
+                _ => Self::Needed,
+            }
+        }
+    }
 }

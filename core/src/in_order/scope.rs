@@ -172,22 +172,11 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let marks = usize::from(self.life.initial.claim());
         let entry = LogEntry::whole(list, marks);
         self.life.initial.marked(marks);
-        mutant!(CommittedWhenQueued => {
-            drop(scopes);
-            self.push_under((), entry, false);
-            if self.life.initial.commit() {
-                self.life.initial.announce();
-            }
-            return Ok(());
-        });
+        mutant!(CommittedWhenQueued => return self.push_and_commit(scopes, entry));
         // Before any consumer can take it: an event behind it must find the initial population
         // ended.
         let synced = self.life.initial.commit();
-        mutant!(WholeListBesideScopes => {
-            drop(scopes);
-            self.push_under((), entry, synced);
-            return Ok(());
-        });
+        mutant!(WholeListBesideScopes => return self.push_unlocked(scopes, entry, synced));
         // With the lock held, so that the relist comes before the relists of scopes that are added
         // later, whose keys it would delete.
         self.push_under(scopes, entry, synced);
@@ -213,11 +202,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let completes = scopes.listed(&scope, list.version(), is_initial);
         let synced = completes && self.life.initial.commit();
         let entry = LogEntry::whole(list.within(within), marks);
-        mutant!(ListedAfterTheRemoval => {
-            drop(scopes);
-            self.push_under((), entry, synced);
-            return Ok(());
-        });
+        mutant!(ListedAfterTheRemoval => return self.push_unlocked(scopes, entry, synced));
         // With the lock held, so that the list comes before the removal of the scope.
         self.push_under(scopes, entry, synced);
         Ok(())
@@ -237,4 +222,40 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
 fn unknown(scope: &ScopeId) -> RelistError {
     RelistError::UnknownScope { scope: scope.name().to_owned() }
+}
+
+/// The code of deliberate defects (`engine/sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::{InOrderFifo, LogEntry, Meta, RelistError};
+
+    impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
+        /// Queues a relist, with the defect `CommittedWhenQueued`: a consumer can take the relist
+        /// before the initial population ends.
+        pub(super) fn push_and_commit<G>(
+            &self,
+            scopes: G,
+            entry: LogEntry<T>,
+        ) -> Result<(), RelistError> {
+            drop(scopes);
+            self.push_under((), entry, false);
+            if self.life.initial.commit() {
+                self.life.initial.announce();
+            }
+            Ok(())
+        }
+
+        /// Queues a relist, with the defects `WholeListBesideScopes` and `ListedAfterTheRemoval`:
+        /// a scope can be added or removed, and relisted, before this relist is queued.
+        pub(super) fn push_unlocked<G>(
+            &self,
+            scopes: G,
+            entry: LogEntry<T>,
+            synced: bool,
+        ) -> Result<(), RelistError> {
+            drop(scopes);
+            self.push_under((), entry, synced);
+            Ok(())
+        }
+    }
 }

@@ -234,9 +234,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Turn<'_, T, M> {
         mutant!(SyncedAfterTheTurn => let marks = 0);
         let ended = self.fifo.life.settled(self.weight, marks);
         self.fifo.log.release(self.first.take().into_iter().chain(std::mem::take(&mut self.rest)));
-        mutant!(SyncedAfterTheTurn => if self.fifo.life.initial.settled(self.marks) {
-            self.fifo.life.initial.announce();
-        });
+        mutant!(SyncedAfterTheTurn => self.settle_marks_late());
         self.fifo.life.announce(ended);
         if let Some(elapsed) = self.started.map(Started::elapsed)
             && elapsed > SLOW
@@ -249,5 +247,21 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Turn<'_, T, M> {
 impl<T: fmt::Debug + Send + Sync, M: Meta<T>> fmt::Debug for Turn<'_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.events()).finish()
+    }
+}
+
+/// The code of a deliberate defect (`engine/sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::{Meta, Turn};
+
+    impl<T: Send + Sync, M: Meta<T>> Turn<'_, T, M> {
+        /// Settles the marks of the turn, with the defect `SyncedAfterTheTurn`: the consumer of the
+        /// next event can find the initial population incomplete.
+        pub(super) fn settle_marks_late(&self) {
+            if self.fifo.life.initial.settled(self.marks) {
+                self.fifo.life.initial.announce();
+            }
+        }
     }
 }

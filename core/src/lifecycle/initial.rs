@@ -135,9 +135,7 @@ impl Initial {
         let order = Ordering::AcqRel;
         mutant!(MarksPassNothingOn => let order = Ordering::Acquire);
         let before = self.outstanding.fetch_sub(count(marks), order);
-        mutant!(MarksEndBeforeCommit => if before == count(marks) {
-            let _ = self.advance(|phase| (phase < SYNCED).then_some(SYNCED));
-        });
+        mutant!(MarksEndBeforeCommit => if before == count(marks) { self.sync_early() });
         before == count(marks) && self.phase() == DRAINING && self.is_drained() && self.finish()
     }
 
@@ -218,4 +216,18 @@ impl Drop for Marks<'_> {
 
 fn count(marks: usize) -> i64 {
     i64::try_from(marks).unwrap_or(i64::MAX)
+}
+
+/// The code of a deliberate defect (`engine/sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::{Initial, SYNCED};
+
+    impl Initial {
+        /// Ends the initial population, with the defect `MarksEndBeforeCommit`: the first relist
+        /// may still be open.
+        pub(super) fn sync_early(&self) {
+            let _ = self.advance(|phase| (phase < SYNCED).then_some(SYNCED));
+        }
+    }
 }

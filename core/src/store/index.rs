@@ -232,14 +232,7 @@ impl<T> Values<T> {
     /// once the shards are unlocked.
     pub(super) fn for_each(&self, value: &str, mut visit: impl FnMut(&IndexedSlot<T>)) {
         let of_value = self.hasher.hash_one(value);
-        mutant!(IndexReadByShards => {
-            for shard in self.shards_of(of_value) {
-                if let Some(members) = shard.read().find(of_value, |members| *members.value == *value) {
-                    members.slots.iter().for_each(&mut visit);
-                }
-            }
-            return;
-        });
+        mutant!(IndexReadByShards => return self.for_each_by_shards(value, visit));
         // All shards are locked at once: a slot that leaves the value and joins it again may move
         // from one to another.
         let shards: Vec<_> = self.shards_of(of_value).iter().map(|shard| shard.read()).collect();
@@ -257,10 +250,7 @@ impl<T> Values<T> {
         if let [value] = values {
             return self.for_each(value, visit);
         }
-        mutant!(IndexReadByValues => {
-            values.iter().for_each(|value| self.for_each(value, &mut visit));
-            return;
-        });
+        mutant!(IndexReadByValues => return self.for_each_by_values(values, visit));
         let hashes: Vec<_> = values.iter().map(|value| self.hasher.hash_one(value)).collect();
         // In the order of their numbers, so that two readers do not wait for each other, and each
         // once, because a waiting writer would block a second read lock.
@@ -383,5 +373,39 @@ mod tests {
         assert!(room(&values) >= count);
         values.remove_everywhere(&[], &slot);
         assert!(room(&values) <= SHARDS * LEAST_ROOM, "{}", room(&values));
+    }
+}
+
+/// The code of deliberate defects (`engine/sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::{BuildHasher, IndexedSlot, Values};
+
+    impl<T> Values<T> {
+        /// Visits every slot that has any of `values`, with the defect `IndexReadByValues`: a slot
+        /// that moves from one value to another can be missed.
+        pub(super) fn for_each_by_values(
+            &self,
+            values: &[&str],
+            mut visit: impl FnMut(&IndexedSlot<T>),
+        ) {
+            values.iter().for_each(|value| self.for_each(value, &mut visit));
+        }
+
+        /// Visits every slot of `value`, with the defect `IndexReadByShards`: a slot that moves
+        /// from one shard to another can be missed.
+        pub(super) fn for_each_by_shards(
+            &self,
+            value: &str,
+            mut visit: impl FnMut(&IndexedSlot<T>),
+        ) {
+            let of_value = self.hasher.hash_one(value);
+            for shard in self.shards_of(of_value) {
+                let shard = shard.read();
+                if let Some(members) = shard.find(of_value, |members| *members.value == *value) {
+                    members.slots.iter().for_each(&mut visit);
+                }
+            }
+        }
     }
 }

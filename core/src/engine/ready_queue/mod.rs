@@ -152,10 +152,7 @@ impl<T> ReadyQueue<T> {
     #[allow(clippy::inline_always)] // Every offer goes through it.
     #[inline(always)]
     pub(crate) fn enter(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> usize {
-        mutant!(PassWakesNoConsumer => if let Pushed::Joined = pushed {
-            self.ticket(lane, slot, pushed).into_iter().for_each(|ticket| self.push(lane, ticket));
-            return 0;
-        });
+        mutant!(PassWakesNoConsumer => return self.enter_silently(lane, slot, pushed));
         let Some(ticket) = self.ticket(lane, slot, pushed) else { return 0 };
         self.push(lane, ticket);
         1
@@ -392,12 +389,26 @@ fn free<T>(run: &mut VecDeque<Ticket<T>>) {
 /// The panic message for a broken invariant of the head (see the module docs).
 const NO_MARKER: &str = "the front of the head is never a marker";
 
-/// The code of a deliberate defect (`sync/mutants.rs`).
+/// The code of deliberate defects (`sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod defects {
-    use super::{QueueEntry, ReadyQueue, Ticket, VecDeque};
+    use super::{Lane, Pushed, QueueEntry, ReadyQueue, Slot, Ticket, VecDeque};
 
     impl<T> ReadyQueue<T> {
+        /// Queues a slot after a push, with the defect `PassWakesNoConsumer`: the caller wakes no
+        /// consumer for a slot that was taken out of the backlog.
+        pub(super) fn enter_silently(
+            &self,
+            lane: Lane,
+            slot: &Slot<T>,
+            pushed: Pushed<T>,
+        ) -> usize {
+            let wakes = usize::from(!matches!(pushed, Pushed::Joined));
+            let Some(ticket) = self.ticket(lane, slot, pushed) else { return 0 };
+            self.push(lane, ticket);
+            wakes
+        }
+
         /// Pops the next slot, with the defect `RunPublishedLate`: for a moment no thread can find
         /// the rest of its run.
         pub(super) fn try_pop_and_publish(&self) -> Option<Ticket<T>> {

@@ -163,10 +163,7 @@ impl<T> ReadyQueue<T> {
             // The head is locked so that no marker can come between the check and the push.
             let head = self.head.lock();
             if head.ledger.as_ref().map(|ledger| ledger.now()) != since {
-                mutant!(LateRunIsNotParked => {
-                    self.push_run(lane, run);
-                    return Ok(());
-                });
+                mutant!(LateRunIsNotParked => return Ok(self.push_run(lane, run)));
                 return Err(run);
             }
             self.push_run(lane, run);

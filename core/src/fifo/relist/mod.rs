@@ -6,6 +6,8 @@
 //! or one of each scope, is current: a newer relist supersedes it. `span` has the generation and
 //! the keys of a relist, `sweep` the deletions of a commit.
 
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects;
 mod span;
 mod sweep;
 
@@ -429,13 +431,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
         // Not earlier: if the external store panics, the relist is abandoned.
         self.over = true;
-        mutant!(ScopeIsMarkedFirst => if let Some(within) = &self.span.within {
-            let mut last = fifo.relists.last.lock();
-            let began = self.span.began;
-            let complete = fifo.mark_scope(&mut last.scopes, &within.scope, version, began);
-            drop(last);
-            fifo.committed(complete.ok().flatten());
-        });
+        mutant!(ScopeIsMarkedFirst => fifo.mark_scope_of(&self.span, version));
         mutant!(CommitIsMarkedFirst => fifo.committed(fifo.mark_commit(version)));
         let mut complete = None;
         self.end(|last, scope| {

@@ -142,12 +142,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         for key in keys {
             let hash = table.hash(key.as_bytes());
-            mutant!(SweepReadsUnlocked => {
-                if !self.is_listed_elsewhere(generation, key.as_bytes()) {
-                    self.push(key.as_bytes(), Pending::new(Content::Swept(sweep, None)), Rule::IfExists, Missing::Ask);
-                }
-                continue;
-            });
+            mutant!(SweepReadsUnlocked => { self.sweep_unlocked(&key, span); continue });
             let shard = table.shard(hash).write();
             // That holds while this lock is held: a newer relist waits for it before it lists keys.
             if !self.relists.is_current(generation, within.as_ref()) {

@@ -51,6 +51,8 @@
 //! this, unless its wall clock stands still as well.
 
 #[cfg(test)]
+mod defects;
+#[cfg(test)]
 mod explore;
 #[cfg(test)]
 mod mutants;
@@ -304,8 +306,7 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
                 let free_at = self.free_at(record, *since);
                 let read_at = checked.saturating_add(self.timing.retry_period);
                 let is_free = free_at <= now.monotonic;
-                mutant!(self, ObserverUsesWallClock => let is_free =
-                    since.after(free_at.saturating_sub(since.monotonic)).wall <= now.wall);
+                mutant!(self, ObserverUsesWallClock => let is_free = since.by_wall(free_at, now));
                 if is_free {
                     // The state changes with the request, so that the candidate does not observe
                     // the lease while its claim may already be applied: only the answer to the
@@ -352,8 +353,7 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
 
     /// Takes the answer to an attempt. Ignores it if the attempt is no longer in progress.
     pub(crate) fn answered(&mut self, now: Clocks, number: u64, answer: Answer<T, B>) {
-        mutant!(self, OldAnswersCount => let number =
-            self.flight.map_or(number, |flight| flight.number));
+        mutant!(self, OldAnswersCount => let number = self.number_in_flight().unwrap_or(number));
         // Rule 3: an answer to an abandoned attempt says nothing about the state since then.
         let Some(flight) = self.flight.take_if(|flight| flight.number == number) else { return };
         // The deadline is checked before the answer counts: a renewal that is answered after the
@@ -386,9 +386,7 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         mutant!(self, AbsentLeaseIsFree => if flight.purpose == Purpose::Create {
             return self.answered_claim(now, flight, answer);
         });
-        mutant!(self, ReadCountsAsClaim => if let Answer::State(Some(record)) = &answer
-            && record.holder.as_ref() == Some(&self.identity)
-        {
+        mutant!(self, ReadCountsAsClaim => if self.is_named_by(&answer) {
             return self.answered_claim(now, flight, answer);
         });
         let State::Foreign(seen) = &mut self.state else { return };
@@ -440,11 +438,7 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
                 mutant!(self, ReadCountsAsRenewal => held.deadline = deadline);
             }
             (Purpose::Read, Answer::State(read)) => {
-                mutant!(self, ReleasesAnothersLease => if let Some(record) = &read
-                    && is_releasing
-                {
-                    held.record = record.clone();
-                    held.is_doubtful = false;
+                mutant!(self, ReleasesAnothersLease => if is_releasing && held.adopts(read.as_ref()) {
                     return;
                 });
                 mutant!(self, KeepsLeadingUnderAnother => return);
@@ -535,10 +529,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         let held_for = self.timing.renew_deadline;
         mutant!(self, HoldsForLeaseDuration => let held_for = self.timing.lease_duration);
         let deadline = flight.sent.after(held_for);
-        mutant!(self, HolderIgnoresWallClock => let deadline =
-            Clocks { wall: Duration::MAX, ..deadline });
-        mutant!(self, HolderIgnoresMonotonicClock => let deadline =
-            Clocks { monotonic: Duration::MAX, ..deadline });
+        mutant!(self, HolderIgnoresWallClock => let deadline = deadline.without_wall());
+        mutant!(self, HolderIgnoresMonotonicClock => let deadline = deadline.without_monotonic());
         deadline
     }
 

@@ -401,6 +401,71 @@ async fn living_objects_of_a_namespace_without_its_label_do_not_count_as_deleted
     }
 }
 
+/// Makes a change in a namespace that has just lost its label, and whose last list shows the
+/// change. Returns what handlers are notified of until its objects are removed, in order of names.
+async fn notifications_of_the_last_list(
+    choose: fn(Builder) -> Builder,
+    change: fn(&ApiServer),
+) -> Vec<String> {
+    let green = Unwatched::start(choose).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let record = seen.clone();
+    let handler = move |change: Notification<ConfigMap>| record.lock().push(shown(&change));
+    let _handle = green.maps.add_event_handler(handler).unwrap();
+    until(|| seen.lock().len() == 5).await;
+    green.remove_label();
+    change(&green.server);
+    green.server.clear_faults();
+    let is_removed = || green.maps.namespace_status().is_empty() && stored(&green.maps).is_empty();
+    until(|| is_removed() && seen.lock().len() >= 10).await;
+    idle().await;
+    drop(green.changes);
+    green.factory.shutdown().await;
+    let mut changes = seen.lock().split_off(5);
+    changes.sort_by_key(|change| change.trim_start_matches(char::is_alphabetic).to_owned());
+    changes
+}
+
+const ALL_REMOVED: [&str; 5] = [
+    "NamespaceRemoved -m0",
+    "NamespaceRemoved -m1",
+    "NamespaceRemoved -m2",
+    "NamespaceRemoved -m3",
+    "NamespaceRemoved -m4",
+];
+
+#[tokio::test(start_paused = true)]
+async fn last_list_delivers_no_new_object() {
+    for choose in QUEUES {
+        let create = |server: &ApiServer| apply(server, "green", "new", 1);
+        let changes = notifications_of_the_last_list(choose, create).await;
+        assert_eq!(changes, ALL_REMOVED);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_list_delivers_no_change_of_an_object() {
+    for choose in QUEUES {
+        let update = |server: &ApiServer| apply(server, "green", "m0", 99);
+        let changes = notifications_of_the_last_list(choose, update).await;
+        assert_eq!(changes, ALL_REMOVED);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_list_delivers_only_the_deletion_of_an_object_that_was_created_again() {
+    for choose in QUEUES {
+        let create_again = |server: &ApiServer| {
+            server.delete(&Resource::config_maps(), "green", "m0").unwrap();
+            apply(server, "green", "m0", 1);
+        };
+        let changes = notifications_of_the_last_list(choose, create_again).await;
+        let mut expected = ALL_REMOVED;
+        expected[0] = "Relist -m0";
+        assert_eq!(changes, expected);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn living_objects_of_a_terminating_namespace_without_its_label_do_not_count_as_deleted() {
     for choose in QUEUES {

@@ -10,7 +10,7 @@ use deltafifo::{
 };
 use futures_util::future::BoxFuture;
 
-use super::scope::{self, check_namespace};
+use super::scope::{self, check_namespace, have_same_uid};
 use super::{Pieces, Scoped, Target, keys_of_named, tombstone};
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
@@ -86,6 +86,16 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for DeltaFifo<K, M> {
 
     fn check(&self, object: &K, scope: &ScopeId) -> Result<(), StoreError> {
         check_namespace(&self.store(), object, scope)
+    }
+
+    fn knows(&self, object: &K) -> Option<bool> {
+        let store = self.store();
+        // Pending deltas are read before the store, as in `keys_of_named`.
+        let known = match self.get(object).ok()? {
+            Some(deltas) => deltas.newest()?.object.object().cloned(),
+            None => store.get(object).ok()?,
+        };
+        Some(known.is_some_and(|known| have_same_uid(&store, &known, object)))
     }
 }
 

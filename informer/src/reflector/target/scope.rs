@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use deltafifo::panics::ignore_panic;
 use deltafifo::{
     Closed, DeltaObject, IndexReader, KeyScope, Meta, OfferError, Refused, RelistError, ScopeError,
     ScopeId, StoreError,
@@ -36,6 +37,11 @@ pub(crate) trait Scoped<K>: Target<K> {
 
     /// Fails if `object` is in a namespace other than the namespace of `scope`.
     fn check(&self, object: &K, scope: &ScopeId) -> Result<(), StoreError>;
+
+    /// Returns whether the newest known object of the same key has the same uid as `object`. A
+    /// missing uid counts as the same. Returns `None` if `object` has no key, or if the queue does
+    /// not know yet, because changes that were offered before are not handled.
+    fn knows(&self, object: &K) -> Option<bool>;
 }
 
 /// The part of a queue that holds the objects of one namespace. An object of another namespace is
@@ -46,6 +52,8 @@ pub(crate) struct InScope<K> {
     /// Whether an object was offered. Set before the first offer.
     pub(crate) has_objects: Arc<AtomicBool>,
     pub(crate) history: Arc<History>,
+    /// Whether the next relist is a [`LastList`].
+    pub(crate) is_last: Arc<AtomicBool>,
     /// The function that is called after each complete list and each bookmark.
     pub(crate) on_reached: Arc<dyn Fn() + Send + Sync>,
 }
@@ -100,6 +108,70 @@ impl<K: Send + Sync + 'static> Pieces<K> for Reported<K> {
     }
 }
 
+/// The last list of a namespace that has left the set. It deletes the objects that no longer exist,
+/// and does not offer objects that were created or changed since. If another object has the name of
+/// a known one, the known object no longer exists. If the queue cannot compare the two yet, the
+/// listed object is offered: a notification of an object that is soon removed does less harm than
+/// the loss of a deletion.
+struct LastList<K> {
+    relist: Box<dyn Pieces<K>>,
+    queue: Arc<dyn Scoped<K>>,
+}
+
+impl<K: Send + Sync + 'static> Pieces<K> for LastList<K> {
+    fn expect(&mut self, _objects: usize) {}
+
+    /// Returns that each object must be decoded, for its uid.
+    fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
+        Ok(vec![true; listed.len()])
+    }
+
+    fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
+        let mut refused = Vec::new();
+        for (index, (&name, object)) in names.iter().zip(objects).enumerate() {
+            let Some(is_known) = self.queue.knows(&object) else {
+                let offered = self.relist.offer(&[name], vec![object])?;
+                refused.extend(offered.into_iter().map(|refused| Refused { index, ..refused }));
+                continue;
+            };
+            // The destructor is user code.
+            ignore_panic(|| drop(object));
+            if is_known {
+                self.relist.keep(name)?;
+            }
+        }
+        Ok(refused)
+    }
+
+    fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError> {
+        self.relist.delete(name, object)
+    }
+
+    fn keep(&mut self, name: &str) -> Result<(), RelistError> {
+        self.relist.keep(name)
+    }
+
+    fn keep_unlisted(&mut self) -> bool {
+        self.relist.keep_unlisted()
+    }
+
+    fn ignore_versions(&mut self) {
+        self.relist.ignore_versions();
+    }
+
+    /// Commits without a version, because not all changes up to the version were offered.
+    fn commit(self: Box<Self>, _version: &str) -> Result<Vec<StoreError>, StoreError> {
+        self.relist.commit("")
+    }
+}
+
+/// Returns whether two objects of the same key have the same uid. A missing uid counts as the same.
+pub(super) fn have_same_uid<K, M: Meta<K>>(store: &IndexReader<K, M>, one: &K, other: &K) -> bool {
+    let meta = store.keys().meta();
+    let (one, other) = (meta.uid(one), meta.uid(other));
+    one.is_none() || other.is_none() || one == other
+}
+
 /// Implements [`Scoped::check`] for a queue with this store.
 pub(super) fn check_namespace<K, M: Meta<K>>(
     store: &IndexReader<K, M>,
@@ -133,6 +205,10 @@ fn outside(key: String, scope: &ScopeId) -> StoreError {
 impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
         let (mut relist, of_queue) = Arc::clone(&self.queue).begin_in(&self.scope);
+        // Relaxed: the task of the informer changes it, and begins the relists.
+        if self.is_last.load(Ordering::Relaxed) {
+            return Box::new(LastList { relist, queue: self.queue.clone() });
+        }
         let (began, is_current) = self.history.begin(of_queue);
         if !is_current {
             // The known objects may be of a former history.

@@ -12,7 +12,7 @@ use deltafifo::{
 };
 use futures_util::future::BoxFuture;
 
-use super::scope::{self, check_namespace};
+use super::scope::{self, check_namespace, have_same_uid};
 use super::{Pieces, Scoped, Target, keys_of_named, tombstone};
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
@@ -180,6 +180,16 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for InOrderFifo<K, M> {
 
     fn check(&self, object: &K, scope: &ScopeId) -> Result<(), StoreError> {
         check_namespace(&self.store(), object, scope)
+    }
+
+    fn knows(&self, object: &K) -> Option<bool> {
+        // The log cannot be searched.
+        if self.pending() > 0 {
+            return None;
+        }
+        let store = self.store();
+        let known = store.get(object).ok()?;
+        Some(known.is_some_and(|known| have_same_uid(&store, &known, object)))
     }
 }
 

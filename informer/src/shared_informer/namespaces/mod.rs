@@ -138,13 +138,14 @@ impl Namespaces {
     /// A namespace leaves the set when it no longer exists, and also when it no longer matches the
     /// selector of `informer`: in both cases the API server sends a deletion. The objects of the
     /// namespace may therefore still exist. When a namespace leaves the set, the informers of the
-    /// set list it once more. An object that this list does not contain counts as deleted, with the
-    /// cause [`Relist`](super::Cause::Relist). The other objects, or all objects if the list fails,
-    /// are removed with the cause [`NamespaceRemoved`](super::Cause::NamespaceRemoved). Handlers
-    /// may be notified of objects that this list shows to be new or changed before these are
-    /// removed. A namespace that is being deleted stays in the set until the API server has removed
-    /// it, so the watch of its objects usually delivers their deletion before the namespace leaves
-    /// the set.
+    /// set list it once more. An object that this list does not contain, or contains with another
+    /// uid, counts as deleted, with the cause [`Relist`](super::Cause::Relist). The other objects,
+    /// or all objects if the list fails, are removed with the cause
+    /// [`NamespaceRemoved`](super::Cause::NamespaceRemoved). Handlers are not notified of objects
+    /// that this list shows to be new or changed, unless the informer has an in-order queue that
+    /// still has changes to handle. A namespace that is being deleted stays in the set until the
+    /// API server has removed it, so the watch of its objects usually delivers their deletion
+    /// before the namespace leaves the set.
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};

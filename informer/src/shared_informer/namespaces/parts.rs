@@ -155,7 +155,7 @@ struct Part<K> {
     has_objects: Arc<AtomicBool>,
     history: Arc<History>,
     /// Whether the namespace has left the set, and is listed for the last time.
-    has_left: AtomicBool,
+    has_left: Arc<AtomicBool>,
     /// Whether the scope is being removed. Only the task of the informer reads and writes it.
     is_leaving: AtomicBool,
     /// The reflector. It is built when the part first runs, because the function that makes its
@@ -299,7 +299,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
             progress: Arc::default(),
             has_objects: Arc::default(),
             history: Arc::new(History::new(&self.histories)),
-            has_left: AtomicBool::new(false),
+            has_left: Arc::default(),
             is_leaving: AtomicBool::new(false),
             reflector: OnceLock::new(),
         });
@@ -407,8 +407,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
     }
 
     /// Lists once more a namespace that may have been deleted. The list deletes the objects that
-    /// no longer exist, so that they do not count as removed with the namespace. If no object of
-    /// the namespace was ever offered, nothing is listed.
+    /// no longer exist, so that they do not count as removed with the namespace, and offers no
+    /// others. If no object of the namespace was ever offered, nothing is listed.
     async fn list_again(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
         // A thread may still be working for a run that was dropped. Its commit of an older list
         // must not come after the final list. The commit makes the scope count again, so the scope
@@ -417,13 +417,15 @@ impl<K: Send + Sync + 'static> Parts<K> {
         self.queue.waive_scope(&part.scope);
         let Some(reflector) = part.reflector.get() else { return };
         // Relaxed: `InScope` sets the flag when it offers an object, and no work is in flight now.
-        // If no object was offered, none has to be deleted, and the list would only add objects.
+        // If no object was offered, none has to be deleted.
         if !part.has_objects.load(Ordering::Relaxed) {
             return;
         }
         if let Err(panic) = catching(Box::pin(reflector.list_newest())).await {
             self.report_panic(name, part, panic);
         }
+        // The commit has ended the waiver.
+        self.queue.waive_scope(&part.scope);
     }
 
     /// Runs the reflector of a namespace. A panic of its lister-watcher is reported, and the
@@ -465,7 +467,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
             }
         });
         let (has_objects, history) = (part.has_objects.clone(), part.history.clone());
-        let target = Arc::new(InScope { queue, scope, has_objects, history, on_reached });
+        let is_last = part.has_left.clone();
+        let target = Arc::new(InScope { queue, scope, has_objects, history, is_last, on_reached });
         let source = (self.source)(name);
         let decode = self.decode.clone();
         ReflectorBuilder::new(source, target, Box::new(|_, _| decode))

@@ -194,6 +194,10 @@ impl Scoped<ConfigMap> for Refusing {
     fn check(&self, object: &ConfigMap, scope: &ScopeId) -> Result<(), StoreError> {
         Scoped::check(&*self.queue, object, scope)
     }
+
+    fn knows(&self, object: &ConfigMap) -> Option<bool> {
+        self.queue.knows(object)
+    }
 }
 
 /// A set of namespaces, the queue that they are fed to, and the namespaces whose errors were

@@ -187,6 +187,8 @@ pub(crate) struct Scopes(Vec<ScopeState>);
 
 struct ScopeState {
     id: ScopeId,
+    /// The number of the history in which the scope was added (`store/applied.rs`).
+    added: u64,
     /// Whether the initial population waits for the scope's first list.
     is_awaited: bool,
     /// Whether a first list of the scope is complete: a list of the initial population, or any list
@@ -206,12 +208,14 @@ impl Scopes {
         self.0.is_empty()
     }
 
-    /// Adds a scope. Fails if there is a scope of the same name. The caller created `id` before it
-    /// took the lock, so if the scope is refused, its predicate is dropped after the lock is
-    /// released. `claim` returns whether the initial population waits for the scope.
+    /// Adds a scope in the current `history`. Fails if there is a scope of the same name. The
+    /// caller created `id` before it took the lock, so if the scope is refused, its predicate is
+    /// dropped after the lock is released. `claim` returns whether the initial population waits for
+    /// the scope.
     pub(crate) fn add(
         &mut self,
         id: &ScopeId,
+        history: u64,
         claim: impl FnOnce() -> bool,
     ) -> Result<(), ScopeError> {
         if self.0.iter().any(|entry| entry.id.name() == id.name()) {
@@ -219,6 +223,7 @@ impl Scopes {
         }
         self.0.push(ScopeState {
             id: id.clone(),
+            added: history,
             is_awaited: claim(),
             has_first: false,
             is_waived: false,
@@ -315,7 +320,8 @@ impl Scopes {
         applied: &Applied,
     ) -> Result<(), VersionError> {
         let Some(entry) = self.find(id) else { return Ok(()) };
-        let point = applied.expect_part(entry.reached.as_ref(), parse(version)?, began)?;
+        let (reached, version) = (entry.reached.as_ref(), parse(version)?);
+        let point = applied.expect_part(reached, version, began, entry.added)?;
         if began.is_some() || entry.reached.as_ref() < Some(&point) {
             entry.reached = Some(point);
         }

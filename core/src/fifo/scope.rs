@@ -88,7 +88,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if last.is_whole_open() {
                 return Err(ScopeError::RelistOpen { scope: candidate.scope.name().to_owned() });
             }
-            last.scopes.add(&candidate.scope, || self.life.initial.claim())?;
+            let history = self.core.applied.history();
+            last.scopes.add(&candidate.scope, history, || self.life.initial.claim())?;
             self.core.applied.add_part();
             break;
         }
@@ -138,8 +139,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Declares that everything in `scope` up to `version` has been offered. The applied version is
     /// the lowest of the scopes' versions: a scope that has had neither a list nor a bookmark holds
-    /// it back, unless it is [waived](Self::waive_scope). See [`bookmark`](Self::bookmark).
-    /// O(scopes).
+    /// it back, unless it is [waived](Self::waive_scope). A bookmark belongs to the
+    /// [history](Self::add_scope) of the scope's last list. Before the first list it belongs to the
+    /// history in which the scope was added. See [`bookmark`](Self::bookmark). O(scopes).
     ///
     /// # Errors
     /// [`VersionError::NotANumber`] if `version` is not a decimal number,

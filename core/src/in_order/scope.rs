@@ -48,7 +48,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         loop {
             let mut scopes = self.scopes.lock();
             let Some(rivals) = candidate.unchecked(&scopes) else {
-                scopes.add(&candidate.scope, || self.life.initial.claim())?;
+                let history = self.core.applied.history();
+                scopes.add(&candidate.scope, history, || self.life.initial.claim())?;
                 break;
             };
             drop(scopes);

@@ -159,7 +159,9 @@ impl Applied {
     /// Everything of the part up to `reached` has been offered. `began` is the
     /// [history](Self::history) that was current when the part's list began, or `None` if the
     /// version is that of a bookmark, which belongs to the history of the part's last list. (In a
-    /// queue that does not track applied versions `began` always is `None`.)
+    /// queue that does not track applied versions `began` always is `None`.) `added` is the history
+    /// that was current when the part was added. A bookmark before the first list belongs to it,
+    /// because its watch may have been opened before a restore that another list has shown since.
     ///
     /// Each part is listed separately, and its lists begin histories. A list belongs to the history
     /// in which it began, because the server may have answered it before a restore that another
@@ -173,6 +175,7 @@ impl Applied {
         reached: Option<&Point>,
         version: ResourceVersion,
         began: Option<u64>,
+        added: u64,
     ) -> Result<Point, VersionError> {
         let mut state = self.state.lock();
         if state.writer == WriterState::Untracked {
@@ -186,7 +189,7 @@ impl Applied {
             }
             (Some(began), None) => began,
             (None, Some(reached)) => reached.history,
-            (None, None) => state.history(),
+            (None, None) => added,
         };
         if history > state.history() {
             let (edition, version) = (state.edition, ResourceVersion::zero());

@@ -127,6 +127,8 @@ type Point = (u64, u64, u64);
 struct Scope {
     /// Whether the scope was waived (`DeltaFifo::waive_scope`), with no list or bookmark since.
     is_waived: bool,
+    /// The number of the history in which the scope was added.
+    added: u64,
     /// The number of the history and the version that the scope has reached; `None` before its
     /// first list or bookmark.
     reached: Option<(u64, u64)>,
@@ -218,8 +220,8 @@ impl Account {
 
     fn bookmark_in(&mut self, scope: usize, version: u64) {
         if let Some(entry) = &mut self.scopes[scope] {
-            // It is of the history of the scope's last list.
-            let history = entry.reached.map_or(self.marked.0, |(history, _)| history);
+            // It is of the history of the scope's last list, or of its addition.
+            let history = entry.reached.map_or(entry.added, |(history, _)| history);
             entry.reached = entry.reached.max(Some((history, version)));
             entry.is_waived = false;
         }
@@ -408,7 +410,8 @@ impl<'r> Run<'r> {
         let keys = SCOPES[scope].clone().map(|place| KEYS[place]);
         let contains = move |key: &str| keys.clone().any(|own| own == key);
         let id = self.rig.fifo.add_scope(KeyScope::keys(format!("{scope}"), contains)).unwrap();
-        (self.scopes[scope], self.account.scopes[scope]) = (Some(id), Some(Scope::default()));
+        let added = Scope { added: self.account.marked.0, ..Scope::default() };
+        (self.scopes[scope], self.account.scopes[scope]) = (Some(id), Some(added));
         // Nothing is applied until the new scope has a point, too.
         self.account.edition += 1;
     }

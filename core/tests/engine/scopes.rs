@@ -756,6 +756,27 @@ fn list_that_began_before_a_new_history_is_of_the_former_one() {
 }
 
 #[test]
+fn bookmark_of_a_scope_without_a_list_is_of_the_history_in_which_the_scope_was_added() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[], "100");
+    fifo.bookmark_in(&green, "100").unwrap();
+    assert_eq!(fifo.applied_version().as_deref(), Some("100"));
+    let red = fifo.add_scope(KeyScope::namespace("red")).unwrap();
+    list(&fifo, &blue, &[], "80");
+    list(&fifo, &green, &[], "81");
+    // The watch of the bookmark may have been opened before the restore.
+    fifo.bookmark_in(&red, "110").unwrap();
+    assert_eq!(fifo.applied_version(), None, "110 of red is of the former history");
+    list(&fifo, &red, &[], "82");
+    assert_eq!(fifo.applied_version().as_deref(), Some("80"));
+
+    let new = fifo.add_scope(KeyScope::namespace("new")).unwrap();
+    fifo.bookmark_in(&new, "83").unwrap();
+    assert_eq!(fifo.applied_version().as_deref(), Some("80"), "it was added after the restore");
+}
+
+#[test]
 fn lists_of_two_scopes_show_the_same_histories_in_either_order() {
     for commits_blue_first in [true, false] {
         let fifo = fused();

@@ -125,7 +125,8 @@ const _: () = assert!(PARTS.len() == 4);
 
 fn change(bits: u8) -> Change {
     match bits & 3 {
-        0 | 1 => Change::Add,
+        0 => Change::Add,
+        1 => Change::Await,
         2 => Change::Remove,
         _ => Change::Waive,
     }
@@ -204,6 +205,7 @@ fn write_op(op: &Op, to: &mut Vec<u8>) {
         Op::Scope(of, change) => {
             let change = match change {
                 Change::Add => 0,
+                Change::Await => 1,
                 Change::Remove => 2,
                 Change::Waive => 3,
             };

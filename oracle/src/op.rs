@@ -209,6 +209,8 @@ pub enum Change {
     Remove,
     /// Waives the scope ([`waive_scope`](deltafifo::DeltaFifo::waive_scope)) until its next list.
     Waive,
+    /// Ends the waiver of the scope ([`await_scope`](deltafifo::DeltaFifo::await_scope)).
+    Await,
 }
 
 /// An operation on the queue. Every object that an operation creates has a number of its own.

@@ -355,7 +355,11 @@ impl<'f> Pair<'f> {
                 fifo.waive_scope(scope);
                 self.model.waive_scope(*number);
             }
-            (Change::Remove | Change::Waive, None) => {}
+            (Change::Await, Some((scope, number))) => {
+                fifo.await_scope(scope);
+                self.model.await_scope(*number);
+            }
+            (Change::Remove | Change::Waive | Change::Await, None) => {}
         }
     }
 

@@ -78,7 +78,8 @@ fn scoped_op() -> impl Strategy<Value = Op> {
     let change = prop_oneof![
         4 => Just(Change::Add),
         1 => Just(Change::Remove),
-        1 => Just(Change::Waive),
+        2 => Just(Change::Waive),
+        2 => Just(Change::Await),
     ];
     prop_oneof![
         5 => op(),

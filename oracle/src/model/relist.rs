@@ -214,7 +214,7 @@ impl<T> Model<T> {
         let open = self.take_open(relist)?;
         let deleted = self.delete_unlisted(&open);
         if let Some(within) = open.within {
-            self.listed_scope(within.scope, version);
+            self.listed_scope(within.scope, version, open.first);
         } else {
             self.version = Some(version.to_owned());
             if open.first {

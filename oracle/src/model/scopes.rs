@@ -14,7 +14,10 @@ pub(super) struct Scope {
     part: Part,
     /// Whether the initial population waits for the scope's first list.
     is_awaited: bool,
-    /// Whether the scope was waived, and no list of it has been committed since then.
+    /// Whether a list was committed that belongs to the initial population, or that came while the
+    /// initial population did not wait for the scope.
+    has_first: bool,
+    /// Whether the scope was waived, and since then was neither listed nor awaited.
     is_waived: bool,
     /// The version of the scope's last list.
     version: Option<String>,
@@ -56,7 +59,8 @@ impl<T> Model<T> {
             return Err(ScopeError::Overlaps { scope: part.name.to_owned() });
         }
         let (id, is_awaited) = (self.next_number(), self.claim());
-        self.scopes.push(Scope { id, part, is_awaited, is_waived: false, version: None });
+        let (has_first, is_waived) = (false, false);
+        self.scopes.push(Scope { id, part, is_awaited, has_first, is_waived, version: None });
         Ok(id)
     }
 
@@ -79,6 +83,16 @@ impl<T> Model<T> {
         entry.is_waived = true;
         let was_awaited = std::mem::take(&mut entry.is_awaited);
         self.populate_if(was_awaited);
+    }
+
+    /// Ends a waiver: the scope counts in the version of the queue again, and the initial
+    /// population waits for its first list, if there was none and the population is incomplete.
+    pub fn await_scope(&mut self, scope: u32) {
+        let claimed = self.claim();
+        let Some(entry) = self.scopes.iter_mut().find(|entry| entry.id == scope) else { return };
+        if std::mem::take(&mut entry.is_waived) {
+            entry.is_awaited = claimed && !entry.has_first;
+        }
     }
 
     /// Removes a scope and deletes its keys.
@@ -108,12 +122,16 @@ impl<T> Model<T> {
         Some(versions.min()??.to_string())
     }
 
-    /// Records that a relist of the scope was committed.
-    pub(super) fn listed_scope(&mut self, scope: u32, version: &str) {
+    /// Records that a relist of the scope was committed. `first` says whether the relist belongs to
+    /// the initial population.
+    pub(super) fn listed_scope(&mut self, scope: u32, version: &str, first: bool) {
         let Some(entry) = self.scopes.iter_mut().find(|entry| entry.id == scope) else { return };
         entry.version = Some(version.to_owned());
         entry.is_waived = false;
-        let was_awaited = std::mem::take(&mut entry.is_awaited);
+        // The deltas of a relist that began while the scope was waived are not marked, so such a
+        // relist does not end the wait.
+        let was_awaited = first && std::mem::take(&mut entry.is_awaited);
+        entry.has_first |= !entry.is_awaited;
         self.populate_if(was_awaited);
     }
 

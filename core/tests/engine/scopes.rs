@@ -761,19 +761,19 @@ fn bookmark_of_a_scope_without_a_list_is_of_the_history_in_which_the_scope_was_a
     let [blue, green] = two_scopes(&fifo);
     list(&fifo, &blue, &[], "100");
     fifo.bookmark_in(&green, "100").unwrap();
-    assert_eq!(fifo.applied_version().as_deref(), Some("100"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("100"));
     let red = fifo.add_scope(KeyScope::namespace("red")).unwrap();
     list(&fifo, &blue, &[], "80");
     list(&fifo, &green, &[], "81");
     // The watch of the bookmark may have been opened before the restore.
     fifo.bookmark_in(&red, "110").unwrap();
-    assert_eq!(fifo.applied_version(), None, "110 of red is of the former history");
+    assert_eq!(fifo.store().applied_version(), None, "110 of red is of the former history");
     list(&fifo, &red, &[], "82");
-    assert_eq!(fifo.applied_version().as_deref(), Some("80"));
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("80"));
 
     let new = fifo.add_scope(KeyScope::namespace("new")).unwrap();
     fifo.bookmark_in(&new, "83").unwrap();
-    assert_eq!(fifo.applied_version().as_deref(), Some("80"), "it was added after the restore");
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("80"), "it was added after the restore");
 }
 
 #[test]

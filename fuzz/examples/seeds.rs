@@ -216,12 +216,14 @@ fn overlapping(ops: &[oracle::Op]) -> Vec<oracle::Op> {
 }
 
 /// Returns the operations on a queue with three scopes. Each relist of the whole queue becomes a
-/// relist of each scope. Halfway through, one scope is waived (`DeltaFifo::waive_scope`), and
-/// another one is removed and added again.
+/// relist of each scope. At first, one scope is waived (`DeltaFifo::waive_scope`) and awaited again
+/// (`DeltaFifo::await_scope`). Halfway through, it is waived, and another one is removed and added
+/// again.
 fn scoped(ops: &[oracle::Op]) -> Vec<oracle::Op> {
     let parts = 0..3_u8;
     let change = |part, change| oracle::Op::Scope(part, change);
     let mut scoped: Vec<_> = parts.clone().map(|part| change(part, oracle::Change::Add)).collect();
+    scoped.extend([oracle::Change::Waive, oracle::Change::Await].map(|to| change(0, to)));
     for (number, op) in ops.iter().enumerate() {
         if number == ops.len() / 2 {
             scoped.push(change(0, oracle::Change::Waive));

@@ -74,17 +74,19 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// Generates an operation in a queue with scopes.
 fn scoped_op() -> impl Strategy<Value = Op> {
-    let part = || 0..u8::try_from(PARTS.len()).unwrap_or(u8::MAX);
+    // Mostly the two parts that are added at first, so that changes of the same scope follow each
+    // other.
+    let part = || prop_oneof![2 => 0..2_u8, 1 => 0..u8::try_from(PARTS.len()).unwrap_or(u8::MAX)];
     let change = prop_oneof![
         4 => Just(Change::Add),
         1 => Just(Change::Remove),
-        2 => Just(Change::Waive),
-        2 => Just(Change::Await),
+        3 => Just(Change::Waive),
+        3 => Just(Change::Await),
     ];
     prop_oneof![
         5 => op(),
         3 => (part(), step()).prop_map(|(part, step)| Op::RelistIn(part, step)),
-        1 => (part(), change).prop_map(|(part, change)| Op::Scope(part, change)),
+        2 => (part(), change).prop_map(|(part, change)| Op::Scope(part, change)),
     ]
 }
 

@@ -88,10 +88,9 @@ impl<T> Model<T> {
     /// Ends a waiver: the scope counts in the version of the queue again, and the initial
     /// population waits for its first list, if there was none and the population is incomplete.
     pub fn await_scope(&mut self, scope: u32) {
-        let claimed = self.claim();
-        let Some(entry) = self.scopes.iter_mut().find(|entry| entry.id == scope) else { return };
-        if std::mem::take(&mut entry.is_waived) {
-            entry.is_awaited = claimed && !entry.has_first;
+        let Some(at) = self.scopes.iter().position(|entry| entry.id == scope) else { return };
+        if std::mem::take(&mut self.scopes[at].is_waived) && !self.scopes[at].has_first {
+            self.scopes[at].is_awaited = self.claim();
         }
     }
 

@@ -95,25 +95,18 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let (sender, batches) = BatchSender::new(&self.in_flight);
         let reading = self.read(sender, request.clone(), first_page);
         let list = async {
-            let (version, (pieces, items)) = tokio::try_join!(reading, self.receive(batches))?;
+            // Before the request, because the list is of the history in which its relist begins.
+            let pieces = self.begin()?;
+            let received = self.receive(pieces, batches);
+            let (version, (pieces, items)) = tokio::try_join!(reading, received)?;
             self.commit(pieces, version).await.map_err(ListFailure::Stop)?;
             Ok(((), items))
         };
         self.listing("list", &request.resource_version, list).await
     }
 
-    /// Passes batches to a relist of the target until the reader has no more. Returns the relist,
-    /// and the number of listed objects.
-    pub(super) async fn receive(
-        &self,
-        batches: Batches,
-    ) -> Result<(Box<dyn Pieces<K>>, usize), ListFailure> {
-        let mut items = 0;
-        let report = |outcome: PartOutcome| {
-            items += outcome.items;
-            self.metrics.record(|metrics| metrics.received(&outcome));
-            outcome.errors.iter().for_each(|error| self.report(error));
-        };
+    /// Begins a relist of the target.
+    pub(super) fn begin(&self) -> Result<Box<dyn Pieces<K>>, ListFailure> {
         let mut pieces = Arc::clone(&self.target).begin();
         let (keeps_unlisted, is_rewound) = {
             let versions = self.versions.lock();
@@ -125,6 +118,22 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         if keeps_unlisted {
             keep_unlisted(pieces.as_mut()).map_err(|error| ListFailure::Stop(error.into()))?;
         }
+        Ok(pieces)
+    }
+
+    /// Passes batches to a relist of the target until the reader has no more. Returns the relist,
+    /// and the number of listed objects.
+    pub(super) async fn receive(
+        &self,
+        pieces: Box<dyn Pieces<K>>,
+        batches: Batches,
+    ) -> Result<(Box<dyn Pieces<K>>, usize), ListFailure> {
+        let mut items = 0;
+        let report = |outcome: PartOutcome| {
+            items += outcome.items;
+            self.metrics.record(|metrics| metrics.received(&outcome));
+            outcome.errors.iter().for_each(|error| self.report(error));
+        };
         let received =
             receive(&self.target, pieces, &self.decoder, &self.threads, batches, report).await;
         received.map(|pieces| (pieces, items)).map_err(ListFailure::Stop)

@@ -85,10 +85,12 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         from: &str,
         deadline: Instant,
     ) -> Result<(Watch, usize), ListFailure> {
+        // Before the request, because the list is of the history in which its relist begins.
+        let pieces = self.begin()?;
         let mut watch = self.open(from.to_owned(), true).await?;
         let (sender, batches) = BatchSender::new(&self.in_flight);
         let reading = self.read_initial(sender, &mut watch, deadline);
-        let (version, (pieces, items)) = tokio::try_join!(reading, self.receive(batches))?;
+        let (version, (pieces, items)) = tokio::try_join!(reading, self.receive(pieces, batches))?;
         self.commit(pieces, version).await.map_err(ListFailure::Stop)?;
         Ok((watch, items))
     }

@@ -30,9 +30,10 @@ use super::parts::within_budget;
 use super::{Namespaces, Parts, Plan, Set};
 use crate::KubeMeta;
 use crate::lister_watcher::{
-    EventType, Listed, ListerWatcher, PageMeta, RawEvent, RequestError, Scripted,
+    EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent, RequestError,
+    Scripted, WatchRequest, WatchStream,
 };
-use crate::reflector::{Decodable, Pieces, Scoped, Target};
+use crate::reflector::{Decodable, Pieces, ReflectorBuilder, Scoped, Target};
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
 
@@ -52,6 +53,8 @@ struct Refusing {
 /// The queue's side of a [`GateKeeper`]: it says that the commit has been reached, and waits until
 /// the `GateKeeper` is dropped.
 struct Gate {
+    /// Whether the commit is done before it waits.
+    is_behind: bool,
     reached: oneshot::Sender<()>,
     opened: mpsc::Receiver<()>,
 }
@@ -95,19 +98,37 @@ impl Pieces<ConfigMap> for Gated {
     }
 
     fn commit(self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
-        let Self(relist, Gate { reached, opened }) = *self;
-        reached.send(()).unwrap();
-        // Fails once the keeper is dropped.
-        let _ = opened.recv();
+        let Self(relist, Gate { is_behind, reached, opened }) = *self;
+        let wait = || {
+            reached.send(()).unwrap();
+            // Fails once the keeper is dropped.
+            let _ = opened.recv();
+        };
+        if is_behind {
+            let committed = relist.commit(version);
+            wait();
+            return committed;
+        }
+        wait();
         relist.commit(version)
     }
 }
 
 impl Refusing {
-    /// Makes the commit of the next relist of a namespace wait.
+    /// Makes the commit of the next relist of a namespace wait before it begins.
     fn gate(&self, namespace: &str) -> GateKeeper {
+        self.gate_at(namespace, false)
+    }
+
+    /// Makes the commit of the next relist of a namespace wait when it is done, before the informer
+    /// learns of it.
+    fn gate_after(&self, namespace: &str) -> GateKeeper {
+        self.gate_at(namespace, true)
+    }
+
+    fn gate_at(&self, namespace: &str, is_behind: bool) -> GateKeeper {
         let ((reached, is_reached), (opens, opened)) = (oneshot::channel(), mpsc::channel());
-        self.gates.lock().insert(namespace.to_owned(), Gate { reached, opened });
+        self.gates.lock().insert(namespace.to_owned(), Gate { is_behind, reached, opened });
         GateKeeper { reached: is_reached, _opens_on_drop: opens }
     }
 
@@ -224,6 +245,14 @@ impl Rig {
         namespaces: Namespaces,
         source: impl Fn(&str) -> Scripted + Send + Sync + 'static,
     ) -> Self {
+        Self::with(namespaces, source, |reflector| reflector.watch_list(false))
+    }
+
+    fn with<S: ListerWatcher>(
+        namespaces: Namespaces,
+        source: impl Fn(&str) -> S + Send + Sync + 'static,
+        choose: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
+    ) -> Self {
         let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
         let queue = Arc::new(Queue::over(store).track_applied(true).build());
         let (refusals, gates) = (AtomicUsize::new(0), Mutex::default());
@@ -241,7 +270,7 @@ impl Rig {
             queue.clone(),
             "maps".to_owned(),
             Box::new(ConfigMap::decoder),
-            |reflector| reflector.watch_list(false),
+            choose,
             on_error,
             refuses,
         );
@@ -485,6 +514,85 @@ async fn list_in_flight_during_a_restore_does_not_end_the_applied_version() {
     }
     drop(gate);
     tokio::time::sleep(LONG / 4).await;
+    assert_eq!(queue.store().applied_version().as_deref(), Some("80"));
+}
+
+/// A lister-watcher that answers watch requests only once `answers` is true.
+struct LateWatches {
+    script: Scripted,
+    answers: watch::Receiver<bool>,
+}
+
+impl ListerWatcher for LateWatches {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        ListerWatcher::list(&self.script, request)
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        let answer = ListerWatcher::watch(&self.script, request);
+        let mut answers = self.answers.clone();
+        Box::pin(async move {
+            answers.wait_for(|now| *now).await.unwrap();
+            answer.await
+        })
+    }
+}
+
+/// Returns the events of a streamed list at `version` of the object `a`.
+fn streamed(namespace: &str, version: u64) -> [Result<RawEvent, RequestError>; 2] {
+    let ends = format!(
+        r#"{{"metadata":{{"resourceVersion":"{version}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}"#
+    );
+    let event = |kind, object: String| Ok(RawEvent { kind, object: object.into() });
+    [event(EventType::Added, raw(namespace, version)), event(EventType::Bookmark, ends)]
+}
+
+/// In a restore of the API server, the streamed list of one namespace is answered by a server that
+/// is not restored yet, while the commit of another namespace's list shows the restore.
+#[tokio::test(start_paused = true)]
+async fn streamed_list_that_was_requested_before_a_restore_is_repeated() {
+    let [expire_blue, answer_green, answer] = [false, false, true].map(watch::Sender::new);
+    let (expires, late, now) = (expire_blue.subscribe(), answer_green.subscribe(), answer.subscribe());
+    let source = move |name: &str| {
+        let mut expires = expires.clone();
+        let expired = once(async move {
+            expires.wait_for(|now| *now).await.unwrap();
+            let status = Status::failure("as the test wants", "Expired").with_code(410).boxed();
+            Err::<RawEvent, _>(RequestError::Status { status, retry_after: None })
+        });
+        let first = futures_util::stream::iter(streamed("blue", 100)).chain(expired);
+        let (script, answers) = if name == "blue" {
+            (Scripted::new().watch_stream(first.boxed()).watch_on(streamed("blue", 80)), &now)
+        } else {
+            (Scripted::new().watch_on(streamed("green", 120)).watch_on(streamed("green", 81)), &late)
+        };
+        LateWatches { script, answers: answers.clone() }
+    };
+    let namespaces = Namespaces::new(["blue", "green"]).unwrap();
+    let rig = Rig::with(namespaces, source, |reflector| reflector);
+    let queue = rig.queue.queue.clone();
+    let consumed = queue.clone();
+    tokio::spawn(async move {
+        loop {
+            consumed.pop_async().await.unwrap().apply(|_| ()).unwrap();
+        }
+    });
+    let version = |name: &str| queue.store().get_by_key(name)?.metadata.resource_version.clone();
+    while version("blue/a").as_deref() != Some("100") {
+        yield_now().await;
+    }
+    settle().await;
+    let mut gate = rig.queue.gate_after("blue");
+    expire_blue.send_replace(true);
+    (&mut gate.reached).await.unwrap();
+    // The queue has the new history, and the informer does not know it yet.
+    answer_green.send_replace(true);
+    while version("green/a").as_deref() != Some("120") {
+        yield_now().await;
+    }
+    drop(gate);
+    tokio::time::sleep(LONG / 4).await;
+    assert_eq!(version("green/a").as_deref(), Some("81"));
     assert_eq!(queue.store().applied_version().as_deref(), Some("80"));
 }
 

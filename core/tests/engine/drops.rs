@@ -81,6 +81,12 @@ fn all_dropped(count: usize, work: impl Fn(&Arsenal)) {
     assert_eq!(arsenal.0.load(Ordering::Relaxed), count);
 }
 
+/// Drops `container`, which has bombs, and asserts that it panics.
+#[track_caller]
+fn dropped_with_a_panic<C>(container: C) {
+    catch_unwind(AssertUnwindSafe(|| drop(container))).expect_err("it has bombs");
+}
+
 /// Asserts that all bombs in `container` are dropped, when it is dropped alone and while a panic
 /// unwinds.
 #[track_caller]
@@ -1162,7 +1168,8 @@ fn refused_object_is_reported_although_a_destructor_panicked_before() {
     store.add(arsenal.bomb("a")).unwrap();
     let refused = arsenal.bomb("b");
     let replaced = store.replace(vec![arsenal.bomb("a"), refused.clone()]);
-    std::mem::forget((store, refused));
+    dropped_with_a_panic(store);
+    dropped_with_a_panic(refused);
     assert!(matches!(replaced, Err(StoreError::Index { key, .. }) if key == "b"));
 }
 
@@ -1178,13 +1185,17 @@ fn stores_all_but_a(
     let replaced = catch_unwind(AssertUnwindSafe(|| replace(&store, arsenal.bombs())));
     let (mut stored, applied) = (store.list_keys(), store.applied_version());
     stored.sort();
-    std::mem::forget(store);
+    dropped_with_a_panic(store);
     assert_eq!(stored, ["b", "c"]);
     assert_eq!(applied.as_deref(), Some("5"));
     replaced.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "the error that a call returns leaks if a destructor panics on the way out"
+)]
 fn list_is_stored_although_the_destructor_of_a_refused_object_panics() {
     // The index function fails after the first `answers` calls.
     let not_indexed = |answers| {
@@ -1195,17 +1206,17 @@ fn list_is_stored_although_the_destructor_of_a_refused_object_panics() {
         };
         Indexer::builder(keys()).index("index", index).build().unwrap()
     };
-    all_dropped(1, |arsenal| {
+    all_dropped(3, |arsenal| {
         stores_all_but_a(not_indexed(3), arsenal, |store, list| {
             ReflectorStore::replace(store, list, "5").unwrap();
         });
     });
-    all_dropped(1, |arsenal| {
+    all_dropped(3, |arsenal| {
         stores_all_but_a(not_indexed(0), arsenal, |store, list| {
             drop(Store::replace_keeping(store, list, &[], "5"));
         });
     });
-    all_dropped(1, |arsenal| {
+    all_dropped(3, |arsenal| {
         let keys = KeyFunc::custom(NoMeta, |bomb: &Bomb| match bomb.key {
             "a" => Err("no key".into()),
             key => Ok(key.to_owned()),

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds kube-apiserver and etcd (`e2e/server`) and client-go's informer (`e2e/client-go`) through
-# Go's module proxy, into target/e2e/bin or DELTAFIFO_E2E_BIN. Does nothing if the programs exist
-# and were built from the current sources. Exits with 3 and prints the reason if no suitable Go is
-# installed.
+# Builds kube-apiserver and etcd (`e2e/server`), and client-go's informer and a candidate with
+# client-go's elector (`e2e/client-go`), through Go's module proxy, into target/e2e/bin or
+# DELTAFIFO_E2E_BIN. Does nothing if the programs exist and were built from the current sources.
+# Exits with 3 and prints the reason if no suitable Go is installed.
 #
 # A cold build takes 4 to 6 minutes on two cores, 90 MB of downloads, 2 GB of memory, and 3 GB in
 # Go's caches.
@@ -54,7 +54,8 @@ servers() {
 
 client_go() {
   cd "$here/client-go"
-  build "client-go's informer" client-go.sources client-go -ldflags "-s -w" -o "$bin/client-go" .
+  build "client-go's informer and elector" client-go.sources "client-go client-go-elector" \
+    -ldflags "-s -w" -o "$bin/" . ./client-go-elector
 }
 
 servers

@@ -57,11 +57,19 @@ struct Cli {
     #[arg(long, conflicts_with = "scenarios")]
     smoke: bool,
     /// Run only the servers: print a kubeconfig, and end when the standard input ends
-    #[arg(long, conflicts_with_all = ["scenarios", "smoke", "objects"])]
+    #[arg(long, conflicts_with_all = ["scenarios", "smoke", "objects", "trials", "candidate"])]
     serve: bool,
     /// The number of objects in the scenarios churn and large; 10000 and 100000 by default
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(100..=1_000_000))]
     objects: Option<u32>,
+    /// The number of leaders that are killed, and the number of those that are stopped, in the
+    /// scenario election-full; 100 by default
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
+    trials: Option<u16>,
+    /// Another program for the candidates of election-full: see e2e/rivals. Its faults are counted,
+    /// and do not fail the scenario
+    #[arg(long, value_name = "PROGRAM")]
+    candidate: Option<PathBuf>,
     /// The directory in which e2e/build.sh has put kube-apiserver, etcd and client-go
     #[arg(long, value_name = "DIR", default_value = "target/e2e/bin")]
     binaries: PathBuf,
@@ -153,6 +161,8 @@ async fn try_one(cli: &Cli, scenario: Scenario) -> Result<Outcome, BoxError> {
         dir: dir.path().to_owned(),
         smoke: cli.smoke,
         objects: cli.objects.map(|objects| objects as usize),
+        trials: cli.trials.map(usize::from),
+        candidate: cli.candidate.clone(),
         etcd34: env::var_os("DELTAFIFO_ETCD34").filter(|path| !path.is_empty()).map(PathBuf::from),
     };
     let ended =

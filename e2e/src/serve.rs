@@ -18,6 +18,8 @@ pub async fn serve(binaries: &Path) -> Result<(), BoxError> {
         dir: dir.path().to_owned(),
         smoke: false,
         objects: None,
+        trials: None,
+        candidate: None,
         etcd34: None,
     };
     let servers = Servers::start(&setting, Options::default()).await;

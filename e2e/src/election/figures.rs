@@ -1,5 +1,6 @@
 //! The numbers and times that a scenario prints.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -51,6 +52,13 @@ impl fmt::Display for Figures {
             if late > 0 {
                 write!(f, " ({fault} {late})")?;
             }
+        }
+        let mut broken = BTreeMap::<_, usize>::new();
+        for rule in self.0.iter().flat_map(|outcome| &outcome.verdict.broken) {
+            *broken.entry(rule.rule).or_default() += 1;
+        }
+        for (rule, number) in broken {
+            write!(f, "; {number} times {rule}")?;
         }
         let writes = self.sum(|outcome| outcome.verdict.writes);
         let terms = self.sum(|outcome| outcome.verdict.terms);

@@ -32,8 +32,14 @@ impl Process {
     ) -> Result<Self, BoxError> {
         let log = setting.dir.join(format!("{lease}.log"));
         let log = OpenOptions::new().create(true).append(true).open(log)?;
-        let mut command = Command::new(env::current_exe()?);
-        command.arg("candidate").args(timing.arguments()).args([
+        let mut command = if let Some(rival) = &setting.candidate {
+            Command::new(rival)
+        } else {
+            let mut command = Command::new(env::current_exe()?);
+            command.arg("candidate");
+            command
+        };
+        command.args(timing.arguments()).args([
             format!("--port={port}"),
             format!("--lease={lease}"),
             format!("--identity={name}"),

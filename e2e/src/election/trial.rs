@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use deltafifo::BoxError;
 use futures_util::future::try_join_all;
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::{Api, Client};
 use rustix::process::Signal;
@@ -55,6 +57,8 @@ struct Trial {
     standby: Candidate,
     /// Whether the leader lost its lease before the fault.
     is_lost: bool,
+    /// Whether the candidates are another program, whose faults are counted and are no errors.
+    is_rival: bool,
     /// The file to which the history is written if the trial fails.
     file: PathBuf,
 }
@@ -97,7 +101,8 @@ impl Batch {
     }
 
     /// Inflicts the fault on each lease, and waits until the other candidate has led and written.
-    /// Returns an error if a history breaks a rule, or has a write that the fault does not permit.
+    /// Returns an error if the record is wrong, or if a history of this project's candidates breaks
+    /// a rule or has a write that the fault does not permit.
     pub async fn conclude(self, servers: &mut Servers) -> Result<Vec<Outcome>, BoxError> {
         let Self { fault, timing, client, mut trials } = self;
         for trial in &mut trials {
@@ -140,8 +145,18 @@ impl Trial {
             let map = ConfigMap { metadata: metadata(object.name(&lease)), ..ConfigMap::default() };
             maps.create(&PostParams::default(), &map).await?;
         }
-        // A lease without a holder is taken at once.
-        let free = Lease { metadata: metadata(lease.clone()), spec: None };
+        // A lease without a holder is taken at once. (kube-leader-election requires that the other
+        // fields are set.)
+        let long_ago = Some(MicroTime(Timestamp::UNIX_EPOCH));
+        let spec = LeaseSpec {
+            holder_identity: Some(String::new()),
+            acquire_time: long_ago.clone(),
+            renew_time: long_ago,
+            lease_duration_seconds: Some(1),
+            lease_transitions: Some(0),
+            ..LeaseSpec::default()
+        };
+        let free = Lease { metadata: metadata(lease.clone()), spec: Some(spec) };
         leases.create(&PostParams::default(), &free).await?;
         let mut reader = recorder.reader(&lease);
         let [first, second] = NAMES.map(|name| -> Result<_, BoxError> {
@@ -158,7 +173,8 @@ impl Trial {
             (second, first)
         };
         let file = setting.dir.join(format!("{lease}.history"));
-        Ok(Self { lease, reader, leader, standby, is_lost: false, file })
+        let is_rival = setting.candidate.is_some();
+        Ok(Self { lease, reader, leader, standby, is_lost: false, is_rival, file })
     }
 
     /// Ends the leader's term by the fault, and judges the history.
@@ -253,6 +269,12 @@ impl Trial {
 
     fn verdict(&self, fault: Fault, is_planned: bool) -> Result<Verdict, BoxError> {
         let verdict = judge(&self.reader.all())?;
+        if self.is_rival {
+            return Ok(verdict);
+        }
+        if let Some(broken) = verdict.broken.first() {
+            return Err(broken.to_string().into());
+        }
         let (versioned, plain) = (verdict.versioned, verdict.plain);
         if versioned.overlapped > 0 {
             return Err("a write with a version is overlapped".into());

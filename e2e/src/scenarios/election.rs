@@ -29,7 +29,8 @@ pub async fn defaults(setting: &Setting) -> Ended {
 
 /// Kills and stops many leaders.
 pub async fn full(setting: &Setting) -> Ended {
-    run(setting, Timing::SHORT, vec![(Fault::Kill, 100), (Fault::Stop, 100)]).await
+    let trials = setting.trials.unwrap_or(100);
+    run(setting, Timing::SHORT, vec![(Fault::Kill, trials), (Fault::Stop, trials)]).await
 }
 
 async fn run(setting: &Setting, timing: Timing, plan: Vec<(Fault, usize)>) -> Ended {

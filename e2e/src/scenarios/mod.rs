@@ -32,6 +32,10 @@ pub struct Setting {
     pub smoke: bool,
     /// The number of objects, if it is not the default.
     pub objects: Option<usize>,
+    /// The number of leaders that each fault of the long election ends, if it is not the default.
+    pub trials: Option<usize>,
+    /// The program of the candidates in elections, if it is not this one.
+    pub candidate: Option<PathBuf>,
     /// The program of an etcd that lacks a feature which streamed lists need.
     pub etcd34: Option<PathBuf>,
 }

@@ -26,9 +26,18 @@ fn judged(changes: impl IntoIterator<Item = Change>) -> Result<Verdict, String> 
     judge(&entries.collect::<Vec<_>>())
 }
 
-/// Returns the rule that the history breaks.
-fn broken(changes: impl IntoIterator<Item = Change>) -> String {
-    let error = judged(changes).expect_err("the history breaks a rule");
+/// Returns the rule of electors that the history breaks.
+fn broken(changes: impl IntoIterator<Item = Change>) -> &'static str {
+    let verdict = judged(changes).expect("the record is not wrong");
+    let [broken] = verdict.broken.as_slice() else {
+        panic!("not one broken rule: {:?}", verdict.broken);
+    };
+    broken.rule
+}
+
+/// Returns the rule that the record breaks.
+fn wrong(changes: impl IntoIterator<Item = Change>) -> String {
+    let error = judged(changes).expect_err("the record is wrong");
     error.split(": ").next().unwrap_or_default().to_owned()
 }
 
@@ -158,14 +167,28 @@ fn write_by_another_than_the_holder_breaks_a_rule() {
 }
 
 #[test]
+fn terms_that_share_a_number_overlap() {
+    let verdict = judged([
+        lease("u", 1, "a"),
+        plain("u", 1, "a"),
+        lease("u", 1, "b"),
+        plain("u", 1, "b"),
+        plain("u", 1, "a"),
+    ])
+    .unwrap();
+    assert_eq!(verdict.plain, Faults { overlapped: 1, late: 1 });
+    assert_eq!(verdict.broken.len(), 1);
+}
+
+#[test]
 fn uid_that_changes_without_a_deletion_breaks_a_rule() {
-    let rule = broken([lease("u", 1, "a"), lease("v", 2, "b")]);
+    let rule = wrong([lease("u", 1, "a"), lease("v", 2, "b")]);
     assert_eq!(rule, "the uid changes without a deletion");
 }
 
 #[test]
 fn uid_that_returns_breaks_a_rule() {
-    let rule = broken([lease("u", 1, "a"), Change::LeaseDeleted, lease("u", 1, "a")]);
+    let rule = wrong([lease("u", 1, "a"), Change::LeaseDeleted, lease("u", 1, "a")]);
     assert_eq!(rule, "a uid returns");
 }
 

@@ -1,0 +1,115 @@
+// Command client-go-elector is a candidate with client-go's elector, for the elections of e2e
+// (src/election). While it leads, it writes its fencing token into two objects (write.go). It ends
+// with 3 when it has lost its lease, and with 1 when its standard input ends.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// The namespace of the objects, and the token of a user with all permissions: see e2e/src/servers.
+const (
+	namespace = "e2e"
+	token     = "not-a-secret"
+)
+
+// The exit code of a candidate that has lost its lease: see e2e/src/election/candidate.rs.
+const lost = 3
+
+type arguments struct {
+	port                                      int
+	lease, identity                           string
+	leaseDuration, renewDeadline, retryPeriod time.Duration
+}
+
+func main() {
+	var arguments arguments
+	flag.IntVar(&arguments.port, "port", 0, "port of the API server, or of a proxy to it")
+	flag.StringVar(&arguments.lease, "lease", "", "name of the lease")
+	flag.StringVar(&arguments.identity, "identity", "", "name of the candidate")
+	milliseconds("lease-duration", &arguments.leaseDuration)
+	milliseconds("renew-deadline", &arguments.renewDeadline)
+	milliseconds("retry-period", &arguments.retryPeriod)
+	flag.Parse()
+	go func() {
+		// An error of the standard input ends the candidate, too.
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
+	if err := campaign(arguments); err != nil {
+		fmt.Fprintln(os.Stderr, arguments.identity+":", err)
+		os.Exit(1)
+	}
+}
+
+func milliseconds(name string, duration *time.Duration) {
+	flag.Func(name, "duration in milliseconds", func(text string) (err error) {
+		*duration, err = time.ParseDuration(text + "ms")
+		return err
+	})
+}
+
+// campaign runs the elector with client-go's defaults: without ReleaseOnCancel.
+func campaign(arguments arguments) error {
+	config := &rest.Config{
+		Host:        fmt.Sprintf("https://127.0.0.1:%d", arguments.port),
+		BearerToken: token,
+		// The server creates its own certificate, so checking it would prove nothing.
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+		QPS:             -1,
+	}
+	// The lease has a connection of its own, so that the writes do not delay its renewals.
+	leases, err := coordinationv1.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	core, err := corev1.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	maps := core.ConfigMaps(namespace)
+	// The judge expects the name of the candidate, `_`, and a text without `_`.
+	identity := fmt.Sprintf("%s_%d", arguments.identity, os.Getpid())
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: arguments.lease},
+		Client:     leases,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}
+	leaderelection.RunOrDie(context.Background(), leaderelection.LeaderElectionConfig{
+		Lock:          lock,
+		LeaseDuration: arguments.leaseDuration,
+		RenewDeadline: arguments.renewDeadline,
+		RetryPeriod:   arguments.retryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				lease, err := leases.Leases(namespace).Get(ctx, arguments.lease, metav1.GetOptions{})
+				if err != nil {
+					fmt.Fprintln(os.Stderr, identity+":", err)
+					os.Exit(1)
+				}
+				var writers sync.WaitGroup
+				for suffix, versioned := range map[string]bool{"-versioned": true, "-plain": false} {
+					writers.Go(func() {
+						write(ctx, maps, arguments.lease+suffix, dataOf(lease, identity), versioned)
+					})
+				}
+				writers.Wait()
+			},
+			OnStoppedLeading: func() { os.Exit(lost) },
+		},
+	})
+	return nil
+}

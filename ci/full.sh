@@ -24,6 +24,8 @@ run() { # part
     e2e) ci/e2e.sh all ;;
     # 100 leaders killed and 100 stopped; five of each fault with the default durations.
     e2e-election-full | e2e-election-defaults) ci/e2e.sh "${1#e2e-}" ;;
+    # client-go's elector in the same election.
+    rivals) ci/rivals.sh ;;
     package | verify | msrv | docs | deny | semver) ci/release.sh "$1" ;;
     *) echo "unknown part: $1" >&2; return 2 ;;
   esac
@@ -33,7 +35,7 @@ parts=("$@")
 if ((!$#)); then
   parts=(models lease simulation shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
     fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact mutants e2e
-    e2e-election-full e2e-election-defaults package verify msrv docs deny semver)
+    e2e-election-full e2e-election-defaults rivals package verify msrv docs deny semver)
 fi
 # Records uncommitted changes, except those of the result file.
 commit=$(git rev-parse --short HEAD)

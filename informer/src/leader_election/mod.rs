@@ -55,12 +55,15 @@
 //! | | client-go | here |
 //! | --- | --- | --- |
 //! | release | before the work has stopped, if a renewal failed | after the work has been dropped, and its requests are answered |
+//! | release by a leader that has been replaced | can remove its successor from the lease | is not written |
 //! | a leader that reads another's name | continues until its renew deadline | stops at once |
 //! | renewals | each retry period | each third of the lease duration |
 //! | candidates | poll each retry period | watch the lease, and poll only without a watch |
 //! | a lease that does not exist | is created and held at once | is created, and held after the lease duration: the holder of a lease that was deleted may still lead. A manifest that contains the lease without a `spec` saves this wait |
 //! | `ReleaseOnCancel` | off by default | on by default |
 //! | `OnStartedLeading`, `OnStoppedLeading`, `OnNewLeader` | callbacks | the argument and the result of [`run`](LeaderElector::run), and [`leader`](LeaderElector::leader) |
+//!
+//! The tests in `e2e/client-go/client-go-elector` show the first three rows on client-go 0.37.
 //!
 //! # Rights
 //!

@@ -6,6 +6,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kube::Client;
+#[cfg(feature = "runtime")]
+use kube::runtime::events::Recorder;
 
 use super::error::BuildError;
 use super::lock::LeaseLock;
@@ -22,6 +24,8 @@ pub struct LeaderElectorBuilder {
     pub(super) release_on_cancel: bool,
     pub(super) cancel: BoxFuture<'static, ()>,
     pub(super) on_error: Arc<ElectionOnError>,
+    #[cfg(feature = "runtime")]
+    pub(super) recorder: Option<Recorder>,
 }
 
 impl LeaderElectorBuilder {
@@ -42,6 +46,8 @@ impl LeaderElectorBuilder {
                     "a request of the leader election failed; the election continues"
                 );
             }),
+            #[cfg(feature = "runtime")]
+            recorder: None,
         }
     }
 
@@ -91,6 +97,34 @@ impl LeaderElectorBuilder {
     /// request with this verb succeeds.
     pub fn on_error(mut self, on_error: impl Fn(&LeaseError) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(on_error);
+        self
+    }
+
+    /// Publishes an event about the lease when this candidate begins to lead, and when it stops
+    /// (client-go `ResourceLockConfig.EventRecorder`), with the reason `LeaderElection`. By default
+    /// no event is published.
+    ///
+    /// The first event does not delay the work. After a term, the elector waits for the answers
+    /// before it returns or campaigns again, at most a retry period for each event. An error is
+    /// logged, and changes nothing else. Kube's recorder adds an event to the last one of the same
+    /// process and kind if that is younger than six minutes.
+    ///
+    /// ```
+    /// use deltafifo_informer::leader_election::{BuildError, LeaderElector, LeaseLock};
+    /// use kube::Client;
+    /// use kube::runtime::events::{Recorder, Reporter};
+    ///
+    /// fn elector(client: Client, pod: String) -> Result<LeaderElector, BuildError> {
+    ///     let reporter = Reporter { controller: "counter".to_owned(), instance: Some(pod.clone()) };
+    ///     let lock = LeaseLock::new("shop", "counter").identity(pod);
+    ///     LeaderElector::builder(client.clone(), lock)
+    ///         .event_recorder(Recorder::new(client, reporter))
+    ///         .build()
+    /// }
+    /// ```
+    #[cfg(feature = "runtime")]
+    pub fn event_recorder(mut self, recorder: Recorder) -> Self {
+        self.recorder = Some(recorder);
         self
     }
 

@@ -68,7 +68,8 @@
 //! # Rights
 //!
 //! The account needs `get` and `update` for the lease, and `watch`, without which candidates poll;
-//! and `create`, unless the lease exists.
+//! and `create`, unless the lease exists. A recorder of events needs `create` and `patch` for
+//! `events` in the group `events.k8s.io`.
 //!
 //! # Metrics
 //!
@@ -82,6 +83,8 @@
 mod builder;
 mod campaign;
 mod error;
+#[cfg(feature = "runtime")]
+mod events;
 mod lock;
 mod metrics;
 mod term;
@@ -93,6 +96,8 @@ use deltafifo::locks::Mutex;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared as SharedFuture};
 use kube::Client;
+#[cfg(feature = "runtime")]
+use kube::runtime::events::Recorder;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -104,6 +109,8 @@ use crate::util::in_flight::WorkGuard;
 pub use builder::LeaderElectorBuilder;
 use campaign::{Campaign, CampaignEnd};
 pub use error::{BuildError, CheckError, ElectionError};
+#[cfg(feature = "runtime")]
+use events::TermEvents;
 pub use lock::LeaseLock;
 use metrics::Metrics;
 pub use term::Term;
@@ -129,6 +136,8 @@ struct ElectionContext {
     on_error: Arc<ElectionOnError>,
     metrics: Named<Metrics>,
     leader: watch::Sender<Option<String>>,
+    #[cfg(feature = "runtime")]
+    recorder: Option<Recorder>,
     /// The holds of the terms whose work has not ended.
     holds: Mutex<Vec<Hold>>,
 }
@@ -191,8 +200,16 @@ impl LeaderElector {
     }
 
     fn new(builder: LeaderElectorBuilder) -> Self {
-        let LeaderElectorBuilder { client, lock, timing, release_on_cancel, cancel, on_error } =
-            builder;
+        let LeaderElectorBuilder {
+            client,
+            lock,
+            timing,
+            release_on_cancel,
+            cancel,
+            on_error,
+            #[cfg(feature = "runtime")]
+            recorder,
+        } = builder;
         let metrics = Metrics::of(&lock.name);
         let shared = ElectionContext {
             client,
@@ -202,6 +219,8 @@ impl LeaderElector {
             on_error,
             metrics,
             leader: watch::Sender::new(None),
+            #[cfg(feature = "runtime")]
+            recorder,
             holds: Mutex::default(),
         };
         Self {
@@ -307,6 +326,8 @@ impl LeaderElector {
         let hold = tenure.hold;
         tracing::info!(lease = self.shared.title(), identity, "leads");
         let leading = Leading::begin(&self.shared, &hold);
+        #[cfg(feature = "runtime")]
+        let events = TermEvents::begin(&self.shared, &tenure.uid, identity);
         let fence = (&*tenure.uid, tenure.transitions);
         let term = Term::new(&self.shared.client, hold.clone(), fence, identity.to_owned());
         let is_cancelled = tokio::select! {
@@ -321,26 +342,31 @@ impl LeaderElector {
         // and its clients are refused.
         tenure.owner.end();
         drop(leading);
-        if is_lost {
+        let loss = if is_lost {
             // The campaign ends as well, unless an answer came at the moment of the deadline.
-            let loss = match timeout(self.shared.timing.retry_period, campaign.ended()).await {
-                Ok(CampaignEnd::Lost(loss)) => loss,
-                Ok(CampaignEnd::Gone) | Err(_) => Loss::Deadline,
-            };
-            return Some(LostTerm { loss, hold });
-        }
-        if self.release_on_cancel {
-            campaign.drain();
-            tokio::select! {
-                biased;
-                () = self.work_ended(&hold) => {
-                    campaign.release();
-                    campaign.ended().await;
-                }
-                _ = campaign.ended() => {}
+            match timeout(self.shared.timing.retry_period, campaign.ended()).await {
+                Ok(CampaignEnd::Lost(loss)) => Some(loss),
+                Ok(CampaignEnd::Gone) | Err(_) => Some(Loss::Deadline),
             }
+        } else {
+            if self.release_on_cancel {
+                campaign.drain();
+                tokio::select! {
+                    biased;
+                    () = self.work_ended(&hold) => {
+                        campaign.release();
+                        campaign.ended().await;
+                    }
+                    _ = campaign.ended() => {}
+                }
+            }
+            None
+        };
+        #[cfg(feature = "runtime")]
+        if let Some(events) = events {
+            events.end().await;
         }
-        None
+        loss.map(|loss| LostTerm { loss, hold })
     }
 
     /// Waits until the work under a lease has ended. Logs a warning if that takes longer than the

@@ -2,6 +2,8 @@
 
 mod configured;
 mod elections;
+#[cfg(feature = "runtime")]
+mod events;
 mod examples;
 mod faults;
 mod rig;

@@ -330,14 +330,14 @@ impl LeaderElector {
         let events = TermEvents::begin(&self.shared, &tenure.uid, identity);
         let fence = (&*tenure.uid, tenure.transitions);
         let term = Term::new(&self.shared.client, hold.clone(), fence, identity.to_owned());
-        let is_cancelled = tokio::select! {
+        let is_lost = tokio::select! {
             biased;
-            () = hold.clone().ended() => false,
-            () = self.cancelled.clone() => true,
-            () = lead(term) => false,
+            () = hold.clone().ended() => true,
+            () = self.cancelled.clone() => false,
+            // `lead` is called only if neither has happened. The work may return because it has
+            // noticed the loss first.
+            is_held = async { lead(term).await; hold.is_held() } => !is_held,
         };
-        // The work may return because it has noticed the loss first.
-        let is_lost = !is_cancelled && !hold.is_held();
         // The work was dropped at the end of the statement. From here on its clones of the term
         // and its clients are refused.
         tenure.owner.end();

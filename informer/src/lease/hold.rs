@@ -1,5 +1,7 @@
 //! The hold on a lease, as the work under it sees it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
@@ -34,10 +36,13 @@ impl Clock {
     }
 }
 
-/// A hold on a lease. It ends at its deadline, or when its owner ends it.
+/// A hold on a lease. It ends at its deadline, or when its owner ends it. A hold that was found to
+/// have ended never begins again, even if its deadline moves or a clock is set back.
 #[derive(Clone)]
 pub(crate) struct Hold {
     span: watch::Receiver<Span>,
+    /// Set by the first check that finds that the hold has ended.
+    found_ended: Arc<AtomicBool>,
     clock: Clock,
     /// The longest time between two checks of the wall clock. No timer follows that clock, so a
     /// deadline that it passes is noticed within this time.
@@ -62,13 +67,18 @@ impl Hold {
     /// `tick`.
     pub(crate) fn new(deadline: Clocks, clock: Clock, tick: Duration) -> (HoldOwner, Self) {
         let (sender, span) = watch::channel(Span { deadline, has_ended: false });
-        (HoldOwner(sender), Self { span, clock, tick, work: InFlight::default() })
+        let (found_ended, work) = (Arc::default(), InFlight::default());
+        (HoldOwner(sender), Self { span, found_ended, clock, tick, work })
     }
 
     /// Returns whether the lease is held now, by both clocks.
     pub(crate) fn is_held(&self) -> bool {
         let Span { deadline, has_ended } = *self.span.borrow();
-        !has_ended && !deadline.has_passed(self.clock.now())
+        if has_ended || deadline.has_passed(self.clock.now()) {
+            // Relaxed: the flag guards no other data.
+            self.found_ended.store(true, Ordering::Relaxed);
+        }
+        !self.found_ended.load(Ordering::Relaxed)
     }
 
     /// Returns the deadline. It may have passed, and the hold may have ended before.
@@ -144,6 +154,18 @@ mod tests {
     use futures_util::poll;
 
     use super::{Clock, Clocks, Hold, Instant};
+
+    #[tokio::test(start_paused = true)]
+    async fn hold_that_was_found_to_have_ended_does_not_begin_again() {
+        let clock = Clock::new();
+        let (owner, hold) = Hold::new(clock.now(), clock, Duration::from_secs(2));
+        let other = hold.clone();
+        assert!(!hold.is_held());
+        owner.extend(clock.now().after(Duration::from_secs(10)));
+        assert!(!hold.is_held() && !other.is_held());
+        assert!(other.begin().is_none());
+        other.ended().await;
+    }
 
     #[tokio::test(start_paused = true)]
     async fn deadline_of_the_wall_clock_is_noticed_although_the_monotonic_clock_stands_still() {

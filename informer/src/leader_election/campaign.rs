@@ -15,7 +15,7 @@ use tracing::Instrument;
 use super::metrics::Metrics;
 use super::{ElectionContext, LeaseError};
 use crate::lease::{
-    Answer, CandidateStep, Hold, HoldOwner, LeaseApi, Loss, Protocol, Timing, Watched,
+    Answer, CandidateStep, FormerTerm, Hold, HoldOwner, LeaseApi, Loss, Protocol, Timing, Watched,
 };
 
 /// A campaign: one candidacy for the lease, from its start until the lease is lost or the campaign
@@ -53,25 +53,23 @@ enum Order {
 }
 
 impl Campaign {
-    /// Starts a campaign. `former` is the identity of an earlier campaign of this elector. The work
-    /// of that campaign must have ended, because a lease that `former` holds counts as free.
+    /// Starts a campaign. The work of `former` must have ended, because its lease counts as free.
     pub(super) fn start(
         shared: &Arc<ElectionContext>,
         identity: &str,
-        former: Option<&str>,
+        former: Option<FormerTerm<Arc<str>>>,
     ) -> Self {
         let Timing { lease_duration, retry_period, .. } = shared.timing;
         let api = LeaseApi::new(
             shared.client.clone(),
             (&shared.lock.namespace, &shared.lock.name),
-            identity.to_owned(),
             lease_duration,
             retry_period,
         );
         let (tenure, elected) = oneshot::channel();
         let (orders, received) = watch::channel(Order::Campaign);
         let runner = Runner {
-            protocol: Protocol::new(shared.timing, identity.into(), former.map(Arc::from)),
+            protocol: Protocol::new(shared.timing, identity.into(), former),
             api: Arc::new(api),
             shared: Arc::clone(shared),
             elected: Some(tenure),

@@ -103,7 +103,7 @@ use tokio::time::{sleep, timeout};
 
 pub use crate::lease::api::LeaseError;
 pub use crate::lease::is_lost;
-use crate::lease::{Clock, Hold, LeaseState, Loss, Timing};
+use crate::lease::{Clock, FormerTerm, Hold, LeaseState, Loss, Timing};
 use crate::metrics::Named;
 use crate::util::in_flight::WorkGuard;
 pub use builder::LeaderElectorBuilder;
@@ -189,6 +189,7 @@ impl Drop for Leading<'_> {
 struct LostTerm {
     loss: Loss<Arc<str>>,
     hold: Hold,
+    term: FormerTerm<Arc<str>>,
 }
 
 impl LeaderElector {
@@ -278,8 +279,8 @@ impl LeaderElector {
         let mut former = None;
         loop {
             let identity = self.shared.lock.new_identity();
-            let lost = self.lead_once(&mut lead, &identity, former.as_deref()).await;
-            let Some(LostTerm { loss, hold }) = lost else { return Ok(()) };
+            let lost = self.lead_once(&mut lead, &identity, former).await;
+            let Some(LostTerm { loss, hold, term }) = lost else { return Ok(()) };
             tracing::warn!(error = %self.error(loss), "leader election campaigns again");
             let ended = timeout(self.shared.timing.lease_duration, hold.wait_idle());
             let has_ended = tokio::select! {
@@ -294,7 +295,7 @@ impl LeaderElector {
                      answered; the elector campaigns as another candidate"
                 );
             }
-            former = has_ended.then_some(identity);
+            former = has_ended.then_some(term);
         }
     }
 
@@ -304,7 +305,7 @@ impl LeaderElector {
         &self,
         lead: F,
         identity: &str,
-        former: Option<&str>,
+        former: Option<FormerTerm<Arc<str>>>,
     ) -> Option<LostTerm>
     where
         F: FnOnce(Term) -> Fut,
@@ -366,7 +367,9 @@ impl LeaderElector {
         if let Some(events) = events {
             events.end().await;
         }
-        loss.map(|loss| LostTerm { loss, hold })
+        let (uid, transitions) = (tenure.uid, tenure.transitions);
+        let term = FormerTerm { identity: identity.into(), uid, transitions };
+        loss.map(|loss| LostTerm { loss, hold, term })
     }
 
     /// Waits until the work under a lease has ended. Logs a warning if that takes longer than the

@@ -79,8 +79,6 @@ pub(crate) struct LeaseApi {
     api: Api<Lease>,
     namespace: String,
     name: String,
-    /// The identity of the candidate.
-    identity: String,
     lease_duration: Duration,
     /// The time limit of a request, and the shortest time between the openings of two watches.
     retry_period: Duration,
@@ -90,7 +88,6 @@ impl LeaseApi {
     pub(crate) fn new(
         client: kube::Client,
         (namespace, name): (&str, &str),
-        identity: String,
         lease_duration: Duration,
         retry_period: Duration,
     ) -> Self {
@@ -98,7 +95,6 @@ impl LeaseApi {
             api: Api::namespaced(client, namespace),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            identity,
             lease_duration,
             retry_period,
         }
@@ -120,8 +116,8 @@ impl LeaseApi {
                 LeaseRequest::Read => {
                     self.api.get_opt(&self.name).await.map(|lease| lease.map(state))
                 }
-                LeaseRequest::Create => {
-                    self.api.create(&post, &self.created()).await.map(state).map(Some)
+                LeaseRequest::Create { holder } => {
+                    self.api.create(&post, &self.created(&holder)).await.map(state).map(Some)
                 }
                 LeaseRequest::Replace { base, holder, transitions } => {
                     let lease = self.replaced(&base.body, holder.as_deref(), transitions);
@@ -201,9 +197,9 @@ impl LeaseApi {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    fn created(&self) -> Lease {
+    fn created(&self, holder: &str) -> Lease {
         let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
-        self.replaced(&Lease { metadata, spec: None }, Some(&self.identity), 0)
+        self.replaced(&Lease { metadata, spec: None }, Some(holder), 0)
     }
 
     /// Returns `base` with this holder, or without a holder if `holder` is `None`, renewed now. If

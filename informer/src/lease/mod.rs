@@ -19,4 +19,4 @@ pub(crate) use api::{LeaseApi, LeaseState, Watched};
 pub(crate) use fence::fenced;
 pub use fence::is_lost;
 pub(crate) use hold::{Clock, Hold, HoldOwner};
-pub(crate) use protocol::{Answer, CandidateStep, Loss, Protocol, Timing};
+pub(crate) use protocol::{Answer, CandidateStep, FormerTerm, Loss, Protocol, Timing};

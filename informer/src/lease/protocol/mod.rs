@@ -36,7 +36,10 @@
 //!    the deletion of another lease.
 //! 7. A claim without an answer does not count either: if a read shows it, the lease is one that
 //!    must expire. Each claim increments `leaseTransitions`, also if the holder was the same.
-//! 8. The lease of an earlier identity of the same process is free: its work has ended.
+//! 8. The lease of an earlier term of the same process is free: the work of that term has ended. It
+//!    is recognised by its holder, uid and transitions together. A lease that has only the holder
+//!    in common may come from a delayed creation, and another candidate may have claimed the lease
+//!    before.
 //!
 //! # Why there is one holder
 //!
@@ -102,8 +105,8 @@ pub(crate) struct Record<T, B> {
 pub(crate) enum LeaseRequest<T, B> {
     /// Reads the newest version.
     Read,
-    /// Creates the lease with the candidate as its holder and no transitions.
-    Create,
+    /// Creates the lease with this holder and no transitions.
+    Create { holder: T },
     /// Replaces this version of the lease.
     Replace { base: Record<T, B>, holder: Option<T>, transitions: i32 },
 }
@@ -113,7 +116,7 @@ impl<T, B> LeaseRequest<T, B> {
     pub(crate) fn verb(&self) -> &'static str {
         match self {
             Self::Read => "get",
-            Self::Create => "create",
+            Self::Create { .. } => "create",
             Self::Replace { .. } => "update",
         }
     }
@@ -152,14 +155,31 @@ pub(crate) enum Loss<T> {
     Replaced(Option<T>),
 }
 
+/// A term of an earlier campaign of the same process, whose work has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FormerTerm<T> {
+    pub(crate) identity: T,
+    pub(crate) uid: T,
+    pub(crate) transitions: i32,
+}
+
+impl<T: Eq> FormerTerm<T> {
+    /// Returns whether `record` is a state of the lease since the claim of this term, and no other
+    /// candidate has claimed it.
+    fn is_of<B>(&self, record: &Record<T, B>) -> bool {
+        record.holder.as_ref() == Some(&self.identity)
+            && record.uid == self.uid
+            && record.transitions == self.transitions
+    }
+}
+
 /// A candidate for a lease: a state machine that takes inputs and the time, and returns the next
 /// [`CandidateStep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Protocol<T, B> {
     timing: Timing,
     identity: T,
-    /// An earlier identity of this process, whose work has ended.
-    former: Option<T>,
+    former: Option<FormerTerm<T>>,
     state: State<T, B>,
     /// The attempt in progress.
     flight: Option<Flight>,
@@ -228,9 +248,8 @@ enum Purpose {
 }
 
 impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
-    /// Creates a candidate. `former` is an earlier identity of the same process. Its work must have
-    /// ended, because the candidate treats a lease held by `former` as free.
-    pub(crate) fn new(timing: Timing, identity: T, former: Option<T>) -> Self {
+    /// Creates a candidate. The work of `former` must have ended, because its lease counts as free.
+    pub(crate) fn new(timing: Timing, identity: T, former: Option<FormerTerm<T>>) -> Self {
         Self {
             timing,
             identity,
@@ -301,7 +320,9 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         };
         let (purpose, request) = match &self.state {
             State::Foreign(Seen::Unknown) => (Purpose::Read, LeaseRequest::Read),
-            State::Foreign(Seen::Absent) => (Purpose::Create, LeaseRequest::Create),
+            State::Foreign(Seen::Absent) => {
+                (Purpose::Create, LeaseRequest::Create { holder: self.identity.clone() })
+            }
             State::Foreign(Seen::Known { record, since, checked }) => {
                 let free_at = self.free_at(record, *since);
                 let read_at = checked.saturating_add(self.timing.retry_period);
@@ -426,8 +447,14 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         };
         match (flight.purpose, answer) {
             (Purpose::Renew, Answer::State(Some(record))) => {
-                *held = HeldLease { record, deadline, is_doubtful: false, has_conflicted: false };
-                self.not_before = renew_at;
+                // Only a watch can have caused a doubt since the renewal was sent: it has shown
+                // another state, which may be newer than this answer. The read follows at once.
+                let is_doubtful = held.is_doubtful;
+                mutant!(self, RenewalEndsDoubt => let is_doubtful = false);
+                *held = HeldLease { record, deadline, is_doubtful, has_conflicted: false };
+                if !is_doubtful {
+                    self.not_before = renew_at;
+                }
             }
             (Purpose::Release, Answer::State(_)) => self.state = State::Gone,
             // The write follows at once: if others write the lease often, a later one would be a
@@ -467,7 +494,12 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
     /// be out of date.
     pub(crate) fn observed(&mut self, now: Clocks, record: Option<Record<T, B>>) {
         match &mut self.state {
-            State::Foreign(seen) => seen.update(now, record),
+            State::Foreign(seen) => {
+                seen.update(now, record);
+                // The server may have processed a read in flight before the change, so its answer
+                // must not replace this state.
+                self.flight.take_if(|flight| flight.purpose == Purpose::Read);
+            }
             State::Live(held) | State::Draining(held) | State::Releasing(held) => {
                 // The state may be older than the claim. A read decides, and at once.
                 if !record.is_some_and(|record| held.is_of(&record, &self.identity)) {
@@ -543,10 +575,10 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
     /// Returns the time of the monotonic clock from which a claim may replace `record`, which was
     /// first seen at `since`.
     fn free_at(&self, record: &Record<T, B>, since: Clocks) -> Duration {
-        let is_free = match &record.holder {
-            None => true,
-            Some(holder) => self.former.as_ref() == Some(holder),
-        };
+        let is_former = self.former.as_ref().is_some_and(|former| former.is_of(record));
+        mutant!(self, FormerByNameAlone => let is_former =
+            self.former.as_ref().map(|former| &former.identity) == record.holder.as_ref());
+        let is_free = record.holder.is_none() || is_former;
         let duration = self.timing.lease_duration.max(record.duration);
         mutant!(self, ObserverUsesOwnDuration => let duration = self.timing.lease_duration);
         mutant!(self, TakesUnexpiredLease => let duration = Duration::ZERO);

@@ -19,11 +19,13 @@ pub(super) enum Mutant {
     ReleasesBeforeWorkHasEnded,
     ReleasesAnothersLease,
     KeepsLeadingUnderAnother,
+    RenewalEndsDoubt,
+    FormerByNameAlone,
 }
 
 impl Mutant {
     /// All mutants, each with its defect.
-    pub(super) const ALL: [(Self, &str); 15] = [
+    pub(super) const ALL: [(Self, &str); 17] = [
         (Self::DeadlineFromAnswer, "the deadline counts from the answer of a renewal"),
         (Self::HoldsForLeaseDuration, "a holder holds for the lease duration"),
         (Self::HolderIgnoresWallClock, "a holder's deadline is by the monotonic clock alone"),
@@ -39,6 +41,8 @@ impl Mutant {
         (Self::ReleasesBeforeWorkHasEnded, "the lease is released before work has ended (a)"),
         (Self::ReleasesAnothersLease, "a release takes a fresh version of any holder (b)"),
         (Self::KeepsLeadingUnderAnother, "a holder that reads another's name goes on (c)"),
+        (Self::RenewalEndsDoubt, "an answered renewal ends the doubt that a watch has caused (c)"),
+        (Self::FormerByNameAlone, "an earlier term is recognised by its holder alone"),
     ];
 }
 

@@ -136,6 +136,31 @@ fn watched_change_by_another_makes_the_holder_read_at_once() {
 }
 
 #[test]
+fn doubt_of_a_watch_outlives_the_answer_to_a_renewal_in_flight() {
+    let (mut candidate, _) = holder();
+    let CandidateStep::Send { number, .. } = candidate.next(at(5)) else { panic!("no renewal") };
+    let others = lease("4", Some("other"), 6);
+    candidate.observed(at(6), Some(others));
+    candidate.answered(at(6), number, Answer::State(Some(lease("3", Some("me"), 5))));
+    assert_eq!(candidate.held().unwrap().0, at(15), "the renewal counts");
+    exchange(&mut candidate, at(6), LeaseRequest::Read, Answer::State(Some(others)));
+    assert_eq!(candidate.next(at(6)), CandidateStep::Lost(Loss::Replaced(Some("other"))));
+}
+
+#[test]
+fn answer_to_an_old_read_does_not_hide_a_release_that_was_watched() {
+    let mut candidate = candidate();
+    candidate.set_watching(true);
+    let CandidateStep::Send { number, .. } = candidate.next(at(0)) else { panic!("no read") };
+    let released = lease("8", None, 4);
+    candidate.observed(at(0), Some(released));
+    candidate.answered(at(0), number, Answer::State(Some(lease("7", Some("other"), 4))));
+    let claimed = lease("9", Some("me"), 5);
+    exchange(&mut candidate, at(0), replace(released, Some("me"), 5), Answer::State(Some(claimed)));
+    assert_eq!(candidate.held(), Some((at(10), &claimed)));
+}
+
+#[test]
 fn anothers_lease_is_claimed_when_its_version_has_not_changed_for_the_longer_duration() {
     let mut candidate = candidate();
     candidate.set_watching(true);
@@ -174,7 +199,8 @@ fn lease_that_does_not_exist_is_created_and_must_then_expire() {
     let mut candidate = candidate();
     let created = lease("1", Some("me"), 0);
     exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(None));
-    exchange(&mut candidate, at(0), LeaseRequest::Create, Answer::State(Some(created)));
+    let create = LeaseRequest::Create { holder: "me" };
+    exchange(&mut candidate, at(0), create, Answer::State(Some(created)));
     assert_eq!(candidate.held(), None);
     assert_eq!(candidate.next(at(0)), wait(2));
     let claimed = lease("2", Some("me"), 1);
@@ -266,8 +292,24 @@ fn nothing_is_released_after_the_deadline() {
 }
 
 #[test]
-fn lease_of_an_earlier_identity_is_free() {
-    let mut candidate = Protocol::new(candidate().timing, "me-2", Some("me"));
+fn lease_that_names_an_earlier_holder_but_is_of_no_earlier_term_must_expire() {
+    let former = FormerTerm { identity: "me", uid: "uid", transitions: 5 };
+    let late = [
+        Record { uid: "other uid", ..lease("2", Some("me"), 5) },
+        lease("2", Some("me"), 0),
+        lease("2", Some("me"), 6),
+    ];
+    for late in late {
+        let mut candidate = Protocol::new(candidate().timing, "me-2", Some(former));
+        exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(Some(late)));
+        assert_eq!(candidate.next(at(0)), wait(2));
+    }
+}
+
+#[test]
+fn lease_of_an_earlier_term_is_free() {
+    let former = FormerTerm { identity: "me", uid: "uid", transitions: 5 };
+    let mut candidate = Protocol::new(candidate().timing, "me-2", Some(former));
     let mine = lease("2", Some("me"), 5);
     exchange(&mut candidate, at(0), LeaseRequest::Read, Answer::State(Some(mine)));
     let claimed = lease("3", Some("me-2"), 6);

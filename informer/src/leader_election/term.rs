@@ -69,10 +69,12 @@ impl Term {
     /// The client sends a mutating request once. If the server refuses it with 429, 503 or 504, the
     /// request fails, although kube's client would repeat it: it would do so after the term, too.
     ///
-    /// A request that is sent just before the deadline, or that waits for a connection then, can
-    /// arrive after another leader has begun.
-    /// The server refuses it if it contains a `resourceVersion` and the object has been written
-    /// since.
+    /// A request that waits for a connection at the deadline is not sent if it has a body. Upgrades
+    /// have none, nor do deletions of collections with default parameters. A request that is on its
+    /// connection at the deadline can arrive after another leader has begun. The server refuses it
+    /// if it contains a `resourceVersion` and the object has been written since. A connection that
+    /// was upgraded (an open `exec` session) continues after the term, and is not work under the
+    /// lease.
     #[must_use]
     pub fn client(&self) -> Client {
         self.shared.client.clone()

@@ -1,6 +1,11 @@
 //! A client that sends mutating requests only while a lease is held.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
 use http::{Method, Request, Response, header};
+use http_body::{Frame, SizeHint};
 use kube::Client;
 use kube::client::Body;
 use tower::BoxError;
@@ -31,11 +36,16 @@ pub fn is_lost(error: &kube::Error) -> bool {
 /// Returns a client that sends mutating requests only while the lease is held. A separate task
 /// sends such a request, so the request is work under the lease until it is answered, even if its
 /// caller is dropped or gives up at the deadline. If the server refuses it, `client` does not
-/// repeat it.
+/// repeat it. A request that waits for a connection at the deadline is not sent, if it has a body.
 pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
     let (sender, hold) = (client.clone(), hold.clone());
     let namespace = client.default_namespace().to_owned();
-    let echo = Client::new(tower::service_fn(echo), namespace.clone());
+    let fence = hold.clone();
+    let echo = tower::service_fn(move |request: Request<Body>| {
+        let body = FencedBody { body: request.into_body(), hold: fence.clone() };
+        async move { Ok::<_, BoxError>(Response::new(body)) }
+    });
+    let echo = Client::new(echo, namespace.clone());
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, echo, hold) = (sender.clone(), echo.clone(), hold.clone());
         async move {
@@ -56,7 +66,10 @@ pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
                 if !checked.is_held() {
                     return Err(LeaseLost.into());
                 }
-                client.send(request).await.map_err(BoxError::from)
+                client.send(request).await.map_err(|error| {
+                    // Also the error of a `FencedBody`.
+                    if checked.is_held() { error.into() } else { LeaseLost.into() }
+                })
             });
             tokio::select! {
                 biased;
@@ -68,9 +81,34 @@ pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
     Client::new(service, namespace)
 }
 
-/// Responds with the body of the request.
-async fn echo(request: Request<Body>) -> Result<Response<Body>, BoxError> {
-    Ok(Response::new(request.into_body()))
+/// The body of a request. It fails once the lease is not held. hyper polls a body only when it has
+/// a connection, and over HTTP/1 it sends no head before the first piece of the body.
+struct FencedBody {
+    body: Body,
+    hold: Hold,
+}
+
+impl http_body::Body for FencedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if !self.hold.is_held() {
+            return Poll::Ready(Some(Err(LeaseLost.into())));
+        }
+        Pin::new(&mut self.body).poll_frame(cx).map_err(BoxError::from)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Returns whether a request may change something: its method is not GET, or it upgrades the

@@ -9,7 +9,7 @@ use kube::client::Body;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::rig::{Replica, builder, builder_of, holder, leases, server};
+use super::rig::{Replica, builder, builder_of, holder, lease, leases, server};
 
 #[tokio::test(start_paused = true)]
 async fn leader_without_answers_stops_at_its_renew_deadline() {
@@ -72,6 +72,26 @@ async fn lost_leader_that_campaigns_again_has_a_new_identity() {
     drop(second);
     assert_eq!(replica.ended().await, Ok(()));
     assert_eq!(holder(&server), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_creation_of_an_earlier_campaign_must_expire() {
+    let server = server();
+    let mut replica = Replica::start_with(builder(&server, "a"), true);
+    let first = replica.term().await;
+    let identity = first.identity().to_owned();
+    server.fault(Fault::refused().times(usize::MAX));
+    first.lost().await;
+    drop(first);
+    // The lease is deleted by hand, and a creation arrives that the first campaign has given up.
+    server.delete(&leases(), "shop", "counter").unwrap();
+    let created =
+        json!({ "holderIdentity": identity, "leaseDurationSeconds": 15, "leaseTransitions": 0 });
+    server.apply(lease(&created)).unwrap();
+    server.clear_faults();
+    let began = Instant::now();
+    let _second = replica.term().await;
+    assert!(began.elapsed() >= Duration::from_secs(15), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

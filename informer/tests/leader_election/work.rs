@@ -16,7 +16,7 @@ use kube::api::{ListParams, PostParams};
 use kube::client::{Body, retry::RetryPolicy};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, sleep, timeout};
 use tower::BoxError;
@@ -174,6 +174,65 @@ async fn loss_that_the_work_notices_first_is_a_loss() {
     assert_eq!(terms, 2, "it campaigns again");
 }
 
+/// The future of a reconcile is dropped only at its next await. Until then the lease must stay.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lease_is_not_released_before_a_reconcile_that_blocks_its_thread_has_been_dropped() {
+    let server = server();
+    server.apply(map("a")).unwrap();
+    let maps = running_maps(&server);
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let cancel = Arc::new(Notify::new());
+    let cancelled = Arc::clone(&cancel);
+    let elector = short(&server, "a").cancel_on(async move { cancelled.notified().await });
+    let elector = elector.build().unwrap();
+    let seen = server.clone();
+    let reconcile = move |_: Arc<ConfigMap>, _: Arc<()>| {
+        let (cancel, seen, sender) = (Arc::clone(&cancel), seen.clone(), sender.clone());
+        async move {
+            cancel.notify_one();
+            std::thread::sleep(Duration::from_millis(500));
+            let _ = sender.send(holder(&seen));
+            Ok::<_, Infallible>(Action::await_change())
+        }
+    };
+    let led = elector.run(|term| {
+        Controller::from_informer(&maps)
+            .while_leading(&term)
+            .run(reconcile, |_, _, _| Action::await_change(), Arc::new(()))
+            .for_each(|_| async {})
+    });
+    led.await.unwrap();
+    assert_eq!(events.recv().await.unwrap(), "a", "the holder at the end of the reconcile");
+    assert_eq!(holder(&server), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reconciles_are_dropped_at_the_deadline() {
+    let server = server();
+    server.apply(map("a")).unwrap();
+    let maps = running_maps(&server);
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let reconcile = move |_: Arc<ConfigMap>, _: Arc<()>| {
+        let dropped = Dropped(sender.clone());
+        async move {
+            let _dropped = dropped;
+            pending::<Result<Action, Infallible>>().await
+        }
+    };
+    let stream = Controller::from_informer(&maps).while_leading(&term).run(
+        reconcile,
+        |_, _, _| Action::await_change(),
+        Arc::new(()),
+    );
+    let began = Instant::now();
+    server.fault(Fault::refused().on(Verb::Update).times(usize::MAX));
+    stream.for_each(|_| async {}).await;
+    assert_eq!(began.elapsed(), Duration::from_secs(10));
+    assert_eq!(events.recv().await.unwrap(), "dropped");
+}
+
 /// Returns a builder with the durations of a short election.
 fn short(server: &ApiServer, name: &str) -> LeaderElectorBuilder {
     builder(server, name)
@@ -291,6 +350,34 @@ async fn request_whose_task_is_late_is_not_sent_after_the_deadline() {
     assert!(leader_election::is_lost(&refused), "{refused}");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(count(&server, Verb::Create), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_that_waits_for_a_connection_at_the_deadline_is_not_sent() {
+    let server = server();
+    let client = server.client();
+    // Reads the body of a write once it has a connection, as hyper does.
+    let slow = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            if request.method() == http::Method::POST {
+                sleep(Duration::from_secs(20)).await;
+            }
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            client.send(http::Request::from_parts(parts, body.into())).await
+        }
+    });
+    let mut leader = Replica::start_with(builder_of(Client::new(slow, "shop"), "a"), false);
+    let term = leader.term().await;
+    let maps = Api::<ConfigMap>::namespaced(term.client(), "shop");
+    let params = PostParams::default();
+    maps.create(&params, &typed("a")).await.unwrap();
+    server.fault(Fault::refused().on(Verb::Update).times(usize::MAX));
+    let refused = maps.create(&params, &typed("b")).await.unwrap_err();
+    assert!(lease::is_lost(&refused), "{refused}");
+    sleep(HOUR).await;
+    assert_eq!(count(&server, Verb::Create), 1, "the one whose connection was open in time");
 }
 
 #[tokio::test(start_paused = true)]

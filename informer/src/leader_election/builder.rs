@@ -14,6 +14,7 @@ use super::lock::LeaseLock;
 use super::{ElectionOnError, LeaderElector, LeaseError};
 use crate::error_chain;
 use crate::lease::Timing;
+use crate::lease::api::duration_seconds;
 
 /// A builder of a [`LeaderElector`] (client-go `LeaderElectionConfig`).
 #[must_use = "build() makes the elector"]
@@ -140,7 +141,7 @@ impl LeaderElectorBuilder {
         if self.lock.identity.is_empty() {
             return Err(BuildError::NoIdentity);
         }
-        if i32::try_from(lease_duration.as_millis().div_ceil(1000)).is_err() {
+        if duration_seconds(lease_duration).is_none() {
             return Err(BuildError::LeaseDuration(lease_duration));
         }
         if lease_duration <= renew_deadline {

@@ -74,6 +74,7 @@ impl Campaign {
             shared: Arc::clone(shared),
             elected: Some(tenure),
             owner: None,
+            logged_wait: false,
             failing: Vec::new(),
         };
         let span = tracing::info_span!("leader_election", lease = shared.title(), identity);
@@ -137,6 +138,8 @@ struct Runner {
     elected: Option<oneshot::Sender<Tenure>>,
     /// Set while the lease is held for work.
     owner: Option<HoldOwner>,
+    /// Whether the wait for another holder's lease was logged.
+    logged_wait: bool,
     /// The verbs of requests that fail, with the status codes that were reported.
     failing: Vec<(&'static str, Option<u16>)>,
 }
@@ -185,6 +188,23 @@ impl Runner {
                 () = clock.sleep_until(wake) => {}
             }
             self.publish();
+            self.log_wait();
+        }
+    }
+
+    /// Logs once that the candidate waits for another holder's lease, and for how long.
+    fn log_wait(&mut self) {
+        if self.logged_wait {
+            return;
+        }
+        if let Some((lease, expires_at)) = self.protocol.awaits() {
+            self.logged_wait = true;
+            let expires_in = expires_at.saturating_sub(self.shared.clock.now().monotonic);
+            tracing::info!(
+                holder = lease.holder.as_deref(),
+                ?expires_in,
+                "waits for the lease until it is released, or not renewed for this time"
+            );
         }
     }
 

@@ -47,10 +47,11 @@ pub enum BuildError {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElectionError {
-    /// The lease was lost because no renewal was answered before the renew deadline.
+    /// The lease was lost because the renew deadline came before a renewal was answered. A wall
+    /// clock that is set forward, or a machine that resumes, can bring the deadline early.
     #[error(
-        "lease {lease} was lost: no renewal was answered before the renew deadline; end the process, \
-         or campaign again with run_again"
+        "lease {lease} was lost: the renew deadline came, by the monotonic or the wall clock, before \
+         a renewal was answered; end the process, or campaign again with run_again"
     )]
     Expired {
         /// Namespace and name of the lease.

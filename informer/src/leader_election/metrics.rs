@@ -17,7 +17,10 @@ impl Metrics {
     /// elector of this process may have set it to 1 for a lease of the same name.
     pub(super) fn of(lease: &str) -> Named<Self> {
         describe_gauge!(STATUS, "1 if this process is the leader, and 0 otherwise");
-        describe_counter!(SLOW_PATH, "Renewals that had to read the lease again after a conflict");
+        describe_counter!(
+            SLOW_PATH,
+            "Reads of the lease by its leader, after a conflict or a change by another"
+        );
         let name = lease.to_owned();
         let (status, slow_path) =
             (gauge!(STATUS, "name" => name.clone()), counter!(SLOW_PATH, "name" => name));

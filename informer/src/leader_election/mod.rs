@@ -44,6 +44,7 @@
 //! - Nobody removes the holder's name by hand.
 //!
 //! No clock is compared with the clock of another machine. Every write of the lease is conditional.
+//! An etcd that is restored from a backup is out of scope: it may show a former holder.
 //!
 //! A lease cannot make the *server* refuse the last request of a former leader. A process that is
 //! stopped between its check of the clock and the write sends that write when it wakes. A write
@@ -76,7 +77,7 @@
 //! | metric | kind | meaning |
 //! | --- | --- | --- |
 //! | `leader_election_master_status` | gauge | 1 if this process is the leader, and 0 otherwise |
-//! | `leader_election_slowpath_total` | counter | Renewals that had to read the lease again after a conflict |
+//! | `leader_election_slowpath_total` | counter | Reads of the lease by its leader, after a conflict or a change by another |
 //!
 //! The label `name` is the name of the lease.
 
@@ -326,6 +327,13 @@ impl LeaderElector {
         };
         let hold = tenure.hold;
         tracing::info!(lease = self.shared.title(), identity, "leads");
+        if tenure.transitions == i32::MAX {
+            tracing::warn!(
+                lease = self.shared.title(),
+                "leaseTransitions has its largest value; the fencing tokens of later terms do not \
+                 grow; set it to 0 while nobody leads"
+            );
+        }
         let leading = Leading::begin(&self.shared, &hold);
         #[cfg(feature = "runtime")]
         let events = TermEvents::begin(&self.shared, &tenure.uid, identity);

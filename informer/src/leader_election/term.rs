@@ -82,7 +82,8 @@ impl Term {
 
     /// Returns the number of transitions (`leaseTransitions`) that the lease has in this term.
     /// Together with [`uid`](Self::uid) it is a fencing token: later terms of one lease have larger
-    /// numbers. A lease that is deleted and created again starts anew, with another uid.
+    /// numbers, up to `i32::MAX`. A lease that is deleted and created again starts anew, with
+    /// another uid.
     #[must_use]
     pub fn transitions(&self) -> i32 {
         self.shared.transitions

@@ -208,14 +208,12 @@ impl LeaseApi {
     fn replaced(&self, base: &Lease, holder: Option<&str>, transitions: i32) -> Lease {
         let now = MicroTime(Timestamp::now());
         let before = base.spec.clone().unwrap_or_default();
-        // Rounded up, so that others wait at least as long as the lease is held.
-        let seconds = self.lease_duration.as_millis().div_ceil(1000);
         let is_renewal = before.lease_transitions == Some(transitions)
             && before.holder_identity.as_deref() == holder;
         let acquired = if is_renewal { before.acquire_time.clone() } else { Some(now.clone()) };
         let spec = LeaseSpec {
             holder_identity: Some(holder.unwrap_or_default().to_owned()),
-            lease_duration_seconds: i32::try_from(seconds).ok(),
+            lease_duration_seconds: duration_seconds(self.lease_duration),
             lease_transitions: Some(transitions),
             acquire_time: acquired,
             renew_time: Some(now),
@@ -223,6 +221,13 @@ impl LeaseApi {
         };
         Lease { metadata: base.metadata.clone(), spec: Some(spec) }
     }
+}
+
+/// Returns the `leaseDurationSeconds` of this lease duration, rounded up, so that others wait at
+/// least as long as the lease is held. Returns `None` if the field cannot contain it.
+pub(crate) fn duration_seconds(duration: Duration) -> Option<i32> {
+    let started = u64::from(duration.subsec_nanos() > 0);
+    i32::try_from(duration.as_secs().checked_add(started)?).ok()
 }
 
 /// Returns whether a write was refused because the lease is in another state. An update gets 404 if
@@ -246,5 +251,20 @@ fn state(lease: Lease) -> LeaseState {
         transitions: spec.and_then(|spec| spec.lease_transitions).unwrap_or_default(),
         duration: Duration::from_secs(seconds.unwrap_or_default()),
         body: Arc::new(lease),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::duration_seconds;
+
+    #[test]
+    fn lease_duration_is_rounded_up_to_seconds() {
+        assert_eq!(duration_seconds(Duration::from_secs(15)), Some(15));
+        assert_eq!(duration_seconds(Duration::new(15, 1)), Some(16));
+        assert_eq!(duration_seconds(Duration::from_secs(1 << 31)), None);
+        assert_eq!(duration_seconds(Duration::MAX), None);
     }
 }

@@ -116,6 +116,7 @@ async fn leases_that_others_made_are_taken_when_it_is_safe() {
             1,
         ),
         (others, 60.0, 8),
+        (json!({ "leaseTransitions": i32::MAX }), 0.0, i32::MAX),
     ] {
         let server = server();
         server.apply(lease(&spec)).unwrap();

@@ -96,8 +96,16 @@ async fn late_creation_of_an_earlier_campaign_must_expire() {
 
 #[tokio::test(start_paused = true)]
 async fn missing_right_is_reported_once_with_its_verb_and_resource() {
-    for (verb, name) in [(Verb::Get, "get"), (Verb::Update, "update"), (Verb::Watch, "watch")] {
+    for (verb, name) in [
+        (Verb::Get, "get"),
+        (Verb::Create, "create"),
+        (Verb::Update, "update"),
+        (Verb::Watch, "watch"),
+    ] {
         let server = server();
+        if verb == Verb::Create {
+            server.delete(&leases(), "shop", "counter").unwrap();
+        }
         let fault = Fault::status(status::forbidden(&leases()));
         server.fault(fault.on(verb).times(usize::MAX));
         let replica = Replica::start(&server, "a");

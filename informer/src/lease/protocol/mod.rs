@@ -278,6 +278,18 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         matches!(self.state, State::Foreign(_))
     }
 
+    /// Returns the lease of another holder that the candidate waits for, and the time of the
+    /// monotonic clock when it expires.
+    pub(crate) fn awaits(&self) -> Option<(&Record<T, B>, Duration)> {
+        match &self.state {
+            State::Foreign(Seen::Known { record, since, .. }) => {
+                let free_at = self.free_at(record, *since);
+                (free_at > since.monotonic).then_some((record, free_at))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns whether a claim is in flight.
     pub(crate) fn is_claiming(&self) -> bool {
         matches!(self.state, State::Claiming)

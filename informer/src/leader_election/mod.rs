@@ -89,6 +89,8 @@ mod events;
 mod lock;
 mod metrics;
 mod term;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! The hold on a lease, as the work under it sees it.
 
+#[cfg(test)]
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -24,6 +26,8 @@ impl Clock {
 
     pub(crate) fn now(self) -> Clocks {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        #[cfg(test)]
+        let wall = wall + WALL_STEP.get();
         Clocks { monotonic: self.origin.elapsed(), wall }
     }
 
@@ -34,6 +38,12 @@ impl Clock {
             None => std::future::pending().await,
         }
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The time by which a test has set the wall clock of its thread forward.
+    pub(crate) static WALL_STEP: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// A hold on a lease. It ends at its deadline, or when its owner ends it. A hold that was found to

@@ -7,7 +7,7 @@ use super::codec::CodecError;
 use super::common::Common;
 use super::header::SharedHeader;
 use super::stored::{Material, Reference, Stored};
-use super::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, mutant};
+use super::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, USED_UP, mutant};
 use super::values::{BaseText, Document, Own};
 
 /// The number of differences that count as the first ones of a base. Later differences are
@@ -34,7 +34,7 @@ pub(super) struct Base {
     /// Whether the text has been used since the cache last checked it.
     is_used: AtomicBool,
     pub(super) shared: Arc<SharedHeader>,
-    /// Whether the group has a newer base.
+    /// Whether a group has replaced the base by a newer one. Other groups may still use it.
     is_replaced: AtomicBool,
     /// The number of calls of [`note`](Self::note) so far.
     count: AtomicU32,
@@ -43,6 +43,8 @@ pub(super) struct Base {
     /// Eight times a moving average of the sizes of differences in bytes, see
     /// [`note`](Self::note).
     recent: AtomicUsize,
+    /// The largest number of objects that have held the base at a time.
+    most_holders: AtomicUsize,
 }
 
 impl Base {
@@ -68,6 +70,7 @@ impl Base {
                 count: AtomicU32::new(0),
                 first: AtomicUsize::new(0),
                 recent: AtomicUsize::new(0),
+                most_holders: AtomicUsize::new(0),
             };
             common.counts.bases.fetch_add(1, Ordering::Relaxed);
             common.counts.base_bytes.fetch_add(base.size(), Ordering::Relaxed);
@@ -176,11 +179,16 @@ impl Base {
         self.is_replaced.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of objects of the group that have been packed with the base since it
-    /// became the base of the group. This includes objects that were then stored without it,
-    /// because the difference was too large.
-    pub(super) fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed) as usize
+    /// Records that `holders` objects hold the base now.
+    pub(super) fn record_holders(&self, holders: usize) {
+        // Relaxed: statistics. The base lives longer while a thread does not see an update.
+        self.most_holders.fetch_max(holders, Ordering::Relaxed);
+    }
+
+    /// Returns whether `holders`, the number of objects that hold the base now, is so small a part
+    /// of the most that have held it at a time ([`USED_UP`]) that the base should be freed.
+    pub(super) fn is_used_up(&self, holders: usize) -> bool {
+        holders * USED_UP < self.most_holders.load(Ordering::Relaxed)
     }
 
     /// Returns the number of bytes that the base takes in memory, without its unpacked text.

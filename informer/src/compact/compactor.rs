@@ -12,7 +12,7 @@ use super::cache::Cache;
 use super::codec::{Dictionary, With};
 use super::common::{Common, Counts};
 use super::error::PackError;
-use super::fields::{self, Fields};
+use super::fields::{self, Fields, Text};
 use super::groups::{Groups, Relative};
 use super::header::{Header, SharedHeader, shape};
 use super::object::Compact;
@@ -23,7 +23,7 @@ use super::sketch;
 use super::stored::{self, Material, Reference, Stored};
 use super::sync::{
     AtomicU64, AtomicUsize, FEWEST_SAMPLES, FIRST_TRAINING, HashState, Mutex, Ordering, RwLock,
-    USED_UP, mutant,
+    mutant,
 };
 use super::values::{BaseText, Document};
 use crate::wire::{Prune, Types, trim};
@@ -265,17 +265,29 @@ impl<K> Compactor<K> {
         let Some(group) = fields.group(&self.common.state) else {
             return self.compact(document, fields, Stored::pack(document, &self.dictionary()));
         };
-        if let Some(relative) = self.groups.find(group) {
-            let stored = match relative {
-                Relative::Base(base) => self.against_base(group, &base, document, fields),
-                Relative::First(first) => self.against_first(group, &first, document),
-            };
-            let stored = stored.unwrap_or_else(|| Stored::pack(document, &self.dictionary()));
-            return self.compact(document, fields, stored);
-        }
+        // An earlier version of the object is about to be replaced, and is no other member.
+        let earlier = match self.groups.find(group) {
+            Some(Relative::First(first)) if is_version_of(&first, fields) => Some(first),
+            Some(relative) => {
+                let stored = match relative {
+                    Relative::Base(base) => self.against_base(group, &base, document, fields),
+                    Relative::First(first) => self.against_first(group, &first, document),
+                };
+                let stored = stored.unwrap_or_else(|| Stored::pack(document, &self.dictionary()));
+                return self.compact(document, fields, stored);
+            }
+            None => None,
+        };
         let features = sketch::features(document.text);
-        let stored = self.groups.similar(&features).and_then(|(group, relative)| match relative {
+        let similar = match earlier {
+            Some(earlier) => Some((group, Relative::First(earlier))),
+            None => self.groups.similar(&features),
+        };
+        let stored = similar.and_then(|(group, relative)| match relative {
             Relative::Base(base) => self.difference(&base, document),
+            Relative::First(first) if is_version_of(&first, fields) => {
+                self.difference(&first.with(), document)
+            }
             Relative::First(first) => self.against_first(group, &first, document),
         });
         let stored = stored.unwrap_or_else(|| Stored::pack(document, &self.dictionary()));
@@ -309,11 +321,12 @@ impl<K> Compactor<K> {
         Arc::new(Compact::new(header, stored))
     }
 
-    /// Returns `document` as the difference from `base`; `None` if the difference is too large
-    /// to be used.
-    fn difference(&self, base: &Arc<Reference>, document: &Document) -> Option<Stored> {
-        let stored = Stored::pack(document, base);
-        self.is_worth_it(&stored, base.base()?, document).then_some(stored)
+    /// Returns `document` as the difference from the base `with`; `None` if `with` is no base, or
+    /// if the difference is too large to be used.
+    fn difference(&self, with: &Arc<Reference>, document: &Document) -> Option<Stored> {
+        let base = with.base()?;
+        let stored = Stored::pack(document, with);
+        self.is_worth_it(&stored, base, document).then_some(stored)
     }
 
     /// Returns whether `document` should be stored as its difference from `base`.
@@ -349,9 +362,9 @@ impl<K> Compactor<K> {
     }
 
     /// Returns `document` as the difference from `first`, whose text becomes the base of `group`.
-    /// If `first` is itself stored as the difference from a base, and the difference from that
-    /// base is at most 1.5 times as large, that base becomes the base of `group` instead. Returns
-    /// `None` if no difference is small enough.
+    /// If `first` is itself stored as the difference from a base that no group has replaced, and
+    /// the difference from that base is at most 1.5 times as large, that base becomes the base of
+    /// `group` instead. Returns `None` if no difference is small enough.
     fn against_first(
         &self,
         group: u64,
@@ -362,7 +375,7 @@ impl<K> Compactor<K> {
         let first_text = before.unpack(first.raw_size(), &first.own()).ok()?;
         let first_text = Arc::new(BaseText::new(first_text));
         let own = stored::pack(document, With::Base(&first_text))?;
-        if before.with.base().is_some() {
+        if before.with.base().is_some_and(|base| !base.is_replaced()) {
             let stored = Stored::pack(document, &before.with);
             // A new base would take as much memory as several differences save.
             if stored.bytes.len() <= own.len() + own.len() / 2 {
@@ -439,8 +452,8 @@ impl<K> Compactor<K> {
             }
         }
         for first in firsts {
-            let stored = first.stored();
-            if stored.with.base().is_none() && !Arc::ptr_eq(&stored.with, &dictionary) {
+            let with = first.with();
+            if with.base().is_none() && !Arc::ptr_eq(&with, &dictionary) {
                 Self::repack_with(&first, &dictionary);
             }
         }
@@ -449,31 +462,34 @@ impl<K> Compactor<K> {
     /// Packs an object again if its base is outdated or held by few other objects, or if its
     /// dictionary was replaced. Call it from time to time for all stored objects.
     pub fn repack(&self, object: &Arc<Compact<K>>) {
-        let with = object.stored().with;
-        let is_stale = match with.base() {
-            // This handle does not count, but that of the object does.
+        let with = object.with();
+        let dictionary = self.dictionary();
+        let keeps_base = match with.base() {
             Some(base) => {
-                let held_by = Arc::strong_count(&with) - 1;
-                base.is_replaced() || held_by * USED_UP < base.count()
+                // This handle does not count, but that of the object does.
+                let is_used_up = base.is_used_up(Arc::strong_count(&with) - 1);
+                if !is_used_up && !base.is_replaced() {
+                    return;
+                }
+                !is_used_up
             }
-            None => !Arc::ptr_eq(&with, &self.dictionary()),
+            None if Arc::ptr_eq(&with, &dictionary) => return,
+            None => false,
         };
-        if !is_stale {
-            return;
-        }
         let Ok(text) = object.text() else { return };
         let fields = fields::read(&text).ok();
         let group = fields.and_then(|fields| fields.group(&self.common.state));
-        let relative = group.and_then(|group| self.groups.find(group));
-        let stored = match relative {
+        let stored = match group.and_then(|group| self.groups.find(group)) {
             Some(Relative::Base(base)) if !Arc::ptr_eq(&base, &with) => {
                 self.difference(&base, &Document::new(text.as_bytes(), object.own()))
             }
+            // Another group has replaced the base. This group keeps it.
+            _ if keeps_base => return,
             _ => None,
         };
         match stored {
             Some(stored) => object.replace(stored),
-            None => Self::repack_with(object, &self.dictionary()),
+            None => Self::repack_with(object, &dictionary),
         }
     }
 
@@ -502,4 +518,17 @@ impl<K> Compactor<K> {
             passes: self.passes.load(Ordering::Relaxed),
         }
     }
+}
+
+/// Returns whether `object` is a version of the object that has these fields.
+fn is_version_of<K>(object: &Compact<K>, fields: &Fields) -> bool {
+    let is = |found: Option<&str>, field: &Option<Text>| {
+        found == field.as_ref().map(|Text(text)| &**text)
+    };
+    if object.uid().is_some() {
+        return is(object.uid().as_deref(), &fields.uid);
+    }
+    fields.uid.is_none()
+        && is(object.namespace(), &fields.namespace)
+        && is(object.name(), &fields.name)
 }

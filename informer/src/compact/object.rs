@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Instant;
 
 use deltafifo::{Labels, Meta, Owners};
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::codec::CodecError;
 use super::error::{DecodeError, DecodeFailure};
 use super::header::{Header, OwnerReference, SharedHeader, Uid};
-use super::stored::Stored;
+use super::stored::{Reference, Stored};
 use super::sync::{Mutex, Ordering, mutant};
 use super::values::Own;
 use crate::KubeMeta;
@@ -211,6 +212,11 @@ impl<K> Compact<K> {
             return Stored { bytes, with: self.stored.lock().with.clone() };
         });
         self.stored.lock().clone()
+    }
+
+    /// Returns the base or dictionary that the text is packed with.
+    pub(super) fn with(&self) -> Arc<Reference> {
+        self.stored.lock().with.clone()
     }
 
     /// Stores another packed form of the same text. Readers that have begun before use the old

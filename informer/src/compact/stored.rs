@@ -69,6 +69,10 @@ impl Stored {
     /// Packs a text, or stores it unpacked if packing fails or does not make it shorter.
     pub(super) fn pack(document: &Document, with: &Arc<Reference>) -> Self {
         let packed = with.use_for(|with| pack(document, with)).ok().flatten();
+        if let Some(base) = with.base() {
+            // The handle of the caller is counted in the place of the new object's.
+            base.record_holders(Arc::strong_count(with));
+        }
         Self { bytes: packed.unwrap_or_else(|| document.text.into()), with: with.clone() }
     }
 

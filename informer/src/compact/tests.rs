@@ -57,6 +57,25 @@ fn pod(workload: usize, number: usize) -> String {
     )
 }
 
+/// Returns pod `number` of a job. Its name is not that of the workload, and its group is the job.
+fn job(workload: usize, group: usize, number: usize) -> String {
+    let pod = pod(workload, number).replace(&format!("\"generateName\":\"w{workload}-\","), "");
+    let pod = pod.replace(&format!("w{workload}"), "job");
+    pod.replace("\"app\":\"job\"", &format!("\"job-name\":\"j{group}\""))
+}
+
+/// Returns a later version of the pod `json`.
+fn update(json: &str, version: usize) -> String {
+    let field = "\"resourceVersion\":\"";
+    let (before, after) = json.split_once(field).unwrap();
+    let (_, after) = after.split_once('"').unwrap();
+    format!("{before}{field}{version}\"{after}")
+}
+
+fn pack(compactor: &Compactor<Pod>, json: &str) -> Arc<Compact<Pod>> {
+    compactor.pack(json.as_bytes()).unwrap()
+}
+
 /// Checks that `object` has the text and the metadata of `json`.
 fn compare(object: &Compact<Pod>, json: &str) {
     assert_eq!(object.raw_json().unwrap(), json);
@@ -178,14 +197,73 @@ fn base_that_few_objects_hold_is_given_up() {
 }
 
 #[test]
+fn base_stays_while_its_members_are_updated() {
+    let compactor = pods();
+    let mut objects: Vec<_> = (0..20).map(|at| pack(&compactor, &pod(1, at))).collect();
+    let rounds = if cfg!(miri) { 3 } else { 30 };
+    for round in 1..rounds {
+        for (at, object) in objects.iter_mut().enumerate() {
+            *object = pack(&compactor, &update(&pod(1, at), 1000 * round + at));
+        }
+    }
+    objects.iter().for_each(|object| compactor.repack(object));
+    assert_eq!(compactor.stats().bases, 1);
+    assert!(objects.iter().all(|object| object.stored().with.base().is_some()));
+}
+
+#[test]
+fn base_that_one_group_replaces_stays_for_other_groups() {
+    let compactor = pods();
+    let objects: Vec<_> = (0..20).map(|at| pack(&compactor, &job(1, at, at))).collect();
+    let _same: Vec<_> = (20..28).map(|at| pack(&compactor, &job(1, 0, at))).collect();
+    let _changed: Vec<_> = (100..140).map(|at| pack(&compactor, &job(2, 0, at))).collect();
+    assert_eq!(compactor.stats().bases, 2, "group 0 has a new base");
+    let before = objects[5].size();
+    objects.iter().for_each(|object| compactor.repack(object));
+    assert!(objects[5].size() < before + 100, "{} from {before}", objects[5].size());
+    objects.iter().enumerate().for_each(|(at, object)| compare(object, &job(1, at, at)));
+}
+
+#[test]
+fn update_of_a_lone_object_makes_no_base() {
+    for has_uid in [true, false] {
+        let compactor = pods();
+        let uid = "\"uid\":\"00000001-0000-4000-8000-000000000000\",";
+        let json = if has_uid { pod(1, 1) } else { pod(1, 1).replace(uid, "") };
+        let mut object = pack(&compactor, &json);
+        for version in 2..5 {
+            let json = update(&json, version);
+            // The next version is packed while the store has the one before.
+            object = pack(&compactor, &json);
+            assert_eq!(compactor.stats().bases, 0);
+            compare(&object, &json);
+        }
+        let _sibling = pack(&compactor, &pod(1, 2));
+        assert_eq!(compactor.stats().bases, 1);
+        assert!(object.stored().with.base().is_some(), "the newest version is the first member");
+    }
+}
+
+#[test]
+fn update_of_a_lone_object_keeps_the_base_of_a_similar_one() {
+    let compactor = pods();
+    let mut objects: Vec<_> = (0..3).map(|at| pack(&compactor, &job(1, at, at))).collect();
+    for (at, object) in objects.iter_mut().enumerate() {
+        for version in 10..13 {
+            *object = pack(&compactor, &update(&job(1, at, at), version));
+        }
+    }
+    assert_eq!(compactor.stats().bases, 1);
+    let base = objects[0].stored().with;
+    assert!(objects.iter().all(|object| Arc::ptr_eq(&object.stored().with, &base)));
+}
+
+#[test]
 fn lone_object_is_packed_with_a_similar_one() {
     let compactor = pods();
-    // Jobs of one CronJob: each has a name of its own, and no group.
-    let job = |at: usize| pod(1, at).replace("\"generateName\":\"w1-\",", "").replace("w1", "job");
-    let job = |at: usize| job(at).replace("\"app\":\"job\"", &format!("\"job-name\":\"j{at}\""));
-    let objects: Vec<_> = (0..20).map(|at| compactor.pack(job(at).as_bytes()).unwrap()).collect();
+    let objects: Vec<_> = (0..20).map(|at| pack(&compactor, &job(1, at, at))).collect();
     assert_eq!(compactor.stats().bases, 1);
-    objects.iter().enumerate().for_each(|(at, object)| compare(object, &job(at)));
+    objects.iter().enumerate().for_each(|(at, object)| compare(object, &job(1, at, at)));
 }
 
 #[test]

@@ -24,8 +24,8 @@ mod imp {
     pub(in super::super) const FIRST_TRAINING: usize = 256;
     /// The smallest number of samples that a dictionary is trained on.
     pub(in super::super) const FEWEST_SAMPLES: usize = 8;
-    /// The largest ratio of the objects that have been packed with a base to those that still hold
-    /// it. Above this ratio, the objects that hold the base are packed again without it, so that
+    /// The largest ratio of the most objects that have held a base at a time to those that hold it
+    /// now. Above this ratio, the objects that hold the base are packed again without it, so that
     /// the base is freed.
     pub(in super::super) const USED_UP: usize = 20;
 

@@ -29,7 +29,7 @@ pub(super) struct Base {
     /// The [`Reference`] that contains this base, and that objects hold.
     me: Weak<Reference>,
     stored: Mutex<Stored>,
-    length: usize,
+    pub(super) length: usize,
     text: Mutex<Option<Arc<BaseText>>>,
     /// Whether the text has been used since the cache last checked it.
     is_used: AtomicBool,

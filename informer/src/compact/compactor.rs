@@ -33,6 +33,9 @@ use crate::wire::{Prune, Types, trim};
 const GROWTH: usize = 8;
 /// The largest number of bytes of samples. Training takes about 100 ms for each MiB.
 const SAMPLE_BYTES: usize = 1 << 20;
+/// The largest size of a text that is a sample, in bytes. Larger texts would leave room for too few
+/// others.
+const LARGEST_SAMPLE: usize = SAMPLE_BYTES / FEWEST_SAMPLES;
 
 /// A packer of the objects of one informer. For each object, it finds a similar one that is stored
 /// already.
@@ -64,7 +67,7 @@ pub struct Compactor<K> {
     common: Arc<Common>,
     /// The current dictionary, or [`Material::Nothing`] if there is none.
     dictionary: RwLock<Arc<Reference>>,
-    groups: Groups<K>,
+    pub(super) groups: Groups<K>,
     /// The number of groups at which the next dictionary is trained.
     train_at: AtomicUsize,
     /// The lock that is held while a dictionary is trained.
@@ -398,25 +401,35 @@ impl<K> Compactor<K> {
         self.dictionary.read().clone()
     }
 
-    /// Trains a dictionary on one text of each group, or of each n-th group if all these texts
-    /// would exceed [`SAMPLE_BYTES`]. Trains nothing if dictionaries are switched off, or if there
-    /// are fewer than [`FEWEST_SAMPLES`] groups. The caller must hold `training`.
+    /// Trains a dictionary on the text of each base and of each object that is the only one of its
+    /// group, or on each n-th of these texts if all of them would exceed [`SAMPLE_BYTES`]. Texts of
+    /// more than [`LARGEST_SAMPLE`] bytes are left out. Trains nothing if dictionaries are switched
+    /// off, or if there are fewer than [`FEWEST_SAMPLES`] texts. The caller must hold `training`.
     fn train(&self) {
-        let (bases, firsts) = self.groups.all();
-        let groups = bases.len() + firsts.len();
+        let groups = self.groups.count();
         self.train_at.store((groups * GROWTH).max(FIRST_TRAINING), Ordering::Relaxed);
-        if !self.train || groups < FEWEST_SAMPLES {
+        if !self.train {
+            return;
+        }
+        let (bases, mut firsts) = self.groups.all();
+        let mut bases: Vec<_> = bases.iter().filter_map(|base| base.base()).collect();
+        bases.retain(|base| base.length <= LARGEST_SAMPLE);
+        firsts.retain(|first| first.raw_size() <= LARGEST_SAMPLE);
+        let texts = bases.len() + firsts.len();
+        if texts < FEWEST_SAMPLES {
             return;
         }
         // The samples are spread over all groups: a list comes in key order, and its first objects
         // belong to one namespace.
-        let bytes = self.common.counts.raw_bytes.load(Ordering::Relaxed);
-        let objects = self.common.counts.objects.load(Ordering::Relaxed).max(1);
-        let step = (groups * (bytes / objects)).div_ceil(SAMPLE_BYTES).max(1);
-        let bases = bases.iter().map(|base| Some(base.base()?.text().ok()?.to_vec()));
-        let firsts = firsts.iter().map(|first| Some(first.text().ok()?.into_bytes()));
+        let lengths = bases.iter().map(|base| base.length);
+        let bytes: usize = lengths.chain(firsts.iter().map(|first| first.raw_size())).sum();
+        let text = |at: usize| match bases.get(at) {
+            Some(base) => Some(base.text().ok()?.to_vec()),
+            None => Some(firsts.get(at - bases.len())?.text().ok()?.into_bytes()),
+        };
         let (mut samples, mut lengths) = (Vec::new(), Vec::new());
-        for text in bases.chain(firsts).step_by(step).flatten() {
+        let step = bytes.div_ceil(SAMPLE_BYTES).max(1);
+        for text in (0..texts).step_by(step).filter_map(text) {
             let text = Document::plain(&text).cut(None).text;
             samples.extend_from_slice(&text);
             lengths.push(text.len());
@@ -430,42 +443,31 @@ impl<K> Compactor<K> {
         }
     }
 
-    /// Does the work that is due at the end of a list. Trains a dictionary if there is none, or if
-    /// there are more than 48 groups, and more than 1.5 times as many as at the last training. Then
-    /// packs again the bases that were not packed with the newest dictionary, and those objects
-    /// that are the only one of their group. This takes some 15 µs for each base or object, so call
-    /// it on a thread that may block.
+    /// Does the work that is due at the end of a list. Frees what the tables kept of groups whose
+    /// objects were all dropped. Trains a dictionary if there is none, or if there are more than 48
+    /// groups, and more than 1.5 times as many as at the last training. Training takes some 100 ms,
+    /// so call it on a thread that may block. Then pass all stored objects to
+    /// [`repack`](Self::repack).
     pub fn end_list(&self) {
-        let guard = self.training.lock();
-        let (bases, firsts) = self.groups.all();
+        self.groups.purge();
+        let _guard = self.training.lock();
         let trained = self.train_at.load(Ordering::Relaxed) / GROWTH;
         let is_untrained = matches!(self.dictionary().kind, Material::Nothing);
-        if is_untrained || (bases.len() + firsts.len()) * 2 > trained * 3 {
+        if is_untrained || self.groups.count() * 2 > trained * 3 {
             self.train();
-        }
-        drop(guard);
-        let dictionary = self.dictionary();
-        for base in bases {
-            if let Some(base) = base.base() {
-                // A base that does not unpack now stays unchanged.
-                let _ = base.repack(&dictionary);
-            }
-        }
-        for first in firsts {
-            let with = first.with();
-            if with.base().is_none() && !Arc::ptr_eq(&with, &dictionary) {
-                Self::repack_with(&first, &dictionary);
-            }
         }
     }
 
     /// Packs an object again if its base is outdated or held by few other objects, or if its
-    /// dictionary was replaced. Call it from time to time for all stored objects.
+    /// dictionary was replaced. If the dictionary of its base was replaced, packs the base again.
+    /// Call it from time to time for all stored objects.
     pub fn repack(&self, object: &Arc<Compact<K>>) {
         let with = object.with();
         let dictionary = self.dictionary();
         let keeps_base = match with.base() {
             Some(base) => {
+                // A base that does not unpack now stays unchanged.
+                let _ = base.repack(&dictionary);
                 // This handle does not count, but that of the object does.
                 let is_used_up = base.is_used_up(Arc::strong_count(&with) - 1);
                 if !is_used_up && !base.is_replaced() {

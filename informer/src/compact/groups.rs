@@ -81,7 +81,7 @@ impl<K> Groups<K> {
     ) -> usize {
         let mut tables = self.0.lock();
         let Tables { firsts, bases, sketches } = &mut *tables;
-        purge(firsts);
+        make_room(firsts);
         firsts.insert(group, Arc::downgrade(object));
         if sketches.is_empty() {
             sketches.resize_with(SKETCHES, || None);
@@ -97,16 +97,41 @@ impl<K> Groups<K> {
     pub(super) fn set_base(&self, group: u64, base: &Arc<Reference>) {
         let mut tables = self.0.lock();
         tables.firsts.remove(&group);
-        purge(&mut tables.bases);
+        make_room(&mut tables.bases);
         tables.bases.insert(group, Arc::downgrade(base));
     }
 
-    /// Returns all bases and first members.
+    /// Returns all bases, each of them once, and all first members.
     pub(super) fn all(&self) -> (Vec<Arc<Reference>>, Vec<Arc<Compact<K>>>) {
         let tables = self.0.lock();
-        let bases = tables.bases.values().filter_map(Weak::upgrade).collect();
+        let mut bases: Vec<_> = tables.bases.values().filter_map(Weak::upgrade).collect();
         let firsts = tables.firsts.values().filter_map(Weak::upgrade).collect();
+        drop(tables);
+        // Groups share a base if their objects are similar.
+        bases.sort_unstable_by_key(Arc::as_ptr);
+        bases.dedup_by(|one, other| Arc::ptr_eq(one, other));
         (bases, firsts)
+    }
+
+    /// Returns the number of groups. Until the next [`purge`](Self::purge), groups that have died
+    /// out count, too.
+    pub(super) fn count(&self) -> usize {
+        let tables = self.0.lock();
+        tables.firsts.len() + tables.bases.len()
+    }
+
+    /// Removes the groups whose base or first member was dropped, and the memory that they used: a
+    /// weak handle keeps the allocation of its object or base.
+    pub(super) fn purge(&self) {
+        let mut tables = self.0.lock();
+        let Tables { firsts, bases, sketches } = &mut *tables;
+        firsts.retain(|_, first| first.strong_count() > 0);
+        bases.retain(|_, base| base.strong_count() > 0);
+        firsts.shrink_to(2 * firsts.len());
+        bases.shrink_to(2 * bases.len());
+        for sketch in sketches {
+            sketch.take_if(|sketch| sketch.like.strong_count() == 0);
+        }
     }
 }
 
@@ -115,8 +140,42 @@ fn slot(feature: u64) -> usize {
 }
 
 /// Removes the dead handles of a full table, so that it does not grow if enough of them are dead.
-fn purge<T>(table: &mut HashMap<u64, Weak<T>, RandomState>) {
+fn make_room<T>(table: &mut HashMap<u64, Weak<T>, RandomState>) {
     if table.len() == table.capacity() {
         table.retain(|_, handle| handle.strong_count() > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::tests::{job, pack, pod, pods};
+
+    #[test]
+    fn base_of_several_groups_is_returned_once() {
+        let compactor = pods();
+        let _objects: Vec<_> = (0..20).map(|at| pack(&compactor, &job(1, at, at))).collect();
+        assert_eq!(compactor.stats().bases, 1);
+        assert_eq!(compactor.groups.all().0.len(), 1);
+    }
+
+    #[test]
+    fn tables_shrink_after_the_groups_have_died_out() {
+        let (many, few) = if cfg!(miri) { (40, 4) } else { (4000, 40) };
+        let compactor = pods();
+        let objects: Vec<_> = (0..many).map(|at| pack(&compactor, &pod(at, at))).collect();
+        let siblings: Vec<_> = (0..few).map(|at| pack(&compactor, &pod(at, many + at))).collect();
+        assert!(compactor.groups.0.lock().firsts.capacity() >= many - few);
+        drop(objects);
+        compactor.end_list();
+        let tables = compactor.groups.0.lock();
+        assert!(tables.firsts.capacity() < many / 10, "{}", tables.firsts.capacity());
+        // A group may share a base with one of the siblings' groups.
+        assert!((few..many / 4).contains(&tables.bases.len()), "{}", tables.bases.len());
+        assert!(tables.bases.values().all(|base| base.strong_count() > 0));
+        assert!(tables.sketches.iter().flatten().all(|sketch| sketch.like.strong_count() > 0));
+        drop(tables);
+        assert!(siblings.iter().all(|object| Arc::strong_count(object) == 1));
     }
 }

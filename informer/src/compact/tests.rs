@@ -39,12 +39,12 @@ fn alike() -> Vec<String> {
     list(include_bytes!("../../../bench/data/pods.json.gz"))
 }
 
-fn pods() -> Compactor<Pod> {
+pub(super) fn pods() -> Compactor<Pod> {
     Compactor::builder().build()
 }
 
 /// Returns pod `number` of a workload. Its text is not similar to the texts of other workloads.
-fn pod(workload: usize, number: usize) -> String {
+pub(super) fn pod(workload: usize, number: usize) -> String {
     let mut env = String::new();
     for at in 0..30 {
         let value = workload.wrapping_mul(0x9E37_79B9).wrapping_add(at).wrapping_mul(0x85EB_CA6B);
@@ -58,7 +58,7 @@ fn pod(workload: usize, number: usize) -> String {
 }
 
 /// Returns pod `number` of a job. Its name is not that of the workload, and its group is the job.
-fn job(workload: usize, group: usize, number: usize) -> String {
+pub(super) fn job(workload: usize, group: usize, number: usize) -> String {
     let pod = pod(workload, number).replace(&format!("\"generateName\":\"w{workload}-\","), "");
     let pod = pod.replace(&format!("w{workload}"), "job");
     pod.replace("\"app\":\"job\"", &format!("\"job-name\":\"j{group}\""))
@@ -72,7 +72,7 @@ fn update(json: &str, version: usize) -> String {
     format!("{before}{field}{version}\"{after}")
 }
 
-fn pack(compactor: &Compactor<Pod>, json: &str) -> Arc<Compact<Pod>> {
+pub(super) fn pack(compactor: &Compactor<Pod>, json: &str) -> Arc<Compact<Pod>> {
     compactor.pack(json.as_bytes()).unwrap()
 }
 
@@ -286,15 +286,39 @@ fn lone_objects_share_the_keys_of_their_labels() {
 fn dictionary_is_trained_at_the_end_of_a_list_unless_refused() {
     for train in [true, false] {
         let compactor = Compactor::<Pod>::builder().train(train).build();
-        let objects: Vec<_> =
-            (0..MANY).map(|at| compactor.pack(pod(at, at).as_bytes()).unwrap()).collect();
+        let objects: Vec<_> = (0..MANY).map(|at| pack(&compactor, &pod(at, at))).collect();
         let before = compactor.stats();
         compactor.end_list();
+        objects.iter().for_each(|object| compactor.repack(object));
         let after = compactor.stats();
         assert_eq!((before.dictionary_bytes, after.dictionary_bytes > 0), (0, train));
         assert_eq!(after.bytes < before.bytes, train);
         objects.iter().enumerate().for_each(|(at, object)| compare(object, &pod(at, at)));
     }
+}
+
+#[test]
+fn end_of_a_list_packs_no_text_again() {
+    let compactor = pods();
+    let objects: Vec<_> = (0..MANY + 4).map(|at| pack(&compactor, &pod(at % MANY, at))).collect();
+    let before = compactor.stats();
+    compactor.end_list();
+    let trained = compactor.stats();
+    assert!(trained.dictionary_bytes > 0);
+    let sizes = |stats: CompactStats| (stats.bytes, stats.base_bytes);
+    assert_eq!(sizes(trained), sizes(before));
+    objects.iter().for_each(|object| compactor.repack(object));
+    assert!(compactor.stats().base_bytes < before.base_bytes, "the pass packs the bases again");
+    objects.iter().enumerate().for_each(|(at, object)| compare(object, &pod(at % MANY, at)));
+}
+
+#[test]
+fn large_texts_train_no_dictionary() {
+    let compactor = pods();
+    let large = |at| pod(at, at).replace("LAST", &"x".repeat(200 << 10));
+    let _objects: Vec<_> = (0..10).map(|at| pack(&compactor, &large(at))).collect();
+    compactor.end_list();
+    assert_eq!(compactor.stats().dictionary_bytes, 0);
 }
 
 #[test]

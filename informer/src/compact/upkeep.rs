@@ -19,17 +19,16 @@ pub trait Upkeep<K>: Send + Sync {
 
     /// Does the work that is due at the end of a list. Trains a dictionary if there is none, or if
     /// there are more than 48 groups, and more than 1.5 times as many as at the last training (a
-    /// group is the objects of one workload). Then packs again the texts that were not packed with
-    /// the newest dictionary: the base text of each group (the other objects of the group are
-    /// stored as differences from it), and the single object of each group that has only one
-    /// object. Blocks.
+    /// group is the objects of one workload). Blocks for some 100 ms if it trains.
     fn end_list(&self);
 
     /// Packs `object` again if its base is outdated or held by few other objects, or if its
-    /// dictionary was replaced. Blocks.
+    /// dictionary was replaced. Also packs its base again if the base's dictionary was replaced.
+    /// Blocks.
     fn repack(&self, object: &Arc<K>);
 
-    /// Counts a pass over all objects.
+    /// Ends a pass over all objects. Counts it, and frees what the tables kept of groups whose
+    /// objects were all dropped. Blocks.
     fn end_pass(&self);
 
     /// Returns how much memory the objects take now.
@@ -70,6 +69,7 @@ impl<K: 'static> Upkeep<Compact<K>> for Compactor<K> {
     }
 
     fn end_pass(&self) {
+        self.groups.purge();
         self.passes.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -72,8 +72,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
             next = step.await?;
             sleep(began.elapsed()).await;
         }
-        upkeep.end_pass();
-        Ok(())
+        let upkeep = upkeep.clone();
+        threads.run(move || upkeep.end_pass()).await
     }
 }
 

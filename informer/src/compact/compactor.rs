@@ -84,7 +84,7 @@ pub struct CompactorBuilder<K> {
     prune: Prune,
     types: Option<Types>,
     validate: bool,
-    /// Whether dictionaries are trained. `None` means: unless the objects are Secrets.
+    /// Whether dictionaries are trained. `None` means: if the objects are known not to be Secrets.
     train: Option<bool>,
     base_cache: usize,
     pointers: Vec<Pointer>,
@@ -146,9 +146,10 @@ impl<K> CompactorBuilder<K> {
         self
     }
 
-    /// Sets whether dictionaries are trained. By default they are, unless the objects are known to
-    /// be Secrets: by [`types`](Self::types), which an informer sets. A dictionary contains parts
-    /// of objects, unpacked, for as long as any object is packed with it.
+    /// Sets whether dictionaries are trained. By default they are if [`types`](Self::types) says
+    /// that the objects are not Secrets. An informer sets the types if its source knows them
+    /// ([`ListerWatcher::types`](crate::ListerWatcher::types)). A dictionary contains parts of
+    /// objects, unpacked, for as long as any object is packed with it.
     pub fn train(mut self, train: bool) -> Self {
         self.train = Some(train);
         self
@@ -189,7 +190,8 @@ impl<K> CompactorBuilder<K> {
     #[must_use]
     pub fn build(self) -> Compactor<K> {
         let is_secret = |types: &Types| types.api_version == "v1" && types.kind == "Secret";
-        let train = self.train.unwrap_or(!self.types.as_ref().is_some_and(is_secret));
+        let is_other = self.types.as_ref().is_some_and(|types| !is_secret(types));
+        let train = self.train.unwrap_or(is_other);
         let common = Arc::new(Common {
             types: self.types,
             pointers: self.pointers,

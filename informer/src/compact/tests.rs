@@ -40,7 +40,7 @@ fn alike() -> Vec<String> {
 }
 
 pub(super) fn pods() -> Compactor<Pod> {
-    Compactor::builder().build()
+    Compactor::builder().types("v1", "Pod").build()
 }
 
 /// Returns pod `number` of a workload. Its text is not similar to the texts of other workloads.
@@ -310,6 +310,26 @@ fn end_of_a_list_packs_no_text_again() {
     objects.iter().for_each(|object| compactor.repack(object));
     assert!(compactor.stats().base_bytes < before.base_bytes, "the pass packs the bases again");
     objects.iter().enumerate().for_each(|(at, object)| compare(object, &pod(at % MANY, at)));
+}
+
+#[test]
+fn objects_that_may_be_secrets_train_no_dictionary() {
+    for (types, is_trained) in [
+        (None, false),
+        (Some(("v1", "Secret")), false),
+        (Some(("v1", "Pod")), true),
+        (Some(("example.com/v1", "Secret")), true),
+    ] {
+        let builder = Compactor::<Value>::builder();
+        let compactor = match types {
+            Some((api_version, kind)) => builder.types(api_version, kind).build(),
+            None => builder.build(),
+        };
+        let pack = |at| compactor.pack(pod(at, at).as_bytes()).unwrap();
+        let _objects: Vec<_> = (0..MANY).map(pack).collect();
+        compactor.end_list();
+        assert_eq!(compactor.stats().dictionary_bytes > 0, is_trained, "{types:?}");
+    }
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl CompactWorld {
     pub fn new() -> Self {
         let base_cache = text(0, 0, 0).1.len() * thread_rng().gen_range(0..4) / 2;
         Self {
-            compactor: Compactor::builder().base_cache(base_cache).build(),
+            compactor: Compactor::builder().train(true).base_cache(base_cache).build(),
             objects: Mutex::default(),
             counts: Mutex::default(),
         }

@@ -1,12 +1,16 @@
 //! State that all objects of one informer share.
 
+use serde::de::DeserializeOwned;
+
 use super::cache::Cache;
 use super::pointer::Pointer;
 use super::shapes::Shapes;
 use super::sync::{AtomicU64, AtomicUsize, HashState};
-use crate::wire::Types;
+use crate::wire::{Prune, Types};
 
 pub(super) struct Common {
+    /// The members that are cut out of texts.
+    pub(super) prune: Prune,
     /// The `apiVersion` and `kind` of objects whose text does not have them, such as the items of a
     /// list.
     pub(super) types: Option<Types>,
@@ -19,6 +23,14 @@ pub(super) struct Common {
     /// The hasher of groups, shapes, finalizers and annotations. It is random, so that names with
     /// equal hashes cannot be chosen on purpose.
     pub(super) state: HashState,
+}
+
+impl Common {
+    /// Decodes a text out of which members have been cut. Adds `apiVersion` and `kind` if the text
+    /// does not have them, unless they are among these members.
+    pub(super) fn decode<K: DeserializeOwned>(&self, text: &str) -> serde_json::Result<K> {
+        self.prune.decode(text, self.types.as_ref())
+    }
 }
 
 /// Totals for [`CompactStats`](super::CompactStats). They order nothing, so all accesses are

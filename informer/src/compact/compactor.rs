@@ -61,7 +61,6 @@ const LARGEST_SAMPLE: usize = SAMPLE_BYTES / FEWEST_SAMPLES;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Compactor<K> {
-    prune: Prune,
     validate: bool,
     train: bool,
     common: Arc<Common>,
@@ -193,6 +192,7 @@ impl<K> CompactorBuilder<K> {
         let is_other = self.types.as_ref().is_some_and(|types| !is_secret(types));
         let train = self.train.unwrap_or(is_other);
         let common = Arc::new(Common {
+            prune: self.prune,
             types: self.types,
             pointers: self.pointers,
             cache: Cache::new(self.base_cache),
@@ -201,7 +201,6 @@ impl<K> CompactorBuilder<K> {
             state: HashState::default(),
         });
         Compactor {
-            prune: self.prune,
             validate: self.validate,
             train,
             dictionary: RwLock::new(Reference::new(&common, None)),
@@ -251,15 +250,14 @@ impl<K> Compactor<K> {
         let whole = std::str::from_utf8(json)?;
         let json = trim(whole.as_bytes());
         let mut out = Vec::new();
-        let text = std::str::from_utf8(cut(&self.prune, json, &mut out)?)?;
+        let text = std::str::from_utf8(cut(&self.common.prune, json, &mut out)?)?;
         let mut fields = fields::read(text).map_err(PackError::Metadata)?;
         if self.validate {
-            let types = self.common.types.as_ref();
-            let decode = || Prune::default().decode::<K>(text, types);
-            // A user's object, whose `Drop` may panic too.
-            deltafifo::panics::caught(|| decode().map(drop))
+            let decoded: K = deltafifo::panics::caught(|| self.common.decode(text))
                 .map_err(PackError::Panicked)?
                 .map_err(PackError::Decode)?;
+            // A destructor that panics does not make the object undecodable.
+            let _ = deltafifo::panics::caught(|| drop(decoded));
         }
         fields.named = self.common.pointers.iter().map(|pointer| pointer.read(whole)).collect();
         Ok(self.place(&Document::with_fields(text.as_bytes(), &fields), &fields))

@@ -10,13 +10,13 @@ use deltafifo::{Labels, Meta, Owners};
 use serde::de::DeserializeOwned;
 
 use super::codec::CodecError;
+use super::common::Common;
 use super::error::{DecodeError, DecodeFailure};
 use super::header::{Header, OwnerReference, SharedHeader, Uid};
 use super::stored::{Reference, Stored};
 use super::sync::{Mutex, Ordering, mutant};
 use super::values::Own;
 use crate::KubeMeta;
-use crate::wire::{Prune, Types};
 
 /// An object of type `K` as compressed JSON, with a header of its metadata that needs no decoding.
 ///
@@ -162,7 +162,7 @@ impl<K> Compact<K> {
         let decoded = self
             .text_of(&stored)
             .map_err(DecodeFailure::from)
-            .and_then(|text| decode(&text, common.types.as_ref()));
+            .and_then(|text| decode(&text, common));
         common.counts.decodes.fetch_add(1, Ordering::Relaxed);
         common.counts.failed_decodes.fetch_add(decoded.is_err().into(), Ordering::Relaxed);
         let nanos = u64::try_from(from.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -245,8 +245,8 @@ impl<K> Compact<K> {
     }
 }
 
-fn decode<K: DeserializeOwned>(text: &str, types: Option<&Types>) -> Result<K, DecodeFailure> {
-    match deltafifo::panics::caught(|| Prune::default().decode(text, types)) {
+fn decode<K: DeserializeOwned>(text: &str, common: &Common) -> Result<K, DecodeFailure> {
+    match deltafifo::panics::caught(|| common.decode(text)) {
         Ok(decoded) => Ok(decoded?),
         Err(message) => Err(DecodeFailure::Panicked(message)),
     }

@@ -503,6 +503,33 @@ fn types_are_added_when_an_object_is_decoded() {
 }
 
 #[test]
+fn types_that_were_left_out_are_not_added_again() {
+    for validate in [false, true] {
+        let builder = Compactor::<Value>::builder().types("v1", "Pod").without(&["kind"]);
+        let compactor = builder.validate(validate).build();
+        let object = compactor.pack(br#"{"kind":"Pod","metadata":{"name":"a"}}"#).unwrap();
+        let expected = serde_json::json!({ "apiVersion": "v1", "metadata": { "name": "a" } });
+        assert_eq!(object.decode().unwrap(), expected);
+    }
+}
+
+#[test]
+fn validated_object_whose_destructor_panics_is_stored() {
+    #[derive(Deserialize)]
+    struct Panicking {}
+
+    impl Drop for Panicking {
+        fn drop(&mut self) {
+            panic!("the destructor of a decoded object");
+        }
+    }
+
+    let compactor = Compactor::<Panicking>::builder().validate(true).build();
+    let object = compactor.pack(br#"{"metadata":{"name":"a"}}"#).unwrap();
+    assert_eq!(object.name(), Some("a"));
+}
+
+#[test]
 fn hashes_change_with_annotations_and_finalizers() {
     let compactor = Compactor::<ConfigMap>::builder().build();
     let hashes = |annotations: &str, finalizers: &str| {

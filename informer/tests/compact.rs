@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::{Lister, OWNER_INDEX, Selector};
@@ -124,20 +125,34 @@ async fn handlers_receive_old_and_new_objects_of_lists_and_watches() {
 #[tokio::test(start_paused = true)]
 async fn objects_shrink_after_the_list_and_stay_equal() {
     let server = server();
-    let expected = (0..600).map(|number| (format!("m{number}"), number.to_string()));
-    for (name, data) in expected.clone() {
-        server.apply(map(&name, &data)).unwrap();
+    let names: Vec<_> = (0..600).map(|number| format!("m{number}")).collect();
+    for (number, name) in (0_u64..).zip(&names) {
+        let mut map = map(name, name);
+        // Maps of different groups, which have only the keys in common.
+        map["metadata"]["labels"]["app"] = json!(name);
+        let key = |at: u64| format!("{:x}", (at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let values = (0..20).map(|at| (key(at), format!("{:x}", number * 99 + at).into()));
+        map["data"].as_object_mut().unwrap().extend(values);
+        server.apply(map).unwrap();
     }
-    let informer = builder(&server).build().unwrap();
-    run(&informer).await;
-    let stats = passes(&informer, 1).await;
-    assert_eq!((stats.objects, stats.failed_decodes), (600, 0));
-    assert!(stats.bases <= 2, "{stats:?}");
-    for (name, data) in expected {
-        let map = informer.store().get_by_key(&format!("shop/{name}")).unwrap();
-        assert_eq!(value(&map), data);
+    let mut bytes = Vec::new();
+    for train in [true, false] {
+        let informer = builder(&server)
+            .reflector(move |maps| maps.compactor(Compactor::builder().train(train)))
+            .build()
+            .unwrap();
+        run(&informer).await;
+        let stats = passes(&informer, 1).await;
+        assert_eq!((stats.objects, stats.failed_decodes), (600, 0));
+        assert_eq!(stats.dictionary_bytes > 0, train);
+        bytes.push(stats.bytes + stats.base_bytes);
+        for name in &names {
+            let map = informer.store().get_by_key(&format!("shop/{name}")).unwrap();
+            assert_eq!(value(&map), *name);
+        }
+        assert_eq!(informer.compact_stats().decodes, 600);
     }
-    assert_eq!(informer.compact_stats().decodes, 600);
+    assert!(bytes[0] * 4 < bytes[1] * 3, "{} bytes instead of {}", bytes[0], bytes[1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -423,16 +438,21 @@ async fn indexes_of_labels_owners_and_named_fields_decode_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informer_stops_during_upkeep_and_frees_its_objects() {
+async fn informer_that_stops_after_the_list_frees_its_objects() {
     let server = server();
     for number in 0..200 {
         server.apply(map(&format!("m{number}"), "1")).unwrap();
     }
     let informer = builder(&server).build().unwrap();
-    run(&informer).await;
+    let running = informer.clone();
+    let run = tokio::spawn(async move { running.run().await });
+    informer.wait_for_sync().await.unwrap();
     informer.stop().await;
     assert!(informer.is_stopped());
-    let map = informer.store().get_by_key("shop/m7").unwrap();
+    let get = |key: &str| informer.store().get_by_key(key).unwrap();
+    let (held, freed) = (get("shop/m7"), Arc::downgrade(&get("shop/m8")));
+    run.await.unwrap().unwrap();
     drop(informer);
-    assert_eq!(value(&map), "1", "an object outlives its informer");
+    assert!(freed.upgrade().is_none());
+    assert_eq!(value(&held), "1", "an object outlives its informer");
 }

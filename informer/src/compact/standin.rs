@@ -7,6 +7,7 @@
 //! dictionary, is stored as two numbers: one more than the index of the earlier run's first piece,
 //! and the number of pieces. Any other piece is stored as 0, its length and its bytes.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
 use std::marker::PhantomData;
@@ -22,6 +23,12 @@ const DICTIONARY_HEADER: [u8; 8] = [7; 8];
 /// The largest number of bytes of samples in a dictionary. It is small, because packing a text
 /// first adds all pieces of the dictionary to a hash table.
 const DICTIONARY_BYTES: usize = 1 << 10;
+
+thread_local! {
+    /// Whether the calls of this thread fail, as those of zstd do without enough memory. Tests set
+    /// it.
+    pub(super) static IS_OUT_OF_MEMORY: Cell<bool> = const { Cell::new(false) };
+}
 
 /// A context for packing, which has no state.
 pub(super) struct CCtx<'a>(PhantomData<&'a ()>);
@@ -64,6 +71,7 @@ pub(super) fn from_continuous(
 
 impl CDict<'_> {
     pub(super) fn try_create(dictionary: &[u8], _level: i32) -> Option<Self> {
+        has_memory()?;
         Some(Self(dictionary.get(DICTIONARY_HEADER.len()..)?.into(), PhantomData))
     }
 
@@ -74,6 +82,7 @@ impl CDict<'_> {
 
 impl DDict<'_> {
     pub(super) fn try_create(dictionary: &[u8]) -> Option<Self> {
+        has_memory()?;
         Some(Self(dictionary.get(DICTIONARY_HEADER.len()..)?.into(), PhantomData))
     }
 
@@ -82,9 +91,10 @@ impl DDict<'_> {
     }
 }
 
-#[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "zstd's functions are like this")]
+#[expect(clippy::unused_self, reason = "zstd's functions are like this")]
 impl CCtx<'_> {
     pub(super) fn try_create() -> Option<Self> {
+        has_memory()?;
         Some(Self(PhantomData))
     }
 
@@ -117,14 +127,16 @@ impl CCtx<'_> {
         base: &[u8],
         _level: i32,
     ) -> Result<usize, usize> {
+        has_memory().ok_or(0_usize)?;
         *out = pack(text, base);
         Ok(out.len())
     }
 }
 
-#[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "zstd's functions are like this")]
+#[expect(clippy::unused_self, reason = "zstd's functions are like this")]
 impl DCtx<'_> {
     pub(super) fn try_create() -> Option<Self> {
+        has_memory()?;
         Some(Self(PhantomData))
     }
 
@@ -147,9 +159,14 @@ impl DCtx<'_> {
         frame: &[u8],
         base: &[u8],
     ) -> Result<usize, usize> {
+        has_memory().ok_or(0_usize)?;
         *out = unpack(frame, base, out.capacity()).ok_or(0_usize)?;
         Ok(out.len())
     }
+}
+
+fn has_memory() -> Option<()> {
+    (!IS_OUT_OF_MEMORY.get()).then_some(())
 }
 
 /// Returns the places of the pieces of a text: each ends behind a quote, or at the end.

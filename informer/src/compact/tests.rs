@@ -470,6 +470,71 @@ fn large_and_deep_objects_are_stored() {
     assert!(matches!(deep.decode().unwrap_err().failure(), DecodeFailure::Json(_)));
 }
 
+/// Returns pod `number` of a workload that has content of its own, after `roll` changes.
+fn small(workload: usize, roll: usize, number: usize) -> String {
+    let seed = (workload * 2 + roll + 1) as u64;
+    let noise = |at: u64| format!("{:016x}", (seed + at).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    format!(
+        r#"{{"metadata":{{"name":"w{workload}-{roll}-{number}","generateName":"w{workload}-{roll}-","uid":"{number}"}},"data":"{}{}"}}"#,
+        noise(0),
+        noise(1 << 40)
+    )
+}
+
+#[test]
+fn ten_thousand_workloads_that_roll_at_once_leave_nothing_behind() {
+    let workloads = if cfg!(miri) { 10 } else { 10_000 };
+    let compactor = Compactor::<Value>::builder().train(true).build();
+    let pack = |roll| -> Vec<_> {
+        let pack = |at| compactor.pack(small(at % workloads, roll, at).as_bytes()).unwrap();
+        (0..2 * workloads).map(pack).collect()
+    };
+    let pass = |objects: &[_]| {
+        compactor.end_list();
+        objects.iter().for_each(|object| compactor.repack(object));
+        let stats = compactor.stats();
+        (stats.bytes + stats.base_bytes, stats)
+    };
+    let old = pack(0);
+    let (before, _) = pass(&old);
+    let new = pack(1);
+    let (both, stats) = pass(&new);
+    assert_eq!((stats.packed, stats.objects), (4 * workloads as u64, 4 * workloads));
+    assert!(both < before * 5 / 2, "{both} bytes beside the old objects, {before} without");
+    drop(old);
+    let (after, stats) = pass(&new);
+    assert!(after < before * 5 / 4, "{after} bytes after the change, {before} before");
+    assert!(stats.bases <= workloads && stats.unpacked_base_bytes <= 4 << 20, "{stats:?}");
+    assert!(compactor.groups.count() <= workloads, "{}", compactor.groups.count());
+    for (at, object) in new.iter().enumerate() {
+        assert_eq!(object.raw_json().unwrap(), small(at % workloads, 1, at));
+    }
+}
+
+#[test]
+#[cfg(miri)]
+fn codec_without_memory_loses_nothing() {
+    use super::standin::IS_OUT_OF_MEMORY;
+
+    let compactor = pods();
+    let first = pack(&compactor, &pod(1, 1));
+    IS_OUT_OF_MEMORY.set(true);
+    let second = pack(&compactor, &pod(1, 2));
+    assert_eq!(second.raw_json().unwrap(), pod(1, 2), "it is stored unpacked");
+    for _ in 0..2 {
+        let error = first.decode().unwrap_err();
+        assert_eq!(error.key(), "shop/w1-1");
+        assert!(matches!(error.failure(), DecodeFailure::Unpack(_)));
+        compactor.end_list();
+        [&first, &second].map(|object| compactor.repack(object));
+    }
+    IS_OUT_OF_MEMORY.set(false);
+    let third = pack(&compactor, &pod(1, 3));
+    for (at, object) in [first, second, third].iter().enumerate() {
+        compare(object, &pod(1, at + 1));
+    }
+}
+
 #[test]
 fn debug_prints_no_data() {
     let json = r#"{"metadata":{"name":"a","labels":{"b":"hidden"}},"data":{"c":"hidden"}}"#;
@@ -571,6 +636,44 @@ proptest! {
         for (json, object) in &packed {
             prop_assert_eq!(&object.decode().unwrap(), json);
             prop_assert_eq!(object.raw_json().unwrap(), json.to_string());
+        }
+    }
+
+    #[test]
+    fn any_labels_and_owners_come_back(
+        pods in prop::collection::vec(
+            (
+                prop::collection::btree_map("[a-z/]{1,3}", "[ -~]{0,3}|\\PC{0,9}", 0..5),
+                prop::collection::vec(("[A-Z]{0,2}", "\\PC{0,3}", any::<[Option<bool>; 2]>()), 0..4),
+                any::<Option<i64>>(),
+                any::<bool>(),
+            ),
+            1..12,
+        ),
+    ) {
+        let compactor = Compactor::<Pod>::builder().train(true).build();
+        let mut packed = Vec::new();
+        for (at, (labels, owners, generation, is_deleted)) in pods.iter().enumerate() {
+            let owners: Vec<_> = owners
+                .iter()
+                .map(|(kind, name, [controller, blocks])| serde_json::json!({
+                    "apiVersion": "v1", "kind": kind, "name": name, "controller": controller,
+                    "uid": format!("0f8fad5b-d9cb-469f-a165-7086772895{:02x}", name.len()),
+                    "blockOwnerDeletion": blocks,
+                }))
+                .collect();
+            let json = serde_json::json!({ "metadata": {
+                "name": format!("o{at}"), "labels": labels, "ownerReferences": owners,
+                "generation": generation,
+                "deletionTimestamp": is_deleted.then_some("2026-07-01T12:00:00Z"),
+            } });
+            let json = json.to_string();
+            packed.push((pack(&compactor, &json), json));
+        }
+        compactor.end_list();
+        for (object, json) in &packed {
+            compactor.repack(object);
+            compare(object, json);
         }
     }
 }

@@ -17,7 +17,7 @@ run() { # part
     stress) STRESS_SECS=600 cargo test --release -p deltafifo --test stress ;;
     sanitizers) ci/sanitizers.sh 120 ;;
     miri-races | miri-engine | miri-stress | miri-compact) ci/miri.sh "${1#miri-}" ;;
-    fuzz-operations | fuzz-handlers | fuzz-indexer | fuzz-keys | fuzz-files | fuzz-caches | fuzz-selectors | fuzz-wire | fuzz-workqueue | fuzz-compact)
+    fuzz-operations | fuzz-handlers | fuzz-indexer | fuzz-keys | fuzz-files | fuzz-caches | fuzz-selectors | fuzz-wire | fuzz-workqueue | fuzz-compact | fuzz-prune)
       ci/fuzz.sh 3600 "${1#fuzz-}"
       ;;
     mutants) ci/mutants.sh ;;
@@ -34,7 +34,7 @@ run() { # part
 parts=("$@")
 if ((!$#)); then
   parts=(models lease simulation shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
-    fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact mutants e2e
+    fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact fuzz-prune mutants e2e
     e2e-election-full e2e-election-defaults rivals package verify msrv docs deny semver)
 fi
 # Records uncommitted changes, except those of the result file.

@@ -85,6 +85,10 @@ const BODIES: [&str; 9] = [
     "<html>\n</html>\n",
 ];
 
+/// The first lines of inputs of the target `prune`: paths of members of a pod.
+const PRUNED_PATHS: [&str; 3] =
+    ["status", "metadata/managedFields metadata/labels/app", "metadata spec/containers x/y"];
+
 /// Returns inputs of the target `compact`: one byte that chooses the settings of the compactor,
 /// three that describe the damage to do, and a list of objects, one a line. The lists consist of
 /// siblings, of objects that have little in common, or of unusual texts.
@@ -164,6 +168,12 @@ fn main() -> Result<(), BoxError> {
 
     for (number, (choices, objects)) in objects().iter().enumerate() {
         save(&seeds, "compact", number, &[choices, objects.as_bytes()].concat())?;
+    }
+
+    for (number, paths) in PRUNED_PATHS.iter().enumerate() {
+        let [(_, pods), ..] = &objects();
+        let object = pods.lines().next().unwrap_or_default();
+        save(&seeds, "prune", number, format!("{paths}\n{object}").as_bytes())?;
     }
 
     let mut text = String::new();

@@ -5,6 +5,7 @@
 //! key, or a text of the same length.
 #![no_main]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deltafifo_informer::compact::{Compact, Compactor, PackError};
@@ -92,13 +93,34 @@ fn compare(objects: &Objects, choices: Choices) {
             assert_eq!(serde_json::from_str::<Value>(&found).expect("it is JSON"), received);
         }
         let value: Value = serde_json::from_str(&found).unwrap_or_default();
-        let field = |name: &str| value["metadata"][name].as_str();
         if value != Value::Null {
-            assert_eq!(object.name(), field("name"));
-            assert_eq!(object.namespace(), field("namespace"));
-            assert_eq!(object.uid().as_deref(), field("uid"));
-            assert_eq!(object.resource_version(), field("resourceVersion"));
+            compare_header(object, &value["metadata"]);
         }
+    }
+}
+
+fn compare_header(object: &Compact<Value>, metadata: &Value) {
+    let text = |name: &str| metadata[name].as_str();
+    assert_eq!(object.name(), text("name"));
+    assert_eq!(object.namespace(), text("namespace"));
+    assert_eq!(object.uid().as_deref(), text("uid"));
+    assert_eq!(object.resource_version(), text("resourceVersion"));
+    assert_eq!(object.generation(), metadata["generation"].as_i64());
+    assert_eq!(object.is_being_deleted(), !metadata["deletionTimestamp"].is_null());
+    assert_eq!(object.annotations_hash().is_some(), !metadata["annotations"].is_null());
+    assert_eq!(object.finalizers_hash().is_some(), !metadata["finalizers"].is_null());
+    let labels = metadata["labels"].as_object().into_iter().flatten();
+    let labels: BTreeMap<_, _> = labels.map(|(key, value)| (&**key, value.as_str())).collect();
+    assert!(object.labels().map(|(key, value)| (key, Some(value))).eq(labels));
+    let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+    let found: Vec<_> = object.owner_references().collect();
+    assert_eq!(found.len(), owners.clone().count());
+    for (found, owner) in found.iter().zip(owners) {
+        let text = |name: &str| owner[name].as_str().unwrap_or_default();
+        assert_eq!((found.api_version, found.kind), (text("apiVersion"), text("kind")));
+        assert_eq!((found.name, &*found.uid), (text("name"), text("uid")));
+        assert_eq!(found.controller, owner["controller"] == true);
+        assert_eq!(found.block_owner_deletion, owner["blockOwnerDeletion"] == true);
     }
 }
 

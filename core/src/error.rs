@@ -416,10 +416,11 @@ fn first_of(failed: &[(usize, StoreError)]) -> String {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// There is no index of that name.
+    /// There is no index of that name, or it is still being built.
     #[error("index {0:?} does not exist: define it when the indexer is built, or add it")]
     Unknown(String),
-    /// The name of a new index is already taken. No index was added.
+    /// The name of a new index is already taken, perhaps by an index that is still being built. No
+    /// index was added.
     #[error("index {0:?} is defined twice or exists already: choose another name")]
     Conflict(String),
     /// The function of a new index failed for a stored object. No index was added.

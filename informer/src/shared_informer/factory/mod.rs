@@ -244,14 +244,18 @@ impl SharedInformerFactory {
     /// it; the next [`start`](Self::start) runs it.
     ///
     /// If that informer has been stopped, or its run has panicked or was dropped with its runtime,
-    /// the call builds a new one. The new one has no handlers and an empty store, and the next
-    /// `start` runs it. (client-go returns the stopped one, whose store is stale:
-    /// kubernetes#79610.) Existing handles, listers and controllers of the stopped informer are
-    /// not moved to the new one.
+    /// the call builds a new one. The new one has no handlers, none of the indexes that were added
+    /// to the stopped one, and an empty store, and the next `start` runs it. (client-go returns the
+    /// stopped one, whose store is stale: kubernetes#79610.) Existing handles, listers and
+    /// controllers of the stopped informer are not moved to the new one.
     ///
     /// Each user of the informer may add the indexes that it needs, before or after `start`
-    /// (client-go `AddIndexers`). A user that needs an index that another user has added gets
-    /// [`IndexError::Conflict`](deltafifo::IndexError::Conflict), and may use that one:
+    /// (client-go `AddIndexers`). A call adds all of its indexes or none. If another user has added
+    /// one of them, it returns [`IndexError::Conflict`](deltafifo::IndexError::Conflict). So an
+    /// index that several users need is added by a call of its own, and a user that gets the error
+    /// may read the other user's index. Until that one is built, and ever after if its build fails,
+    /// reads of it return [`IndexError::Unknown`](deltafifo::IndexError::Unknown). `add_indexers`
+    /// blocks until the index functions have run for all stored objects.
     ///
     /// ```
     /// use deltafifo::{Indexers, OWNER_INDEX};

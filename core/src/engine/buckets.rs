@@ -127,6 +127,12 @@ impl<E: BucketEntry> Buckets<E> {
         self.len
     }
 
+    /// Returns how many bytes the map has allocated.
+    #[cfg(test)]
+    pub(crate) fn allocated(&self) -> usize {
+        size_of_val(&*self.buckets)
+    }
+
     fn home(&self, hash: u64) -> usize {
         // The low bits; a 32-bit machine would have enough of them, too.
         #[allow(clippy::cast_possible_truncation)]

@@ -7,7 +7,7 @@ use std::ops::Range;
 use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
 
-use crate::engine::buckets::{BucketEntry, Buckets, Place};
+use super::slots::Slots;
 use crate::engine::release::UserCode;
 use crate::engine::room::less_room;
 use crate::engine::slot::{IndexedSlot, Slot};
@@ -112,18 +112,7 @@ pub(crate) struct Values<T> {
 /// The slots of a value that are in one shard, by address.
 struct Members<T> {
     value: Box<str>,
-    slots: Buckets<IndexedSlot<T>>,
-}
-
-impl<T> Members<T> {
-    fn place_of(&self, of_slot: u64, slot: &Slot<T>) -> Option<Place> {
-        self.slots.locate(of_slot, |one| one.address() == slot.address())
-    }
-}
-
-impl<T> BucketEntry for IndexedSlot<T> {
-    /// Does nothing: the hash is computed from the address, so no memory is read for it.
-    fn prefetch(&self) {}
+    slots: Slots<T>,
 }
 
 impl<T> Values<T> {
@@ -158,11 +147,9 @@ impl<T> Values<T> {
                 |members| *members.value == *value,
                 |members| self.hasher.hash_one(&*members.value),
             )
-            .or_insert_with(|| Members { value: value.into(), slots: Buckets::new() })
+            .or_insert_with(|| Members { value: value.into(), slots: Slots::None })
             .into_mut();
-        if members.place_of(of_slot, slot).is_none() {
-            members.slots.insert(of_slot, slot.indexed(), |one| self.hash_of(one));
-        }
+        members.slots.insert(of_slot, slot, |one| self.hash_of(one));
     }
 
     /// Removes the slot from every value except those of `stay`, which are sorted. O(values).
@@ -172,10 +159,8 @@ impl<T> Values<T> {
             let mut shard = shard.write();
             shard.retain(|members| {
                 let stays = || stay.binary_search_by(|value| (**value).cmp(&members.value)).is_ok();
-                if let Some(place) = members.place_of(of_slot, slot)
-                    && !stays()
-                {
-                    drop(members.slots.take(of_slot, place, |one| self.hash_of(one)));
+                if members.slots.has(of_slot, slot) && !stays() {
+                    members.slots.remove(of_slot, slot, |one| self.hash_of(one));
                 }
                 members.slots.len() > 0
             });
@@ -195,8 +180,9 @@ impl<T> Values<T> {
             else {
                 continue;
             };
-            let Some(place) = members.get().place_of(of_slot, slot) else { continue };
-            drop(members.get_mut().slots.take(of_slot, place, |one| self.hash_of(one)));
+            if !members.get_mut().slots.remove(of_slot, slot, |one| self.hash_of(one)) {
+                continue;
+            }
             if members.get().slots.len() == 0 {
                 members.remove();
                 self.shrink(&mut shard);
@@ -219,7 +205,7 @@ impl<T> Values<T> {
         self.shards_of(of_value).iter().any(|shard| {
             let shard = shard.read();
             let members = shard.find(of_value, |members| *members.value == *value);
-            members.is_some_and(|members| members.place_of(of_slot, slot).is_some())
+            members.is_some_and(|members| members.slots.has(of_slot, slot))
         })
     }
 
@@ -308,6 +294,30 @@ mod tests {
 
     fn room(values: &Values<u64>) -> usize {
         values.shards.iter().map(|shard| shard.read().capacity()).sum()
+    }
+
+    /// Returns how many bytes the values and their slots take.
+    fn bytes(values: &Values<u64>) -> usize {
+        let of_shard = |shard: &IndexShard<u64>| {
+            let shard = shard.read();
+            let of_value = |members: &Members<u64>| members.value.len() + members.slots.allocated();
+            shard.allocation_size() + shard.iter().map(of_value).sum::<usize>()
+        };
+        values.shards.iter().map(of_shard).sum()
+    }
+
+    /// Checks this for an unfavourable number of values: nearly all tables of the shards have just
+    /// been doubled.
+    #[test]
+    fn value_of_one_slot_takes_at_most_90_bytes() {
+        let in_shard = if cfg!(miri) { 64 } else { 950 };
+        let count = SHARDS / SPREAD * in_shard;
+        let slots: Vec<_> =
+            (0..count).map(|number| SlotOwner::<u64>::new(&format!("pod-{number:06}"))).collect();
+        let values = Values::new();
+        slots.iter().for_each(|slot| values.insert(slot.key(), slot));
+        let of_value = bytes(&values) / count;
+        assert!(of_value <= 90, "{of_value} bytes");
     }
 
     /// Checks that a reader of several values locks shards in the order of their numbers: while it

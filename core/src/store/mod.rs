@@ -18,6 +18,7 @@ mod indexes;
 mod lister;
 mod reader;
 mod roles;
+mod slots;
 mod sole;
 pub(crate) mod transform;
 mod walk;

@@ -773,7 +773,11 @@ fn bookmark_of_a_scope_without_a_list_is_of_the_history_in_which_the_scope_was_a
 
     let new = fifo.add_scope(KeyScope::namespace("new")).unwrap();
     fifo.bookmark_in(&new, "83").unwrap();
-    assert_eq!(fifo.store().applied_version().as_deref(), Some("80"), "it was added after the restore");
+    assert_eq!(
+        fifo.store().applied_version().as_deref(),
+        Some("80"),
+        "it was added after the restore"
+    );
 }
 
 #[test]

@@ -375,7 +375,7 @@ async fn request_that_waits_for_a_connection_at_the_deadline_is_not_sent() {
     maps.create(&params, &typed("a")).await.unwrap();
     server.fault(Fault::refused().on(Verb::Update).times(usize::MAX));
     let refused = maps.create(&params, &typed("b")).await.unwrap_err();
-    assert!(lease::is_lost(&refused), "{refused}");
+    assert!(leader_election::is_lost(&refused), "{refused}");
     sleep(HOUR).await;
     assert_eq!(count(&server, Verb::Create), 1, "the one whose connection was open in time");
 }

@@ -552,7 +552,8 @@ fn streamed(namespace: &str, version: u64) -> [Result<RawEvent, RequestError>; 2
 #[tokio::test(start_paused = true)]
 async fn streamed_list_that_was_requested_before_a_restore_is_repeated() {
     let [expire_blue, answer_green, answer] = [false, false, true].map(watch::Sender::new);
-    let (expires, late, now) = (expire_blue.subscribe(), answer_green.subscribe(), answer.subscribe());
+    let (expires, late, now) =
+        (expire_blue.subscribe(), answer_green.subscribe(), answer.subscribe());
     let source = move |name: &str| {
         let mut expires = expires.clone();
         let expired = once(async move {
@@ -564,7 +565,10 @@ async fn streamed_list_that_was_requested_before_a_restore_is_repeated() {
         let (script, answers) = if name == "blue" {
             (Scripted::new().watch_stream(first.boxed()).watch_on(streamed("blue", 80)), &now)
         } else {
-            (Scripted::new().watch_on(streamed("green", 120)).watch_on(streamed("green", 81)), &late)
+            (
+                Scripted::new().watch_on(streamed("green", 120)).watch_on(streamed("green", 81)),
+                &late,
+            )
         };
         LateWatches { script, answers: answers.clone() }
     };

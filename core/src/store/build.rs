@@ -97,9 +97,11 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
         }
         let mut again = ShardObjects { keys: String::new(), objects: OneByOne::default() };
         {
-            let shard = self.core.table.shards()[number].read();
+            // Before the shard, because its holder may wait for readers of an index, and readers
+            // of a key must not wait for them.
             let _building = self.core.indexes.building.lock();
             mutant!(BuiltUnlocked => drop(_building));
+            let shard = self.core.table.shards()[number].read();
             for ((key, hash, object), values) in found.objects.iter().zip(values) {
                 let key = &found.keys[key.clone()];
                 let Some(slot) = shard.find(*hash, key.as_bytes()) else { continue };
@@ -134,11 +136,48 @@ impl<T, M: Meta<T>> Drop for Build<'_, T, M> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
 mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
     use super::{Build, Core};
     use crate::engine::sync::Arc;
     use crate::{Indexers, KeyFunc, NoMeta};
+
+    /// Checks that the builder holds no shard of the table while it waits for the lock `building`,
+    /// whose holder may wait for a long read of an index. A writer that waited for the shard would
+    /// then delay all readers of its keys.
+    #[test]
+    fn builder_locks_no_shard_before_it_has_the_lock_of_the_build() {
+        let keys = KeyFunc::custom(NoMeta, |_: &u32| Ok("a".to_owned()));
+        let core = Core::new(keys, Indexers::new()).unwrap();
+        core.write("a", Some(Arc::new(1)));
+        let called = Arc::new(Barrier::new(2));
+        let later = {
+            let called = called.clone();
+            Indexers::new().index("later", move |_: &u32| {
+                // Once for the call, and once for the test to lock the shard.
+                called.wait();
+                called.wait();
+                Ok(vec![])
+            })
+        };
+        thread::scope(|scope| {
+            let builder = scope.spawn(|| core.add_indexers(later));
+            called.wait();
+            let shard = core.table.shard(core.table.hash(b"a")).write();
+            called.wait();
+            let began = Instant::now();
+            while !core.indexes.building.is_locked() {
+                assert!(began.elapsed() < Duration::from_secs(10), "it waits for the shard first");
+                thread::yield_now();
+            }
+            drop(shard);
+            builder.join().unwrap().unwrap();
+        });
+    }
 
     /// Checks that a writer leaves no entry in an index whose build failed. Such an entry would
     /// keep the slot alive, and the next plan of a writer would not match the slot's entries.

@@ -36,7 +36,12 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
 
     /// Adds indexes (client-go `AddIndexers`), at any time: while the store is filled, written and
     /// read. Readers find the indexes when this returns. O(objects), with memory for 64 of them at
-    /// a time; index functions run once per object. Writers wait for 64 insertions at most.
+    /// a time. The index functions run on the calling thread, once per object, and again for each
+    /// object that is replaced at the same time.
+    ///
+    /// Until this returns, writers store one object after another: each waits for 64 insertions of
+    /// the build, and for the other writers, of which one may wait for the readers of an index.
+    /// Readers wait for none of them.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -105,6 +105,12 @@ impl<T> Mutex<T> {
     pub fn lock(&self) -> MutexGuard<'_, T> {
         Guard::of(self.0.lock())
     }
+
+    /// Returns whether a thread holds the lock.
+    #[cfg(test)]
+    pub(crate) fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
 }
 
 /// `parking_lot::Condvar`, for the guards of a [`Mutex`]. The mutex counts as held during a wait.

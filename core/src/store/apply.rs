@@ -2,6 +2,7 @@
 //! writer of the key makes a plan and carries it out.
 
 use std::borrow::Cow;
+use std::cmp;
 
 use super::Core;
 use super::index::Leave;
@@ -154,14 +155,9 @@ impl<T, M: Meta<T>> Core<T, M> {
             // A value of both objects keeps its entry, so a reader of the value never misses the
             // key. If the function failed when the old object was stored, or the builder has not
             // visited the slot, there is no entry to keep.
-            leave.retain(|value| match join.binary_search(value) {
-                Ok(same) => {
-                    if is_certain || list.at(place).values.has(value, slot) {
-                        join.remove(same);
-                    }
-                    false
-                }
-                Err(_) => true,
+            let index = list.at(place);
+            remove_common(&mut leave, &mut join, |value| {
+                is_certain || index.values.has(value, slot)
             });
             // An index without changes is left out. If the whole plan is empty, the write is no
             // move, which readers would have to check.
@@ -258,9 +254,13 @@ impl<T, M: Meta<T>> Core<T, M> {
     fn take_back(&self, list: &List<T>, plan: &Plan, had: &[(usize, &str)], slot: &Slot<T>) {
         mutant!(RefusedWriteStaysJoined => return);
         plan.namespace.1.iter().for_each(|namespace| self.namespaces.remove(namespace, slot));
+        // `join` has visited the values in the same order.
+        let mut had = had.iter().peekable();
         for (place, _, join) in &plan.values {
-            for value in join.iter().filter(|value| !had.contains(&(*place, &***value))) {
-                list.at(*place).values.remove(value, slot);
+            for value in join {
+                if had.next_if_eq(&&(*place, &**value)).is_none() {
+                    list.at(*place).values.remove(value, slot);
+                }
             }
         }
     }
@@ -316,6 +316,36 @@ impl<T, M: Meta<T>> Core<T, M> {
     }
 }
 
+/// Removes the values of both sorted lists from `leave`; and from `join`, if `has_entry` returns
+/// true for them. O(values).
+fn remove_common<V: Ord>(
+    leave: &mut Vec<V>,
+    join: &mut Vec<V>,
+    mut has_entry: impl FnMut(&V) -> bool,
+) {
+    // The values of `join` before `kept` stay, those from `kept` to `next` are removed, and those
+    // from `next` on are greater than the values of `leave` so far.
+    let (mut kept, mut next) = (0, 0);
+    leave.retain(|old| {
+        while let Some(new) = join.get(next) {
+            match new.cmp(old) {
+                cmp::Ordering::Less => {
+                    join.swap(kept, next);
+                    kept += 1;
+                    next += 1;
+                }
+                cmp::Ordering::Equal => {
+                    next += usize::from(has_entry(old));
+                    return false;
+                }
+                cmp::Ordering::Greater => return true,
+            }
+        }
+        true
+    });
+    join.drain(kept..next);
+}
+
 /// Logs that the plan for a key [differs](Plan::differs) from the indexes. Subscribers to the log
 /// are user code, which may write the key.
 #[cold]
@@ -331,11 +361,56 @@ pub(super) fn log_differing(key: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Core, Leave, Plan};
+    use std::cell::Cell;
+    use std::cmp;
+
+    use super::{Core, Leave, Plan, remove_common};
     use crate::engine::sync::Arc;
     use crate::error::BoxError;
     use crate::store::Values;
     use crate::{Indexers, KeyFunc, NoMeta};
+
+    /// A number that counts how often it is compared.
+    struct Counted<'a>(u32, &'a Cell<usize>);
+
+    impl PartialEq for Counted<'_> {
+        fn eq(&self, other: &Self) -> bool {
+            self.cmp(other).is_eq()
+        }
+    }
+
+    impl Eq for Counted<'_> {}
+
+    impl PartialOrd for Counted<'_> {
+        fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    impl Ord for Counted<'_> {
+        fn cmp(&self, other: &Self) -> cmp::Ordering {
+            self.1.set(self.1.get() + 1);
+            self.0.cmp(&other.0)
+        }
+    }
+
+    /// Checks the changes of the values 0..400, of which every third one is lost and as many are
+    /// new. Every seventh value has no entry, although the old object has it.
+    #[test]
+    fn values_of_both_objects_are_found_by_one_comparison_per_value() {
+        let (compared, count) = (Cell::new(0), 400);
+        let of = |is: fn(&u32) -> bool| -> Vec<_> {
+            (0..count).filter(is).map(|number| Counted(number, &compared)).collect()
+        };
+        let (mut leave, mut join) = (of(|number| number % 3 > 0), of(|number| number % 3 < 2));
+        let values = leave.len() + join.len();
+        remove_common(&mut leave, &mut join, |value| value.0 % 7 > 0);
+        assert!(compared.get() <= values, "{} for {values} values", compared.get());
+        let numbers = |of: Vec<Counted>| of.into_iter().map(|value| value.0).collect::<Vec<_>>();
+        assert_eq!(numbers(leave), numbers(of(|number| number % 3 == 2)));
+        let joins = |number: &u32| number % 3 == 0 || number % 3 == 1 && number % 7 == 0;
+        assert_eq!(numbers(join), numbers(of(joins)));
+    }
 
     /// Checks that the index is not searched for the object's entries, which would cost O(values
     /// of the index) for every update.

@@ -48,8 +48,11 @@ impl<T, M: Meta<T>> Core<T, M> {
         let mut unchecked = Rest(unchecked.take().into_iter());
         for (result, object) in unchecked.0.by_ref() {
             let object = UserCode::new(object);
-            let has_one =
-                |of_object: Vec<String>| of_object.iter().any(|value| values.contains(&&**value));
+            let has_one = |of_object: Vec<String>| {
+                let has =
+                    |value: &&str| of_object.binary_search_by(|one| (**one).cmp(value)).is_ok();
+                values.iter().any(has)
+            };
             let matches = ignore_error(self.values_of(name, &object)).is_some_and(has_one);
             mutant!(MovingIsNotChecked => let matches = true);
             if matches {

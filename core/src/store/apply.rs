@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cmp;
 
 use super::Core;
-use super::index::Leave;
+use super::index::{Index, Leave};
 use super::indexes::List;
 use crate::Meta;
 use crate::engine::release::OneByOne;
@@ -79,14 +79,30 @@ impl<T, M: Meta<T>> Core<T, M> {
         old: Option<&'a T>,
         new: Option<&'a T>,
     ) -> IndexValues<'a> {
-        let before = old.map(|old| self.namespace(key, old));
+        let mut values = self.new_values(list, key, new);
+        self.add_old_values(&mut values, list, key, old);
+        values
+    }
+
+    /// Adds the values of the old object to those of the new one: see
+    /// [`index_values`](Self::index_values).
+    fn add_old_values<'a>(
+        &self,
+        values: &mut IndexValues<'a>,
+        list: &List<T>,
+        key: &'a str,
+        old: Option<&'a T>,
+    ) {
+        values.before = old.map(|old| self.namespace(key, old));
+        let of_old = |index: &Index<T>| {
+            old.map_or_else(|| Some(Vec::new()), |old| ignore_error(index.values_of(old)))
+        };
+        values.leaves = list.iter().map(of_old).collect();
+    }
+
+    /// Returns the values of the new object only: see [`index_values`](Self::index_values).
+    fn new_values<'a>(&self, list: &List<T>, key: &'a str, new: Option<&'a T>) -> IndexValues<'a> {
         let after = new.map(|new| self.namespace(key, new));
-        let leaves = list
-            .iter()
-            .map(|index| {
-                old.map_or_else(|| Some(Vec::new()), |old| ignore_error(index.values_of(old)))
-            })
-            .collect();
         let mut failed = OneByOne(None);
         let joins = list.iter().map(|index| {
             match new.map_or_else(|| Ok(Vec::new()), |new| index.values_of(new)) {
@@ -98,7 +114,47 @@ impl<T, M: Meta<T>> Core<T, M> {
             }
         });
         let joins = joins.collect();
-        IndexValues { before, after, leaves, joins, failed }
+        IndexValues { before: None, after, leaves: Vec::new(), joins, failed }
+    }
+
+    /// Returns whether the slot has the index entries of the new object and no others. The known
+    /// object then has the same values. The caller is the writer of `slot`.
+    ///
+    /// An index that was added since `list` was loaded has no entry of the slot then. Its builder
+    /// visits the slot later, or has left a notice by which the swap is refused.
+    fn has_exactly(&self, list: &List<T>, values: &IndexValues<'_>, slot: &Slot<T>) -> bool {
+        let IndexValues { after, joins, .. } = values;
+        let entries = usize::from(after.is_some()) + joins.iter().map(Vec::len).sum::<usize>();
+        !list.is_building()
+            && slot.index_entries() == entries
+            && after.iter().all(|namespace| {
+                self.keys.is_meta_namespace() || self.namespaces.has(namespace, slot)
+            })
+            && list
+                .iter()
+                .zip(joins)
+                .all(|(index, join)| join.iter().all(|value| index.values.has(value, slot)))
+    }
+
+    /// Returns how many index entries a slot has for either object, if the key contains the
+    /// namespace, and all indexes are of labels that are the same in both objects. A slot with this
+    /// number of entries keeps them when `new` replaces `old`. Returns `None` otherwise. No lock
+    /// may be held.
+    pub(super) fn same_entries(&self, list: &List<T>, old: &T, new: &T) -> Option<usize> {
+        if list.is_building() || !self.keys.is_meta_namespace() {
+            return None;
+        }
+        let labels = list.iter().map(|index| index.same_label(old, new)).sum::<Option<usize>>()?;
+        Some(1 + labels)
+    }
+
+    /// Returns whether it is certain, without a copy of index values, that the slot keeps its
+    /// entries when `new` replaces the known object.
+    fn keeps_entries(&self, running: &RunningSlot<T>, new: &T) -> bool {
+        running.known_ref().is_some_and(|old| {
+            let entries = self.same_entries(&self.indexes.load(), &old, new);
+            entries == Some(running.slot().index_entries())
+        })
     }
 
     /// Plans the changes of the indexes. The caller is the writer of `slot`, whose known object is
@@ -265,6 +321,25 @@ impl<T, M: Meta<T>> Core<T, M> {
         }
     }
 
+    /// Plans the change from the known object to `new`. Calls the index functions for the known
+    /// object only if it may have other values than `new`. Returns also the
+    /// [failure](IndexValues::failed) of a function.
+    fn plan_of(
+        &self,
+        list: &Arc<List<T>>,
+        running: &RunningSlot<T>,
+        new: Option<&T>,
+    ) -> (Plan, OneByOne<Option<Failed>>) {
+        let mut values = self.new_values(list, running.key(), new);
+        let failed = std::mem::take(&mut values.failed);
+        if failed.is_none() && self.has_exactly(list, &values, running.slot()) {
+            return (Plan::default(), failed);
+        }
+        let old = OneByOne(running.known());
+        self.add_old_values(&mut values, list, running.key(), old.as_deref());
+        (self.plan(list, values, running.slot()), failed)
+    }
+
     /// Stores `new` in the slot `running`, or removes the slot's object if `new` is `None`.
     /// Returns the former object, and an error if an index function failed for `new`; the object
     /// is then stored without entries in that index. No lock may be held.
@@ -273,7 +348,10 @@ impl<T, M: Meta<T>> Core<T, M> {
         running: &mut RunningSlot<T>,
         mut new: Option<Arc<T>>,
     ) -> (Option<Arc<T>>, Option<StoreError>) {
-        if self.indexes.none() && self.keys.is_meta_namespace() && new.is_some() {
+        if self.keys.is_meta_namespace()
+            && let Some(object) = &new
+            && (self.indexes.none() || self.keeps_entries(running, object))
+        {
             // The frequent case: the key contains the namespace, so an update changes no index.
             let is_new = !running.is_known();
             match running.swap_known(new) {
@@ -291,12 +369,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         loop {
             running.heed();
             let list = self.indexes.load();
-            let old = OneByOne(running.known());
-            let mut values =
-                self.index_values(&list, running.key(), old.as_deref(), new.as_deref());
-            let mut failed = std::mem::take(&mut values.failed);
-            let plan = self.plan(&list, values, running.slot());
-            drop(old);
+            let (plan, mut failed) = self.plan_of(&list, running, new.as_deref());
             if plan.differs {
                 log_differing(running.key());
             }

@@ -16,18 +16,20 @@ use crate::engine::sync::{
     RwLock, mutant,
 };
 use crate::error::BoxError;
-use crate::panics::fallible;
+use crate::panics::{fallible, ignore_panic};
 
-pub(super) type IndexFn<T> =
-    UserCode<Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>>;
+/// The function of an index.
+pub(super) enum IndexFn<T> {
+    /// Returns the value of a label. Unlike the other functions, it allocates nothing.
+    Label(Box<dyn Fn(&T) -> Option<&str> + Send + Sync>),
+    Values(Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>),
+}
 
 /// A user's index: its function and its values.
 pub(crate) struct Index<T> {
     pub(super) name: String,
-    function: IndexFn<T>,
+    function: UserCode<IndexFn<T>>,
     pub(super) values: Values<T>,
-    /// Whether the values are those of a label.
-    pub(super) is_of_label: bool,
     /// Whether the build has failed: the index must get no more entries.
     abandoned: AtomicBool,
 }
@@ -41,9 +43,21 @@ pub(super) enum Leave {
 }
 
 impl<T> Index<T> {
-    pub(super) fn new(name: String, function: IndexFn<T>, is_of_label: bool) -> Self {
-        let abandoned = AtomicBool::new(false);
-        Self { name, function, values: Values::new(), is_of_label, abandoned }
+    pub(super) fn new(name: String, function: UserCode<IndexFn<T>>) -> Self {
+        Self { name, function, values: Values::new(), abandoned: AtomicBool::new(false) }
+    }
+
+    /// Returns whether the values are those of a label.
+    pub(super) fn is_of_label(&self) -> bool {
+        matches!(*self.function, IndexFn::Label(_))
+    }
+
+    /// Returns the number of values of each object, 0 or 1, if this is the index of a label that
+    /// is the same in both objects. Returns `None` otherwise.
+    pub(super) fn same_label(&self, old: &T, new: &T) -> Option<usize> {
+        let IndexFn::Label(label) = &*self.function else { return None };
+        let (old, new) = ignore_panic(|| (label(old), label(new)))?;
+        (old == new).then_some(usize::from(new.is_some()))
     }
 
     /// Ends the index, whose build has failed: [`join`](Self::join) adds nothing more. The caller
@@ -89,7 +103,10 @@ impl<T> Index<T> {
     /// Returns the values of `object`, sorted and without duplicates; or the error of the index
     /// function.
     pub(super) fn values_of(&self, object: &T) -> Result<Vec<String>, BoxError> {
-        let mut values = fallible(|| (self.function)(object))?;
+        let mut values = fallible(|| match &*self.function {
+            IndexFn::Label(label) => Ok(label(object).map(str::to_owned).into_iter().collect()),
+            IndexFn::Values(values) => values(object),
+        })?;
         values.sort_unstable();
         values.dedup();
         Ok(values)
@@ -202,7 +219,9 @@ impl<T> Values<T> {
     pub(super) fn has(&self, value: &str, slot: &Slot<T>) -> bool {
         let (of_value, of_slot) =
             (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
-        self.shards_of(of_value).iter().any(|shard| {
+        // The thread that asks has often added the slot.
+        let (before, own_first) = self.shards_of(of_value).split_at(sync::thread_number() % SPREAD);
+        own_first.iter().chain(before).any(|shard| {
             let shard = shard.read();
             let members = shard.find(of_value, |members| *members.value == *value);
             members.is_some_and(|members| members.slots.has(of_slot, slot))

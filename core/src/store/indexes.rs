@@ -22,10 +22,7 @@ pub struct Indexers<T> {
 
 struct Definition<T> {
     name: String,
-    function: IndexFn<T>,
-    /// Whether the values are those of a label, so that a [`Lister`](crate::Lister) may use the
-    /// index for a selector.
-    is_of_label: bool,
+    function: UserCode<IndexFn<T>>,
 }
 
 impl<T> Default for Indexers<T> {
@@ -49,7 +46,7 @@ impl<T> Indexers<T> {
         name: &str,
         function: impl Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.add(name.to_owned(), false, function);
+        self.add(name.to_owned(), IndexFn::Values(Box::new(function)));
         self
     }
 
@@ -61,8 +58,10 @@ impl<T> Indexers<T> {
     #[must_use]
     pub fn label(mut self, meta: impl Labels<T>, key: &str) -> Self {
         let label = key.to_owned();
-        let value = move |object: &T| meta.label(object, &label).map(str::to_owned);
-        self.add(label_index(key), true, move |object| Ok(value(object).into_iter().collect()));
+        self.add(
+            label_index(key),
+            IndexFn::Label(Box::new(move |object| meta.label(object, &label))),
+        );
         self
     }
 
@@ -71,18 +70,12 @@ impl<T> Indexers<T> {
     pub fn owners(mut self, meta: impl Owners<T>) -> Self {
         let uids =
             move |object: &T| Ok(meta.owners(object).into_iter().map(Cow::into_owned).collect());
-        self.add(OWNER_INDEX.to_owned(), false, uids);
+        self.add(OWNER_INDEX.to_owned(), IndexFn::Values(Box::new(uids)));
         self
     }
 
-    fn add(
-        &mut self,
-        name: String,
-        is_of_label: bool,
-        function: impl Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
-    ) {
-        let function = UserCode::new(Box::new(function) as Box<_>);
-        self.definitions.push(Definition { name, function, is_of_label });
+    fn add(&mut self, name: String, function: IndexFn<T>) {
+        self.definitions.push(Definition { name, function: UserCode::new(function) });
     }
 }
 
@@ -138,7 +131,7 @@ impl<T> List<T> {
 
     /// Returns the index of label `key`, or `None` as [`find`](Self::find) does.
     pub(super) fn of_label(&self, key: &str) -> Option<&Index<T>> {
-        self.find(&label_index(key)).filter(|index| index.is_of_label)
+        self.find(&label_index(key)).filter(|index| index.is_of_label())
     }
 
     /// Returns whether an index is being built.
@@ -198,9 +191,7 @@ impl<T> Indexes<T> {
         let new: Vec<_> = indexers
             .definitions
             .into_iter()
-            .map(|Definition { name, function, is_of_label }| {
-                Arc::new(Index::new(name, function, is_of_label))
-            })
+            .map(|Definition { name, function }| Arc::new(Index::new(name, function)))
             .collect();
         let changing = self.changing.lock();
         let mut entries = self.load().entries.clone();

@@ -1,7 +1,7 @@
 //! Tests of indexes that are added to a filled store while it is written and read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, OnceLock, Weak};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, Weak};
 use std::thread;
 
 use crate::common::{Fifo, Obj, ends, keys, obj};
@@ -140,7 +140,7 @@ fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     let name = {
         let (fails, queue) = (fails.clone(), queue.clone());
         move |object: &Obj| {
-            if fails.swap(false, Ordering::Relaxed) {
+            if object.n == 1 && fails.swap(false, Ordering::Relaxed) {
                 queue.get().unwrap().upgrade().unwrap().store().add_indexers(parity()).unwrap();
                 return Err("fails once".into());
             }
@@ -242,7 +242,7 @@ fn object_joins_an_index_that_lacks_the_former_object_although_another_function_
     let parity = {
         let fails = fails.clone();
         move |object: &Obj| {
-            if fails.swap(false, Ordering::Relaxed) {
+            if object.n == 1 && fails.swap(false, Ordering::Relaxed) {
                 return Err("fails for the old object".into());
             }
             Ok(vec![(object.n % 2).to_string()])
@@ -255,6 +255,26 @@ fn object_joins_an_index_that_lacks_the_former_object_although_another_function_
     assert!(apply(&fifo, "a", 2));
     assert_eq!(fifo.store().index_keys("name", "a").unwrap(), ["a"]);
     check(&fifo.store(), 1);
+}
+
+#[test]
+fn index_function_is_called_for_the_old_object_only_if_the_values_change() {
+    let called = Arc::new(Mutex::new(Vec::new()));
+    let parity = {
+        let called = called.clone();
+        move |object: &Obj| {
+            called.lock().unwrap().push(object.n);
+            Ok(vec![(object.n % 2).to_string()])
+        }
+    };
+    let store = Indexer::builder(keys()).index("parity", parity).build().unwrap();
+    let fifo = DeltaFifo::over(store).build();
+    for (n, calls) in [(1, &[1][..]), (3, &[3]), (4, &[4, 3])] {
+        assert!(apply(&fifo, "a", n));
+        assert_eq!(std::mem::take(&mut *called.lock().unwrap()), calls, "update to {n}");
+        check(&fifo.store(), 1);
+        called.lock().unwrap().clear();
+    }
 }
 
 /// Adds indexes on two threads while consumers apply and readers read. A new index is complete for

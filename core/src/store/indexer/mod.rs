@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::apply::{Failed, log_differing};
+use super::apply::{Failed, Plan, log_differing};
 use super::{Core, IndexReader, Transformer};
 use crate::engine::release::{OneByOne, Rest, UserCode};
 use crate::engine::slot::Slot;
@@ -375,6 +375,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         // here.
         let mut new = OneByOne(new);
         let (hash, name) = (core.table.hash(key), crate::key::as_str(key));
+        // Whether the slot has other index entries than the labels of the old object say.
+        let mut differed = false;
         loop {
             let list = core.indexes.load();
             let old = OneByOne(core.table.shard(hash).read().find(hash, key).and_then(Slot::known));
@@ -383,8 +385,13 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             }
             // User code runs with nothing locked or claimed. By the time of the swap there may be
             // another old object, or more indexes.
-            let mut values = core.index_values(&list, name, old.as_deref(), new.as_deref());
-            if let Some(Failed { index, source }) = values.failed.take() {
+            let objects = old.as_deref().zip(new.as_deref()).filter(|_| !differed);
+            let same = objects.and_then(|(old, new)| core.same_entries(&list, old, new));
+            let mut values = same
+                .is_none()
+                .then(|| core.index_values(&list, name, old.as_deref(), new.as_deref()));
+            let failed = values.as_mut().and_then(|values| values.failed.take());
+            if let Some(Failed { index, source }) = failed {
                 let source = UserCode::new(source);
                 let version = new.as_ref().and_then(|new| core.version_of(new));
                 let (key, source) = (name.to_owned(), source.into_inner());
@@ -396,20 +403,23 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             let held = Held::new();
             running.heed();
             let now = OneByOne(running.known());
-            let is_as_asked = now.as_ref().map(Arc::as_ptr) == old.as_ref().map(Arc::as_ptr);
-            let mut differs = false;
-            let replaced = if is_as_asked && core.indexes.is_current(&list) {
-                let plan = core.plan(&list, values, running.slot());
-                differs = plan.differs;
-                core.carry_out(&list, &plan, &mut running, new.take())
-            } else {
-                Err(new.take())
+            let is_as_asked = now.as_ref().map(Arc::as_ptr) == old.as_ref().map(Arc::as_ptr)
+                && core.indexes.is_current(&list);
+            let plan = match values {
+                _ if !is_as_asked => None,
+                Some(values) => Some(core.plan(&list, values, running.slot())),
+                None => (same == Some(running.slot().index_entries())).then(Plan::default),
+            };
+            differed = is_as_asked && plan.is_none();
+            let replaced = match &plan {
+                Some(plan) => core.carry_out(&list, plan, &mut running, new.take()),
+                None => Err(new.take()),
             };
             core.unclaim(running);
             #[allow(clippy::drop_non_drop)] // Release builds and models count nothing.
             drop(held);
             self.notify_ended();
-            if differs {
+            if plan.is_some_and(|plan| plan.differs) {
                 log_differing(name);
             }
             match replaced {

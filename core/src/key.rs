@@ -117,6 +117,17 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
         self.custom.is_none()
     }
 
+    /// Returns the namespace by which the namespace index has `object`: the part of its key before
+    /// the slash; or what the accessor returns, if the key function is custom.
+    pub(crate) fn namespace<'a>(&self, object: &'a T) -> &'a str {
+        let meta = self.meta();
+        match meta.namespace(object).unwrap_or_default() {
+            namespace if self.custom.is_some() => namespace,
+            "" => namespace_of(meta.name(object).unwrap_or_default()),
+            namespace => namespace.split('/').next().unwrap_or_default(),
+        }
+    }
+
     /// Appends the key of `object` to `buffer`.
     #[inline]
     pub(crate) fn write(&self, object: &T, buffer: &mut impl KeySink) -> Result<(), KeyError> {

@@ -67,7 +67,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         if self.keys.is_meta_namespace() {
             return Cow::Borrowed(namespace_of(key));
         }
-        self.keys.meta().namespace(object).unwrap_or_default().into()
+        self.keys.namespace(object).into()
     }
 
     /// Calls the index functions and, if the key does not contain the namespace, the namespace

@@ -113,7 +113,7 @@ impl<T, M: Meta<T>> Core<T, M> {
     /// Returns the values of an index for `object`, which need not be stored, sorted.
     pub(crate) fn values_of(&self, name: &str, object: &T) -> Result<Vec<String>, IndexError> {
         if name == NAMESPACE_INDEX {
-            return Ok(vec![self.keys.meta().namespace(object).unwrap_or_default().to_owned()]);
+            return Ok(vec![self.keys.namespace(object).to_owned()]);
         }
         let values = self.indexes.with(name, |index| index.values_of(object))?;
         values.map_err(|source| IndexError::Function { index: name.to_owned(), source })

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 
 use deltafifo::{
     DeltaFifo, ExplicitKey, Indexer, IndexerBuilder, Indexers, KeyFunc, Labels, Lister, Meta,
-    Selector,
+    NAMESPACE_INDEX, Selector,
 };
 
 struct Pod {
@@ -20,10 +21,11 @@ fn pod(key: &'static str, labels: &[(&'static str, &'static str)]) -> Arc<Pod> {
     Arc::new(Pod { namespace, name: name.to_owned(), labels: labels.iter().copied().collect() })
 }
 
-/// An accessor that counts the calls of `label`.
+/// An accessor that counts the calls of `label`, and returns no label while `hides` is set.
 #[derive(Clone, Default)]
 struct PodMeta {
     asked: Arc<AtomicUsize>,
+    hides: Arc<AtomicBool>,
 }
 
 impl Meta<Pod> for PodMeta {
@@ -39,7 +41,7 @@ impl Meta<Pod> for PodMeta {
 impl Labels<Pod> for PodMeta {
     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        pod.labels.get(key).copied()
+        pod.labels.get(key).copied().filter(|_| !self.hides.load(Ordering::Relaxed))
     }
 }
 
@@ -133,6 +135,87 @@ fn label_index_follows_updates_and_deletions_and_can_be_added_later() {
     assert_eq!(names(&pods.select(&selector("app=web"))), ["shop/mail"]);
     assert_eq!(meta.asked.load(Ordering::Relaxed), 1);
     assert_eq!(store.list_index_func_values("label:app").unwrap(), ["shop", "till", "web"]);
+}
+
+/// Moves a pod between two apps. Selects both, over the store and in the namespace of the pod.
+/// Other pods of the namespace make the label index the narrower one.
+#[test]
+fn selector_of_both_values_finds_an_object_that_moves_between_them() {
+    let rounds = if cfg!(miri) { 20 } else { 20_000 };
+    let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta::default())).label("app");
+    let store = store.build().unwrap();
+    for key in ["shop/till", "shop/mail", "shop/web"] {
+        store.add(pod(key, &[])).unwrap();
+    }
+    let of_app = |app| pod("shop/web", &[("app", app)]);
+    store.add(of_app("a")).unwrap();
+    let (pods, read) = (Lister::new(store.reader()), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for app in ["b", "a"].into_iter().cycle() {
+                store.update(of_app(app)).unwrap();
+                if read.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let either = selector("app in (a, b)");
+        let missed = (0..rounds).find(|_| {
+            pods.select(&either).len() != 1 || pods.namespace("shop").select(&either).len() != 1
+        });
+        read.store(true, Ordering::Relaxed);
+        assert_eq!(missed, None);
+    });
+}
+
+/// Checks a cluster-scoped object whose key looks like that of an object of a namespace. The
+/// namespace index has it under that namespace, because it goes by the key.
+#[test]
+fn object_whose_name_contains_a_slash_is_in_one_namespace_for_all_readers() {
+    let named = |namespace, name: &str, app| {
+        Arc::new(Pod { namespace, name: name.to_owned(), labels: [("app", app)].into() })
+    };
+    for labels in [&[][..], &["app"]] {
+        let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta::default()));
+        let store = labels.iter().fold(store, |store, label| store.label(label));
+        let store = store.build().unwrap();
+        let odd = named("", "a/b", "x");
+        for pod in [odd.clone(), named("a", "c", "y"), named("a", "d", "y")] {
+            store.add(pod).unwrap();
+        }
+        let pods = Lister::new(store.reader());
+        assert_eq!(pods.namespace("a").list().len(), 3);
+        assert_eq!(names(&pods.namespace("a").select(&selector("app=x"))), ["/a/b"]);
+        assert_eq!(store.index(NAMESPACE_INDEX, &odd).unwrap().len(), 3);
+    }
+}
+
+/// Checks updates within an app, of a pod that is in the index and of one that is not: its label
+/// was hidden when it was added.
+#[test]
+fn update_within_a_label_keeps_the_entry_or_adds_it_if_it_is_missing() {
+    for is_queued in [false, true] {
+        let meta = PodMeta::default();
+        let store = Indexer::builder(KeyFunc::meta_namespace(meta.clone())).label("app");
+        let store = store.build().unwrap();
+        store.add(pod("shop/web", &[("app", "web")])).unwrap();
+        meta.hides.store(true, Ordering::Relaxed);
+        store.add(pod("shop/till", &[("app", "web")])).unwrap();
+        meta.hides.store(false, Ordering::Relaxed);
+        let pods = Lister::new(store.reader());
+        assert_eq!(names(&pods.select(&selector("app=web"))), ["shop/web"]);
+        let new = ["shop/web", "shop/till"].map(|key| pod(key, &[("app", "web"), ("new", "")]));
+        if is_queued {
+            let fifo = DeltaFifo::over(store).build();
+            for pod in new {
+                fifo.update(pod).unwrap();
+                fifo.try_pop().unwrap().apply(|_| ()).unwrap();
+            }
+        } else {
+            new.into_iter().for_each(|pod| store.update(pod).unwrap());
+        }
+        assert_eq!(names(&pods.select(&selector("app=web, new"))), ["shop/till", "shop/web"]);
+    }
 }
 
 #[test]

@@ -190,7 +190,7 @@ impl<T, M: Labels<T>> NamespaceLister<'_, T, M> {
         match lister.narrowest(selector) {
             Some((objects, term)) if objects < core.namespaces.count(namespace) => {
                 let mut found = OneByOne(lister.with_label(&term));
-                found.retain(|object| core.keys.meta().namespace(object) == Some(namespace));
+                found.retain(|object| core.keys.namespace(object) == *namespace);
                 lister.matching(found.take(), selector)
             }
             _ => lister.matching(self.list(), selector),

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use deltafifo::{IndexReader, SelectorError};
+use deltafifo::{IndexReader, Lister, SelectorError};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use kube::core::{Expression, Selector, SelectorExt};
 use kube::{Resource, ResourceExt};
 
@@ -22,12 +24,21 @@ pub struct WriterDropped;
 /// To read by namespace or by index instead of scanning all objects, use
 /// [`reader`](Self::reader).
 pub struct Store<K: Resource + Send + Sync + 'static> {
-    informer: SharedInformer<K>,
+    reader: IndexReader<K, KubeMeta>,
+    ready: Arc<Ready>,
 }
+
+/// A function that returns a future for [`Store::wait_until_ready`].
+type Ready = dyn Fn() -> BoxFuture<'static, Result<(), WriterDropped>> + Send + Sync;
 
 impl<K: Resource + Send + Sync + 'static> Store<K> {
     pub(in super::super) fn of(informer: &SharedInformer<K>) -> Self {
-        Self { informer: informer.clone() }
+        let (reader, informer) = (informer.store(), informer.clone());
+        let ready = move || {
+            let informer = informer.clone();
+            async move { informer.wait_for_sync().await.map_err(|_stopped| WriterDropped) }.boxed()
+        };
+        Self { reader, ready: Arc::new(ready) }
     }
 
     /// Waits until all objects of the first list are stored. Any number of tasks may wait.
@@ -39,23 +50,24 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
     /// # Errors
     /// [`WriterDropped`] if the controller ends before its first list is stored.
     pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
-        self.informer.wait_for_sync().await.map_err(|_stopped| WriterDropped)
+        (self.ready)().await
     }
 
     /// Returns the object that `key` refers to, or `None` if it is not stored. For objects of a
     /// cluster-scoped kind the namespace of `key` is ignored. O(1).
     #[must_use]
     pub fn get(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {
-        let store = self.informer.store();
-        let in_namespace =
-            key.namespace.as_ref().and_then(|ns| store.get_by_key(&format!("{ns}/{}", key.name)));
-        in_namespace.or_else(|| store.get_by_key(&key.name))
+        let in_namespace = key
+            .namespace
+            .as_ref()
+            .and_then(|ns| self.reader.get_by_key(&format!("{ns}/{}", key.name)));
+        in_namespace.or_else(|| self.reader.get_by_key(&key.name))
     }
 
     /// Returns all objects, in no particular order. O(n).
     #[must_use]
     pub fn state(&self) -> Vec<Arc<K>> {
-        self.informer.store().list()
+        self.reader.list()
     }
 
     /// Returns an object for which `predicate` is true. O(n).
@@ -69,9 +81,7 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
     #[must_use]
     pub fn state_filter(&self, predicate: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         let mut matching = Vec::new();
-        self.informer
-            .store()
-            .for_each(|object| matching.extend(predicate(object).then(|| object.clone())));
+        self.reader.for_each(|object| matching.extend(predicate(object).then(|| object.clone())));
         matching
     }
 
@@ -104,7 +114,7 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
         let matches = |object: &K| selector.matches(object.labels());
         match with_values(selector) {
             Ok(required) => {
-                let found = self.informer.lister().select(&required).into_iter();
+                let found = Lister::new(self.reader()).select(&required).into_iter();
                 found.filter(|object| matches(object)).collect()
             }
             Err(_invalid) => self.state_filter(matches),
@@ -114,7 +124,7 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
     /// Returns the number of stored objects.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.informer.store().len()
+        self.reader.len()
     }
 
     /// Returns whether no object is stored.
@@ -127,7 +137,7 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
     /// can add indexes (not in kube).
     #[must_use]
     pub fn reader(&self) -> IndexReader<K, KubeMeta> {
-        self.informer.store()
+        self.reader.clone()
     }
 }
 
@@ -151,7 +161,7 @@ fn with_values(selector: &Selector) -> Result<deltafifo::Selector, SelectorError
 
 impl<K: Resource + Send + Sync + 'static> Clone for Store<K> {
     fn clone(&self) -> Self {
-        Self { informer: self.informer.clone() }
+        Self { reader: self.reader.clone(), ready: self.ready.clone() }
     }
 }
 

@@ -43,7 +43,7 @@
 //!
 //! Not implemented: `trigger_backoff` (the backoff is client-go's), the streams of
 //! `unstable-runtime` (`for_stream`, `owns_stream`, `watches_stream` and similar: use the methods
-//! that take an informer, which can be built [from a stream](SharedInformer::for_stream)),
+//! that take an informer, which can be built [from a stream](crate::SharedInformer::for_stream)),
 //! `applier`, `trigger_self`, `trigger_owners`, `trigger_with`, `ReconcileRequest`, and reasons
 //! in spans.
 
@@ -53,6 +53,7 @@ mod debounce;
 mod deleted;
 mod error;
 mod key;
+mod main_informer;
 mod metrics;
 mod owned;
 mod relations;
@@ -67,9 +68,10 @@ mod unsynced;
 
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use futures_util::{Stream, TryFuture};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -77,16 +79,15 @@ use tokio::sync::mpsc;
 
 use super::reflector::{ObjectRef, Store};
 use super::watcher;
-use crate::KubeMeta;
-use crate::lister_watcher::resource;
-use crate::shared_informer::{Namespaces, SharedInformer, SharedInformerBuilder};
+use crate::shared_informer::Namespaces;
 pub use action::Action;
 pub use config::Config;
 use deleted::OnDeleted;
 pub use error::{Error, RunnerError};
+use main_informer::{Listing, MainInformer};
 use schedule::Retry;
 pub use source::Source;
-use source::{Failure, OwnedInformer, UpdateFilter, as_configured, every_update, of_api};
+use source::{Failure, UpdateFilter, every_update, of_api};
 use start::{Relation, StartTrigger};
 use term::Term;
 
@@ -138,13 +139,12 @@ const MOST_ERRORS: usize = 100;
 #[must_use = "a controller does nothing until it is run, and its stream polled"]
 pub struct Controller<K: Resource + Send + Sync + 'static> {
     types: K::DynamicType,
-    informer: SharedInformer<K>,
-    /// A second handle of the informer, if the controller owns the informer and so must run and
-    /// close it. `None` for a shared informer.
-    own: Option<OwnedInformer<K, KubeMeta>>,
+    informer: MainInformer<K>,
     update_filter: UpdateFilter<K>,
     relations: Vec<Relation>,
     triggers: Vec<StartTrigger>,
+    /// The streams of [`reconcile_all_on`](Self::reconcile_all_on).
+    triggers_of_all: Vec<BoxStream<'static, ()>>,
     on_deleted: Option<OnDeleted<K>>,
     config: Config,
     retry: Option<Retry>,
@@ -170,9 +170,7 @@ where
 
     /// Creates a controller like [`new`](Self::new), of a kind that is known only at run time.
     pub fn new_with(main_api: Api<K>, wc: watcher::Config, dyntype: K::DynamicType) -> Self {
-        let builder =
-            SharedInformer::builder(of_api(main_api, &wc, &dyntype)).reflector(as_configured(wc));
-        Self::owning(builder, dyntype)
+        Self::owning(main_api, None, wc, dyntype)
     }
 
     /// Creates a controller of the objects of the namespaces of a set, each of which is listed and
@@ -216,18 +214,19 @@ where
         wc: watcher::Config,
         dyntype: K::DynamicType,
     ) -> Self {
-        let source = of_api(all, &wc, &dyntype);
-        let source = move |namespace: &str| source.in_namespace(namespace);
-        let builder =
-            SharedInformer::in_namespaces(namespaces, source).reflector(as_configured(wc));
-        Self::owning(builder, dyntype)
+        Self::owning(all, Some(namespaces.clone()), wc, dyntype)
     }
 
-    fn owning(builder: SharedInformerBuilder<K, KubeMeta>, dyntype: K::DynamicType) -> Self {
-        let (errors, error_receiver) = mpsc::channel(MOST_ERRORS);
-        let own = OwnedInformer::build(resource::<K>(&dyntype), builder, &errors);
-        let source = Source { informer: own.informer().clone(), update_filter: every_update() };
-        Self { own: Some(own), ..Self::of(source, dyntype, (errors, error_receiver)) }
+    fn owning(
+        api: Api<K>,
+        namespaces: Option<Namespaces>,
+        config: watcher::Config,
+        dyntype: K::DynamicType,
+    ) -> Self {
+        let source = Arc::new(of_api(api, &config, &dyntype));
+        let listing = Listing { source, namespaces, config };
+        let informer = MainInformer::Own { listing, built: OnceLock::new() };
+        Self::of(informer, every_update(), dyntype)
     }
 
     /// Creates a controller over a shared informer, so that several controllers can use one watch
@@ -238,7 +237,7 @@ where
     /// informer stops, the controller shuts down.
     ///
     /// The informer must use the default keys, `namespace/name` or `name`. With [custom
-    /// keys](SharedInformer::with_keys) objects are not found, and each request yields
+    /// keys](crate::SharedInformer::with_keys) objects are not found, and each request yields
     /// [`Error::ObjectNotFound`].
     pub fn from_informer(informer: impl Into<Source<K>>) -> Self
     where
@@ -250,21 +249,23 @@ where
     /// Creates a controller like [`from_informer`](Self::from_informer), of a kind that is known
     /// only at run time.
     pub fn from_informer_with(informer: impl Into<Source<K>>, dyntype: K::DynamicType) -> Self {
-        Self::of(informer.into(), dyntype, mpsc::channel(MOST_ERRORS))
+        let Source { informer, update_filter } = informer.into();
+        Self::of(MainInformer::Shared(informer), update_filter, dyntype)
     }
 
     fn of(
-        source: Source<K>,
+        informer: MainInformer<K>,
+        update_filter: UpdateFilter<K>,
         types: K::DynamicType,
-        (errors, error_receiver): (mpsc::Sender<Failure>, mpsc::Receiver<Failure>),
     ) -> Self {
+        let (errors, error_receiver) = mpsc::channel(MOST_ERRORS);
         Self {
             types,
-            informer: source.informer,
-            own: None,
-            update_filter: source.update_filter,
+            informer,
+            update_filter,
             relations: Vec::new(),
             triggers: Vec::new(),
+            triggers_of_all: Vec::new(),
             on_deleted: None,
             config: Config::default(),
             retry: None,
@@ -279,7 +280,7 @@ where
     /// Returns a read handle to the store of main objects. The handle may outlive the controller.
     #[must_use]
     pub fn store(&self) -> Store<K> {
-        Store::of(&self.informer)
+        Store::of(self.informer.get(&self.errors))
     }
 
     /// Returns a stream that runs the controller while it is polled. It yields the outcome of

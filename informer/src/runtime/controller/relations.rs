@@ -6,7 +6,8 @@ use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
 
-use deltafifo::{KeyFunc, Meta, WalkPosition};
+use deltafifo::{IndexReader, KeyFunc, Meta, WalkPosition};
+use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -185,7 +186,7 @@ where
     }
 
     /// Adds a relation to an informer that the controller builds and runs.
-    fn relate_own<O: DeserializeOwned + Send + Sync + 'static, M: Meta<O>>(
+    fn relate_own<O: Send + Sync + 'static, M: Meta<O>>(
         self,
         resource: String,
         builder: SharedInformerBuilder<O, M>,
@@ -247,26 +248,29 @@ where
     /// Reconciles every object each time `trigger` yields. These reconciles have a lower priority
     /// than reconciles for watch events.
     pub fn reconcile_all_on(mut self, trigger: impl Stream<Item = ()> + Send + 'static) -> Self {
-        let store = self.informer.store();
-        self.triggers.push(Box::new(move |started| {
-            let schedule = Arc::clone(&started.schedule);
-            started.spawn(async move {
-                let mut trigger = pin!(trigger);
-                while let Some(()) = trigger.next().await {
-                    let mut at = Some(WalkPosition::default());
-                    while let Some(from) = at {
-                        let step = store.walk(from, STRIDE);
-                        step.objects
-                            .into_iter()
-                            .for_each(|(key, _)| schedule.request(key.into(), LOW));
-                        at = step.next;
-                        tokio::task::consume_budget().await;
-                    }
-                }
-            });
-        }));
+        self.triggers_of_all.push(trigger.boxed());
         self
     }
+}
+
+/// Starts a task that requests a reconcile of every object in `store` each time `trigger` yields.
+pub(super) fn request_all_on<K: Send + Sync + 'static, M: Meta<K>>(
+    mut trigger: BoxStream<'static, ()>,
+    store: IndexReader<K, M>,
+    started: &mut Started,
+) {
+    let schedule = Arc::clone(&started.schedule);
+    started.spawn(async move {
+        while let Some(()) = trigger.next().await {
+            let mut at = Some(WalkPosition::default());
+            while let Some(from) = at {
+                let step = store.walk(from, STRIDE);
+                step.objects.into_iter().for_each(|(key, _)| schedule.request(key.into(), LOW));
+                at = step.next;
+                tokio::task::consume_budget().await;
+            }
+        }
+    });
 }
 
 /// Adds a handler to `informer` that calls `objects` for each state in a notification that triggers

@@ -21,6 +21,7 @@ use super::deleted::{Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
 use super::key::{StoreKey, key_of, reference};
 use super::metrics::Metrics;
+use super::relations::request_all_on;
 use super::schedule::Schedule;
 use super::source::{Failure, InformerOwner, listen, triggering_states};
 use super::start::{Relation, Started, Terms};
@@ -143,15 +144,17 @@ where
         let Controller {
             types,
             informer,
-            own,
             update_filter,
             relations,
             triggers,
+            triggers_of_all,
             on_deleted,
             config,
             ..
         } = controller;
-        let Controller { retry, term, graceful, forceful, error_receiver: errors, .. } = controller;
+        let Controller { retry, term, graceful, forceful, .. } = controller;
+        let (informer, own) = informer.into_parts(&controller.errors);
+        let errors = controller.error_receiver;
         let schedule = Schedule::new(&config, retry);
         let deletions = Deletions::new();
         let mut started = Started::new(Arc::clone(&schedule));
@@ -187,6 +190,9 @@ where
             trigger(&mut started);
         }
         let store = informer.store();
+        for trigger in triggers_of_all {
+            request_all_on(trigger, store.clone(), &mut started);
+        }
         if let Some(own) = own {
             own.run(&mut started, main);
         }

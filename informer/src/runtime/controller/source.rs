@@ -10,7 +10,6 @@ use deltafifo::panics::FirstPanic;
 use futures_util::FutureExt;
 use kube::runtime::watcher::{Config, InitialListStrategy, ListSemantic};
 use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 use super::error::RunnerError;
@@ -195,7 +194,7 @@ struct Absence {
     is_reported: AtomicBool,
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M> {
+impl<K: Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M> {
     pub(super) fn build(
         resource: String,
         builder: SharedInformerBuilder<K, M>,
@@ -272,12 +271,9 @@ pub(super) fn of_api<K: Resource>(
 }
 
 /// Returns the reflector settings that correspond to a kube configuration.
-pub(super) fn as_configured<K>(
+pub(super) fn as_configured<K: Send + Sync + 'static>(
     config: Config,
-) -> impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>
-where
-    K: DeserializeOwned + Send + Sync + 'static,
-{
+) -> impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> {
     move |reflector| {
         let reflector = reflector
             .watch_list(config.initial_list_strategy == InitialListStrategy::StreamingList)

@@ -23,10 +23,12 @@
 
 pub mod controller;
 pub mod finalizer;
+pub(crate) mod form;
 pub mod predicates;
 pub mod reflector;
 pub mod watcher;
 
 pub use controller::{Config, Controller};
 pub use finalizer::finalizer;
+pub use form::Form;
 pub use kube::runtime::{conditions, events, wait};

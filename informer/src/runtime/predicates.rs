@@ -7,6 +7,9 @@
 //! [`finalizer`](super::finalizer()) has written one). kube's predicates can hide these updates
 //! (kube issue 1768).
 //!
+//! The functions that compare metadata also take two compact objects, of which they read the
+//! headers only: see `when_compact` of a controller (feature `compact`).
+//!
 //! ```
 //! use deltafifo_informer::runtime::{Controller, predicates, watcher};
 //! # use k8s_openapi::api::apps::v1::Deployment;
@@ -18,33 +21,34 @@
 //! # }
 //! ```
 
-use kube::Resource;
 use kube::runtime::Predicate;
+
+use super::form::{Form, Part};
 
 /// Returns whether the generation, and so the desired state, has changed. Always true for kinds
 /// without a generation, such as `ConfigMap`.
-pub fn generation<K: Resource>(old: &K, new: &K) -> bool {
-    new.meta().generation.is_none() || old.meta().generation != new.meta().generation
+pub fn generation<F: Form>(old: &F, new: &F) -> bool {
+    F::differs(old, new, Part::Generation)
 }
 
 /// Returns whether anything has changed, the status included.
-pub fn resource_version<K: Resource>(old: &K, new: &K) -> bool {
-    old.meta().resource_version != new.meta().resource_version
+pub fn resource_version<F: Form>(old: &F, new: &F) -> bool {
+    F::differs(old, new, Part::ResourceVersion)
 }
 
 /// Returns whether the labels have changed.
-pub fn labels<K: Resource>(old: &K, new: &K) -> bool {
-    old.meta().labels != new.meta().labels
+pub fn labels<F: Form>(old: &F, new: &F) -> bool {
+    F::differs(old, new, Part::Labels)
 }
 
 /// Returns whether the annotations have changed.
-pub fn annotations<K: Resource>(old: &K, new: &K) -> bool {
-    old.meta().annotations != new.meta().annotations
+pub fn annotations<F: Form>(old: &F, new: &F) -> bool {
+    F::differs(old, new, Part::Annotations)
 }
 
 /// Returns whether the finalizers have changed.
-pub fn finalizers<K: Resource>(old: &K, new: &K) -> bool {
-    old.meta().finalizers != new.meta().finalizers
+pub fn finalizers<F: Form>(old: &F, new: &F) -> bool {
+    F::differs(old, new, Part::Finalizers)
 }
 
 /// Converts a kube predicate, which may be combined or have a fallback. The result is true if the
@@ -76,8 +80,7 @@ pub fn changed<K>(property: impl Predicate<K>) -> impl Fn(&K, &K) -> bool {
 /// Returns whether an update triggers a reconcile even if the predicate rejects it: it sets the
 /// deletion timestamp or changes the finalizers. [`finalizer`](super::finalizer()) waits for
 /// both.
-pub(super) fn affects_deletion<K: Resource>(old: &K, new: &K) -> bool {
-    let begins_deletion =
-        old.meta().deletion_timestamp.is_none() && new.meta().deletion_timestamp.is_some();
+pub(super) fn affects_deletion<F: Form>(old: &F, new: &F) -> bool {
+    let begins_deletion = !old.is_ending() && new.is_ending();
     begins_deletion || finalizers(old, new)
 }

@@ -4,6 +4,8 @@
 // `twins` compiles one controller twice, and examples share modules.
 #![allow(clippy::duplicate_mod)]
 
+#[cfg(feature = "compact")]
+mod compact;
 mod configured;
 mod debounced;
 mod deleted;

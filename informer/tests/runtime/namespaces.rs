@@ -16,7 +16,7 @@ use kube::core::PartialObjectMeta;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::rig::{Polled, map, maps, name, owned, poll_idle, server};
+use super::rig::{Polled, Stored, in_form, map, maps, name, owned, poll_idle, server};
 
 fn apply(server: &ApiServer, namespace: &str, name: &str, data: &str) {
     let mut map = map(name, data);
@@ -29,8 +29,8 @@ fn forbid_green(server: &ApiServer) {
     server.fault(forbidden.when(|request| request.namespace() == Some("green")).times(usize::MAX));
 }
 
-fn controller(server: &ApiServer, namespaces: &Namespaces) -> Controller<ConfigMap> {
-    Controller::in_namespaces(maps(server), namespaces, watcher::Config::default())
+fn controller(server: &ApiServer, namespaces: &Namespaces) -> Controller<Stored> {
+    in_form(Controller::in_namespaces(maps(server), namespaces, watcher::Config::default()))
 }
 
 /// Waits for the reconcile of an object. Accepts any number of errors before it; each must name

@@ -15,7 +15,7 @@ use kube::Api;
 use kube::runtime::WatchStreamExt;
 use tokio::time::{Duration, sleep};
 
-use super::rig::{Polled, controller, map, missing, pod, poll_idle, server};
+use super::rig::{Polled, Stored, controller, map, missing, pod, poll_idle, server};
 
 /// Returns a server that has a map, and does not serve pods.
 fn without_pods() -> ApiServer {
@@ -43,7 +43,7 @@ fn of_a(_: &Pod) -> [ObjectRef<ConfigMap>; 1] {
     [ObjectRef::new("a").within("shop")]
 }
 
-type Relation = fn(Controller<ConfigMap>, &ApiServer) -> Controller<ConfigMap>;
+type Relation = fn(Controller<Stored>, &ApiServer) -> Controller<Stored>;
 
 /// The ways to relate a controller to pods. The errors of the last two are reported by the
 /// informers.

@@ -89,9 +89,9 @@ async fn undecodable_object_of_a_first_list_is_not_reported_as_blocking() {
     server.apply(broken).unwrap();
     let mut polled = poll_idle(controller(&server));
     let mut received = [polled.next().await, polled.next().await];
-    received.sort();
+    received.sort_by_key(|received| received != "a");
     assert_eq!(received[0], "a", "the object is reconciled");
-    assert!(received[1].contains(r#"object "shop/b""#), "{received:?}");
+    assert!(received[1].contains("shop/b"), "{received:?}");
     assert!(
         !received[1].contains("nothing is reconciled")
             && !received[1].contains("the last good one"),

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::time::sleep;
 
-use super::rig::{Begun, Polled, controller, gated, idle, map, missing, poll, server};
+use super::rig::{Begun, Polled, Stored, controller, gated, idle, map, missing, poll, server};
 
 /// A controller of some maps that reconciles one map at a time. The last map of a list is
 /// reconciled last, unless something raises its priority.
@@ -27,7 +27,7 @@ impl Rig {
     /// Creates the maps, and waits until all of them are reconciled.
     async fn at_rest(
         config: Config,
-        choose: impl FnOnce(Controller<ConfigMap>) -> Controller<ConfigMap>,
+        choose: impl FnOnce(Controller<Stored>) -> Controller<Stored>,
     ) -> Self {
         let names: Vec<_> = (10..30).map(|number| number.to_string()).collect();
         let server = server();

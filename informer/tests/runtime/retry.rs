@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::time::{Instant, sleep};
 
-use super::rig::{Failed, Outcome, Polled, controller, idle, map, name, poll_with, server};
+use super::rig::{Failed, Outcome, Polled, Stored, controller, idle, map, name, poll_with, server};
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -41,7 +41,7 @@ impl Tries {
     /// Starts a controller whose reconciler returns the result of `outcome`, which is called with
     /// the object's name and the number of its earlier reconciles.
     fn of(
-        controller: Controller<ConfigMap>,
+        controller: Controller<Stored>,
         policy: impl Fn(&Failed) -> Action + Send + 'static,
         outcome: impl Fn(&str, usize) -> Outcome + Clone + Send + Sync + 'static,
     ) -> Self {

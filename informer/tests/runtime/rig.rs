@@ -8,9 +8,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo::Labels;
+use deltafifo_informer::KubeMeta;
+use deltafifo_informer::reflector::Decodable;
 use deltafifo_informer::runtime::controller::{Action, Error};
 use deltafifo_informer::runtime::reflector::ObjectRef;
-use deltafifo_informer::runtime::{Controller, watcher};
+use deltafifo_informer::runtime::{Controller, Form, watcher};
 use deltafifo_testkit::{ApiServer, Resource, status};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
@@ -76,8 +79,22 @@ pub fn maps(server: &ApiServer) -> Api<ConfigMap> {
     Api::all(server.client())
 }
 
-pub fn controller(server: &ApiServer) -> Controller<ConfigMap> {
-    Controller::new(maps(server), watcher::Config::default())
+/// The form in which the controllers of these tests keep their maps. With the feature `compact` all
+/// of these tests run with compact maps.
+#[cfg(not(feature = "compact"))]
+pub type Stored = ConfigMap;
+#[cfg(feature = "compact")]
+pub type Stored = deltafifo_informer::compact::Compact<ConfigMap>;
+
+/// Returns the controller with its maps in the form that these tests use.
+pub fn in_form(controller: Controller<ConfigMap>) -> Controller<Stored> {
+    #[cfg(feature = "compact")]
+    let controller = controller.compact();
+    controller
+}
+
+pub fn controller(server: &ApiServer) -> Controller<Stored> {
+    in_form(Controller::new(maps(server), watcher::Config::default()))
 }
 
 /// A time limit that is longer than any wait in these tests. A paused clock reaches it only if
@@ -91,22 +108,26 @@ pub struct Polled {
 }
 
 /// Polls a controller with the given reconciler. Its error policy waits for a change.
-pub fn poll<K: Object, F>(
-    controller: Controller<K>,
-    reconcile: impl FnMut(Arc<K>, Arc<()>) -> F + Send + 'static,
+pub fn poll<S, F>(
+    controller: Controller<S>,
+    reconcile: impl FnMut(Arc<S::Object>, Arc<()>) -> F + Send + 'static,
 ) -> Polled
 where
+    S: Form<Object: Object> + Decodable,
+    KubeMeta: Labels<S>,
     F: Future<Output = Outcome> + Send + 'static,
 {
     poll_with(controller, reconcile, |_| Action::await_change())
 }
 
-pub fn poll_with<K: Object, F>(
-    controller: Controller<K>,
-    reconcile: impl FnMut(Arc<K>, Arc<()>) -> F + Send + 'static,
+pub fn poll_with<S, F>(
+    controller: Controller<S>,
+    reconcile: impl FnMut(Arc<S::Object>, Arc<()>) -> F + Send + 'static,
     policy: impl Fn(&Failed) -> Action + Send + 'static,
 ) -> Polled
 where
+    S: Form<Object: Object> + Decodable,
+    KubeMeta: Labels<S>,
     F: Future<Output = Outcome> + Send + 'static,
 {
     let (sender, received) = mpsc::unbounded_channel();
@@ -120,7 +141,11 @@ where
 }
 
 /// Polls a controller whose reconciler does nothing.
-pub fn poll_idle<K: Object>(controller: Controller<K>) -> Polled {
+pub fn poll_idle<S>(controller: Controller<S>) -> Polled
+where
+    S: Form<Object: Object> + Decodable,
+    KubeMeta: Labels<S>,
+{
     poll(controller, |_, _| async { Ok(Action::await_change()) })
 }
 

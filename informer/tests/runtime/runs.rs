@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task;
 
-use super::rig::{Failed, controller, gated, idle, map, maps, poll, poll_idle, server};
+use super::rig::{Failed, Stored, controller, gated, idle, map, maps, poll, poll_idle, server};
 
 #[tokio::test(start_paused = true)]
 async fn listed_and_changed_objects_are_reconciled_and_deleted_ones_are_not() {
@@ -78,7 +78,7 @@ async fn polling_task_calls_the_functions_and_another_runs_the_future() {
 
 /// Checks at compile time that the stream is `Send`. The function is never called.
 #[allow(dead_code)]
-fn a_controllers_stream_is_send(controller: Controller<ConfigMap>) -> impl Send {
+fn a_controllers_stream_is_send(controller: Controller<Stored>) -> impl Send {
     controller.run(
         |_, _| async { Ok::<_, Failed>(Action::await_change()) },
         |_, _, _| Action::await_change(),

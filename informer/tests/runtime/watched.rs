@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::rig::{controller, map, missing, poll_idle, server, value};
+use super::rig::{Stored, controller, map, missing, poll_idle, server, value};
 
 /// Returns a pod that names the maps to which it belongs.
 fn of(maps: &str) -> Value {
@@ -24,7 +24,7 @@ fn maps_of(pod: &Pod) -> Vec<ObjectRef<ConfigMap>> {
     maps.split_whitespace().map(|map| ObjectRef::new(map).within("shop")).collect()
 }
 
-type Watches = fn(Controller<ConfigMap>, Api<Pod>) -> Controller<ConfigMap>;
+type Watches = fn(Controller<Stored>, Api<Pod>) -> Controller<Stored>;
 
 /// The methods that add watched objects to a controller: `watches`, whose mapper gets a clone of an
 /// object, and `watches_ref`, whose mapper borrows it.

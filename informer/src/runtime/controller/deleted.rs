@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
-use deltafifo::DeltaObject;
 use deltafifo::locks::Mutex;
 use deltafifo::room::less_room;
+use deltafifo::{BoxError, DeletedFinalStateUnknown, DeltaObject, error_chain};
 use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
 
 use super::key::StoreKey;
+use crate::runtime::form::Form;
 
 /// The user's function, which is called for each deletion.
 pub(super) type OnDeleted<K> = Box<dyn FnMut(DeltaObject<K>) -> BoxFuture<'static, ()> + Send>;
@@ -36,6 +37,31 @@ impl<K> Deletions<K> {
             by_key.shrink_to(room);
         }
         deletions
+    }
+}
+
+/// Returns the last state of a deleted object, or a tombstone without it if it cannot be decoded.
+pub(super) fn decoded<F: Form>(key: &StoreKey, last: DeltaObject<F>) -> DeltaObject<F::Object> {
+    let decode = |object: Arc<F>| {
+        let warn = |error: &BoxError| {
+            let error = error_chain(&**error);
+            tracing::warn!(
+                error,
+                "deletion handler is called without the last state of an object, which cannot be decoded"
+            );
+        };
+        object.decoded().inspect_err(warn).ok()
+    };
+    match last {
+        DeltaObject::Object(object) => match decode(object) {
+            Some(object) => DeltaObject::Object(object),
+            None => DeletedFinalStateUnknown::new(&**key, None).into(),
+        },
+        DeltaObject::Tombstone(tombstone) => {
+            let DeletedFinalStateUnknown { key, obj, scope_removed } = *tombstone;
+            let obj = obj.and_then(decode);
+            DeletedFinalStateUnknown { key, obj, scope_removed }.into()
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Errors that a controller's stream yields.
 
+use deltafifo::BoxError;
 use kube::api::DynamicObject;
 use kube::runtime::reflector::ObjectRef;
 
-/// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`] ends
-/// the stream.
+/// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`] and
+/// [`RunnerError::NotCompact`] end the stream.
 #[derive(Debug, thiserror::Error)]
 pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
     /// The object was not found because the controller is built over an informer with [custom
@@ -73,4 +74,22 @@ pub enum RunnerError {
         /// The panic message.
         message: String,
     },
+    /// A compact object could not be decoded, so it was not reconciled (see
+    /// `Controller::compact`). It stays in the store. The reconcile is retried when the object
+    /// changes, and with the delays of [`Panicked`](Self::Panicked).
+    #[error(
+        "{object} was not reconciled because it cannot be decoded: it stays in the store, and is retried"
+    )]
+    NotDecoded {
+        /// The object that was to be reconciled.
+        object: Box<ObjectRef<DynamicObject>>,
+        /// The reason.
+        source: BoxError,
+    },
+    /// `Controller::compact` was called after the controller's informer was built. The stream ends
+    /// with this error.
+    #[error(
+        "controller cannot become compact because its informer exists: call `compact` before `store`; for a shared informer, build it with `Compact` objects"
+    )]
+    NotCompact,
 }

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use deltafifo::Meta;
 use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
+
+use crate::KubeMeta;
 
 /// The item type of the work queue. Cheap to clone: all requests of an object share one
 /// allocation.
@@ -18,9 +21,11 @@ pub(super) fn key(namespace: Option<&str>, name: &str) -> StoreKey {
 }
 
 /// Returns the key of an object, or `None` if it has no name.
-pub(super) fn key_of<K: Resource>(object: &K) -> Option<StoreKey> {
-    let meta = object.meta();
-    meta.name.as_deref().map(|name| key(meta.namespace.as_deref(), name))
+pub(super) fn key_of<F>(object: &F) -> Option<StoreKey>
+where
+    KubeMeta: Meta<F>,
+{
+    KubeMeta.name(object).map(|name| key(KubeMeta.namespace(object), name))
 }
 
 /// Returns the key of the object that a reference refers to.

@@ -2,51 +2,78 @@
 
 use std::sync::{Arc, OnceLock};
 
-use deltafifo::Meta;
+use deltafifo::{Labels, Meta};
 use tokio::sync::mpsc;
 
+use super::error::RunnerError;
 use super::source::{Failure, OwnedInformer, as_configured};
 use crate::KubeMeta;
 use crate::lister_watcher::{KubeListerWatcher, ListerWatcher};
 use crate::reflector::Decodable;
+use crate::runtime::form::Form;
+use crate::runtime::reflector::Store;
 use crate::runtime::watcher;
 use crate::shared_informer::{Namespaces, SharedInformer};
 
 /// The informer of a controller's main objects.
-pub(super) enum MainInformer<K: Send + Sync + 'static>
+pub(super) enum MainInformer<F: Form>
 where
-    KubeMeta: Meta<K>,
+    KubeMeta: Meta<F>,
 {
     /// A shared informer, which the user runs.
-    Shared(SharedInformer<K>),
+    Shared(SharedInformer<F>),
     /// An informer that the controller runs. It is built on first use.
-    Own { listing: Listing, built: OnceLock<OwnedInformer<K, KubeMeta>> },
+    Own { listing: Listing, built: OnceLock<OwnedInformer<F, KubeMeta>> },
+    /// No informer, because the controller was to become compact after its informer was built.
+    #[cfg(feature = "compact")]
+    NotCompact,
 }
 
-impl<K: Decodable> MainInformer<K>
+impl<F: Form> MainInformer<F>
 where
-    KubeMeta: Meta<K>,
+    KubeMeta: Meta<F>,
 {
-    /// Returns the informer, and builds it first if that was not done yet. An informer that is
-    /// built here sends its errors to `errors`.
-    pub(super) fn get(&self, errors: &mpsc::Sender<Failure>) -> &SharedInformer<K> {
+    /// Returns an informer that is not built yet.
+    pub(super) fn own(listing: Listing) -> Self {
+        Self::Own { listing, built: OnceLock::new() }
+    }
+}
+
+impl<F: Form + Decodable> MainInformer<F>
+where
+    KubeMeta: Labels<F>,
+{
+    /// Returns the store of the informer, which is built first if necessary and then sends its
+    /// errors to `errors`.
+    pub(super) fn store(&self, errors: &mpsc::Sender<Failure>) -> Store<F> {
         match self {
-            Self::Shared(informer) => informer,
-            Self::Own { listing, built } => built.get_or_init(|| listing.build(errors)).informer(),
+            Self::Shared(informer) => Store::of(informer),
+            Self::Own { listing, built } => {
+                Store::of(built.get_or_init(|| listing.build(errors)).informer())
+            }
+            #[cfg(feature = "compact")]
+            Self::NotCompact => Store::ended(),
         }
     }
 
-    /// Returns the informer like [`get`](Self::get), and its owner if the controller has to run it.
+    /// Returns the informer, and its owner if the controller has to run it.
+    ///
+    /// # Errors
+    /// [`RunnerError::NotCompact`] if there is no informer.
+    #[cfg_attr(not(feature = "compact"), allow(clippy::unnecessary_wraps))]
     pub(super) fn into_parts(
         self,
         errors: &mpsc::Sender<Failure>,
-    ) -> (SharedInformer<K>, Option<OwnedInformer<K, KubeMeta>>) {
-        let informer = self.get(errors).clone();
-        let own = match self {
-            Self::Shared(_) => None,
-            Self::Own { built, .. } => built.into_inner(),
-        };
-        (informer, own)
+    ) -> Result<(SharedInformer<F>, Option<OwnedInformer<F, KubeMeta>>), RunnerError> {
+        match self {
+            Self::Shared(informer) => Ok((informer, None)),
+            Self::Own { listing, built } => {
+                let own = built.into_inner().unwrap_or_else(|| listing.build(errors));
+                Ok((own.informer().clone(), Some(own)))
+            }
+            #[cfg(feature = "compact")]
+            Self::NotCompact => Err(RunnerError::NotCompact),
+        }
     }
 }
 

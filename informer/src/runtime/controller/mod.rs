@@ -48,6 +48,8 @@
 //! in spans.
 
 mod action;
+#[cfg(feature = "compact")]
+mod compact;
 mod config;
 mod debounce;
 mod deleted;
@@ -68,8 +70,9 @@ mod unsynced;
 
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
+use deltafifo::{Labels, Meta};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, TryFuture};
@@ -79,6 +82,9 @@ use tokio::sync::mpsc;
 
 use super::reflector::{ObjectRef, Store};
 use super::watcher;
+use crate::KubeMeta;
+use crate::reflector::Decodable;
+use crate::runtime::form::Form;
 use crate::shared_informer::Namespaces;
 pub use action::Action;
 pub use config::Config;
@@ -87,9 +93,12 @@ pub use error::{Error, RunnerError};
 use main_informer::{Listing, MainInformer};
 use schedule::Retry;
 pub use source::Source;
-use source::{Failure, UpdateFilter, every_update, of_api};
+use source::{Failure, UpdateFilter, of_api};
 use start::{Relation, StartTrigger};
 use term::Term;
+
+/// The types of the objects that are kept in the form `F`.
+type Types<F> = <<F as Form>::Object as Resource>::DynamicType;
 
 /// The number of errors that are buffered for the task that polls the controller. Further errors
 /// are only logged.
@@ -137,15 +146,18 @@ const MOST_ERRORS: usize = 100;
 /// # }
 /// ```
 #[must_use = "a controller does nothing until it is run, and its stream polled"]
-pub struct Controller<K: Resource + Send + Sync + 'static> {
-    types: K::DynamicType,
-    informer: MainInformer<K>,
-    update_filter: UpdateFilter<K>,
+pub struct Controller<F: Form>
+where
+    KubeMeta: Meta<F>,
+{
+    types: Types<F>,
+    informer: MainInformer<F>,
+    update_filter: UpdateFilter<F>,
     relations: Vec<Relation>,
     triggers: Vec<StartTrigger>,
     /// The streams of [`reconcile_all_on`](Self::reconcile_all_on).
     triggers_of_all: Vec<BoxStream<'static, ()>>,
-    on_deleted: Option<OnDeleted<K>>,
+    on_deleted: Option<OnDeleted<F::Object>>,
     config: Config,
     retry: Option<Retry>,
     term: Option<Term>,
@@ -225,10 +237,14 @@ where
     ) -> Self {
         let source = Arc::new(of_api(api, &config, &dyntype));
         let listing = Listing { source, namespaces, config };
-        let informer = MainInformer::Own { listing, built: OnceLock::new() };
-        Self::of(informer, every_update(), dyntype)
+        Self::of(MainInformer::own(listing), UpdateFilter::Every, dyntype)
     }
+}
 
+impl<F: Form> Controller<F>
+where
+    KubeMeta: Labels<F>,
+{
     /// Creates a controller over a shared informer, so that several controllers can use one watch
     /// (kube issue 1080).
     ///
@@ -239,25 +255,24 @@ where
     /// The informer must use the default keys, `namespace/name` or `name`. With [custom
     /// keys](crate::SharedInformer::with_keys) objects are not found, and each request yields
     /// [`Error::ObjectNotFound`].
-    pub fn from_informer(informer: impl Into<Source<K>>) -> Self
+    ///
+    /// For an informer of compact objects the reconciler and all other functions of the user
+    /// receive decoded objects.
+    pub fn from_informer(informer: impl Into<Source<F>>) -> Self
     where
-        K::DynamicType: Default,
+        Types<F>: Default,
     {
-        Self::from_informer_with(informer, K::DynamicType::default())
+        Self::from_informer_with(informer, Types::<F>::default())
     }
 
     /// Creates a controller like [`from_informer`](Self::from_informer), of a kind that is known
     /// only at run time.
-    pub fn from_informer_with(informer: impl Into<Source<K>>, dyntype: K::DynamicType) -> Self {
+    pub fn from_informer_with(informer: impl Into<Source<F>>, dyntype: Types<F>) -> Self {
         let Source { informer, update_filter } = informer.into();
         Self::of(MainInformer::Shared(informer), update_filter, dyntype)
     }
 
-    fn of(
-        informer: MainInformer<K>,
-        update_filter: UpdateFilter<K>,
-        types: K::DynamicType,
-    ) -> Self {
+    fn of(informer: MainInformer<F>, update_filter: UpdateFilter<F>, types: Types<F>) -> Self {
         let (errors, error_receiver) = mpsc::channel(MOST_ERRORS);
         Self {
             types,
@@ -279,8 +294,11 @@ where
 
     /// Returns a read handle to the store of main objects. The handle may outlive the controller.
     #[must_use]
-    pub fn store(&self) -> Store<K> {
-        Store::of(self.informer.get(&self.errors))
+    pub fn store(&self) -> Store<F>
+    where
+        F: Decodable,
+    {
+        self.informer.store(&self.errors)
     }
 
     /// Returns a stream that runs the controller while it is polled. It yields the outcome of
@@ -299,12 +317,15 @@ where
     /// instead.
     pub fn run<ReconcilerFut, Ctx>(
         self,
-        reconciler: impl FnMut(Arc<K>, Arc<Ctx>) -> ReconcilerFut,
-        error_policy: impl Fn(Arc<K>, &ReconcilerFut::Error, Arc<Ctx>) -> Action,
+        reconciler: impl FnMut(Arc<F::Object>, Arc<Ctx>) -> ReconcilerFut,
+        error_policy: impl Fn(Arc<F::Object>, &ReconcilerFut::Error, Arc<Ctx>) -> Action,
         context: Arc<Ctx>,
-    ) -> impl Stream<Item = Result<(ObjectRef<K>, Action), Error<ReconcilerFut::Error, watcher::Error>>>
+    ) -> impl Stream<
+        Item = Result<(ObjectRef<F::Object>, Action), Error<ReconcilerFut::Error, watcher::Error>>,
+    >
     where
-        K::DynamicType: Debug + Unpin,
+        F: Decodable,
+        F::Object: Resource<DynamicType: Debug + Eq + Hash + Clone + Unpin>,
         ReconcilerFut: TryFuture<Ok = Action> + Send + 'static,
         ReconcilerFut::Error: std::error::Error + Send + 'static,
     {

@@ -6,6 +6,8 @@ use kube::Resource;
 use serde::Deserialize;
 
 use super::key::{StoreKey, key};
+use crate::KubeMeta;
+use crate::runtime::form::Form;
 
 /// The part of an owned object's metadata that names the object and its owners.
 #[derive(Clone, Deserialize)]
@@ -97,15 +99,15 @@ impl OwnerKind {
         })
     }
 
-    /// Returns the keys like [`of_owned`](Self::of_owned), for an object that has all its metadata.
-    pub(super) fn of_child<Child: Resource>(
-        &self,
-        object: &Child,
-    ) -> impl Iterator<Item = StoreKey> {
-        let meta = object.meta();
-        let owners = meta.owner_references.iter().flatten();
-        owners.filter_map(move |owner| {
-            self.owner(meta.namespace.as_deref(), &owner.api_version, &owner.kind, &owner.name)
-        })
+    /// Calls `request` with the keys like those of [`of_owned`](Self::of_owned), for an object in
+    /// the store of an informer.
+    pub(super) fn of_child<F: Form>(&self, object: &F, request: &mut dyn FnMut(StoreKey))
+    where
+        KubeMeta: Meta<F>,
+    {
+        let namespace = KubeMeta.namespace(object);
+        object.each_owner(|api_version, kind, name| {
+            self.owner(namespace, api_version, kind, name).into_iter().for_each(&mut *request);
+        });
     }
 }

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
 
-use deltafifo::{IndexReader, KeyFunc, Meta, WalkPosition};
+use deltafifo::{IndexReader, KeyFunc, Meta, WalkPosition, error_chain};
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 use kube::{Api, Resource};
@@ -17,12 +17,13 @@ use super::error::RunnerError;
 use super::key::{StoreKey, key_of_ref};
 use super::owned::{Owned, OwnedMeta, OwnerKind};
 use super::schedule::LOW;
-use super::source::{
-    InformerOwner, OwnedInformer, Source, UpdateFilter, as_configured, every_update, listen,
-    of_api, triggering_states,
-};
+use super::source::{InformerOwner, OwnedInformer, Source, Trigger, as_configured, listen, of_api};
 use super::start::{Relation, Started, Terms};
+use crate::KubeMeta;
+#[cfg(feature = "compact")]
+use crate::compact::Compact;
 use crate::lister_watcher::resource;
+use crate::runtime::form::Form;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
@@ -30,10 +31,9 @@ use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
 /// The number of stored objects whose reconciles are requested before the task yields.
 const STRIDE: usize = 64;
 
-impl<K> Controller<K>
+impl<F: Form> Controller<F>
 where
-    K: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
-    K::DynamicType: Eq + Hash + Clone,
+    KubeMeta: Meta<F>,
 {
     /// Reconciles the owners, by owner reference, of the objects that `api` lists and `wc`
     /// selects. When an object changes owners, both the old and the new owners are reconciled.
@@ -61,7 +61,7 @@ where
         let keys = KeyFunc::meta_namespace(OwnedMeta);
         let builder =
             SharedInformer::<Owned, _>::with_keys(children, keys).reflector(as_configured(wc));
-        let kind = OwnerKind::of::<K>(&self.types);
+        let kind = OwnerKind::of::<F::Object>(&self.types);
         self.relate_own(resource::<Child>(&dyntype), builder, move |object, request| {
             kind.of_owned(object).for_each(request);
         })
@@ -70,13 +70,14 @@ where
     /// Acts like [`owns`](Self::owns), over a shared informer of whole objects or of metadata.
     /// The caller must run the informer. A reconciler may read the informer's store: no reconcile
     /// begins before the informer's first list is complete.
-    pub fn owns_informer<Child>(self, informer: impl Into<Source<Child>>) -> Self
+    /// The informer may be compact: then nothing is decoded.
+    pub fn owns_informer<Child: Form>(self, informer: impl Into<Source<Child>>) -> Self
     where
-        Child: Resource + Send + Sync + 'static,
+        KubeMeta: Meta<Child>,
     {
-        let kind = OwnerKind::of::<K>(&self.types);
+        let kind = OwnerKind::of::<F::Object>(&self.types);
         self.relate_shared(informer.into(), move |object, request| {
-            kind.of_child(object).for_each(request);
+            kind.of_child(&**object, request);
         })
     }
 
@@ -94,7 +95,7 @@ where
     where
         Other: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
         Other::DynamicType: Default + Debug + Clone + Eq + Hash,
-        I: 'static + IntoIterator<Item = ObjectRef<K>>,
+        I: 'static + IntoIterator<Item = ObjectRef<F::Object>>,
         I::IntoIter: Send,
     {
         self.watches_with(api, Other::DynamicType::default(), wc, mapper)
@@ -112,7 +113,7 @@ where
     where
         Other: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
         Other::DynamicType: Debug + Clone + Eq + Hash,
-        I: 'static + IntoIterator<Item = ObjectRef<K>>,
+        I: 'static + IntoIterator<Item = ObjectRef<F::Object>>,
         I::IntoIter: Send,
     {
         self.watches_ref(api, &dyntype, wc, move |object| mapper(object.clone()))
@@ -129,7 +130,7 @@ where
     ) -> Self
     where
         Other: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
-        I: IntoIterator<Item = ObjectRef<K>>,
+        I: IntoIterator<Item = ObjectRef<F::Object>>,
     {
         let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype))
             .reflector(as_configured(wc));
@@ -138,21 +139,42 @@ where
         })
     }
 
-    /// Acts like [`watches_ref`](Self::watches_ref), over a shared informer. The caller must run
-    /// the informer. A reconciler may read the informer's store: no reconcile begins before the
-    /// informer's first list is complete.
-    pub fn watches_informer<Other, I>(
+    /// Acts like [`watches_ref`](Self::watches_ref), and keeps the watched objects
+    /// [compact](crate::compact). Each state is decoded for `mapper`; a state that does not decode
+    /// is logged and triggers nothing.
+    #[cfg(feature = "compact")]
+    pub fn watches_compact<Other, I>(
         self,
-        informer: impl Into<Source<Other>>,
+        api: Api<Other>,
+        dyntype: &Other::DynamicType,
+        wc: watcher::Config,
         mapper: impl Fn(&Other) -> I + Send + 'static,
     ) -> Self
     where
-        Other: Resource + Send + Sync + 'static,
-        I: IntoIterator<Item = ObjectRef<K>>,
+        Other: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
+        I: IntoIterator<Item = ObjectRef<F::Object>>,
     {
-        self.relate_shared(informer.into(), move |object, request| {
-            mapped(mapper(object), request);
-        })
+        let builder = SharedInformer::<Compact<Other>>::builder(of_api(api, &wc, dyntype))
+            .reflector(as_configured(wc));
+        self.relate_own(resource::<Other>(dyntype), builder, decoding(mapper))
+    }
+
+    /// Acts like [`watches_ref`](Self::watches_ref), over a shared informer. The caller must run
+    /// the informer. A reconciler may read the informer's store: no reconcile begins before the
+    /// informer's first list is complete.
+    ///
+    /// The informer may be compact: then each state is decoded for `mapper`, and a state that does
+    /// not decode is logged and triggers nothing.
+    pub fn watches_informer<Other: Form, I>(
+        self,
+        informer: impl Into<Source<Other>>,
+        mapper: impl Fn(&Other::Object) -> I + Send + 'static,
+    ) -> Self
+    where
+        KubeMeta: Meta<Other>,
+        I: IntoIterator<Item = ObjectRef<F::Object>>,
+    {
+        self.relate_shared(informer.into(), decoding(mapper))
     }
 
     /// Makes the relation that was added last (by [`owns`](Self::owns),
@@ -190,31 +212,30 @@ where
         self,
         resource: String,
         builder: SharedInformerBuilder<O, M>,
-        objects: impl Fn(&O, &mut dyn FnMut(StoreKey)) + Send + 'static,
+        objects: impl Fn(&Arc<O>, &mut dyn FnMut(StoreKey)) + Send + 'static,
     ) -> Self {
         let own = OwnedInformer::build(resource, builder, &self.errors);
         self.relate(move |started, terms| {
             let informer = own.informer();
-            request_for(
-                informer,
-                every_update(),
-                InformerOwner::Controller,
-                terms,
-                started,
-                objects,
-            )?;
+            let every_update = |_: &_, _: &_| true;
+            let owner = InformerOwner::Controller;
+            request_for(informer, every_update, owner, terms, started, objects)?;
             own.run(started, terms);
             Ok(())
         })
     }
 
     /// Adds a relation to an informer that the user runs.
-    fn relate_shared<O: Resource + Send + Sync + 'static>(
+    fn relate_shared<O: Form>(
         self,
         Source { informer, update_filter }: Source<O>,
-        objects: impl Fn(&O, &mut dyn FnMut(StoreKey)) + Send + 'static,
-    ) -> Self {
+        objects: impl Fn(&Arc<O>, &mut dyn FnMut(StoreKey)) + Send + 'static,
+    ) -> Self
+    where
+        KubeMeta: Meta<O>,
+    {
         self.relate(move |started, terms| {
+            let update_filter = move |old: &_, new: &_| update_filter.accepts(old, new);
             request_for(&informer, update_filter, InformerOwner::User, terms, started, objects)
         })
     }
@@ -230,7 +251,7 @@ where
     /// Reconciles each object that `trigger` yields a reference to.
     pub fn reconcile_on(
         mut self,
-        trigger: impl Stream<Item = ObjectRef<K>> + Send + 'static,
+        trigger: impl Stream<Item = ObjectRef<F::Object>> + Send + 'static,
     ) -> Self {
         self.triggers.push(Box::new(move |started| {
             let schedule = Arc::clone(&started.schedule);
@@ -281,23 +302,36 @@ pub(super) fn request_all_on<K: Send + Sync + 'static, M: Meta<K>>(
 /// [`RunnerError::Stopped`] if the informer has stopped.
 fn request_for<O, M>(
     informer: &SharedInformer<O, M>,
-    update_filter: UpdateFilter<O>,
+    update_filter: impl Fn(&Arc<O>, &Arc<O>) -> bool + Send + 'static,
     owner: InformerOwner,
     terms: Terms,
     started: &mut Started,
-    objects: impl Fn(&O, &mut dyn FnMut(StoreKey)) + Send + 'static,
+    objects: impl Fn(&Arc<O>, &mut dyn FnMut(StoreKey)) + Send + 'static,
 ) -> Result<(), RunnerError>
 where
     O: Send + Sync + 'static,
     M: Meta<O>,
 {
     listen(informer, owner, terms, started, move |notification, schedule, user_calls| {
-        let triggering = triggering_states(&notification, &update_filter, user_calls);
-        let Some((states, priority)) = triggering else { return };
-        for state in states.into_iter().flatten() {
-            user_calls.call(|| objects(state, &mut |key| schedule.request(key, priority)));
+        let Some(trigger) = Trigger::of(&notification, &update_filter, user_calls) else { return };
+        for state in trigger.states.into_iter().flatten() {
+            user_calls.call(|| objects(state, &mut |key| schedule.request(key, trigger.priority)));
         }
     })
+}
+
+/// Returns a function that decodes an object and requests reconciles of the objects that `mapper`
+/// returns for it.
+fn decoding<O: Form, K: Resource, I: IntoIterator<Item = ObjectRef<K>>>(
+    mapper: impl Fn(&O::Object) -> I + Send + 'static,
+) -> impl Fn(&Arc<O>, &mut dyn FnMut(StoreKey)) + Send + 'static {
+    move |object, request| match object.view() {
+        Ok(object) => mapped(mapper(&object), request),
+        Err(error) => {
+            let error = error_chain(&*error);
+            tracing::warn!(error, "related object cannot be decoded, so it triggers nothing");
+        }
+    }
 }
 
 fn mapped<K: Resource>(

@@ -6,29 +6,30 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
 use async_stream::stream;
-use deltafifo::IndexReader;
 use deltafifo::panics::{FirstPanic, panic_message};
+use deltafifo::{BoxError, DeltaObject, IndexReader, Labels};
 use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, Stream, StreamExt, TryFuture, TryFutureExt};
 use kube::Resource;
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tracing::{Instrument, Span, info_span};
 
-use super::deleted::{Deletions, OnDeleted};
+use super::deleted::{self, Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
 use super::key::{StoreKey, key_of, reference};
 use super::metrics::Metrics;
 use super::relations::request_all_on;
 use super::schedule::Schedule;
-use super::source::{Failure, InformerOwner, listen, triggering_states};
+use super::source::{Failure, InformerOwner, Trigger, listen};
 use super::start::{Relation, Started, Terms};
 use super::term::Term;
-use super::{Action, Controller};
+use super::{Action, Controller, Types};
 use crate::KubeMeta;
 use crate::metrics::Named;
+use crate::reflector::Decodable;
+use crate::runtime::form::Form;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::{Cause, Notification};
@@ -36,15 +37,15 @@ use crate::util::catching::catching;
 use crate::workqueue::{AddOptions, Item};
 
 /// Returns the stream of [`Controller::run`].
-pub(super) fn stream<K, ReconcilerFut, Ctx>(
-    controller: Controller<K>,
-    mut reconciler: impl FnMut(Arc<K>, Arc<Ctx>) -> ReconcilerFut,
-    error_policy: impl Fn(Arc<K>, &ReconcilerFut::Error, Arc<Ctx>) -> Action,
+pub(super) fn stream<F, ReconcilerFut, Ctx>(
+    controller: Controller<F>,
+    mut reconciler: impl FnMut(Arc<F::Object>, Arc<Ctx>) -> ReconcilerFut,
+    error_policy: impl Fn(Arc<F::Object>, &ReconcilerFut::Error, Arc<Ctx>) -> Action,
     context: Arc<Ctx>,
-) -> impl Stream<Item = Yielded<K, ReconcilerFut::Error>>
+) -> impl Stream<Item = Yielded<F::Object, ReconcilerFut::Error>>
 where
-    K: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
-    K::DynamicType: Clone,
+    F: Form<Object: Resource<DynamicType: Clone>> + Decodable,
+    KubeMeta: Labels<F>,
     ReconcilerFut: TryFuture<Ok = Action> + Send + 'static,
     ReconcilerFut::Error: Send + 'static,
 {
@@ -99,6 +100,8 @@ struct Done<K, E> {
 enum Outcome<K, E> {
     Reconciled(Arc<K>, Result<Action, E>),
     Deleted,
+    /// The object to reconcile could not be decoded.
+    NotDecoded(BoxError),
     /// The message of a panic, and whether to retry: a reconcile is retried, a deletion handler
     /// is not.
     Panicked {
@@ -107,21 +110,41 @@ enum Outcome<K, E> {
     },
 }
 
+/// The end of a task of the controller.
+enum Ended<K, E> {
+    /// The objects of an item were decoded.
+    Decoded(Item<StoreKey>, DecodedWork<K>),
+    Call(Done<K, E>),
+}
+
+/// The work for an item of the queue.
+enum Work<Object, Deleted> {
+    /// Reconcile this object.
+    Reconcile(Object),
+    /// Call the deletion handler for these last states.
+    Deletions(Vec<Deleted>),
+}
+
+/// The work for an item whose objects are not decoded yet.
+type StoredWork<F> = Work<Arc<F>, DeltaObject<F>>;
+/// The work for an item whose objects are decoded.
+type DecodedWork<K> = Work<Arc<K>, DeltaObject<K>>;
+
 /// An item of the controller's stream.
 type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
 
-struct ControllerRun<K: Resource + Send + Sync + 'static, E> {
-    types: K::DynamicType,
-    store: IndexReader<K, KubeMeta>,
+struct ControllerRun<F: Form, E> {
+    types: Types<F>,
+    store: IndexReader<F, KubeMeta>,
     schedule: Arc<Schedule>,
     metrics: Named<Metrics>,
     started: Started,
-    deletions: Arc<Deletions<K>>,
-    on_deleted: Option<OnDeleted<K>>,
-    /// The running reconciles and deletion handlers. `None` is the result of a call that was
-    /// dropped because the term has ended.
-    work: JoinSet<Option<Done<K, E>>>,
-    /// The largest number of reconciles and deletion handlers that run at a time.
+    deletions: Arc<Deletions<F>>,
+    on_deleted: Option<OnDeleted<F::Object>>,
+    /// The running reconciles and deletion handlers, and the decoding before them. `None` is the
+    /// result of a call that was dropped because the term has ended.
+    work: JoinSet<Option<Ended<F::Object, E>>>,
+    /// The largest number of tasks in `work`.
     most: usize,
     /// The future that resolves when the handlers have received the first lists; `None` after
     /// that.
@@ -134,13 +157,13 @@ struct ControllerRun<K: Resource + Send + Sync + 'static, E> {
     errors: mpsc::Receiver<Failure>,
 }
 
-impl<K, E> ControllerRun<K, E>
+impl<F, E> ControllerRun<F, E>
 where
-    K: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
-    K::DynamicType: Clone,
+    F: Form<Object: Resource<DynamicType: Clone>> + Decodable,
+    KubeMeta: Labels<F>,
     E: Send + 'static,
 {
-    fn start(controller: Controller<K>) -> Result<Self, RunnerError> {
+    fn start(controller: Controller<F>) -> Result<Self, RunnerError> {
         let Controller {
             types,
             informer,
@@ -153,7 +176,7 @@ where
             ..
         } = controller;
         let Controller { retry, term, graceful, forceful, .. } = controller;
-        let (informer, own) = informer.into_parts(&controller.errors);
+        let (informer, own) = informer.into_parts(&controller.errors)?;
         let errors = controller.error_receiver;
         let schedule = Schedule::new(&config, retry);
         let deletions = Deletions::new();
@@ -176,11 +199,14 @@ where
                 }
                 return;
             }
-            let triggering = triggering_states(&notification, &update_filter, user_calls);
-            let Some((states, priority)) = triggering else { return };
-            let object = states.into_iter().flatten().next();
-            if let Some(key) = object.and_then(|object| key_of(&**object)) {
-                schedule.request(key, priority);
+            let update_filter = |old: &_, new: &_| update_filter.accepts(old, new);
+            let Some(trigger) = Trigger::of(&notification, update_filter, user_calls) else {
+                return;
+            };
+            if let Some(key) =
+                trigger.states.into_iter().flatten().next().and_then(|object| key_of(&**object))
+            {
+                schedule.request(key, trigger.priority);
             }
         })?;
         for Relation { start, is_optional } in relations {
@@ -216,7 +242,7 @@ where
     }
 
     /// Waits for the next step. Cancel safe.
-    async fn next(&mut self) -> StreamStep<K, E> {
+    async fn next(&mut self) -> StreamStep<F::Object, E> {
         loop {
             if self.is_shut_down && self.work.is_empty() {
                 return StreamStep::End;
@@ -243,7 +269,9 @@ where
                     return StreamStep::Failed(report.into());
                 }
                 Some(done) = self.work.join_next() => match done {
-                    Ok(Some(done)) => return StreamStep::Done(done),
+                    Ok(Some(ended)) => if let Some(step) = self.advance(ended) {
+                        return step;
+                    },
                     Ok(None) => return StreamStep::End,
                     // Panics of the calls themselves are caught in `call`, so this panic comes
                     // from a drop.
@@ -263,12 +291,20 @@ where
                     }
                 }
                 Some(item) = self.schedule.queue.get(), if takes => {
-                    // The timer in `forceful` may be late.
-                    if self.term.as_ref().is_some_and(|term| !term.is_held()) {
+                    if self.has_lost_term() {
                         return StreamStep::End;
                     }
-                    if let Some(step) = self.step_for(item) {
-                        return step;
+                    match self.find(item) {
+                        Ok(Some((item, work))) if F::IS_OBJECT => {
+                            if let Some(step) = self.advance(Self::decoded(item, work)) {
+                                return step;
+                            }
+                        }
+                        Ok(Some((item, work))) => {
+                            self.work.spawn(async move { Some(Self::decoded(item, work)) });
+                        }
+                        Ok(None) => {}
+                        Err(error) => return StreamStep::Failed(error),
                     }
                 }
                 else => return StreamStep::End,
@@ -276,34 +312,83 @@ where
         }
     }
 
-    /// Returns the step for an item of the work queue: the reconcile of its object. Returns `None`
-    /// if there is nothing to reconcile: deletion handlers were started for the key, the request
-    /// was queued again under the object's real key, or the object does not exist. If the informer
-    /// has custom keys, the step for an object that is not found is [`Error::ObjectNotFound`]: the
-    /// key of a request is `namespace/name` or `name`, which may then be the wrong one.
-    fn step_for(&mut self, item: Item<StoreKey>) -> Option<StreamStep<K, E>> {
+    /// Returns whether the term has ended. The timer in `forceful` may be late.
+    fn has_lost_term(&self) -> bool {
+        self.term.as_ref().is_some_and(|term| !term.is_held())
+    }
+
+    /// Decodes the objects of an item.
+    fn decoded(item: Item<StoreKey>, work: StoredWork<F>) -> Ended<F::Object, E> {
+        match work {
+            Work::Reconcile(object) => match object.decoded() {
+                Ok(object) => Ended::Decoded(item, Work::Reconcile(object)),
+                Err(error) => {
+                    let outcome = Outcome::NotDecoded(error);
+                    Ended::Call(Done { item, outcome, span: Span::none() })
+                }
+            },
+            Work::Deletions(lasts) => {
+                let lasts = lasts.into_iter().map(|last| deleted::decoded(item.key(), last));
+                let lasts = lasts.collect();
+                Ended::Decoded(item, Work::Deletions(lasts))
+            }
+        }
+    }
+
+    /// Returns the step after a task that has ended. Returns `None` if there is none: the
+    /// controller is shut down, or deletion handlers were started.
+    fn advance(&mut self, ended: Ended<F::Object, E>) -> Option<StreamStep<F::Object, E>> {
+        let (item, work) = match ended {
+            Ended::Call(done) => return Some(StreamStep::Done(done)),
+            Ended::Decoded(..) if self.is_shut_down => return None,
+            Ended::Decoded(..) if self.has_lost_term() => return Some(StreamStep::End),
+            Ended::Decoded(item, work) => (item, work),
+        };
+        match work {
+            Work::Reconcile(object) => return Some(StreamStep::Reconcile(item, object)),
+            Work::Deletions(lasts) => self.call_on_deleted(item, lasts),
+        }
+        None
+    }
+
+    /// Starts the deletion handlers for these last states of an item's objects.
+    fn call_on_deleted(&mut self, item: Item<StoreKey>, lasts: Vec<DeltaObject<F::Object>>) {
+        let Some(on_deleted) = &mut self.on_deleted else { return };
+        let span = info_span!("notifying of deletion", "object.ref" = %reference::<F::Object>(item.key(), self.types.clone()));
+        let calls: Vec<_> = span.in_scope(|| lasts.into_iter().map(on_deleted).collect());
+        self.call(item, false, span, async move {
+            let mut user_calls = FirstPanic::default();
+            for call in calls {
+                // Each deletion is handled once, so a panic in one must not skip the others.
+                if let Err(panic) = catching(call).await {
+                    user_calls.keep(panic);
+                }
+            }
+            user_calls.resume();
+            Outcome::Deleted
+        });
+    }
+
+    /// Returns the work for an item: the object to reconcile, or deletions to handle. Returns
+    /// `None` if there is nothing to do: the request was queued again under the object's real key,
+    /// or the object does not exist.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] if the object is not found and the informer has custom keys.
+    /// A request has the key `namespace/name` or `name`, which may then be the wrong one.
+    fn find(
+        &mut self,
+        item: Item<StoreKey>,
+    ) -> Result<Option<(Item<StoreKey>, StoredWork<F>)>, Error<E, watcher::Error>> {
         let lasts =
             if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
-        if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
+        if !lasts.is_empty() {
             // A reconcile that ended after the deletion may have recorded a failure.
             self.schedule.forget(item.key());
-            let span = info_span!("notifying of deletion", "object.ref" = %reference::<K>(item.key(), self.types.clone()));
-            let calls: Vec<_> = span.in_scope(|| lasts.into_iter().map(on_deleted).collect());
-            self.call(item, false, span, async move {
-                let mut user_calls = FirstPanic::default();
-                for call in calls {
-                    // Each deletion is handled once, so a panic in one must not skip the others.
-                    if let Err(panic) = catching(call).await {
-                        user_calls.keep(panic);
-                    }
-                }
-                user_calls.resume();
-                Outcome::Deleted
-            });
-            return None;
+            return Ok(Some((item, Work::Deletions(lasts))));
         }
         if let Some(object) = self.store.get_by_key(item.key()) {
-            return Some(StreamStep::Reconcile(item, object));
+            return Ok(Some((item, Work::Reconcile(object))));
         }
         if let Some((_, name)) = item.key().split_once('/')
             && self.store.get_by_key(name).is_some()
@@ -311,27 +396,30 @@ where
             // The request had a namespace, but the kind is cluster-scoped. Queue it under its
             // real key, so that it merges with the other requests of the object.
             self.schedule.queue.add_with(name.into(), AddOptions::new().priority(item.priority()));
-            return None;
+            return Ok(None);
         }
         self.schedule.forget(item.key());
         let object = self.reference(item.key()).erase();
         if !self.store.keys().is_meta_namespace() {
-            return Some(StreamStep::Failed(Error::ObjectNotFound(Box::new(object))));
+            return Err(Error::ObjectNotFound(Box::new(object)));
         }
         self.metrics.record(Metrics::not_found);
         tracing::debug!(%object, "not reconciled: the object is not in the store, so it was deleted or never listed");
-        None
+        Ok(None)
     }
 
     /// Returns the span of a reconcile.
-    fn span(&self, object: &K) -> Span {
+    fn span(&self, object: &F::Object) -> Span {
         info_span!("reconciling object", "object.ref" = %ObjectRef::from_obj_with(object, self.types.clone()))
     }
 
-    fn reconcile<F>(&mut self, item: Item<StoreKey>, object: Arc<K>, reconcile: F, span: Span)
-    where
-        F: TryFuture<Ok = Action, Error = E> + Send + 'static,
-    {
+    fn reconcile(
+        &mut self,
+        item: Item<StoreKey>,
+        object: Arc<F::Object>,
+        reconcile: impl TryFuture<Ok = Action, Error = E> + Send + 'static,
+        span: Span,
+    ) {
         let reconcile =
             TryFutureExt::into_future(reconcile).map(|result| Outcome::Reconciled(object, result));
         self.call(item, true, span, reconcile);
@@ -344,7 +432,7 @@ where
         item: Item<StoreKey>,
         again: bool,
         span: Span,
-        call: impl Future<Output = Outcome<K, E>> + Send + 'static,
+        call: impl Future<Output = Outcome<F::Object, E>> + Send + 'static,
     ) {
         let call = call.instrument(span.clone());
         let term = self.term.clone();
@@ -363,7 +451,7 @@ where
             };
             let outcome = outcome
                 .unwrap_or_else(|panic| Outcome::Panicked { message: panic_message(panic), again });
-            Some(Done { item, outcome, span })
+            Some(Ended::Call(Done { item, outcome, span }))
         });
     }
 
@@ -371,9 +459,9 @@ where
     /// result that the stream yields for the call.
     fn settle(
         &self,
-        Done { item, outcome, span }: Done<K, E>,
-        error_policy: impl FnOnce(Arc<K>, &E) -> Action,
-    ) -> Option<Yielded<K, E>> {
+        Done { item, outcome, span }: Done<F::Object, E>,
+        error_policy: impl FnOnce(Arc<F::Object>, &E) -> Action,
+    ) -> Option<Yielded<F::Object, E>> {
         // The error policy is user code, and its logs should carry this object's span.
         let _entered = span.enter();
         let (key, priority) = (item.key(), item.priority());
@@ -401,9 +489,14 @@ where
                 self.request_if_stored(key, priority);
                 None
             }
+            Outcome::NotDecoded(source) => {
+                self.schedule.request_after_failure(key.clone(), priority);
+                let object = Box::new(self.reference(key).erase());
+                Some(Err(RunnerError::NotDecoded { object, source }.into()))
+            }
             Outcome::Panicked { message, again } => {
                 if again {
-                    self.schedule.request_after_panic(key.clone(), priority);
+                    self.schedule.request_after_failure(key.clone(), priority);
                 } else {
                     self.request_if_stored(key, priority);
                 }
@@ -421,7 +514,7 @@ where
         }
     }
 
-    fn reference(&self, key: &str) -> ObjectRef<K> {
+    fn reference(&self, key: &str) -> ObjectRef<F::Object> {
         reference(key, self.types.clone())
     }
 }

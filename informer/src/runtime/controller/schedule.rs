@@ -29,8 +29,8 @@ pub(super) type Retry = Box<dyn RateLimiter<StoreKey>>;
 pub(super) struct Schedule {
     pub(super) queue: WorkQueue<StoreKey>,
     debounce: Option<Debounce>,
-    /// The policy that delays retries after a panic, and after an error if the controller has a
-    /// retry policy.
+    /// The policy that delays retries after a panic or a failed decoding, and after an error if the
+    /// controller has a retry policy.
     retry: Retry,
     retries_errors: bool,
 }
@@ -58,8 +58,9 @@ impl Schedule {
         Arc::new(Self { queue, debounce, retry, retries_errors })
     }
 
-    /// Counts a panic, and requests a reconcile after the retry delay.
-    pub(super) fn request_after_panic(&self, key: StoreKey, priority: i32) {
+    /// Counts a failure that is not an error of the reconciler, and requests a reconcile after the
+    /// retry delay.
+    pub(super) fn request_after_failure(&self, key: StoreKey, priority: i32) {
         let delay = self.retry.when(&key);
         self.queue.add_with(key, AddOptions::new().priority(priority).after(delay));
     }
@@ -77,7 +78,7 @@ impl Schedule {
         let delay = if self.retries_errors {
             self.retry.when(&key).max(least)
         } else {
-            // Without a retry policy for errors, the delay of a later panic must not grow with
+            // Without a retry policy for errors, the delay after a later panic must not grow with
             // errors.
             self.forget(&key);
             least

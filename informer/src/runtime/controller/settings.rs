@@ -1,24 +1,21 @@
 //! Builder methods of a controller, except those that add relations.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::Arc;
 
-use deltafifo::DeltaObject;
+use deltafifo::{DeltaObject, Meta};
 use futures_util::FutureExt;
-use kube::Resource;
-use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
 use super::signal::shutdown_signal;
-use super::source::update_filter;
+use super::source::UpdateFilter;
 use super::{Config, Controller};
+use crate::KubeMeta;
+use crate::runtime::form::Form;
 use crate::workqueue::RateLimiter;
 
-impl<K> Controller<K>
+impl<F: Form> Controller<F>
 where
-    K: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
-    K::DynamicType: Eq + Hash + Clone,
+    KubeMeta: Meta<F>,
 {
     /// Sets the options of the controller. Without this call they are [`Config::default`].
     pub fn with_config(mut self, config: Config) -> Self {
@@ -74,8 +71,11 @@ where
     /// new state `predicate` returns true, and updates that set the deletion timestamp or change
     /// the finalizers. See [`predicates`](crate::runtime::predicates). (kube: `predicate_filter` of
     /// a stream.) The last call wins, and replaces the predicate of a [`Source`](super::Source).
-    pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
-        self.update_filter = update_filter(predicate);
+    pub fn when(
+        mut self,
+        predicate: impl Fn(&F::Object, &F::Object) -> bool + Send + 'static,
+    ) -> Self {
+        self.update_filter = UpdateFilter::Decoded(Box::new(predicate));
         self
     }
 
@@ -90,11 +90,14 @@ where
     /// reconciled after it; the two differ in their uid. The returned future runs in a task and
     /// counts towards [`concurrency`](Config::concurrency). A debounce does not delay it.
     ///
+    /// If the last state is a compact object that cannot be decoded, the handler is called with a
+    /// tombstone without it.
+    ///
     /// While a reconcile runs, the last state of each object of that name that is deleted is kept
     /// in memory until the reconcile ends. Give a reconcile that may hang a timeout.
     pub fn on_deleted<Fut>(
         mut self,
-        mut handler: impl FnMut(DeltaObject<K>) -> Fut + Send + 'static,
+        mut handler: impl FnMut(DeltaObject<F::Object>) -> Fut + Send + 'static,
     ) -> Self
     where
         Fut: Future<Output = ()> + Send + 'static,

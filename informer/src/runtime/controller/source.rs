@@ -15,8 +15,10 @@ use tokio::sync::mpsc;
 use super::error::RunnerError;
 use super::schedule::{Schedule, priority};
 use super::start::{Started, Terms};
+use crate::KubeMeta;
 use crate::lister_watcher::KubeListerWatcher;
 use crate::reflector::{ReflectorBuilder, ReflectorError};
+use crate::runtime::form::Form;
 use crate::runtime::predicates::affects_deletion;
 use crate::runtime::watcher;
 use crate::shared_informer::{
@@ -30,69 +32,109 @@ use crate::util::sleep::with_catching_waker;
 /// only one that names an owner.
 const MOST_WAITING: usize = 1_024;
 
-/// A function that returns whether an update triggers reconciles.
-pub(super) type UpdateFilter<K> = Box<dyn Fn(&K, &K) -> bool + Send>;
+/// A predicate over the updates of objects that are stored in the form `F`.
+pub(super) enum UpdateFilter<F: Form> {
+    /// Every update triggers reconciles.
+    Every,
+    /// The predicate receives decoded objects.
+    Decoded(Box<Predicate<F::Object>>),
+    /// The predicate receives the objects as they are stored.
+    #[cfg(feature = "compact")]
+    Stored(Box<Predicate<F>>),
+}
+
+type Predicate<K> = dyn Fn(&K, &K) -> bool + Send;
+
+impl<F: Form> UpdateFilter<F> {
+    /// Returns whether an update triggers reconciles. An object that cannot be decoded does.
+    pub(super) fn accepts(&self, old: &Arc<F>, new: &Arc<F>) -> bool {
+        match self {
+            Self::Every => true,
+            _ if affects_deletion(&**old, &**new) => true,
+            Self::Decoded(predicate) => match (old.view(), new.view()) {
+                (Ok(old), Ok(new)) => predicate(&old, &new),
+                _ => true,
+            },
+            #[cfg(feature = "compact")]
+            Self::Stored(predicate) => predicate(old, new),
+        }
+    }
+}
 
 /// A shared informer, and a predicate over its updates. It is the argument of
 /// [`owns_informer`](super::Controller::owns_informer) and of the other methods that take an
-/// informer; they accept a `&SharedInformer` as well.
-pub struct Source<K: Resource + Send + Sync + 'static> {
-    pub(super) informer: SharedInformer<K>,
-    pub(super) update_filter: UpdateFilter<K>,
+/// informer; they accept a `&SharedInformer` as well. The informer may be one of
+/// [compact](crate::runtime::Form) objects.
+pub struct Source<F: Form>
+where
+    KubeMeta: Meta<F>,
+{
+    pub(super) informer: SharedInformer<F>,
+    pub(super) update_filter: UpdateFilter<F>,
 }
 
-impl<K: Resource + Send + Sync + 'static> Source<K> {
+impl<F: Form> Source<F>
+where
+    KubeMeta: Meta<F>,
+{
     /// Restricts which updates trigger reconciles: only updates for whose old and new state
     /// `predicate` returns true, and updates that set the deletion timestamp or change the
     /// finalizers. Additions and deletions always trigger. See
     /// [`predicates`](crate::runtime::predicates) for ready-made ones. The last call wins.
     #[must_use]
-    pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
-        self.update_filter = update_filter(predicate);
+    pub fn when(
+        mut self,
+        predicate: impl Fn(&F::Object, &F::Object) -> bool + Send + 'static,
+    ) -> Self {
+        self.update_filter = UpdateFilter::Decoded(Box::new(predicate));
         self
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> From<&SharedInformer<K>> for Source<K> {
+impl<F: Form> From<&SharedInformer<F>> for Source<F>
+where
+    KubeMeta: Meta<F>,
+{
     /// Creates a source in which every update of `informer` triggers reconciles.
-    fn from(informer: &SharedInformer<K>) -> Self {
-        Self { informer: informer.clone(), update_filter: every_update() }
+    fn from(informer: &SharedInformer<F>) -> Self {
+        Self { informer: informer.clone(), update_filter: UpdateFilter::Every }
     }
 }
 
-pub(super) fn every_update<K>() -> UpdateFilter<K> {
-    Box::new(|_, _| true)
+/// The states in a notification that are mapped to main objects, and the priority of the
+/// resulting requests.
+pub(super) struct Trigger<'n, K> {
+    pub(super) states: [Option<&'n Arc<K>>; 2],
+    pub(super) priority: i32,
 }
 
-pub(super) fn update_filter<K: Resource>(
-    predicate: impl Fn(&K, &K) -> bool + Send + 'static,
-) -> UpdateFilter<K> {
-    Box::new(move |old, new| affects_deletion(old, new) || predicate(old, new))
-}
-
-/// Returns the states in a notification that are mapped to main objects, and the priority of the
-/// resulting requests. Returns `None` for notifications that trigger nothing: updates that the
-/// predicate rejects, deletions because a namespace was removed, and the markers around a handler
-/// resync. A predicate that panics counts as accepting.
-pub(super) fn triggering_states<'n, K>(
-    notification: &'n Notification<K>,
-    update_filter: impl Fn(&K, &K) -> bool,
-    user_calls: &mut FirstPanic,
-) -> Option<([Option<&'n Arc<K>>; 2], i32)> {
-    let mut update_filter = |old, new| user_calls.call(|| update_filter(old, new)).unwrap_or(true);
-    let (states, cause) = match notification {
-        Notification::Added { new, cause, .. } => ([Some(new), None], cause),
-        Notification::Updated { old, new, cause } if update_filter(old, new) => {
-            ([Some(old), Some(new)], cause)
-        }
-        // The children of a removed namespace may still exist, so their owners need no reconcile.
-        Notification::Deleted { cause: Cause::NamespaceRemoved, .. } => return None,
-        Notification::Deleted { old, last, cause } => {
-            ([Some(old), last.object().filter(|last| !Arc::ptr_eq(old, last))], cause)
-        }
-        _ => return None,
-    };
-    Some((states, priority(*cause)))
+impl<'n, K> Trigger<'n, K> {
+    /// Returns the states of a notification that are mapped, and their priority. Returns `None` for
+    /// notifications that trigger nothing: updates that the predicate rejects, deletions because a
+    /// namespace was removed, and the markers around a handler resync. A predicate that panics
+    /// counts as accepting.
+    pub(super) fn of(
+        notification: &'n Notification<K>,
+        update_filter: impl Fn(&Arc<K>, &Arc<K>) -> bool,
+        user_calls: &mut FirstPanic,
+    ) -> Option<Self> {
+        let mut update_filter =
+            |old, new| user_calls.call(|| update_filter(old, new)).unwrap_or(true);
+        let (states, cause) = match notification {
+            Notification::Added { new, cause, .. } => ([Some(new), None], cause),
+            Notification::Updated { old, new, cause } if update_filter(old, new) => {
+                ([Some(old), Some(new)], cause)
+            }
+            // The children of a removed namespace may still exist, so their owners need no
+            // reconcile.
+            Notification::Deleted { cause: Cause::NamespaceRemoved, .. } => return None,
+            Notification::Deleted { old, last, cause } => {
+                ([Some(old), last.object().filter(|last| !Arc::ptr_eq(old, last))], cause)
+            }
+            _ => return None,
+        };
+        Some(Self { states, priority: priority(*cause) })
+    }
 }
 
 /// A guard that removes the handler from the informer when the controller ends.

@@ -21,7 +21,10 @@ impl Term {
 }
 
 #[cfg(feature = "leader-election")]
-impl<K: kube::Resource + Send + Sync + 'static> super::Controller<K> {
+impl<F: crate::runtime::form::Form> super::Controller<F>
+where
+    crate::KubeMeta: deltafifo::Meta<F>,
+{
     /// Reconciles only while `term` continues: no reconcile or deletion handler starts after its
     /// end, running ones are cancelled at their next await, even if the stream is not polled, and
     /// the stream ends. The lease is released only after all reconciles, the deletion handlers and

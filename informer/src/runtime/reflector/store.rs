@@ -1,16 +1,22 @@
 //! A read handle to a controller's store, with the method names of kube's `Store`.
 
+use std::borrow::Cow;
+use std::error::Error;
 use std::fmt;
+#[cfg(feature = "compact")]
+use std::future::ready;
 use std::sync::Arc;
 
-use deltafifo::{IndexReader, Lister, SelectorError};
+use deltafifo::{IndexReader, Labels, Lister, SelectorError, error_chain};
+#[cfg(feature = "compact")]
+use deltafifo::{Indexer, KeyFunc};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kube::core::{Expression, Selector, SelectorExt};
-use kube::{Resource, ResourceExt};
 
 use super::ObjectRef;
 use crate::KubeMeta;
+use crate::runtime::form::Form;
 use crate::shared_informer::SharedInformer;
 
 /// The error of [`Store::wait_until_ready`]: the controller has ended.
@@ -23,22 +29,37 @@ pub struct WriterDropped;
 ///
 /// To read by namespace or by index instead of scanning all objects, use
 /// [`reader`](Self::reader).
-pub struct Store<K: Resource + Send + Sync + 'static> {
-    reader: IndexReader<K, KubeMeta>,
+///
+/// The store of a compact controller is a `Store<Compact<K>>`. Its methods decode the objects that
+/// they return or pass to a predicate. An object that does not decode is left out, and logged as a
+/// warning.
+pub struct Store<F: Form> {
+    reader: IndexReader<F, KubeMeta>,
     ready: Arc<Ready>,
 }
 
 /// A function that returns a future for [`Store::wait_until_ready`].
 type Ready = dyn Fn() -> BoxFuture<'static, Result<(), WriterDropped>> + Send + Sync;
 
-impl<K: Resource + Send + Sync + 'static> Store<K> {
-    pub(in super::super) fn of(informer: &SharedInformer<K>) -> Self {
+impl<F: Form> Store<F>
+where
+    KubeMeta: Labels<F>,
+{
+    pub(in super::super) fn of(informer: &SharedInformer<F>) -> Self {
         let (reader, informer) = (informer.store(), informer.clone());
         let ready = move || {
             let informer = informer.clone();
             async move { informer.wait_for_sync().await.map_err(|_stopped| WriterDropped) }.boxed()
         };
         Self { reader, ready: Arc::new(ready) }
+    }
+
+    /// Returns an empty store whose controller has ended.
+    #[cfg(feature = "compact")]
+    pub(in super::super) fn ended() -> Self {
+        let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build();
+        let reader = store.expect("a builder without user indexes always builds").reader();
+        Self { reader, ready: Arc::new(|| ready(Err::<(), _>(WriterDropped)).boxed()) }
     }
 
     /// Waits until all objects of the first list are stored. Any number of tasks may wait.
@@ -56,32 +77,36 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
     /// Returns the object that `key` refers to, or `None` if it is not stored. For objects of a
     /// cluster-scoped kind the namespace of `key` is ignored. O(1).
     #[must_use]
-    pub fn get(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {
+    pub fn get(&self, key: &ObjectRef<F::Object>) -> Option<Arc<F::Object>> {
         let in_namespace = key
             .namespace
             .as_ref()
             .and_then(|ns| self.reader.get_by_key(&format!("{ns}/{}", key.name)));
-        in_namespace.or_else(|| self.reader.get_by_key(&key.name))
+        decoded(in_namespace.or_else(|| self.reader.get_by_key(&key.name))?)
     }
 
     /// Returns all objects, in no particular order. O(n).
     #[must_use]
-    pub fn state(&self) -> Vec<Arc<K>> {
-        self.reader.list()
+    pub fn state(&self) -> Vec<Arc<F::Object>> {
+        // Collected in place: for objects that are stored decoded this moves nothing.
+        self.reader.list().into_iter().filter_map(decoded).collect()
     }
 
     /// Returns an object for which `predicate` is true. O(n).
     #[must_use]
-    pub fn find(&self, predicate: impl Fn(&K) -> bool) -> Option<Arc<K>> {
-        self.state().into_iter().find(|object| predicate(object))
+    pub fn find(&self, predicate: impl Fn(&F::Object) -> bool) -> Option<Arc<F::Object>> {
+        self.reader.list().into_iter().filter_map(decoded).find(|object| predicate(object))
     }
 
     /// Returns the objects for which `predicate` is true. `predicate` runs with no lock held.
     /// O(n).
     #[must_use]
-    pub fn state_filter(&self, predicate: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+    pub fn state_filter(&self, predicate: impl Fn(&F::Object) -> bool) -> Vec<Arc<F::Object>> {
         let mut matching = Vec::new();
-        self.reader.for_each(|object| matching.extend(predicate(object).then(|| object.clone())));
+        self.reader.for_each(|object| {
+            let object = object.view().map_err(|error| warn(&*error)).ok();
+            matching.extend(object.filter(|object| predicate(object)).map(Cow::into_owned));
+        });
         matching
     }
 
@@ -110,15 +135,13 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn state_filter_selector(&self, selector: &Selector) -> Vec<Arc<K>> {
-        let matches = |object: &K| selector.matches(object.labels());
-        match with_values(selector) {
-            Ok(required) => {
-                let found = Lister::new(self.reader()).select(&required).into_iter();
-                found.filter(|object| matches(object)).collect()
-            }
-            Err(_invalid) => self.state_filter(matches),
-        }
+    pub fn state_filter_selector(&self, selector: &Selector) -> Vec<Arc<F::Object>> {
+        let mut matching = match with_values(selector) {
+            Ok(required) => Lister::new(self.reader()).select(&required),
+            Err(_invalid) => self.reader.list(),
+        };
+        matching.retain(|object| selector.matches(&object.label_map()));
+        matching.into_iter().filter_map(decoded).collect()
     }
 
     /// Returns the number of stored objects.
@@ -136,9 +159,19 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
     /// Returns this crate's reader of the same store, which reads by namespace and by index and
     /// can add indexes (not in kube).
     #[must_use]
-    pub fn reader(&self) -> IndexReader<K, KubeMeta> {
+    pub fn reader(&self) -> IndexReader<F, KubeMeta> {
         self.reader.clone()
     }
+}
+
+/// Returns the object, or logs why it cannot be decoded.
+fn decoded<F: Form>(object: Arc<F>) -> Option<Arc<F::Object>> {
+    object.decoded().map_err(|error| warn(&*error)).ok()
+}
+
+fn warn(error: &(dyn Error + 'static)) {
+    let error = error_chain(error);
+    tracing::warn!(error, "a read of the store leaves out an object that cannot be decoded");
 }
 
 /// Returns the requirements of `selector` by which a label must have one of some values
@@ -159,13 +192,16 @@ fn with_values(selector: &Selector) -> Result<deltafifo::Selector, SelectorError
     requirements.join(",").parse()
 }
 
-impl<K: Resource + Send + Sync + 'static> Clone for Store<K> {
+impl<F: Form> Clone for Store<F> {
     fn clone(&self) -> Self {
         Self { reader: self.reader.clone(), ready: self.ready.clone() }
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> fmt::Debug for Store<K> {
+impl<F: Form> fmt::Debug for Store<F>
+where
+    KubeMeta: Labels<F>,
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").field("len", &self.len()).finish_non_exhaustive()
     }

@@ -1,0 +1,134 @@
+//! Controllers whose informers keep compact objects.
+
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use super::Controller;
+use super::main_informer::MainInformer;
+use super::source::{Source, UpdateFilter};
+use crate::compact::Compact;
+
+impl<K> Controller<K>
+where
+    K: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Keeps the main objects [compact](crate::compact): compressed, and decoded for each use. The
+    /// reconciler, the error policy, the deletion handler, predicates and mappers still receive
+    /// `K`. An object is decoded once per reconcile, in the task of the reconcile.
+    ///
+    /// [`store`](Self::store) then returns a `Store<Compact<K>>`, whose methods decode what they
+    /// return. Objects that cannot be decoded are yielded as
+    /// [`RunnerError::NotDecoded`](super::RunnerError::NotDecoded).
+    ///
+    /// Call it before [`store`](Self::store). For a controller over a [shared
+    /// informer](Self::from_informer), build that informer with `Compact<K>` instead. Otherwise the
+    /// stream yields [`RunnerError::NotCompact`](super::RunnerError::NotCompact) and ends.
+    ///
+    /// ```
+    /// # use std::{convert::Infallible, sync::Arc};
+    /// use deltafifo_informer::runtime::{Controller, controller::Action, watcher};
+    /// # use futures_util::StreamExt;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kube::{Api, ResourceExt};
+    ///
+    /// async fn reconcile(map: Arc<ConfigMap>, _: Arc<()>) -> Result<Action, Infallible> {
+    ///     println!("{} has changed", map.name_any());
+    ///     Ok(Action::await_change())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use deltafifo_testkit::{ApiServer, Resource};
+    /// # let server = ApiServer::builder().resource(Resource::config_maps()).build();
+    /// # server.apply(serde_json::json!({
+    /// #     "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" },
+    /// # }))?;
+    /// # let maps = Api::<ConfigMap>::all(server.client());
+    /// let mut reconciled = Controller::new(maps, watcher::Config::default())
+    ///     .compact()
+    ///     .run(reconcile, |_, _, _| Action::await_change(), Arc::new(()))
+    ///     .boxed();
+    /// # assert_eq!(reconciled.next().await.unwrap()?.0.name, "a");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compact(self) -> Controller<Compact<K>> {
+        let informer = match self.informer {
+            MainInformer::Own { listing, built } if built.get().is_none() => {
+                MainInformer::own(listing)
+            }
+            _ => MainInformer::NotCompact,
+        };
+        Controller {
+            types: self.types,
+            informer,
+            update_filter: self.update_filter.compact(),
+            relations: self.relations,
+            triggers: self.triggers,
+            triggers_of_all: self.triggers_of_all,
+            on_deleted: self.on_deleted,
+            config: self.config,
+            retry: self.retry,
+            term: self.term,
+            graceful: self.graceful,
+            forceful: self.forceful,
+            errors: self.errors,
+            error_receiver: self.error_receiver,
+        }
+    }
+}
+
+impl<K> Controller<Compact<K>>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Restricts which updates trigger a reconcile, like [`when`](Self::when), with a predicate
+    /// over compact objects. The functions in [`predicates`](crate::runtime::predicates) that
+    /// compare metadata decode nothing then. The last call of either method wins.
+    ///
+    /// ```
+    /// use deltafifo_informer::runtime::{Controller, predicates, watcher};
+    /// # use k8s_openapi::api::apps::v1::Deployment;
+    /// # use deltafifo_informer::compact::Compact;
+    /// # fn build(api: kube::Api<Deployment>) -> Controller<Compact<Deployment>> {
+    /// Controller::new(api, watcher::Config::default())
+    ///     .compact()
+    ///     .when_compact(|old, new| predicates::generation(old, new) || predicates::labels(old, new))
+    /// # }
+    /// ```
+    pub fn when_compact(
+        mut self,
+        predicate: impl Fn(&Compact<K>, &Compact<K>) -> bool + Send + 'static,
+    ) -> Self {
+        self.update_filter = UpdateFilter::Stored(Box::new(predicate));
+        self
+    }
+}
+
+impl<K> Source<Compact<K>>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Restricts which updates trigger reconciles, like [`when`](Self::when), with a predicate over
+    /// compact objects. It decodes nothing itself. The last call of either method wins.
+    #[must_use]
+    pub fn when_compact(
+        mut self,
+        predicate: impl Fn(&Compact<K>, &Compact<K>) -> bool + Send + 'static,
+    ) -> Self {
+        self.update_filter = UpdateFilter::Stored(Box::new(predicate));
+        self
+    }
+}
+
+impl<K> UpdateFilter<K>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+{
+    fn compact(self) -> UpdateFilter<Compact<K>> {
+        match self {
+            Self::Every => UpdateFilter::Every,
+            Self::Decoded(predicate) | Self::Stored(predicate) => UpdateFilter::Decoded(predicate),
+        }
+    }
+}

@@ -1,13 +1,14 @@
 //! Tests of what controllers of compact objects do differently: they decode.
 
 use deltafifo_informer::compact::{Compact, CompactStats};
-use deltafifo_informer::runtime::controller::Source;
+use deltafifo_informer::runtime::controller::{Config, Source};
 use deltafifo_informer::runtime::reflector::{ObjectRef, store::WriterDropped};
 use deltafifo_informer::runtime::{Controller, predicates, watcher};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{ApiServer, Resource};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -70,10 +71,12 @@ async fn controller_that_has_a_store_or_a_shared_informer_cannot_become_compact(
 }
 
 #[tokio::test(start_paused = true)]
-async fn object_that_does_not_decode_is_yielded_retried_and_reconciled_once_it_decodes() {
+async fn object_that_does_not_decode_is_yielded_counted_and_retried_until_it_decodes() {
+    let recorder = DebuggingRecorder::new();
+    let _guard = metrics::set_default_local_recorder(&recorder);
     let server = server();
     server.apply(broken("a")).unwrap();
-    let controller = controller(&server);
+    let controller = controller(&server).with_config(Config::default().name("maps"));
     let store = controller.store();
     let mut polled = poll_idle(controller);
     for _ in 0..3 {
@@ -86,7 +89,14 @@ async fn object_that_does_not_decode_is_yielded_retried_and_reconciled_once_it_d
     assert!(store.reader().get_by_key("shop/a").unwrap().raw_json().unwrap().contains("no data"));
     server.wait_for_watchers(1).await;
     server.apply(map("a", "1")).unwrap();
-    while polled.next().await != "a" {}
+    let mut errors = 3;
+    while polled.next().await != "a" {
+        errors += 1;
+    }
+    let all = recorder.snapshotter().snapshot().into_vec().into_iter();
+    let name = "controller_objects_not_decoded_total";
+    let mut counts = all.filter(|(key, ..)| key.key().name() == name).map(|(.., count)| count);
+    assert_eq!(counts.next(), Some(DebugValue::Counter(errors)));
     assert_eq!(store.find(|_| true).map(|map| value(&map)).as_deref(), Some("1"));
 }
 

@@ -14,7 +14,8 @@ where
 {
     /// Keeps the main objects [compact](crate::compact): compressed, and decoded for each use. The
     /// reconciler, the error policy, the deletion handler, predicates and mappers still receive
-    /// `K`. An object is decoded once per reconcile, in the task of the reconcile.
+    /// `K`. An object is decoded once per reconcile, in a task, so that the task that polls the
+    /// stream is not delayed.
     ///
     /// [`store`](Self::store) then returns a `Store<Compact<K>>`, whose methods decode what they
     /// return. Objects that cannot be decoded are yielded as

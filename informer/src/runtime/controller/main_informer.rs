@@ -23,7 +23,7 @@ where
     /// A shared informer, which the user runs.
     Shared(SharedInformer<F>),
     /// An informer that the controller runs. It is built on first use.
-    Own { listing: Listing, built: OnceLock<OwnedInformer<F, KubeMeta>> },
+    Own { listing: Listing, built: OnceLock<OwnedInformer<F>> },
     /// No informer, because the controller was to become compact after its informer was built.
     #[cfg(feature = "compact")]
     NotCompact,
@@ -64,7 +64,7 @@ where
     pub(super) fn into_parts(
         self,
         errors: &mpsc::Sender<Failure>,
-    ) -> Result<(SharedInformer<F>, Option<OwnedInformer<F, KubeMeta>>), RunnerError> {
+    ) -> Result<(SharedInformer<F>, Option<OwnedInformer<F>>), RunnerError> {
         match self {
             Self::Shared(informer) => Ok((informer, None)),
             Self::Own { listing, built } => {
@@ -86,7 +86,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    fn build<K: Decodable>(&self, errors: &mpsc::Sender<Failure>) -> OwnedInformer<K, KubeMeta>
+    fn build<K: Decodable>(&self, errors: &mpsc::Sender<Failure>) -> OwnedInformer<K>
     where
         KubeMeta: Meta<K>,
     {

@@ -5,9 +5,11 @@ use metrics::{Counter, counter, describe_counter};
 use crate::metrics::Named;
 
 const NOT_FOUND: &str = "controller_objects_not_found_total";
+const NOT_DECODED: &str = "controller_objects_not_decoded_total";
 
 pub(super) struct Metrics {
     not_found: Counter,
+    not_decoded: Counter,
 }
 
 impl Metrics {
@@ -18,11 +20,22 @@ impl Metrics {
                 NOT_FOUND,
                 "Reconciles requested for objects that are not in the store"
             );
-            Self { not_found: counter!(NOT_FOUND, "name" => name.to_owned()) }
+            describe_counter!(
+                NOT_DECODED,
+                "Reconciles that did not run because their compact object could not be decoded"
+            );
+            Self {
+                not_found: counter!(NOT_FOUND, "name" => name.to_owned()),
+                not_decoded: counter!(NOT_DECODED, "name" => name.to_owned()),
+            }
         }))
     }
 
     pub(super) fn not_found(&self) {
         self.not_found.increment(1);
+    }
+
+    pub(super) fn not_decoded(&self) {
+        self.not_decoded.increment(1);
     }
 }

@@ -80,7 +80,7 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-use super::reflector::{ObjectRef, Store};
+use super::reflector::Store;
 use super::watcher;
 use crate::KubeMeta;
 use crate::reflector::Decodable;
@@ -97,7 +97,7 @@ use source::{Failure, UpdateFilter, of_api};
 use start::{Relation, StartTrigger};
 use term::Term;
 
-/// The types of the objects that are kept in the form `F`.
+/// The group, version and kind of the objects that are kept in the form `F`.
 type Types<F> = <<F as Form>::Object as Resource>::DynamicType;
 
 /// The number of errors that are buffered for the task that polls the controller. Further errors
@@ -320,9 +320,7 @@ where
         reconciler: impl FnMut(Arc<F::Object>, Arc<Ctx>) -> ReconcilerFut,
         error_policy: impl Fn(Arc<F::Object>, &ReconcilerFut::Error, Arc<Ctx>) -> Action,
         context: Arc<Ctx>,
-    ) -> impl Stream<
-        Item = Result<(ObjectRef<F::Object>, Action), Error<ReconcilerFut::Error, watcher::Error>>,
-    >
+    ) -> impl Stream<Item = run::Yielded<F::Object, ReconcilerFut::Error>>
     where
         F: Decodable,
         F::Object: Resource<DynamicType: Debug + Eq + Hash + Clone + Unpin>,

@@ -81,15 +81,16 @@ where
 enum StreamStep<K, E: 'static> {
     /// Reconcile this object. The item holds its key.
     Reconcile(Item<StoreKey>, Arc<K>),
-    /// A reconcile or a deletion handler has ended.
+    /// A reconcile or a deletion handler has ended, or an object could not be decoded.
     Done(Done<K, E>),
     /// Yield this error.
     Failed(Error<E, watcher::Error>),
     End,
 }
 
-/// The outcome of a reconcile or a deletion handler. Holds the work queue item, so no other call
-/// for the key starts before [`settle`](ControllerRun::settle) has acted on the outcome.
+/// The outcome of a reconcile or a deletion handler, or an object that could not be decoded for its
+/// reconcile. Holds the work queue item, so no other call for the key starts before
+/// [`settle`](ControllerRun::settle) has acted on the outcome.
 struct Done<K, E> {
     item: Item<StoreKey>,
     outcome: Outcome<K, E>,
@@ -110,28 +111,27 @@ enum Outcome<K, E> {
     },
 }
 
-/// The end of a task of the controller.
+/// The result of a task that decodes the objects of an item, or that calls the user's functions.
 enum Ended<K, E> {
-    /// The objects of an item were decoded.
-    Decoded(Item<StoreKey>, DecodedWork<K>),
+    /// The objects of the item were decoded.
+    Decoded(Item<StoreKey>, Work<K>),
     Call(Done<K, E>),
 }
 
-/// The work for an item of the queue.
-enum Work<Object, Deleted> {
+/// The work for an item of the queue, with objects as they are stored (`F`) or decoded
+/// (`F::Object`).
+enum Work<T> {
     /// Reconcile this object.
-    Reconcile(Object),
-    /// Call the deletion handler for these last states.
-    Deletions(Vec<Deleted>),
+    Reconcile(Arc<T>),
+    /// Call the deletion handler for each of these last states.
+    Deletions(Vec<DeltaObject<T>>),
 }
 
-/// The work for an item whose objects are not decoded yet.
-type StoredWork<F> = Work<Arc<F>, DeltaObject<F>>;
-/// The work for an item whose objects are decoded.
-type DecodedWork<K> = Work<Arc<K>, DeltaObject<K>>;
+/// The work for an item, and the item, which holds the key.
+type ItemWithWork<T> = (Item<StoreKey>, Work<T>);
 
 /// An item of the controller's stream.
-type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
+pub(super) type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
 
 struct ControllerRun<F: Form, E> {
     types: Types<F>,
@@ -317,8 +317,8 @@ where
         self.term.as_ref().is_some_and(|term| !term.is_held())
     }
 
-    /// Decodes the objects of an item.
-    fn decoded(item: Item<StoreKey>, work: StoredWork<F>) -> Ended<F::Object, E> {
+    /// Decodes the objects of an item. Costs nothing if they are stored decoded.
+    fn decoded(item: Item<StoreKey>, work: Work<F>) -> Ended<F::Object, E> {
         match work {
             Work::Reconcile(object) => match object.decoded() {
                 Ok(object) => Ended::Decoded(item, Work::Reconcile(object)),
@@ -328,15 +328,15 @@ where
                 }
             },
             Work::Deletions(lasts) => {
-                let lasts = lasts.into_iter().map(|last| deleted::decoded(item.key(), last));
-                let lasts = lasts.collect();
-                Ended::Decoded(item, Work::Deletions(lasts))
+                let decoded = lasts.into_iter().map(|last| deleted::decoded(item.key(), last));
+                let decoded = decoded.collect();
+                Ended::Decoded(item, Work::Deletions(decoded))
             }
         }
     }
 
-    /// Returns the step after a task that has ended. Returns `None` if there is none: the
-    /// controller is shut down, or deletion handlers were started.
+    /// Returns the step that follows the result of a task. Returns `None` if none does: the
+    /// controller is shutting down, or deletion handlers were started.
     fn advance(&mut self, ended: Ended<F::Object, E>) -> Option<StreamStep<F::Object, E>> {
         let (item, work) = match ended {
             Ended::Call(done) => return Some(StreamStep::Done(done)),
@@ -345,10 +345,12 @@ where
             Ended::Decoded(item, work) => (item, work),
         };
         match work {
-            Work::Reconcile(object) => return Some(StreamStep::Reconcile(item, object)),
-            Work::Deletions(lasts) => self.call_on_deleted(item, lasts),
+            Work::Reconcile(object) => Some(StreamStep::Reconcile(item, object)),
+            Work::Deletions(lasts) => {
+                self.call_on_deleted(item, lasts);
+                None
+            }
         }
-        None
     }
 
     /// Starts the deletion handlers for these last states of an item's objects.
@@ -379,7 +381,7 @@ where
     fn find(
         &mut self,
         item: Item<StoreKey>,
-    ) -> Result<Option<(Item<StoreKey>, StoredWork<F>)>, Error<E, watcher::Error>> {
+    ) -> Result<Option<ItemWithWork<F>>, Error<E, watcher::Error>> {
         let lasts =
             if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
         if !lasts.is_empty() {
@@ -490,6 +492,7 @@ where
                 None
             }
             Outcome::NotDecoded(source) => {
+                self.metrics.record(Metrics::not_decoded);
                 self.schedule.request_after_failure(key.clone(), priority);
                 let object = Box::new(self.reference(key).erase());
                 Some(Err(RunnerError::NotDecoded { object, source }.into()))

@@ -222,7 +222,7 @@ fn stopped(informer: &str) -> RunnerError {
 }
 
 /// An informer that a controller owns. It is closed on drop.
-pub(super) struct OwnedInformer<K: Send + Sync + 'static, M: Meta<K>> {
+pub(super) struct OwnedInformer<K: Send + Sync + 'static, M: Meta<K> = KubeMeta> {
     informer: SharedInformer<K, M>,
     absence: Arc<Absence>,
 }

@@ -88,7 +88,7 @@ where
     /// Returns all objects, in no particular order. O(n).
     #[must_use]
     pub fn state(&self) -> Vec<Arc<F::Object>> {
-        // Collected in place: for objects that are stored decoded this moves nothing.
+        // Typed objects are collected in place, without an allocation.
         self.reader.list().into_iter().filter_map(decoded).collect()
     }
 

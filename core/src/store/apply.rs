@@ -481,7 +481,8 @@ mod tests {
         assert!(compared.get() <= values, "{} for {values} values", compared.get());
         let numbers = |of: Vec<Counted>| of.into_iter().map(|value| value.0).collect::<Vec<_>>();
         assert_eq!(numbers(leave), numbers(of(|number| number % 3 == 2)));
-        let joins = |number: &u32| number % 3 == 0 || number % 3 == 1 && number % 7 == 0;
+        let joins =
+            |number: &u32| number.is_multiple_of(3) || number % 3 == 1 && number.is_multiple_of(7);
         assert_eq!(numbers(join), numbers(of(joins)));
     }
 

@@ -18,11 +18,14 @@ use crate::engine::sync::{
 use crate::error::BoxError;
 use crate::panics::{fallible, ignore_panic};
 
+type LabelFn<T> = dyn Fn(&T) -> Option<&str> + Send + Sync;
+type ValuesFn<T> = dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync;
+
 /// The function of an index.
 pub(super) enum IndexFn<T> {
     /// Returns the value of a label. Unlike the other functions, it allocates nothing.
-    Label(Box<dyn Fn(&T) -> Option<&str> + Send + Sync>),
-    Values(Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>),
+    Label(Box<LabelFn<T>>),
+    Values(Box<ValuesFn<T>>),
 }
 
 /// A user's index: its function and its values.
@@ -334,7 +337,9 @@ mod tests {
         let slots: Vec<_> =
             (0..count).map(|number| SlotOwner::<u64>::new(&format!("pod-{number:06}"))).collect();
         let values = Values::new();
-        slots.iter().for_each(|slot| values.insert(slot.key(), slot));
+        for slot in &slots {
+            values.insert(slot.key(), slot);
+        }
         let of_value = bytes(&values) / count;
         assert!(of_value <= 90, "{of_value} bytes");
     }

@@ -212,7 +212,9 @@ fn update_within_a_label_keeps_the_entry_or_adds_it_if_it_is_missing() {
                 fifo.try_pop().unwrap().apply(|_| ()).unwrap();
             }
         } else {
-            new.into_iter().for_each(|pod| store.update(pod).unwrap());
+            for pod in new {
+                store.update(pod).unwrap();
+            }
         }
         assert_eq!(names(&pods.select(&selector("app=web, new"))), ["shop/till", "shop/web"]);
     }

@@ -41,9 +41,8 @@ impl TermEvents {
         };
         let (shared, identity) = (Arc::clone(shared), identity.to_owned());
         let publisher = Arc::new(Publisher { shared, recorder, lease, identity });
-        let publishes = Arc::clone(&publisher);
-        let began =
-            tokio::spawn(async move { publishes.publish("BecameLeader", "became leader").await });
+        let own = Arc::clone(&publisher);
+        let began = tokio::spawn(async move { own.publish("BecameLeader", "became leader").await });
         Some(Self { publisher, began })
     }
 

@@ -556,12 +556,12 @@ async fn streamed_list_that_was_requested_before_a_restore_is_repeated() {
         (expire_blue.subscribe(), answer_green.subscribe(), answer.subscribe());
     let source = move |name: &str| {
         let mut expires = expires.clone();
-        let expired = once(async move {
+        let gone = once(async move {
             expires.wait_for(|now| *now).await.unwrap();
             let status = Status::failure("as the test wants", "Expired").with_code(410).boxed();
             Err::<RawEvent, _>(RequestError::Status { status, retry_after: None })
         });
-        let first = futures_util::stream::iter(streamed("blue", 100)).chain(expired);
+        let first = futures_util::stream::iter(streamed("blue", 100)).chain(gone);
         let (script, answers) = if name == "blue" {
             (Scripted::new().watch_stream(first.boxed()).watch_on(streamed("blue", 80)), &now)
         } else {

@@ -392,7 +392,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         while !applying.rest.is_empty() {
             applying.next(true);
         }
-        applying.error.take().map_or(Ok(()), Err)
+        applying.error.take().map_or(Ok(()), |error| Err(*error))
     }
 
     /// Puts the deltas back when the handler has ended, in front of newer ones (client-go
@@ -450,7 +450,7 @@ struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
     deferred: &'a mut DeferredDrops<T>,
     handler: F,
     /// The last error. Its destructor is user code, which may run while a panic unwinds.
-    error: OneByOne<Option<StoreError>>,
+    error: OneByOne<Option<Box<StoreError>>>,
 }
 
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> {

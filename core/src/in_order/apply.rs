@@ -19,7 +19,7 @@ use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Met
 /// The key for which user code panicked.
 type PanickedKey = Option<Box<str>>;
 
-type LastError = OneByOne<Option<StoreError>>;
+type LastError = OneByOne<Option<Box<StoreError>>>;
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Applies `event`, and then calls `handler` with every change. If user code panics for a key,
@@ -74,7 +74,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             (None, old) => Change::Deleted { last, old: old.as_ref() },
         };
         notify(key, change, panicked);
-        written.take().map_or(Ok(()), Err)
+        written.take().map_or(Ok(()), |error| Err(*error))
     }
 
     fn apply_all(
@@ -108,7 +108,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         for ((key, new), old) in list.iter().zip(&*olds) {
             notify(key, put(old.as_ref(), new, DeltaType::Replaced), panicked);
         }
-        written.take().map_or(Ok(()), Err)
+        written.take().map_or(Ok(()), |error| Err(*error))
     }
 }
 

@@ -347,7 +347,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         &self,
         running: &mut RunningSlot<T>,
         mut new: Option<Arc<T>>,
-    ) -> (Option<Arc<T>>, Option<StoreError>) {
+    ) -> (Option<Arc<T>>, Option<Box<StoreError>>) {
         if self.keys.is_meta_namespace()
             && let Some(object) = &new
             && (self.indexes.none() || self.keeps_entries(running, object))
@@ -376,10 +376,9 @@ impl<T, M: Meta<T>> Core<T, M> {
             match self.carry_out(&list, &plan, running, new.take()) {
                 Ok(old) => {
                     let key = || running.key().to_owned();
-                    let not_indexed = |Failed { index, source }| StoreError::NotIndexed {
-                        index,
-                        key: key(),
-                        source,
+                    // Boxed, so that the frequent result without an error is small.
+                    let not_indexed = |Failed { index, source }| {
+                        Box::new(StoreError::NotIndexed { index, key: key(), source })
                     };
                     return (old, failed.take().map(not_indexed));
                 }

@@ -26,7 +26,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         &self,
         key: &str,
         new: Option<Arc<T>>,
-    ) -> (Option<Arc<T>>, Option<StoreError>) {
+    ) -> (Option<Arc<T>>, Option<Box<StoreError>>) {
         let hash = self.table.hash(key.as_bytes());
         let Ok(claimed) = self.claim(hash, key, new.is_some()) else {
             unreachable!("a sole writer leaves every slot idle")

@@ -121,7 +121,7 @@ async fn predicate_over_metadata_decodes_nothing() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let informer = informer::<ConfigMap>(&server);
-    let by_header = Source::of(&informer).when_compact(predicates::labels);
+    let by_header = Source::from(&informer).when_compact(predicates::labels);
     let by_header = Controller::from_informer(by_header);
     let by_data = Controller::from_informer(&informer).when(|old, new| value(old) != value(new));
     let mut polled = poll_idle(by_header);

@@ -24,7 +24,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "build::delete",
         bound: Some(1), // 3 s; with 2, more than 200 s on a busy machine
-        at_least: 5_800,
+        at_least: 3_300,
         outcomes: &[" then ", "odd then "],
         body: delete,
     },

@@ -206,7 +206,9 @@ fn base_stays_while_its_members_are_updated() {
             *object = pack(&compactor, &update(&pod(1, at), 1000 * round + at));
         }
     }
-    objects.iter().for_each(|object| compactor.repack(object));
+    for object in &objects {
+        compactor.repack(object);
+    }
     assert_eq!(compactor.stats().bases, 1);
     assert!(objects.iter().all(|object| object.stored().with.base().is_some()));
 }
@@ -219,7 +221,9 @@ fn base_that_one_group_replaces_stays_for_other_groups() {
     let _changed: Vec<_> = (100..140).map(|at| pack(&compactor, &job(2, 0, at))).collect();
     assert_eq!(compactor.stats().bases, 2, "group 0 has a new base");
     let before = objects[5].size();
-    objects.iter().for_each(|object| compactor.repack(object));
+    for object in &objects {
+        compactor.repack(object);
+    }
     assert!(objects[5].size() < before + 100, "{} from {before}", objects[5].size());
     objects.iter().enumerate().for_each(|(at, object)| compare(object, &job(1, at, at)));
 }
@@ -289,7 +293,9 @@ fn dictionary_is_trained_at_the_end_of_a_list_unless_refused() {
         let objects: Vec<_> = (0..MANY).map(|at| pack(&compactor, &pod(at, at))).collect();
         let before = compactor.stats();
         compactor.end_list();
-        objects.iter().for_each(|object| compactor.repack(object));
+        for object in &objects {
+            compactor.repack(object);
+        }
         let after = compactor.stats();
         assert_eq!((before.dictionary_bytes, after.dictionary_bytes > 0), (0, train));
         assert_eq!(after.bytes < before.bytes, train);
@@ -307,7 +313,9 @@ fn end_of_a_list_packs_no_text_again() {
     assert!(trained.dictionary_bytes > 0);
     let sizes = |stats: CompactStats| (stats.bytes, stats.base_bytes);
     assert_eq!(sizes(trained), sizes(before));
-    objects.iter().for_each(|object| compactor.repack(object));
+    for object in &objects {
+        compactor.repack(object);
+    }
     assert!(compactor.stats().base_bytes < before.base_bytes, "the pass packs the bases again");
     objects.iter().enumerate().for_each(|(at, object)| compare(object, &pod(at % MANY, at)));
 }
@@ -491,7 +499,9 @@ fn ten_thousand_workloads_that_roll_at_once_leave_nothing_behind() {
     };
     let pass = |objects: &[_]| {
         compactor.end_list();
-        objects.iter().for_each(|object| compactor.repack(object));
+        for object in objects {
+            compactor.repack(object);
+        }
         let stats = compactor.stats();
         (stats.bytes + stats.base_bytes, stats)
     };

@@ -20,7 +20,8 @@ tested() { # command...
   output=$("$@" 2>&1 | tee >(cat >&2)) && grep -Eq 'running [1-9][0-9]* test' <<<"$output"
 }
 
-# Builds the API server, etcd and client-go's informer in DELTAFIFO_E2E_BIN, unless they exist.
+# Builds the API server, etcd, and client-go's informer and elector in DELTAFIFO_E2E_BIN, unless
+# they exist.
 build_servers() {
   export DELTAFIFO_E2E_BIN=${DELTAFIFO_E2E_BIN:-target/e2e/bin}
   local status=0

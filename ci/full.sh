@@ -24,7 +24,7 @@ run() { # part
     e2e) ci/e2e.sh all ;;
     # 100 leaders killed and 100 stopped; five of each fault with the default durations.
     e2e-election-full | e2e-election-defaults) ci/e2e.sh "${1#e2e-}" ;;
-    # client-go's elector in the same election.
+    # Elections with fewer trials, of this project's elector and of client-go's.
     rivals) ci/rivals.sh ;;
     package | verify | msrv | docs | deny | semver) ci/release.sh "$1" ;;
     *) echo "unknown part: $1" >&2; return 2 ;;

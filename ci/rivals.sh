@@ -4,8 +4,9 @@
 # overlapped and late writes, and the times until another candidate writes.
 #
 # Proves that client-go's elector has the three faults that the documentation names. The figures are
-# those of one run: an election without an overlap does not prove that there is none. Fails if a
-# program cannot be built, or if this project's elector breaks a rule.
+# those of one run: an election without an overlap does not prove that none is possible. Fails if a
+# program cannot be built, if client-go's elector no longer has one of these faults, or if this
+# project's elector breaks a rule. Skips everything if no suitable Go is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh

@@ -20,8 +20,8 @@ pub enum KeyError {
     Function(#[source] BoxError),
 }
 
-/// The reason why an object was refused. It was not queued, or not stored in an
-/// [`Indexer`](crate::Indexer).
+/// The reason why an object was refused. A queue did not queue the object, or an
+/// [`Indexer`](crate::Indexer) did not store it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OfferError {
@@ -29,7 +29,10 @@ pub enum OfferError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The transformer failed.
-    #[error("the transformer failed for key {key:?}{}, so the object was not taken", at(version.as_deref()))]
+    #[error(
+        "the transformer failed for key {key:?}{}, so the object was refused",
+        at(version.as_deref())
+    )]
     Transform {
         /// The key of the object.
         key: String,
@@ -281,8 +284,8 @@ pub enum ProcessError<E> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The object was refused, because it has no key, the transformer failed, or a queue behind the
-    /// [`ReflectorStore`](crate::ReflectorStore) trait refused it. It was not stored or queued.
+    /// The object was refused, and neither stored nor queued: it has no key, the transformer
+    /// failed, or a queue behind the [`ReflectorStore`](crate::ReflectorStore) trait refused it.
     #[error(transparent)]
     Refused(#[from] OfferError),
     /// An index function failed for a new object, which was not stored. Other objects of the same
@@ -417,7 +420,10 @@ fn first_of(failed: &[(usize, StoreError)]) -> String {
 #[non_exhaustive]
 pub enum IndexError {
     /// There is no index of that name, or it is still being built.
-    #[error("index {0:?} does not exist: define it when the indexer is built, or add it")]
+    #[error(
+        "index {0:?} does not exist or is still being built: define it when the indexer is built, or \
+         add it first"
+    )]
     Unknown(String),
     /// The name of a new index is already taken, perhaps by an index that is still being built. No
     /// index was added.

@@ -117,8 +117,9 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
         self.custom.is_none()
     }
 
-    /// Returns the namespace by which the namespace index has `object`: the part of its key before
-    /// the slash; or what the accessor returns, if the key function is custom.
+    /// Returns the value of `object` in the namespace index: the part of its key before the first
+    /// slash, or the empty string without a slash. If the key function is custom, the value is the
+    /// namespace that the accessor returns.
     pub(crate) fn namespace<'a>(&self, object: &'a T) -> &'a str {
         let meta = self.meta();
         match meta.namespace(object).unwrap_or_default() {

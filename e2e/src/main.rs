@@ -66,8 +66,8 @@ struct Cli {
     /// scenario election-full; 100 by default
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
     trials: Option<u16>,
-    /// Another program for the candidates of election-full: see e2e/rivals. Its faults are counted,
-    /// and do not fail the scenario
+    /// Another program for the candidates of election-full: see ci/rivals.sh. Its faults are
+    /// counted, and do not fail the scenario
     #[arg(long, value_name = "PROGRAM")]
     candidate: Option<PathBuf>,
     /// The directory in which e2e/build.sh has put kube-apiserver, etcd and client-go

@@ -1,6 +1,7 @@
 //! Leaves members out of arbitrary texts in two ways: compact objects cut them out of the text, and
-//! the decoder of typed objects skips them. Both must leave the same members, or refuse the text.
-//! The first line of an input has the paths of the members, separated by spaces.
+//! the decoder of typed objects skips them. Both must leave the same members, or both must fail.
+//! Only compact objects may also refuse a text because of its metadata. The first line of an input
+//! has the paths of the members, separated by spaces.
 #![no_main]
 
 use deltafifo_informer::compact::{Compactor, PackError};

@@ -11,7 +11,7 @@
 //! * `leader_election`: the election of one of several replicas of a program as the leader
 //!   (client-go `tools/leaderelection`; feature `leader-election`, off by default).
 //! * [`lister_watcher`]: the sources of objects: an API server, several namespaces of one, or a
-//!   script in a test.
+//!   script in a test (feature `scripted`, off by default).
 //! * [`KubeMeta`]: the metadata accessor of all Kubernetes types.
 //! * `compact`: objects that are kept as compressed JSON and decoded on demand (feature `compact`,
 //!   off by default).

@@ -128,7 +128,7 @@ async fn objects_shrink_after_the_list_and_stay_equal() {
     let names: Vec<_> = (0..600).map(|number| format!("m{number}")).collect();
     for (number, name) in (0_u64..).zip(&names) {
         let mut map = map(name, name);
-        // Maps of different groups, which have only the keys in common.
+        // Maps of different groups, which have only their keys and the value of `same` in common.
         map["metadata"]["labels"]["app"] = json!(name);
         let key = |at: u64| format!("{:x}", (at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let values = (0..20).map(|at| (key(at), format!("{:x}", number * 99 + at).into()));

@@ -207,7 +207,8 @@ pub enum Change {
     Add,
     /// Removes the scope.
     Remove,
-    /// Waives the scope ([`waive_scope`](deltafifo::DeltaFifo::waive_scope)) until its next list.
+    /// Waives the scope ([`waive_scope`](deltafifo::DeltaFifo::waive_scope)) until its next list or
+    /// [`Await`](Self::Await).
     Waive,
     /// Ends the waiver of the scope ([`await_scope`](deltafifo::DeltaFifo::await_scope)).
     Await,

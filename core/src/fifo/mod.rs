@@ -14,7 +14,7 @@
 //! | `resolve` | converts pushed deltas to client-go's deltas |
 //! | `peek` | get and list of pending deltas |
 //! | `applied` | bookmarks, and the holds that keep the applied version back |
-//! | `roles` | the queue behind the traits |
+//! | `roles` | implements `ReflectorStore` for the queue |
 
 mod applied;
 mod batch;

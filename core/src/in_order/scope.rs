@@ -247,7 +247,7 @@ mod defects {
         }
 
         /// Queues a relist, with the defects `WholeListBesideScopes` and `ListedAfterTheRemoval`:
-        /// a scope can be added or removed, and relisted, before this relist is queued.
+        /// a scope can be added and relisted, or removed, before this relist is queued.
         pub(super) fn push_unlocked<G>(
             &self,
             scopes: G,

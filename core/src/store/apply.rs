@@ -310,7 +310,7 @@ impl<T, M: Meta<T>> Core<T, M> {
     fn take_back(&self, list: &List<T>, plan: &Plan, had: &[(usize, &str)], slot: &Slot<T>) {
         mutant!(RefusedWriteStaysJoined => return);
         plan.namespace.1.iter().for_each(|namespace| self.namespaces.remove(namespace, slot));
-        // `join` has visited the values in the same order.
+        // `Self::join` has visited the values in the order of the loops below.
         let mut had = had.iter().peekable();
         for (place, _, join) in &plan.values {
             for value in join {
@@ -322,8 +322,8 @@ impl<T, M: Meta<T>> Core<T, M> {
     }
 
     /// Plans the change from the known object to `new`. Calls the index functions for the known
-    /// object only if it may have other values than `new`. Returns also the
-    /// [failure](IndexValues::failed) of a function.
+    /// object only if that object may have other values than `new`. Also returns the
+    /// [failure](IndexValues::failed) of a function for `new`.
     fn plan_of(
         &self,
         list: &Arc<List<T>>,
@@ -352,7 +352,8 @@ impl<T, M: Meta<T>> Core<T, M> {
             && let Some(object) = &new
             && (self.indexes.none() || self.keeps_entries(running, object))
         {
-            // The frequent case: the key contains the namespace, so an update changes no index.
+            // The frequent case: the key contains the namespace, and there are no other indexes or
+            // the object keeps its entries in them. So an update changes no index.
             let is_new = !running.is_known();
             match running.swap_known(new) {
                 Ok(old) => {
@@ -388,15 +389,15 @@ impl<T, M: Meta<T>> Core<T, M> {
     }
 }
 
-/// Removes the values of both sorted lists from `leave`; and from `join`, if `has_entry` returns
-/// true for them. O(values).
+/// Removes the values that are in both lists: always from `leave`, and from `join` if `has_entry`
+/// returns true for the value. The lists must be sorted. O(values).
 fn remove_common<V: Ord>(
     leave: &mut Vec<V>,
     join: &mut Vec<V>,
     mut has_entry: impl FnMut(&V) -> bool,
 ) {
     // The values of `join` before `kept` stay, those from `kept` to `next` are removed, and those
-    // from `next` on are greater than the values of `leave` so far.
+    // from `next` on are not less than the values of `leave` so far.
     let (mut kept, mut next) = (0, 0);
     leave.retain(|old| {
         while let Some(new) = join.get(next) {

@@ -97,8 +97,9 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
         }
         let mut again = ShardObjects { keys: String::new(), objects: OneByOne::default() };
         {
-            // Before the shard, because its holder may wait for readers of an index, and readers
-            // of a key must not wait for them.
+            // Locked before the shard, because the holder of `building` may wait for readers of an
+            // index. If this thread waited for it with the shard locked, and a writer waited for
+            // the shard, readers of the shard's keys would wait, too.
             let _building = self.core.indexes.building.lock();
             mutant!(BuiltUnlocked => drop(_building));
             let shard = self.core.table.shards()[number].read();
@@ -158,7 +159,8 @@ mod tests {
         let later = {
             let called = called.clone();
             Indexers::new().index("later", move |_: &u32| {
-                // Once for the call, and once for the test to lock the shard.
+                // The first wait shows the test that the function runs. The second one ends when
+                // the test has locked the shard.
                 called.wait();
                 called.wait();
                 Ok(vec![])

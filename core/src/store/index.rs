@@ -222,7 +222,7 @@ impl<T> Values<T> {
     pub(super) fn has(&self, value: &str, slot: &Slot<T>) -> bool {
         let (of_value, of_slot) =
             (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
-        // The thread that asks has often added the slot.
+        // The shard of the calling thread comes first: this thread has often added the slot.
         let (before, own_first) = self.shards_of(of_value).split_at(sync::thread_number() % SPREAD);
         own_first.iter().chain(before).any(|shard| {
             let shard = shard.read();
@@ -328,8 +328,8 @@ mod tests {
         values.shards.iter().map(of_shard).sum()
     }
 
-    /// Checks this for an unfavourable number of values: nearly all tables of the shards have just
-    /// been doubled.
+    /// Checks the size for an unfavourable number of values, after which nearly all tables of the
+    /// used shards have just been doubled.
     #[test]
     fn value_of_one_slot_takes_at_most_90_bytes() {
         let in_shard = if cfg!(miri) { 64 } else { 950 };

@@ -110,7 +110,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         self.keys.meta().version(object).map(str::to_owned)
     }
 
-    /// Returns the values of an index for `object`, which need not be stored, sorted.
+    /// Returns the sorted values of an index for `object`, which need not be stored.
     pub(crate) fn values_of(&self, name: &str, object: &T) -> Result<Vec<String>, IndexError> {
         if name == NAMESPACE_INDEX {
             return Ok(vec![self.keys.namespace(object).to_owned()]);

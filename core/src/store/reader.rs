@@ -39,9 +39,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// a time. The index functions run on the calling thread, once per object, and again for each
     /// object that is replaced at the same time.
     ///
-    /// Until this returns, writers store one object after another: each waits for 64 insertions of
-    /// the build, and for the other writers, of which one may wait for the readers of an index.
-    /// Readers wait for none of them.
+    /// Until this returns, writers store one object after another: each waits while the build
+    /// inserts at most 64 objects, and for the other writers, one of which may wait for the readers
+    /// of an index. Readers do not use the lock for which these writers wait.
     ///
     /// ```
     /// use std::sync::Arc;

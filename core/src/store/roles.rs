@@ -1,4 +1,5 @@
-//! Implements [`ReflectorStore`] and [`Store`], the traits of any store, for the [`Indexer`].
+//! Implements [`ReflectorStore`], the trait through which a reflector writes, and [`Store`], the
+//! trait of any store, for the [`Indexer`].
 
 use crate::engine::release::UserCode;
 use crate::engine::sync::Arc;

@@ -4,8 +4,8 @@
 use crate::engine::buckets::{BucketEntry, Buckets, Place};
 use crate::engine::slot::{IndexedSlot, Slot};
 
-/// A set of slots, which are found by their addresses. Methods get the hash of a slot's address as
-/// `of_slot`; `rehash` returns that of another slot.
+/// A set of slots, which are found by their addresses. Methods get the hash of the address of
+/// `slot` as `of_slot`; `rehash` returns the hash of the address of any slot of the set.
 pub(super) enum Slots<T> {
     None,
     One(IndexedSlot<T>),

@@ -137,8 +137,9 @@ fn label_index_follows_updates_and_deletions_and_can_be_added_later() {
     assert_eq!(store.list_index_func_values("label:app").unwrap(), ["shop", "till", "web"]);
 }
 
-/// Moves a pod between two apps. Selects both, over the store and in the namespace of the pod.
-/// Other pods of the namespace make the label index the narrower one.
+/// Moves a pod between two apps while another thread selects the pods of either app, in the whole
+/// store and in the pod's namespace. The namespace has more pods than the two apps, so that the
+/// lister uses the label index.
 #[test]
 fn selector_of_both_values_finds_an_object_that_moves_between_them() {
     let rounds = if cfg!(miri) { 20 } else { 20_000 };
@@ -169,7 +170,7 @@ fn selector_of_both_values_finds_an_object_that_moves_between_them() {
 }
 
 /// Checks a cluster-scoped object whose key looks like that of an object of a namespace. The
-/// namespace index has it under that namespace, because it goes by the key.
+/// namespace index has the object under that namespace, because the index uses the key.
 #[test]
 fn object_whose_name_contains_a_slash_is_in_one_namespace_for_all_readers() {
     let named = |namespace, name: &str, app| {

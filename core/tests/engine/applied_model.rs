@@ -220,7 +220,8 @@ impl Account {
 
     fn bookmark_in(&mut self, scope: usize, version: u64) {
         if let Some(entry) = &mut self.scopes[scope] {
-            // It is of the history of the scope's last list, or of its addition.
+            // The bookmark belongs to the history of the scope's last list, or before the first
+            // list to the history in which the scope was added.
             let history = entry.reached.map_or(entry.added, |(history, _)| history);
             entry.reached = entry.reached.max(Some((history, version)));
             entry.is_waived = false;

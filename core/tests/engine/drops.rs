@@ -81,7 +81,7 @@ fn all_dropped(count: usize, work: impl Fn(&Arsenal)) {
     assert_eq!(arsenal.0.load(Ordering::Relaxed), count);
 }
 
-/// Drops `container`, which has bombs, and asserts that it panics.
+/// Drops `container`, which has bombs, and asserts that the drop panics.
 #[track_caller]
 fn dropped_with_a_panic<C>(container: C) {
     catch_unwind(AssertUnwindSafe(|| drop(container))).expect_err("it has bombs");

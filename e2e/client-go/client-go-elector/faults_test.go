@@ -108,7 +108,7 @@ func startLeader(server *server) leader {
 
 // server holds one lease. It refuses updates with an old version, as the API server does.
 type server struct {
-	// The methods that no elector calls.
+	// Provides the methods that the elector does not call. It is nil, so a call of one panics.
 	coordinationv1client.LeaseInterface
 	lock  sync.Mutex
 	lease coordinationv1.Lease
@@ -134,7 +134,7 @@ func (s *server) beforeUpdate(refuse func(holder string) error) {
 	s.refuse = refuse
 }
 
-// cut lets requests wait until the returned channel is closed.
+// cut makes requests wait until the returned channel is closed.
 func (s *server) cut() chan struct{} {
 	s.lock.Lock()
 	defer s.lock.Unlock()

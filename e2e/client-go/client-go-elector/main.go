@@ -1,6 +1,6 @@
 // Command client-go-elector is a candidate with client-go's elector, for the elections of e2e
 // (src/election). While it leads, it writes its fencing token into two objects (write.go). It ends
-// with 3 when it has lost its lease, and with 1 when its standard input ends.
+// with 3 when it has lost its lease, and with 1 after an error or when its standard input ends.
 package main
 
 import (
@@ -71,7 +71,7 @@ func campaign(arguments arguments) error {
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
 		QPS:             -1,
 	}
-	// The lease has a connection of its own, so that the writes do not delay its renewals.
+	// Both clients share one connection, because client-go caches transports by their TLS options.
 	leases, err := coordinationv1.NewForConfig(config)
 	if err != nil {
 		return err
@@ -81,7 +81,8 @@ func campaign(arguments arguments) error {
 		return err
 	}
 	maps := core.ConfigMaps(namespace)
-	// The judge expects the name of the candidate, `_`, and a text without `_`.
+	// A trial expects the name of the candidate, `_`, and a text without `_`: see `is_write_of` in
+	// e2e/src/election/history.rs.
 	identity := fmt.Sprintf("%s_%d", arguments.identity, os.Getpid())
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: arguments.lease},

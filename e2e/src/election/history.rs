@@ -97,7 +97,8 @@ impl Change {
     /// Returns whether this is a write of the candidate with this name.
     pub fn is_write_of(&self, candidate: &str) -> bool {
         let Self::Write { identity, .. } = self else { return false };
-        // An identity is the name of its candidate, `_` and a UUID.
+        // An identity is the name of its candidate, `_`, and a text without `_`: a UUID, or the id
+        // of the process of a candidate with client-go's elector.
         identity.rsplit_once('_').is_some_and(|(name, _)| name == candidate)
     }
 }

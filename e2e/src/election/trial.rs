@@ -57,7 +57,7 @@ struct Trial {
     standby: Candidate,
     /// Whether the leader lost its lease before the fault.
     is_lost: bool,
-    /// Whether the candidates are another program, whose faults are counted and are no errors.
+    /// Whether the candidates run another program. Its faults are counted, and are no errors.
     is_rival: bool,
     /// The file to which the history is written if the trial fails.
     file: PathBuf,
@@ -145,8 +145,8 @@ impl Trial {
             let map = ConfigMap { metadata: metadata(object.name(&lease)), ..ConfigMap::default() };
             maps.create(&PostParams::default(), &map).await?;
         }
-        // A lease without a holder is taken at once. (kube-leader-election requires that the other
-        // fields are set.)
+        // A lease without a holder is taken at once. (Candidates that use the crate
+        // kube-leader-election require that the other fields are set.)
         let long_ago = Some(MicroTime(Timestamp::UNIX_EPOCH));
         let spec = LeaseSpec {
             holder_identity: Some(String::new()),

@@ -268,7 +268,8 @@ impl<K> Compactor<K> {
         let Some(group) = fields.group(&self.common.state) else {
             return self.compact(document, fields, Stored::pack(document, &self.dictionary()));
         };
-        // An earlier version of the object is about to be replaced, and is no other member.
+        // A first member that is an earlier version of the object is about to be replaced, so it
+        // does not count as another member of the group.
         let earlier = match self.groups.find(group) {
             Some(Relative::First(first)) if is_version_of(&first, fields) => Some(first),
             Some(relative) => {
@@ -401,8 +402,8 @@ impl<K> Compactor<K> {
         self.dictionary.read().clone()
     }
 
-    /// Trains a dictionary on the text of each base and of each object that is the only one of its
-    /// group, or on each n-th of these texts if all of them would exceed [`SAMPLE_BYTES`]. Texts of
+    /// Trains a dictionary on the text of each base and of the first member of each group without a
+    /// base, or on each n-th of these texts if all of them would exceed [`SAMPLE_BYTES`]. Texts of
     /// more than [`LARGEST_SAMPLE`] bytes are left out. Trains nothing if dictionaries are switched
     /// off, or if there are fewer than [`FEWEST_SAMPLES`] texts. The caller must hold `training`.
     fn train(&self) {
@@ -443,10 +444,10 @@ impl<K> Compactor<K> {
         }
     }
 
-    /// Does the work that is due at the end of a list. Frees what the tables kept of groups whose
-    /// objects were all dropped. Trains a dictionary if there is none, or if there are more than 48
-    /// groups, and more than 1.5 times as many as at the last training. Training takes some 100 ms,
-    /// so call it on a thread that may block. Then pass all stored objects to
+    /// Does the work that is due at the end of a list. Frees the memory that is still used for
+    /// groups whose objects were all dropped. Trains a dictionary if there is none, or if there are
+    /// more than 48 groups, and more than 1.5 times as many as at the last training. Training takes
+    /// some 100 ms, so call this method on a thread that may block. Then pass all stored objects to
     /// [`repack`](Self::repack).
     pub fn end_list(&self) {
         self.groups.purge();
@@ -458,9 +459,9 @@ impl<K> Compactor<K> {
         }
     }
 
-    /// Packs an object again if its base is outdated or held by few other objects, or if its
-    /// dictionary was replaced. If the dictionary of its base was replaced, packs the base again.
-    /// Call it from time to time for all stored objects.
+    /// Packs an object again if its group has a newer base, if few objects still hold its base, or
+    /// if its dictionary was replaced. If the dictionary of its base was replaced, packs the base
+    /// again. Call this method from time to time for all stored objects.
     pub fn repack(&self, object: &Arc<Compact<K>>) {
         let with = object.with();
         let dictionary = self.dictionary();

@@ -120,8 +120,8 @@ impl<K> Groups<K> {
         tables.firsts.len() + tables.bases.len()
     }
 
-    /// Removes the groups whose base or first member was dropped, and the memory that they used: a
-    /// weak handle keeps the allocation of its object or base.
+    /// Removes the groups whose base or first member was dropped, and the features whose object was
+    /// dropped. This frees memory: a weak handle keeps the allocation of its object or base.
     pub(super) fn purge(&self) {
         let mut tables = self.0.lock();
         let Tables { firsts, bases, sketches } = &mut *tables;
@@ -171,7 +171,7 @@ mod tests {
         compactor.end_list();
         let tables = compactor.groups.0.lock();
         assert!(tables.firsts.capacity() < many / 10, "{}", tables.firsts.capacity());
-        // A group may share a base with one of the siblings' groups.
+        // A group without objects stays if it shares its base with a group of siblings.
         assert!((few..many / 4).contains(&tables.bases.len()), "{}", tables.bases.len());
         assert!(tables.bases.values().all(|base| base.strong_count() > 0));
         assert!(tables.sketches.iter().flatten().all(|sketch| sketch.like.strong_count() > 0));

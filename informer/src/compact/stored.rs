@@ -70,7 +70,7 @@ impl Stored {
     pub(super) fn pack(document: &Document, with: &Arc<Reference>) -> Self {
         let packed = with.use_for(|with| pack(document, with)).ok().flatten();
         if let Some(base) = with.base() {
-            // The handle of the caller is counted in the place of the new object's.
+            // The caller's handle is counted in place of the handle that the new object will hold.
             base.record_holders(Arc::strong_count(with));
         }
         Self { bytes: packed.unwrap_or_else(|| document.text.into()), with: with.clone() }

@@ -57,7 +57,8 @@ pub(super) fn pod(workload: usize, number: usize) -> String {
     )
 }
 
-/// Returns pod `number` of a job. Its name is not that of the workload, and its group is the job.
+/// Returns pod `number` of the job `group`, with the content of a pod of `workload`. The pod's name
+/// does not contain the workload, and its label makes the job its group.
 pub(super) fn job(workload: usize, group: usize, number: usize) -> String {
     let pod = pod(workload, number).replace(&format!("\"generateName\":\"w{workload}-\","), "");
     let pod = pod.replace(&format!("w{workload}"), "job");
@@ -478,7 +479,8 @@ fn large_and_deep_objects_are_stored() {
     assert!(matches!(deep.decode().unwrap_err().failure(), DecodeFailure::Json(_)));
 }
 
-/// Returns pod `number` of a workload that has content of its own, after `roll` changes.
+/// Returns object `number` of a workload that has been changed `roll` times. The content is unique
+/// to the workload and the number of changes.
 fn small(workload: usize, roll: usize, number: usize) -> String {
     let seed = (workload * 2 + roll + 1) as u64;
     let noise = |at: u64| format!("{:016x}", (seed + at).wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -510,7 +512,7 @@ fn ten_thousand_workloads_that_roll_at_once_leave_nothing_behind() {
     let new = pack(1);
     let (both, stats) = pass(&new);
     assert_eq!((stats.packed, stats.objects), (4 * workloads as u64, 4 * workloads));
-    assert!(both < before * 5 / 2, "{both} bytes beside the old objects, {before} without");
+    assert!(both < before * 5 / 2, "{both} bytes with the new objects, {before} without");
     drop(old);
     let (after, stats) = pass(&new);
     assert!(after < before * 5 / 4, "{after} bytes after the change, {before} before");

@@ -22,13 +22,13 @@ pub trait Upkeep<K>: Send + Sync {
     /// group is the objects of one workload). Blocks for some 100 ms if it trains.
     fn end_list(&self);
 
-    /// Packs `object` again if its base is outdated or held by few other objects, or if its
-    /// dictionary was replaced. Also packs its base again if the base's dictionary was replaced.
-    /// Blocks.
+    /// Packs `object` again if its group has a newer base, if few objects still hold its base, or
+    /// if its dictionary was replaced. Also packs its base again if the base's dictionary was
+    /// replaced. Blocks.
     fn repack(&self, object: &Arc<K>);
 
-    /// Ends a pass over all objects. Counts it, and frees what the tables kept of groups whose
-    /// objects were all dropped. Blocks.
+    /// Ends a pass over all objects: counts the pass, and frees the memory that is still used for
+    /// groups whose objects were all dropped. Blocks.
     fn end_pass(&self);
 
     /// Returns how much memory the objects take now.

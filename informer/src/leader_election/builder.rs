@@ -107,8 +107,9 @@ impl LeaderElectorBuilder {
     ///
     /// The first event does not delay the work. After a term, the elector waits for the answers
     /// before it returns or campaigns again, at most a retry period for each event. An error is
-    /// logged, and changes nothing else. Kube's recorder adds an event to the last one of the same
-    /// process and kind if that is younger than six minutes.
+    /// logged, and changes nothing else. If `recorder` has published the same change of the same
+    /// lease (beginning or end) within the last six minutes, it only increments the count of that
+    /// event, whose note keeps the identity of the earlier term.
     ///
     /// ```
     /// use deltafifo_informer::leader_election::{BuildError, LeaderElector, LeaseLock};

@@ -138,7 +138,7 @@ struct Runner {
     elected: Option<oneshot::Sender<Tenure>>,
     /// Set while the lease is held for work.
     owner: Option<HoldOwner>,
-    /// Whether the wait for another holder's lease was logged.
+    /// Whether the wait for a lease that is not free was logged.
     logged_wait: bool,
     /// The verbs of requests that fail, with the status codes that were reported.
     failing: Vec<(&'static str, Option<u16>)>,
@@ -192,7 +192,7 @@ impl Runner {
         }
     }
 
-    /// Logs once that the candidate waits for another holder's lease, and for how long.
+    /// Logs once that the candidate waits for a lease that is not free, and for how long.
     fn log_wait(&mut self) {
         if self.logged_wait {
             return;
@@ -203,7 +203,7 @@ impl Runner {
             tracing::info!(
                 holder = lease.holder.as_deref(),
                 ?expires_in,
-                "waits for the lease until it is released, or not renewed for this time"
+                "candidate waits until the lease is released, or is not renewed for `expires_in`"
             );
         }
     }

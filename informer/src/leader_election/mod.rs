@@ -332,8 +332,8 @@ impl LeaderElector {
         if tenure.transitions == i32::MAX {
             tracing::warn!(
                 lease = self.shared.title(),
-                "leaseTransitions has its largest value; the fencing tokens of later terms do not \
-                 grow; set it to 0 while nobody leads"
+                "leaseTransitions has its largest value, so the fencing tokens of later terms do \
+                 not grow; delete the lease while nobody leads: the next one has another uid"
             );
         }
         let leading = Leading::begin(&self.shared, &hold);
@@ -345,8 +345,8 @@ impl LeaderElector {
             biased;
             () = hold.clone().ended() => true,
             () = self.cancelled.clone() => false,
-            // `lead` is called only if neither has happened. The work may return because it has
-            // noticed the loss first.
+            // `lead` is called only if the hold has not ended and the elector is not cancelled. The
+            // work may return because it has noticed the loss first.
             is_held = async { lead(term).await; hold.is_held() } => !is_held,
         };
         // The work was dropped at the end of the statement. From here on its clones of the term

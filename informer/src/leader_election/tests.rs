@@ -22,8 +22,8 @@ fn elector() -> LeaderElector {
     LeaderElector::builder(server.client(), lock).build().unwrap()
 }
 
-/// Sets the wall clock forward, which ends the term, and back. Returns as work that has noticed the
-/// end.
+/// Sets the wall clock forward, which ends the term, and then back. Returns because it has noticed
+/// the end of the term, like the work of a leader.
 async fn work_during_two_steps(term: Term) {
     WALL_STEP.set(Duration::from_secs(11));
     assert!(!term.is_held());

@@ -67,7 +67,8 @@ pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
                     return Err(LeaseLost.into());
                 }
                 client.send(request).await.map_err(|error| {
-                    // Also the error of a `FencedBody`.
+                    // After the term every failure counts as the loss of the lease. One of them is
+                    // the error of a `FencedBody`, which the client has wrapped.
                     if checked.is_held() { error.into() } else { LeaseLost.into() }
                 })
             });

@@ -60,7 +60,8 @@ pub enum ReflectorError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The queue or store refused an object, or the object has no key.
+    /// An object was refused before it was queued or stored: it has no key, the transformer failed,
+    /// or the queue refused it.
     #[error(transparent)]
     Refused(#[from] OfferError),
     /// The queue or store failed, or a store refused an object.

@@ -95,7 +95,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let (sender, batches) = BatchSender::new(&self.in_flight);
         let reading = self.read(sender, request.clone(), first_page);
         let list = async {
-            // Before the request, because the list is of the history in which its relist begins.
+            // The relist begins before the request, because the list counts for the history in
+            // which its relist began.
             let pieces = self.begin()?;
             let received = self.receive(pieces, batches);
             let (version, (pieces, items)) = tokio::try_join!(reading, received)?;

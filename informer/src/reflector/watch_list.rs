@@ -85,7 +85,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         from: &str,
         deadline: Instant,
     ) -> Result<(Watch, usize), ListFailure> {
-        // Before the request, because the list is of the history in which its relist begins.
+        // The relist begins before the request, because the list counts for the history in which
+        // its relist began.
         let pieces = self.begin()?;
         let mut watch = self.open(from.to_owned(), true).await?;
         let (sender, batches) = BatchSender::new(&self.in_flight);

@@ -29,8 +29,8 @@ fn recording(server: &ApiServer) -> LeaderElectorBuilder {
     builder(server, "a").event_recorder(Recorder::new(server.client(), reporter))
 }
 
-/// Starts a replica, waits until it leads, and ends it in this way. Returns the notes of the
-/// events, and the notes that are expected.
+/// Starts a replica, waits until it leads, and ends it with `end`. Returns the notes of the
+/// published events, and the notes that are expected.
 async fn notes(end: impl AsyncFnOnce(&ApiServer, Replica, Term)) -> (Vec<String>, Vec<String>) {
     let server = server();
     let mut replica = Replica::start_with(recording(&server), false);

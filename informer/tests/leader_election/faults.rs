@@ -83,7 +83,8 @@ async fn late_creation_of_an_earlier_campaign_must_expire() {
     server.fault(Fault::refused().times(usize::MAX));
     first.lost().await;
     drop(first);
-    // The lease is deleted by hand, and a creation arrives that the first campaign has given up.
+    // The lease is deleted by hand. Then a creation arrives that names the first campaign, as if
+    // that campaign had sent it and given it up.
     server.delete(&leases(), "shop", "counter").unwrap();
     let created =
         json!({ "holderIdentity": identity, "leaseDurationSeconds": 15, "leaseTransitions": 0 });

@@ -174,7 +174,8 @@ async fn loss_that_the_work_notices_first_is_a_loss() {
     assert_eq!(terms, 2, "it campaigns again");
 }
 
-/// The future of a reconcile is dropped only at its next await. Until then the lease must stay.
+/// A cancelled reconcile is dropped only at its next await. Until then the lease must not be
+/// released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lease_is_not_released_before_a_reconcile_that_blocks_its_thread_has_been_dropped() {
     let server = server();
@@ -356,7 +357,8 @@ async fn request_whose_task_is_late_is_not_sent_after_the_deadline() {
 async fn request_that_waits_for_a_connection_at_the_deadline_is_not_sent() {
     let server = server();
     let client = server.client();
-    // Reads the body of a write once it has a connection, as hyper does.
+    // This service reads the body of a creation only when it has a connection, as hyper does. The
+    // connection takes 20 s.
     let slow = tower::service_fn(move |request: http::Request<Body>| {
         let client = client.clone();
         async move {

@@ -1,4 +1,5 @@
-//! Tests of what controllers of compact objects do differently: they decode.
+//! Tests of the decoding in controllers of compact objects. Many other tests of `runtime` run
+//! with compact maps as well (`rig::Stored`).
 
 use deltafifo_informer::compact::{Compact, CompactStats};
 use deltafifo_informer::runtime::controller::{Config, Source};
@@ -26,7 +27,7 @@ where
     informer
 }
 
-/// Returns a map that is stored, and does not decode.
+/// Returns a map that a compact informer stores, although it does not decode.
 fn broken(name: &str) -> Value {
     let mut map = map(name, "1");
     map["data"] = json!(["no data"]);

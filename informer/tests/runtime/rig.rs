@@ -79,8 +79,8 @@ pub fn maps(server: &ApiServer) -> Api<ConfigMap> {
     Api::all(server.client())
 }
 
-/// The form in which the controllers of these tests keep their maps. With the feature `compact` all
-/// of these tests run with compact maps.
+/// The form in which the controllers of [`controller`] and [`in_form`] keep their maps: compact if
+/// the feature `compact` is enabled. Controllers over a shared informer have the informer's form.
 #[cfg(not(feature = "compact"))]
 pub type Stored = ConfigMap;
 #[cfg(feature = "compact")]

@@ -401,8 +401,9 @@ async fn living_objects_of_a_namespace_without_its_label_do_not_count_as_deleted
     }
 }
 
-/// Makes a change in a namespace that has just lost its label, and whose last list shows the
-/// change. Returns what handlers are notified of until its objects are removed, in order of names.
+/// Makes a change in a namespace that has just lost its label. The final list of the namespace
+/// shows the change. Returns the notifications from then on until the objects of the namespace are
+/// removed, in order of the objects' names.
 async fn notifications_of_the_last_list(
     choose: fn(Builder) -> Builder,
     change: fn(&ApiServer),

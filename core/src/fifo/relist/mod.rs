@@ -4,7 +4,7 @@
 //! A relist stamps the slots of listed keys with its generation; while it is open, adds and updates
 //! stamp too. The commit deletes the keys with older stamps. At most one relist of the whole queue,
 //! or one of each scope, is current: a newer relist supersedes it. `span` has the generation and
-//! the keys of a relist, `sweep` the deletions of a commit.
+//! the keys of a relist, and the removal of a scope; `sweep` has the deletions of a commit.
 
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod defects;
@@ -182,8 +182,8 @@ struct Choices {
 }
 
 /// A relist in progress, made by [`DeltaFifo::begin_replace`]. A relist that is dropped is
-/// abandoned: offered objects stay queued, nothing is deleted, and a first relist leaves the queue
-/// unpopulated.
+/// abandoned: its offers and [deletions](Self::delete) stay queued, no key is deleted for being
+/// unlisted, and the relist does not count as the first one.
 #[must_use = "a dropped relist is abandoned: offer its pages and commit it"]
 pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
     fifo: Owner<'f, T, M>,

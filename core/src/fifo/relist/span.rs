@@ -1,4 +1,5 @@
-//! The generation and the keys of a relist, and the removal of a scope, whose relist has no pages.
+//! The generation and the keys of a relist, and the removal of a scope, which is a relist without
+//! pages.
 
 use crate::Meta;
 use crate::engine::slot::Sweep;

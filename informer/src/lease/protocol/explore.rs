@@ -1,5 +1,6 @@
-//! An exhaustive search of the protocol for a state with two leaders, or with a leader that
-//! continues after it has read that another holds the lease.
+//! An exhaustive search of the protocol for a state with two leaders, or with a leader that ignores
+//! another: it continues after it has read that another holds the lease, or it writes the lease
+//! without a read after a watch has shown that it may have been replaced.
 //!
 //! A *world* is an API server with one lease, two or three processes that are candidates, and the
 //! messages between them. Its next worlds are all that can happen next: time passes, a process
@@ -12,8 +13,9 @@
 //!
 //! The present is always [`NOW`]: when time passes, all other times move into the past. Versions
 //! are numbered in their order. So worlds that differ only in their age are one world. The search
-//! visits every world that can be reached. It remembers worlds by a hash of 64 bits: among 10
-//! million worlds, two share one with a probability of about 10⁻⁶.
+//! visits every world that can be reached within its bounds, or the mirror image of that world. It
+//! remembers worlds by a hash of 64 bits: among 10 million worlds, two share one with a probability
+//! of about 10⁻⁶.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -57,7 +59,7 @@ struct Bounds<'a> {
     most_claims: i32,
     /// The largest number of messages in flight of one process.
     most_messages: usize,
-    /// Whether there is a lease at first. It is free.
+    /// Whether a history begins with a free lease. If not, it begins without a lease.
     has_lease: bool,
 }
 
@@ -119,7 +121,8 @@ struct World {
     processes: Vec<Process>,
     messages: Vec<Message>,
     faults: u8,
-    /// Set if a process goes on after it has read that another holds the lease.
+    /// Set if a leader goes on after it has read that another holds the lease, or writes the lease
+    /// while it must read it (`Process::must_read`).
     ignores_another: bool,
 }
 
@@ -128,7 +131,7 @@ struct Process {
     candidate: Protocol<u8, ()>,
     /// The deadline of the work of a leader.
     works_until: Option<Clocks>,
-    /// The uid and the transitions of the lease in the last term.
+    /// The uid and the transitions of the lease in the last term of this process.
     term: Option<(u8, i32)>,
     /// Whether a watch has shown a leader that it may have been replaced, and no read was sent
     /// since.
@@ -212,7 +215,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns the world at first.
+    /// Returns the world in which every history begins.
     fn start(&self) -> World {
         let lease = Record {
             version: 1,
@@ -765,7 +768,8 @@ const TWO: Bounds<'_> = Bounds {
 /// The bounds of three processes.
 const OF_THREE: Bounds<'_> = Bounds { processes: THREE, most_messages: 1, ..TWO };
 
-/// The bounds in which a creation of an earlier campaign arrives after a deletion by hand.
+/// The bounds of two processes that must create the lease. In some histories the creation of an
+/// earlier campaign arrives after the lease was deleted by hand.
 const WITHOUT_LEASE: Bounds<'_> = Bounds { faults: &[Fault::Delete], has_lease: false, ..TWO };
 
 /// Searches within bounds, prints the number of its worlds, and returns the first history with two
@@ -824,7 +828,7 @@ fn mutant_has_a_history_of_three_processes_with_two_leaders() {
 fn every_mutant_has_a_history_with_two_leaders() {
     use Fault::{Delete, Edit, Suspend, WallStep};
     for (mutant, defect) in Mutant::ALL {
-        // Their shortest histories take minutes without optimisation.
+        // To find a history of these two mutants takes minutes without optimisation.
         let is_long = matches!(mutant, Mutant::ReleasesAnothersLease | Mutant::FormerByNameAlone);
         if cfg!(debug_assertions) && is_long {
             continue;

@@ -38,8 +38,8 @@
 //!    must expire. Each claim increments `leaseTransitions`, also if the holder was the same.
 //! 8. The lease of an earlier term of the same process is free: the work of that term has ended. It
 //!    is recognised by its holder, uid and transitions together. A lease that has only the holder
-//!    in common may come from a delayed creation, and another candidate may have claimed the lease
-//!    before.
+//!    in common may come from a delayed creation. Another candidate may have claimed an earlier
+//!    lease, which was then deleted, and may still be at work.
 //!
 //! # Why there is one holder
 //!
@@ -278,8 +278,8 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         matches!(self.state, State::Foreign(_))
     }
 
-    /// Returns the lease of another holder that the candidate waits for, and the time of the
-    /// monotonic clock when it expires.
+    /// Returns the lease that the candidate waits for because it is not free, and the time of the
+    /// monotonic clock when it expires. Its holder is this candidate if it has created the lease.
     pub(crate) fn awaits(&self) -> Option<(&Record<T, B>, Duration)> {
         match &self.state {
             State::Foreign(Seen::Known { record, since, .. }) => {

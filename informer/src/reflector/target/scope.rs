@@ -108,11 +108,11 @@ impl<K: Send + Sync + 'static> Pieces<K> for Reported<K> {
     }
 }
 
-/// The last list of a namespace that has left the set. It deletes the objects that no longer exist,
-/// and does not offer objects that were created or changed since. If another object has the name of
-/// a known one, the known object no longer exists. If the queue cannot compare the two yet, the
-/// listed object is offered: a notification of an object that is soon removed does less harm than
-/// the loss of a deletion.
+/// The final list of a namespace that has left the set. It deletes the known objects that no longer
+/// exist, and does not offer objects that are new or changed. If a listed object has the name of a
+/// known one, but another uid, the known object no longer exists. If the queue cannot compare the
+/// two yet, the listed object is offered: a notification of an object that is soon removed does
+/// less harm than the loss of a deletion.
 struct LastList<K> {
     relist: Box<dyn Pieces<K>>,
     queue: Arc<dyn Scoped<K>>,
@@ -121,7 +121,7 @@ struct LastList<K> {
 impl<K: Send + Sync + 'static> Pieces<K> for LastList<K> {
     fn expect(&mut self, _objects: usize) {}
 
-    /// Returns that each object must be decoded, for its uid.
+    /// Returns true for each object, because its uid is compared and must be decoded.
     fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
         Ok(vec![true; listed.len()])
     }
@@ -205,7 +205,7 @@ fn outside(key: String, scope: &ScopeId) -> StoreError {
 impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
         let (mut relist, of_queue) = Arc::clone(&self.queue).begin_in(&self.scope);
-        // Relaxed: the task of the informer changes it, and begins the relists.
+        // Relaxed: the same task, that of the informer, sets the flag and begins the relists.
         if self.is_last.load(Ordering::Relaxed) {
             return Box::new(LastList { relist, queue: self.queue.clone() });
         }

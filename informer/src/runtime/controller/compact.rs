@@ -17,9 +17,9 @@ where
     /// `K`. An object is decoded once per reconcile, in a task, so that the task that polls the
     /// stream is not delayed.
     ///
-    /// [`store`](Self::store) then returns a `Store<Compact<K>>`, whose methods decode what they
-    /// return. Objects that cannot be decoded are yielded as
-    /// [`RunnerError::NotDecoded`](super::RunnerError::NotDecoded).
+    /// [`store`](Self::store) then returns a `Store<Compact<K>>`, whose methods decode the objects
+    /// that they return. For an object that cannot be decoded, the stream yields
+    /// [`RunnerError::NotDecoded`](super::RunnerError::NotDecoded) instead of a reconcile.
     ///
     /// Call it before [`store`](Self::store). For a controller over a [shared
     /// informer](Self::from_informer), build that informer with `Compact<K>` instead. Otherwise the
@@ -111,7 +111,8 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
 {
     /// Restricts which updates trigger reconciles, like [`when`](Self::when), with a predicate over
-    /// compact objects. It decodes nothing itself. The last call of either method wins.
+    /// compact objects. No object is decoded for the predicate. The last call of either method
+    /// wins.
     #[must_use]
     pub fn when_compact(
         mut self,

@@ -74,8 +74,8 @@ impl Config {
     ///
     /// The counter `controller_objects_not_found_total`, with the label `name`, counts reconciles
     /// requested for objects that are not in the store, because they were deleted or do not match
-    /// the selectors. The counter `controller_objects_not_decoded_total` counts reconciles that did
-    /// not run because their compact object [cannot be
+    /// the selectors. The counter `controller_objects_not_decoded_total`, with the same label,
+    /// counts reconciles that did not run because the compact object [cannot be
     /// decoded](super::RunnerError::NotDecoded).
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {

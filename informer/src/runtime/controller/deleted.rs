@@ -47,7 +47,8 @@ pub(super) fn decoded<F: Form>(key: &StoreKey, last: DeltaObject<F>) -> DeltaObj
             let error = error_chain(&**error);
             tracing::warn!(
                 error,
-                "deletion handler is called without the last state of an object, which cannot be decoded"
+                "last state of a deleted object cannot be decoded; the deletion handler is called \
+                 without it"
             );
         };
         object.decoded().inspect_err(warn).ok()

@@ -256,8 +256,9 @@ where
     /// keys](crate::SharedInformer::with_keys) objects are not found, and each request yields
     /// [`Error::ObjectNotFound`].
     ///
-    /// For an informer of compact objects the reconciler and all other functions of the user
-    /// receive decoded objects.
+    /// If the informer is one of compact objects, the reconciler, the error policy, the deletion
+    /// handler and the predicate receive decoded objects. Only a predicate that `when_compact` sets
+    /// receives compact ones.
     pub fn from_informer(informer: impl Into<Source<F>>) -> Self
     where
         Types<F>: Default,

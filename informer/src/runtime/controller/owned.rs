@@ -99,8 +99,8 @@ impl OwnerKind {
         })
     }
 
-    /// Calls `request` with the keys like those of [`of_owned`](Self::of_owned), for an object in
-    /// the store of an informer.
+    /// Calls `request` with the key of each owner of `object` that is of this kind. `object` comes
+    /// from an informer that the user runs, and is not decoded.
     pub(super) fn of_child<F: Form>(&self, object: &F, request: &mut dyn FnMut(StoreKey))
     where
         KubeMeta: Meta<F>,

@@ -70,7 +70,8 @@ where
     /// Acts like [`owns`](Self::owns), over a shared informer of whole objects or of metadata.
     /// The caller must run the informer. A reconciler may read the informer's store: no reconcile
     /// begins before the informer's first list is complete.
-    /// The informer may be compact: then nothing is decoded.
+    ///
+    /// The informer may be compact: owners are then read without decoding the objects.
     pub fn owns_informer<Child: Form>(self, informer: impl Into<Source<Child>>) -> Self
     where
         KubeMeta: Meta<Child>,
@@ -329,7 +330,7 @@ fn decoding<O: Form, K: Resource, I: IntoIterator<Item = ObjectRef<K>>>(
         Ok(object) => mapped(mapper(&object), request),
         Err(error) => {
             let error = error_chain(&*error);
-            tracing::warn!(error, "related object cannot be decoded, so it triggers nothing");
+            tracing::warn!(error, "related object cannot be decoded; its state triggers nothing");
         }
     }
 }

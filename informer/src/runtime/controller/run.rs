@@ -273,8 +273,8 @@ where
                         return step;
                     },
                     Ok(None) => return StreamStep::End,
-                    // Panics of the calls themselves are caught in `call`, so this panic comes
-                    // from a drop.
+                    // Panics of the calls themselves are caught in `call`, and panics of decoders
+                    // in `Compact::decode`, so this panic comes from a drop.
                     Err(error) => resume_panic(error),
                 },
                 Some(Failure { error, is_absence }) = self.errors.recv(), if !self.is_shut_down => {
@@ -312,7 +312,8 @@ where
         }
     }
 
-    /// Returns whether the term has ended. The timer in `forceful` may be late.
+    /// Returns whether the term has ended. Called before a reconcile or a deletion handler
+    /// starts, because the timer in `forceful` may be late.
     fn has_lost_term(&self) -> bool {
         self.term.as_ref().is_some_and(|term| !term.is_held())
     }

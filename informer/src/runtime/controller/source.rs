@@ -46,7 +46,8 @@ pub(super) enum UpdateFilter<F: Form> {
 type Predicate<K> = dyn Fn(&K, &K) -> bool + Send;
 
 impl<F: Form> UpdateFilter<F> {
-    /// Returns whether an update triggers reconciles. An object that cannot be decoded does.
+    /// Returns whether an update triggers reconciles. If the predicate takes decoded objects and a
+    /// state cannot be decoded, the update triggers them.
     pub(super) fn accepts(&self, old: &Arc<F>, new: &Arc<F>) -> bool {
         match self {
             Self::Every => true,

@@ -1,10 +1,10 @@
-//! The term of `Controller::while_leading` (feature `leader-election`). Without the feature there
-//! is no term, so that the other files of the controller do not depend on it.
+//! The term of `Controller::while_leading` (feature `leader-election`). Without the feature, `Term`
+//! is a type without values, so that the other files of the controller need no `cfg`.
 
 #[cfg(feature = "leader-election")]
 pub(super) use crate::leader_election::Term;
 
-/// A term without leader election, of which there is none.
+/// A type without values in place of `leader_election::Term`.
 #[cfg(not(feature = "leader-election"))]
 #[derive(Clone)]
 pub(super) enum Term {}

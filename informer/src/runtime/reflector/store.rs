@@ -171,7 +171,7 @@ fn decoded<F: Form>(object: Arc<F>) -> Option<Arc<F::Object>> {
 
 fn warn(error: &(dyn Error + 'static)) {
     let error = error_chain(error);
-    tracing::warn!(error, "a read of the store leaves out an object that cannot be decoded");
+    tracing::warn!(error, "stored object cannot be decoded; a read of the store leaves it out");
 }
 
 /// Returns the requirements of `selector` by which a label must have one of some values

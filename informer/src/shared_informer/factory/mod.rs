@@ -250,12 +250,13 @@ impl SharedInformerFactory {
     /// controllers of the stopped informer are not moved to the new one.
     ///
     /// Each user of the informer may add the indexes that it needs, before or after `start`
-    /// (client-go `AddIndexers`). A call adds all of its indexes or none. If another user has added
-    /// one of them, it returns [`IndexError::Conflict`](deltafifo::IndexError::Conflict). So an
-    /// index that several users need is added by a call of its own, and a user that gets the error
-    /// may read the other user's index. Until that one is built, and ever after if its build fails,
-    /// reads of it return [`IndexError::Unknown`](deltafifo::IndexError::Unknown). `add_indexers`
-    /// blocks until the index functions have run for all stored objects.
+    /// (client-go `AddIndexers`). A call of [`add_indexers`](deltafifo::IndexReader::add_indexers)
+    /// adds all of its indexes or none. If another user has added one of them, the call returns
+    /// [`IndexError::Conflict`](deltafifo::IndexError::Conflict). So add an index that several
+    /// users need by a call of its own. A user that gets the error may read the other user's index.
+    /// While that index is being built, and after its build has failed, reads of it return
+    /// [`IndexError::Unknown`](deltafifo::IndexError::Unknown). `add_indexers` blocks until the
+    /// index functions have run for all stored objects.
     ///
     /// ```
     /// use deltafifo::{Indexers, OWNER_INDEX};

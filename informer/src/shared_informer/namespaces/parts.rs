@@ -407,8 +407,9 @@ impl<K: Send + Sync + 'static> Parts<K> {
     }
 
     /// Lists once more a namespace that may have been deleted. The list deletes the objects that
-    /// no longer exist, so that they do not count as removed with the namespace, and offers no
-    /// others. If no object of the namespace was ever offered, nothing is listed.
+    /// no longer exist, so that they do not count as removed with the namespace. New and changed
+    /// objects are not offered, unless the queue cannot tell yet which objects are known. If no
+    /// object of the namespace was ever offered, nothing is listed.
     async fn list_again(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
         // A thread may still be working for a run that was dropped. Its commit of an older list
         // must not come after the final list. The commit makes the scope count again, so the scope

@@ -53,7 +53,7 @@ struct Refusing {
 /// The queue's side of a [`GateKeeper`]: it says that the commit has been reached, and waits until
 /// the `GateKeeper` is dropped.
 struct Gate {
-    /// Whether the commit is done before it waits.
+    /// Whether the commit waits when it is done, instead of before it begins.
     is_behind: bool,
     reached: oneshot::Sender<()>,
     opened: mpsc::Receiver<()>,

@@ -26,6 +26,9 @@ import (
 // cacheGets is the number of gets that are timed.
 const cacheGets = 20_000
 
+// cacheLimit is the time after which an informer that has not completed a list has failed.
+const cacheLimit = 5 * time.Minute
+
 // cachePoll is the time between two polls for the end of a list.
 const cachePoll = 10 * time.Millisecond
 
@@ -53,7 +56,10 @@ func runCache(opts *options, out *output) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	go informer.RunWithContext(ctx)
-	await(func() bool { return informer.HasSynced() && informer.LastSyncResourceVersion() == "1" })
+	listed := func() bool { return informer.HasSynced() && informer.LastSyncResourceVersion() == "1" }
+	if err := await(listed); err != nil {
+		return err
+	}
 	firstList := processCPU() - cpu
 	peak := statusBytes("VmHWM") - memory.start
 	runtime.GC() // runs finalizers
@@ -80,10 +86,13 @@ func runCache(opts *options, out *output) error {
 	before, _, _ := store.GetByKey(last)
 	cpu = processCPU()
 	server.relist()
-	await(func() bool {
+	relisted := func() bool {
 		after, _, _ := store.GetByKey(last)
 		return informer.LastSyncResourceVersion() == "2" && after != before
-	})
+	}
+	if err := await(relisted); err != nil {
+		return err
+	}
 	relist := processCPU() - cpu
 
 	extra := map[string]any{}
@@ -136,10 +145,14 @@ func newCacheInformer(engine string, server *listServer) (cache.SharedIndexInfor
 	return cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, namespaceIndex()), nil
 }
 
-func await(holds func() bool) {
-	for !holds() {
-		time.Sleep(cachePoll)
+// await waits until holds, which tells whether a list is complete, returns true.
+func await(holds func() bool) error {
+	for began := time.Now(); !holds(); time.Sleep(cachePoll) {
+		if time.Since(began) > cacheLimit {
+			return fmt.Errorf("a list was not complete after %v", cacheLimit)
+		}
 	}
+	return nil
 }
 
 // processCPU returns the CPU time of this process so far, with the kernel's.

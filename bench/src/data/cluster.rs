@@ -161,7 +161,7 @@ impl Cluster {
     /// Replaces the tokens that are not vocabulary, in all values and in the keys of labels,
     /// annotations and selectors. A new token has the same length, and depends only on the old one
     /// and on `round`, the number of earlier Kubernetes workloads with the same model. Short
-    /// tokens, numbers and times stay.
+    /// tokens, numbers, quantities and times stay.
     fn rename(&self, value: &mut Value, round: u64) {
         match value {
             Value::String(text) => *text = self.renamed(text, round),
@@ -180,8 +180,8 @@ impl Cluster {
     }
 
     fn renamed(&self, text: &str, round: u64) -> String {
-        // A pod with another text in the place of a time does not decode.
-        if text.parse::<Timestamp>().is_ok() {
+        // A typed client decodes no pod with another text in the place of a time or a quantity.
+        if text.parse::<Timestamp>().is_ok() || is_quantity(text) {
             return text.to_owned();
         }
         let mut out = String::with_capacity(text.len());
@@ -204,6 +204,13 @@ impl Cluster {
         }
         out
     }
+}
+
+/// Returns whether `text` is a quantity of Kubernetes, such as `1500m` or `256Mi`.
+fn is_quantity(text: &str) -> bool {
+    let units = ["n", "u", "m", "k", "Ki", "M", "Mi", "G", "Gi", "T", "Ti", "P", "Pi", "E", "Ei"];
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || ".+-".contains(c));
+    unit.len() < text.len() && (unit.is_empty() || units.contains(&unit))
 }
 
 /// Collects the tokens of all strings into `tokens`, and the tokens of all field names into
@@ -329,7 +336,8 @@ mod tests {
                 "metadata": { "name": format!("{name}-1"), "generateName": format!("{name}-"),
                     "namespace": "shop", "uid": "u", "labels": { "team": name },
                     "ownerReferences": [{ "uid": "o" }] },
-                "spec": { "containers": [{ "name": "main", "image": image }] },
+                "spec": { "containers": [{ "name": "main", "image": image,
+                    "resources": { "limits": { "memory": format!("{}00Mi", name.len()) } } }] },
                 "status": { "podIP": "", "podIPs": [], "conditions": [{}, {}],
                     "containerStatuses": [{ "state": { "running": { "startedAt": "" } },
                         "lastState": { "terminated": {
@@ -388,6 +396,9 @@ mod tests {
         assert_eq!(later["metadata"]["namespace"], "shop", "what most pods have stays");
         let time = "/status/containerStatuses/0/lastState/terminated/finishedAt";
         assert_eq!(first.pointer(time), later.pointer(time), "a time stays a time");
+        let memory = "/spec/containers/0/resources/limits/memory";
+        assert_eq!(first.pointer(memory).unwrap(), "900Mi");
+        assert_eq!(later.pointer(memory).unwrap(), "900Mi");
     }
 
     #[test]

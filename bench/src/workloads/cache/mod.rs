@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Map, Value};
 use tokio::runtime::Builder;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::fill::ChildError;
 use super::memory::MemoryMark;
@@ -45,6 +45,8 @@ use server::ListServer;
 /// The largest number of gets, and of decodings, that are timed. If there are fewer objects, their
 /// number is the limit.
 const GETS: usize = 20_000;
+/// The time after which an engine that has not completed a list has failed.
+const LIST_LIMIT: Duration = Duration::from_secs(300);
 /// The time for which idle threads are kept.
 const KEEP_ALIVE: Duration = Duration::from_millis(50);
 /// The time after which mimalloc has returned its free pages to the system.
@@ -131,7 +133,7 @@ async fn steps(
     engine: impl CacheEngine,
 ) -> Result<(), ChildError> {
     output::progress("cache first list")?;
-    engine.listed(1).await?;
+    complete(&engine, 1).await?;
     let first_list = cpu()?.saturating_sub(usage.cpu);
     let peak = usage.memory.peak_over_start();
     end_threads().await;
@@ -148,7 +150,7 @@ async fn steps(
     output::progress("cache relist")?;
     let before = cpu()?;
     server.relist();
-    engine.listed(2).await?;
+    complete(&engine, 2).await?;
     let relist = cpu()?.saturating_sub(before);
 
     let mut rows = vec![
@@ -169,6 +171,12 @@ async fn steps(
         row.extra.extend(extra.clone());
     }
     Ok(output::rows(rows)?)
+}
+
+/// Waits until the engine has completed a list.
+async fn complete(engine: &impl CacheEngine, list: u64) -> Result<(), ChildError> {
+    let late = || format!("list {list} was not complete after {} s", LIST_LIMIT.as_secs());
+    timeout(LIST_LIMIT, engine.listed(list)).await.map_err(|_elapsed| late())?
 }
 
 fn row(variant: &str, unit: &str, value: f64) -> Row {

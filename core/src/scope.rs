@@ -93,7 +93,11 @@ impl fmt::Debug for KeyScope {
 
 /// A scope of one queue, made by the queue's `add_scope`. Cheap to clone.
 #[derive(Clone)]
-pub struct ScopeId(Arc<Registered>);
+pub struct ScopeId {
+    registered: Arc<Registered>,
+    /// Whether a relist that is begun with this handle counts as a list of the scope.
+    counts: bool,
+}
 
 struct Registered {
     scope: KeyScope,
@@ -104,38 +108,52 @@ struct Registered {
 
 impl ScopeId {
     pub(crate) fn new(scope: KeyScope) -> Self {
-        Self(Arc::new(Registered { scope, current: AtomicU32::new(0) }))
+        let registered = Arc::new(Registered { scope, current: AtomicU32::new(0) });
+        Self { registered, counts: true }
+    }
+
+    fn scope(&self) -> &KeyScope {
+        &self.registered.scope
     }
 
     /// Returns the namespace, or the name that was given to [`KeyScope::keys`].
     #[must_use]
     pub fn name(&self) -> &str {
-        self.0.scope.name()
+        self.scope().name()
+    }
+
+    /// Returns a handle whose relists do not count as lists of the scope: a commit still deletes
+    /// the unlisted keys, but it has no version, is not the first list, and ends no waiver. For the
+    /// last list of a namespace in the informer, which does not offer everything that it contains.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn uncounted(&self) -> Self {
+        Self { counts: false, ..self.clone() }
     }
 
     fn contains(&self, key: &str) -> bool {
-        self.0.scope.contains(key)
+        self.scope().contains(key)
     }
 
     fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.registered, &other.registered)
     }
 
     /// Returns the generation of the open relist, 0 if there is none.
     pub(crate) fn current(&self) -> u32 {
         // Acquire, paired with `set_current`: a relist that is over pushes nothing more.
-        self.0.current.load(Ordering::Acquire)
+        self.registered.current.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_current(&self, generation: u32) {
         // Release, paired with `current`.
-        self.0.current.store(generation, Ordering::Release);
+        self.registered.current.store(generation, Ordering::Release);
     }
 }
 
 impl fmt::Debug for ScopeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.scope.fmt(f)
+        self.scope().fmt(f)
     }
 }
 
@@ -172,12 +190,12 @@ impl Within {
     /// Returns the namespace that all keys of the scope lie in, or `None` if the scope has a
     /// predicate.
     pub(crate) fn namespace(&self) -> Option<&str> {
-        self.scope.0.scope.is_namespace().then(|| self.scope.name())
+        self.scope.scope().is_namespace().then(|| self.scope.name())
     }
 
     /// Returns whether the scope can be checked without calling a predicate.
     pub(crate) fn is_plain(&self) -> bool {
-        self.scope.0.scope.is_namespace() && self.older.is_empty()
+        self.scope.scope().is_namespace() && self.older.is_empty()
     }
 }
 
@@ -237,6 +255,13 @@ impl Scopes {
         self.0.iter_mut().find(|entry| entry.id.is(id))
     }
 
+    /// Returns the scope, unless the lists of the handle `id` do not count.
+    fn counted(&mut self, id: &ScopeId) -> Option<&mut ScopeState> {
+        let is_counted = id.counts;
+        mutant!(UncountedListCounts => let is_counted = true);
+        if is_counted { self.find(id) } else { None }
+    }
+
     fn get(&self, id: &ScopeId) -> Option<&ScopeState> {
         self.0.iter().find(|entry| entry.id.is(id))
     }
@@ -245,19 +270,19 @@ impl Scopes {
     /// another queue or was removed.
     pub(crate) fn within(&self, id: &ScopeId) -> Option<Within> {
         let place = self.0.iter().position(|entry| entry.id.is(id))?;
-        Some(Within { scope: id.clone(), older: rivals(&id.0.scope, &self.0[..place]) })
+        Some(Within { scope: id.clone(), older: rivals(id.scope(), &self.0[..place]) })
     }
 
     /// Returns whether a relist of the scope belongs to the initial population.
     pub(crate) fn is_awaited(&self, id: &ScopeId) -> bool {
-        self.get(id).is_some_and(|entry| entry.is_awaited)
+        id.counts && self.get(id).is_some_and(|entry| entry.is_awaited)
     }
 
     /// Records that the scope's list at `version` is complete, which also ends a waiver.
     /// `is_initial` says whether the list belongs to the initial population. Returns whether this
     /// list completes the initial population.
     pub(crate) fn listed(&mut self, id: &ScopeId, version: &str, is_initial: bool) -> bool {
-        let Some(entry) = self.find(id) else { return false };
+        let Some(entry) = self.counted(id) else { return false };
         entry.version = Some(version.to_owned());
         entry.is_waived = false;
         // The deltas of a list that began while the scope was waived have no marks, so the
@@ -295,7 +320,7 @@ impl Scopes {
 
     /// Removes the scope. Returns whether this completes the initial population.
     pub(crate) fn remove(&mut self, id: &ScopeId) -> bool {
-        let was_awaited = self.is_awaited(id);
+        let was_awaited = self.get(id).is_some_and(|entry| entry.is_awaited);
         self.0.retain(|entry| !entry.id.is(id));
         was_awaited && self.none_awaited()
     }
@@ -319,7 +344,7 @@ impl Scopes {
         began: Option<u64>,
         applied: &Applied,
     ) -> Result<(), VersionError> {
-        let Some(entry) = self.find(id) else { return Ok(()) };
+        let Some(entry) = self.counted(id) else { return Ok(()) };
         let (reached, version) = (entry.reached.as_ref(), parse(version)?);
         let point = applied.expect_part(reached, version, began, entry.added)?;
         if began.is_some() || entry.reached.as_ref() < Some(&point) {
@@ -374,7 +399,7 @@ impl Candidate {
     }
 
     pub(crate) fn is_namespace(&self) -> bool {
-        self.scope.0.scope.is_namespace()
+        self.scope.scope().is_namespace()
     }
 
     /// Returns the scopes that may have a key in common with this one, if one of them was not
@@ -382,7 +407,7 @@ impl Candidate {
     /// `None` if all are checked.
     pub(crate) fn unchecked(&self, scopes: &Scopes) -> Option<Vec<ScopeId>> {
         mutant!(ScopeCheckedOnce => if !self.checked.is_empty() { return None });
-        let rivals = rivals(&self.scope.0.scope, &scopes.0);
+        let rivals = rivals(self.scope.scope(), &scopes.0);
         let is_checked = |rival: &ScopeId| self.checked.iter().any(|other| other.is(rival));
         (!rivals.iter().all(is_checked)).then_some(rivals)
     }
@@ -394,7 +419,7 @@ impl Candidate {
         rivals: Vec<ScopeId>,
         known: impl IntoIterator<Item = String>,
     ) -> Result<(), ScopeError> {
-        check_common_keys(&self.scope.0.scope, &rivals, known)?;
+        check_common_keys(self.scope.scope(), &rivals, known)?;
         self.checked = rivals;
         Ok(())
     }
@@ -403,7 +428,7 @@ impl Candidate {
 /// Returns the scopes in `others` that may have a key in common with `scope`: all of them if
 /// `scope` has a predicate, otherwise those with a predicate.
 fn rivals(scope: &KeyScope, others: &[ScopeState]) -> Vec<ScopeId> {
-    let may_overlap = |other: &&ScopeId| !scope.is_namespace() || !other.0.scope.is_namespace();
+    let may_overlap = |other: &&ScopeId| !scope.is_namespace() || !other.scope().is_namespace();
     others.iter().map(|entry| &entry.id).filter(may_overlap).cloned().collect()
 }
 

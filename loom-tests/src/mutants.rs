@@ -132,6 +132,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::ListedScopeIsNotWaived
         | Mutant::AnyListIsTheFirst
         | Mutant::UnmarkedListEndsTheWait
+        | Mutant::UncountedListCounts
         | Mutant::AwaitedScopeIsAhead
         | Mutant::ListIsOfTheCurrentHistory
         | Mutant::RemovalEndsTheWait

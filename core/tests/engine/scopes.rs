@@ -330,6 +330,43 @@ fn list_that_does_not_end_the_wait_for_its_scope_is_not_its_first_list() {
 }
 
 #[test]
+fn list_that_does_not_count_deletes_keys_and_ends_neither_a_waiver_nor_a_wait() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    fifo.update(object("green", "a", 1)).unwrap();
+    fifo.update(object("green", "b", 1)).unwrap();
+    drain(&fifo);
+    fifo.waive_scope(&green);
+    let uncounted = green.uncounted();
+    assert_eq!(list(&fifo, &uncounted, &[object("green", "a", 2)], "2"), 1);
+    list(&fifo, &blue, &[], "1");
+    assert_eq!(fifo.store().applied_version(), None, "green/b is not handled");
+    drain(&fifo);
+    assert_eq!(stored(&fifo), ["green/a"]);
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("1"), "green is waived");
+    assert_eq!(fifo.resource_version().as_deref(), Some("1"), "green is waived");
+
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    fifo.waive_scope(&green);
+    let uncounted = green.uncounted();
+    list(&fifo, &uncounted, &[], "2");
+    fifo.await_scope(&green);
+    list(&fifo, &uncounted, &[], "3");
+    list(&fifo, &blue, &[], "1");
+    assert!(!fifo.has_synced(), "green is not listed");
+    assert_eq!(fifo.resource_version(), None, "green is not listed");
+    list(&fifo, &green, &[], "4");
+    assert!(fifo.has_synced());
+    // A removal through such a handle is complete, too.
+    let late = fused();
+    let [blue, green] = two_scopes(&late);
+    list(&late, &blue, &[], "1");
+    late.remove_scope(&green.uncounted()).unwrap();
+    assert!(late.has_synced());
+}
+
+#[test]
 fn open_relist_of_a_waived_scope_delays_the_sync_until_its_offers_are_handled() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);

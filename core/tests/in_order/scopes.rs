@@ -82,6 +82,21 @@ fn initial_population_waits_for_a_waived_scope_that_is_awaited_again() {
 }
 
 #[test]
+fn list_that_does_not_count_deletes_keys_and_is_not_the_first_list_of_its_scope() {
+    let fifo = over(list(&[("x", 1), ("y", 1)]));
+    let [low, high] = halves(&fifo);
+    fifo.waive_scope(&high);
+    fifo.replace_in(&high.uncounted(), list(&[("x", 2)]), "2").unwrap();
+    fifo.await_scope(&high);
+    fifo.replace_in(&low, vec![], "1").unwrap();
+    assert_eq!(notified(&fifo), ["-y(1)", "R x1>2"]);
+    assert!(!fifo.has_synced(), "the other scope is not listed");
+    fifo.replace_in(&high, list(&[("x", 3)]), "3").unwrap();
+    notified(&fifo);
+    assert!(fifo.has_synced());
+}
+
+#[test]
 fn removed_scope_deletes_its_keys_in_its_turn() {
     let fifo = over([]);
     let [low, high] = halves(&fifo);

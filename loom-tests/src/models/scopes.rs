@@ -133,6 +133,13 @@ pub const MODELS: &[Model] = &[
         body: awaited_during_its_own_list,
     },
     Model {
+        name: "scopes::awaited_during_an_uncounted_list",
+        bound: Some(3),
+        at_least: 9,
+        outcomes: &["[=b1], synced"],
+        body: awaited_during_an_uncounted_list,
+    },
+    Model {
         name: "scopes::awaited_during_a_handler",
         bound: Some(3),
         at_least: 45,
@@ -511,6 +518,27 @@ fn awaited_during_its_own_list() -> String {
     drain(&fifo, &Log::default(), true);
     assert!(fifo.has_synced());
     format!("{handled}, awaited, then synced")
+}
+
+/// Ends the waiver of a scope (`await_scope`) while a list of it that does not count
+/// (`ScopeId::uncounted`) is committed. Checks that the queue waits for the next list of the scope.
+fn awaited_during_an_uncounted_list() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let [a, b] = scopes(&fifo);
+    fifo.waive_scope(&b);
+    let uncounted = fifo.begin_replace_in(&b.uncounted());
+    let other = spawn_with(&fifo, {
+        let b = b.clone();
+        move |fifo| fifo.await_scope(&b)
+    });
+    uncounted.commit("1").unwrap();
+    other.join().unwrap();
+    list(&fifo, &a, vec![], "1");
+    assert!(!fifo.has_synced(), "synced without a list of `b`");
+    list(&fifo, &b, vec![Object::new("b", 1)], "2");
+    drain(&fifo, &log, true);
+    assert!(fifo.has_synced());
+    format!("{}, synced", log.text())
 }
 
 /// Checks that a marker from before the waiver of an unlisted scope ended is not applied, although

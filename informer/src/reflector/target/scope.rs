@@ -159,7 +159,8 @@ impl<K: Send + Sync + 'static> Pieces<K> for LastList<K> {
         self.relist.ignore_versions();
     }
 
-    /// Commits without a version, because not all changes up to the version were offered.
+    /// Commits without a version. The list does not count as one of its scope, because not all of
+    /// its objects were offered.
     fn commit(self: Box<Self>, _version: &str) -> Result<Vec<StoreError>, StoreError> {
         self.relist.commit("")
     }
@@ -204,11 +205,13 @@ fn outside(key: String, scope: &ScopeId) -> StoreError {
 
 impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        let (mut relist, of_queue) = Arc::clone(&self.queue).begin_in(&self.scope);
+        let queue = Arc::clone(&self.queue);
         // Relaxed: the same task, that of the informer, sets the flag and begins the relists.
         if self.is_last.load(Ordering::Relaxed) {
+            let (relist, _) = queue.begin_in(&self.scope.uncounted());
             return Box::new(LastList { relist, queue: self.queue.clone() });
         }
+        let (mut relist, of_queue) = queue.begin_in(&self.scope);
         let (began, is_current) = self.history.begin(of_queue);
         if !is_current {
             // The known objects may be of a former history.

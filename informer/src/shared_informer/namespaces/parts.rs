@@ -425,8 +425,6 @@ impl<K: Send + Sync + 'static> Parts<K> {
         if let Err(panic) = catching(Box::pin(reflector.list_newest())).await {
             self.report_panic(name, part, panic);
         }
-        // The commit has ended the waiver.
-        self.queue.waive_scope(&part.scope);
     }
 
     /// Runs the reflector of a namespace. A panic of its lister-watcher is reported, and the

@@ -458,6 +458,52 @@ async fn final_list_waits_for_a_commit_in_flight() {
     timeout(LONG, final_list.wait_for(|asked| *asked)).await.unwrap().unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn final_list_that_ends_while_its_namespace_comes_back_is_not_its_first_list() {
+    let [list_blue, asked] = [(); 2].map(|()| Arc::new(watch::Sender::new(false)));
+    let (lists, is_asked) = (list_blue.clone(), asked.clone());
+    let source = move |name: &str| {
+        let (mut lists, is_asked) = (lists.subscribe(), is_asked.clone());
+        if name == "blue" {
+            let late = once(async move {
+                lists.wait_for(|now| *now).await.unwrap();
+                futures_util::stream::iter(items("blue", 9))
+            });
+            return Scripted::new().list_stream(late.flatten().boxed()).watch_on(Vec::new());
+        }
+        let page = PageMeta {
+            resource_version: "5".to_owned(),
+            continue_token: Some("next".to_owned()),
+            ..PageMeta::default()
+        };
+        let silence = once(async move {
+            is_asked.send_replace(true);
+            std::future::pending().await
+        });
+        // The second page of the first list does not arrive. The second list is the final one.
+        Scripted::new()
+            .list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![raw("green", 5).into()]))])
+            .list_stream(silence.boxed())
+            .list(items("green", 5))
+    };
+    let names = ["blue", "green"].map(Arc::from).into();
+    let set = Set { names, follows_informer: true, ..Set::default() };
+    let rig = Rig::of_set(Namespaces::of(set), source);
+    assert_eq!(rig.next().await, "+green/a");
+    asked.subscribe().wait_for(|asked| *asked).await.unwrap();
+    let mut gate = rig.queue.gate_after("green");
+    rig.namespaces.set(&["blue".to_owned()]);
+    (&mut gate.reached).await.unwrap();
+    // The final list is committed, and the informer does not know it yet.
+    rig.namespaces.set(&["blue".to_owned(), "green".to_owned()]);
+    settle().await;
+    drop(gate);
+    list_blue.send_replace(true);
+    assert_eq!(rig.next().await, "+blue/a");
+    let synced = timeout(LONG, rig.queue.queue.wait_for_sync_async()).await;
+    assert!(synced.is_err(), "synced without the first list of green");
+}
+
 /// In a restore of the API server, the list of one namespace is answered by a server that is not
 /// restored yet, and is committed after the list of another namespace has shown the restore.
 #[tokio::test(start_paused = true)]

@@ -221,6 +221,19 @@ struct ScopeState {
     version: Option<String>,
 }
 
+impl ScopeState {
+    /// Ends a waiver. Returns whether the scope was waived. The store then has no applied version
+    /// until the next marker is handled: markers from before say nothing about the scope.
+    fn end_waiver(&mut self, applied: &Applied) -> bool {
+        let was_waived = std::mem::take(&mut self.is_waived);
+        if was_waived {
+            mutant!(AwaitedScopeIsAhead => return was_waived);
+            applied.await_part();
+        }
+        was_waived
+    }
+}
+
 impl Scopes {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -281,10 +294,16 @@ impl Scopes {
     /// Records that the scope's list at `version` is complete, which also ends a waiver.
     /// `is_initial` says whether the list belongs to the initial population. Returns whether this
     /// list completes the initial population.
-    pub(crate) fn listed(&mut self, id: &ScopeId, version: &str, is_initial: bool) -> bool {
+    pub(crate) fn listed(
+        &mut self,
+        id: &ScopeId,
+        version: &str,
+        is_initial: bool,
+        applied: &Applied,
+    ) -> bool {
         let Some(entry) = self.counted(id) else { return false };
         entry.version = Some(version.to_owned());
-        entry.is_waived = false;
+        entry.end_waiver(applied);
         // The deltas of a list that began while the scope was waived have no marks, so the
         // population would be complete before they are handled.
         mutant!(UnmarkedListEndsTheWait => let is_initial = true);
@@ -307,15 +326,18 @@ impl Scopes {
     }
 
     /// Ends a waiver: the scope counts again with its last list or bookmark. Without a first list,
-    /// `claim` returns whether the initial population waits for the scope. Returns whether the
-    /// scope was waived, and has neither a list nor a bookmark.
-    pub(crate) fn count_again(&mut self, id: &ScopeId, claim: impl FnOnce() -> bool) -> bool {
-        let Some(entry) = self.find(id) else { return false };
-        if !std::mem::take(&mut entry.is_waived) {
-            return false;
+    /// `claim` returns whether the initial population waits for the scope.
+    pub(crate) fn count_again(
+        &mut self,
+        id: &ScopeId,
+        applied: &Applied,
+        claim: impl FnOnce() -> bool,
+    ) {
+        if let Some(entry) = self.find(id)
+            && entry.end_waiver(applied)
+        {
+            entry.is_awaited = !entry.has_first && claim();
         }
-        entry.is_awaited = !entry.has_first && claim();
-        entry.reached.is_none()
     }
 
     /// Removes the scope. Returns whether this completes the initial population.
@@ -350,7 +372,7 @@ impl Scopes {
         if began.is_some() || entry.reached.as_ref() < Some(&point) {
             entry.reached = Some(point);
         }
-        entry.is_waived = false;
+        entry.end_waiver(applied);
         Ok(())
     }
 

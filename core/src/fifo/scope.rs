@@ -4,7 +4,7 @@ use super::relist::Relist;
 use super::{Committed, DeltaFifo, KnownPlace};
 use crate::Meta;
 use crate::engine::slot::{Slot, State};
-use crate::engine::sync::{Arc, mutant};
+use crate::engine::sync::Arc;
 use crate::error::{RelistError, ScopeError, VersionError};
 use crate::scope::{Candidate, KeyScope, ScopeId};
 
@@ -162,9 +162,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// says nothing about its keys.
     ///
     /// The scope counts in the applied version again after its next list or bookmark, or after
-    /// [`await_scope`](Self::await_scope). If this list or bookmark has a lower version than the
-    /// applied version, the applied version does not change, unless the list begins a [new
-    /// history](Self::add_scope). O(scopes).
+    /// [`await_scope`](Self::await_scope). There is then no applied version until all earlier
+    /// offers are handled, and after that it may be lower than before, because it was not true of
+    /// this scope. O(scopes).
     ///
     /// If a relist of the scope is open, the objects that it offers still belong to the initial
     /// population. [`has_synced`](Self::has_synced) does not wait for the relist's commit, but for
@@ -182,7 +182,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Ends a [waiver](Self::waive_scope) without a list or bookmark of `scope`. If the scope has
     /// had a list or a bookmark, it counts in the applied version again, with the version that it
-    /// had reached. Otherwise there is no applied version until its first list or bookmark.
+    /// had reached: the applied version then falls, if it was greater. Otherwise there is no
+    /// applied version until the scope's first list or bookmark.
     ///
     /// If the scope has had no list, [`has_synced`](Self::has_synced) waits for its first list,
     /// unless all other first lists are complete already. A relist of the scope that is open does
@@ -191,11 +192,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// if the scope is not waived. O(scopes).
     pub fn await_scope(&self, scope: &ScopeId) {
         let mut last = self.relists.last.lock();
-        let is_new = last.scopes.count_again(scope, || self.life.initial.claim());
-        mutant!(AwaitedScopeIsAhead => let is_new = false);
-        if is_new {
-            self.core.applied.await_part();
-        }
+        last.scopes.count_again(scope, &self.core.applied, || self.life.initial.claim());
         let complete = self.mark_least(&last.scopes);
         drop(last);
         self.committed(complete);

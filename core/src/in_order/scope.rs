@@ -139,7 +139,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// listed, the initial population waits for its first list again, unless all other first lists
     /// are complete already. O(scopes).
     pub fn await_scope(&self, scope: &ScopeId) {
-        self.scopes.lock().count_again(scope, || self.life.initial.claim());
+        let mut scopes = self.scopes.lock();
+        scopes.count_again(scope, &self.core.applied, || self.life.initial.claim());
     }
 
     /// Removes a scope: a relist of it without objects is queued, so in its turn the scope's keys
@@ -200,7 +201,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.life.initial.marked(marks);
         // Before any consumer can take it: an event behind the last first list must find the
         // initial population ended.
-        let completes = scopes.listed(&scope, list.version(), is_initial);
+        let applied = &self.core.applied;
+        let completes = scopes.listed(&scope, list.version(), is_initial, applied);
         let synced = completes && self.life.initial.commit();
         let entry = LogEntry::whole(list.within(within), marks);
         mutant!(ListedAfterTheRemoval => return self.push_unlocked(scopes, entry, synced));

@@ -212,12 +212,14 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// offered before is handled; an [`Indexer::bookmark`](crate::Indexer::bookmark) raises it at
     /// once. Returns `None` until a version is applied.
     ///
-    /// The applied version rises, with one exception: it is lowered by a complete list that is
+    /// The applied version rises, with two exceptions. It is lowered by a complete list that is
     /// committed at a lower version than an earlier bookmark or list. Such a list means that the
     /// API server has been restored from a backup, so that the same version now denotes another
     /// state. The applied version is `None` until that list is handled, and then rises from the
     /// version of the list. A list at version 0 does not lower it: some aggregated API servers list
-    /// everything at version 0.
+    /// everything at version 0. The other exception is a [scope](crate::KeyScope) that is added, or
+    /// that counts again after a waiver: the applied version is then `None` until everything that
+    /// was offered before is handled, and the scope has a version, which may be a lower one.
     #[must_use]
     pub fn applied_version(&self) -> Option<String> {
         self.core.applied.version()

@@ -112,8 +112,8 @@ struct Account {
     markers: Vec<(Point, u64)>,
     /// The greatest point so far. It belongs to the current history.
     marked: Point,
-    /// The number of times so far that the queue began to wait for a scope's first list or
-    /// bookmark: when the scope was added, or when a waived scope without one was awaited again.
+    /// The number of times so far that the queue began to wait for a scope: when the scope was
+    /// added, and when its waiver ended. Markers from before do not count.
     edition: u64,
     applied: Option<Point>,
     scopes: [Option<Scope>; SCOPES.len()],
@@ -197,7 +197,7 @@ impl Account {
     fn commit_in(&mut self, scope: usize, version: u64) {
         let entry = self.scopes[scope].as_mut().unwrap();
         let Open { began, listed } = entry.open.take().unwrap();
-        entry.is_waived = false;
+        self.edition += u64::from(std::mem::take(&mut entry.is_waived));
         // The list may have been made before a restore that a list of another scope has shown since
         // it began. A lower version than before shows a restore after the scope's last list.
         let history = match entry.reached {
@@ -224,7 +224,7 @@ impl Account {
             // list to the history in which the scope was added.
             let history = entry.reached.map_or(entry.added, |(history, _)| history);
             entry.reached = entry.reached.max(Some((history, version)));
-            entry.is_waived = false;
+            self.edition += u64::from(std::mem::take(&mut entry.is_waived));
         }
         self.mark_least();
     }
@@ -237,12 +237,8 @@ impl Account {
     }
 
     fn await_again(&mut self, scope: usize) {
-        if let Some(entry) = &mut self.scopes[scope]
-            && std::mem::take(&mut entry.is_waived)
-            && entry.reached.is_none()
-        {
-            // As if the scope were new.
-            self.edition += 1;
+        if let Some(entry) = &mut self.scopes[scope] {
+            self.edition += u64::from(std::mem::take(&mut entry.is_waived));
         }
         self.mark_least();
     }

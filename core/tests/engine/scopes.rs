@@ -279,9 +279,10 @@ fn waived_scope_that_is_awaited_again_counts_as_new_until_its_first_list_is_hand
     fifo.waive_scope(&green);
     assert_eq!(fifo.store().applied_version().as_deref(), Some("10"));
     fifo.await_scope(&green);
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("5"), "green has reached 5");
     fifo.await_scope(&green);
     fifo.bookmark_in(&blue, "30").unwrap();
-    assert_eq!(fifo.store().applied_version().as_deref(), Some("10"), "green has reached 5");
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("5"), "green has reached 5");
     fifo.remove_scope(&green).unwrap();
     drain(&fifo);
     fifo.await_scope(&green);
@@ -290,6 +291,25 @@ fn waived_scope_that_is_awaited_again_counts_as_new_until_its_first_list_is_hand
         Some("20"),
         "a removed scope does not count"
     );
+}
+
+#[test]
+fn list_that_ends_a_waiver_is_handled_before_any_version_is_applied() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    fifo.waive_scope(&green);
+    list(&fifo, &blue, &[], "300");
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("300"), "green is waived");
+    list(&fifo, &green, &[object("green", "a", 150)], "400");
+    assert_eq!(fifo.store().applied_version(), None, "green/a is not handled");
+    drain(&fifo);
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("300"));
+
+    fifo.waive_scope(&green);
+    fifo.bookmark_in(&blue, "600").unwrap();
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("600"), "green is waived");
+    list(&fifo, &green, &[object("green", "a", 150)], "500");
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("500"), "green is at 500");
 }
 
 #[test]

@@ -871,6 +871,30 @@ async fn namespace_that_has_left_holds_the_applied_version_back_only_once_it_is_
 }
 
 #[tokio::test(start_paused = true)]
+async fn namespace_that_is_back_counts_for_versions_that_were_applied_without_it() {
+    let green = Unwatched::start(|builder| builder).await;
+    green.server.clear_faults();
+    green.server.fault(Fault::silence().when(in_green).times(usize::MAX));
+    namespace(&green.server, "blue", "shop");
+    green.remove_label();
+    apply(&green.server, "green", "m0", 7);
+    let written = green.server.version().to_string();
+    let later = write_blue(&green.server, 2);
+    assert!(is_applied(&green.maps, &later).await, "green has left the set");
+
+    namespace(&green.server, "green", "shop");
+    until(|| !green.maps.watch_status().is_open).await;
+    assert!(!is_applied(&green.maps, &written).await, "the store has the old m0");
+    green.server.clear_faults();
+    let store = green.maps.store();
+    let waiting = store.wait_for_resource_version_async(&written);
+    timeout(LONG, waiting).await.expect("green is listed or watched").unwrap();
+    assert_eq!(value(&store.get_by_key("green/m0").unwrap()), "7");
+    drop(green.changes);
+    green.factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn deletion_in_a_present_namespace_keeps_its_cause() {
     let server = server();
     apply(&server, "blue", "a", 1);

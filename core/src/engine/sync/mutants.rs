@@ -122,7 +122,7 @@ mutants! {
     AnyListIsTheFirst: "a list that does not end the wait for its scope's first list counts as that list when the scope is awaited once more",
     UnmarkedListEndsTheWait: "a list that began while its scope was waived ends the wait for the scope's first list",
     UncountedListCounts: "the last list of a scope, which offers only a part of it, counts as its first list when the scope is awaited again",
-    AwaitedScopeIsAhead: "a scope that is awaited again does not hold the applied version back before its first list",
+    AwaitedScopeIsAhead: "a scope that counts again after a waiver does not hold the applied version back",
     ListIsOfTheCurrentHistory: "a list that began before a restore was noticed is of the new history",
     RemovalEndsTheWait: "the removal of a scope ends the wait for the list of a scope that was added since",
     NewKeyHasNoNamespace: "a new key is not recorded under its namespace",

@@ -436,7 +436,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let mut complete = None;
         self.end(|last, scope| {
             if let Some(scope) = scope {
-                let completes = last.scopes.listed(scope, version, self.span.marks);
+                let applied = &fifo.core.applied;
+                let completes = last.scopes.listed(scope, version, self.span.marks, applied);
                 // A version that is not a number is never applied, as for the whole queue.
                 complete = self
                     .fifo

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::batches::{BatchPart, BatchSender, Batches, PartOutcome, keep_unlisted, receive};
 use super::error::{ListFailure, ReflectorError, Stop};
@@ -18,6 +18,11 @@ use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestErr
 /// The longest time for all pages of a list. An API server ends the response for a page after a
 /// minute, and continue tokens expire within minutes, so a working server does not take this long.
 const LONGEST_LIST: Duration = Duration::from_secs(3_600);
+
+/// The longest time for the final list of a namespace, with its repetitions. Until it ends, the
+/// store has objects of the namespace that no watch updates. Three lists that the server does not
+/// answer take about as long.
+const LONGEST_FINAL_LIST: Duration = Duration::from_secs(300);
 
 impl<K: Send + Sync + 'static> Reflector<K> {
     /// Lists all objects. Known objects that are not listed are deleted.
@@ -42,20 +47,28 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     /// Lists the newest state one last time, without a watch. A failure is reported, and the list
-    /// is tried again a few times, unless the server forbids it or does not have the resource.
+    /// is tried again a few times, unless the server forbids it or does not have the resource. Ends
+    /// after five minutes at the latest.
     ///
     /// Call this method only after all threads of earlier runs have ended their work.
     pub(crate) async fn list_newest(&self) {
         let mut backoff = self.backoff.clone();
+        let end = Instant::now() + LONGEST_FINAL_LIST;
         for attempt in 1..=MOST_ATTEMPTS {
             self.versions.lock().set_least("");
-            let Err(Stop::Failed(error)) = self.list().await else { return };
-            if error.is_unavailable() || attempt == MOST_ATTEMPTS {
-                self.report(&error.of_final_list());
-                return;
+            let Ok(listed) = timeout_at(end, self.list()).await else {
+                let what = "the final list of a namespace";
+                let error = RequestError::Endless { what, after: LONGEST_FINAL_LIST };
+                return self.report(&ReflectorError::FinalList(error));
+            };
+            let Err(Stop::Failed(error)) = listed else { return };
+            let wait = backoff.next(retry_after(&error));
+            let is_last = attempt == MOST_ATTEMPTS || Instant::now() + wait >= end;
+            if error.is_unavailable() || is_last {
+                return self.report(&error.of_final_list());
             }
             self.report(&error);
-            sleep(backoff.next(retry_after(&error))).await;
+            sleep(wait).await;
         }
     }
 

@@ -17,7 +17,7 @@ use deltafifo::{
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt, once, pending};
+use futures_util::stream::{FuturesUnordered, StreamExt, once, pending, unfold};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Status;
 use tokio::sync::{oneshot, watch};
@@ -502,6 +502,31 @@ async fn final_list_that_ends_while_its_namespace_comes_back_is_not_its_first_li
     assert_eq!(rig.next().await, "+blue/a");
     let synced = timeout(LONG, rig.queue.queue.wait_for_sync_async()).await;
     assert!(synced.is_err(), "synced without the first list of green");
+}
+
+#[tokio::test(start_paused = true)]
+async fn final_list_that_does_not_end_is_given_up() {
+    let rig = Rig::of_set(
+        Namespaces::of(Set {
+            names: [Arc::from("green")].into(),
+            follows_informer: true,
+            ..Set::default()
+        }),
+        |_| {
+            let one_a_minute = unfold(items("green", 5).into_iter(), |mut items| async move {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                let object = || Ok(Listed::Items(vec![raw("green", 5).into()]));
+                Some((items.next().unwrap_or_else(object), items))
+            });
+            green().list_stream(one_a_minute.boxed())
+        },
+    );
+    assert_eq!(rig.next().await, "+green/a");
+    rig.namespaces.set(&[]);
+    tokio::time::sleep(Duration::from_secs(900)).await;
+    assert!(rig.parts.status().is_empty(), "the namespace left 15 minutes ago");
+    assert_eq!(rig.next().await, "-green/a");
+    assert_eq!(*rig.reported.lock(), ["green"]);
 }
 
 /// In a restore of the API server, the list of one namespace is answered by a server that is not

@@ -15,7 +15,7 @@ use deltafifo_informer::shared_informer::{
     Subscription,
 };
 use deltafifo_informer::{KubeListerWatcher, ReflectorError, error_chain};
-use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb, status};
+use deltafifo_testkit::{After, ApiServer, Fault, Request, Resource, Verb, status};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -100,12 +100,14 @@ fn in_green(request: &Request) -> bool {
 type MakeFault = fn() -> Fault;
 
 /// The ways in which requests for a namespace fail, each way with its name.
-const FAULTS: [(&str, MakeFault); 5] = [
+const FAULTS: [(&str, MakeFault); 6] = [
     ("403", || Fault::status(status::forbidden(&Resource::config_maps()))),
     ("404", || Fault::status(status::unknown_resource())),
     ("500", || Fault::status(status::internal_error("as the test wants"))),
     ("refused", Fault::refused),
     ("silent", Fault::silence),
+    // The body stops within its first bytes.
+    ("hanging", || Fault::hang(After::Bytes(20))),
 ];
 
 /// A record of the namespaces that errors name.
@@ -146,7 +148,7 @@ async fn namespace_that_fails_from_the_start_delays_no_other_and_recovers() {
             assert!(started.elapsed() < Duration::from_secs(2), "{kind}: {:?}", started.elapsed());
             timeout(LONG, informer.wait_for_sync()).await.expect(kind).unwrap();
             // A request to a silent server is not repeated, and others are for a few seconds.
-            let most = if kind == "silent" { 91 } else { 20 };
+            let most = if ["silent", "hanging"].contains(&kind) { 91 } else { 20 };
             assert!(started.elapsed().as_secs() < most, "{kind}: {:?}", started.elapsed());
             assert_eq!(reported.names(), ["green"], "{kind}");
             // The reflector learns of its commit a moment after the queue.

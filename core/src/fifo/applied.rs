@@ -101,15 +101,15 @@ impl<T, M> DeltaFifo<T, M> {
     }
 
     /// Queues the marker of the lowest version of all scopes. Does nothing if the queue does not
-    /// track applied versions, or if a scope that is not waived has no version yet. Returns the
-    /// version that is complete because of the marker, if any.
+    /// track applied versions, if a scope that is not waived has no version yet, or if the marker
+    /// was queued before. Returns the version that is complete because of the marker, if any.
     pub(super) fn mark_least(&self, scopes: &Scopes) -> Option<Point> {
         if !self.queue.is_tracked() {
             return None;
         }
         let least = scopes.least();
         mutant!(GreatestScopeApplies => let least = scopes.greatest());
-        self.queue.mark(self.core.applied.expect_least(least?))
+        self.queue.mark(self.core.applied.expect_least(least?)?)
     }
 
     /// Records the version that was complete because of a commit's marker, if any, and wakes
@@ -212,5 +212,39 @@ impl<'f, T, M> Stretches<'f, T, M> {
         let (hold, slots) = self.0.front_mut()?;
         *slots -= 1;
         if *slots > 0 { Some(hold.clone()) } else { self.0.pop_front().map(|(hold, _)| hold) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::ledger::Epoch;
+    use crate::{DeltaFifo, Indexer, KeyFunc, KeyScope, NoMeta};
+
+    fn open_epoch(fifo: &DeltaFifo<String, NoMeta>) -> Epoch {
+        let epoch = fifo.queue.hold().unwrap();
+        fifo.queue.release(epoch);
+        epoch
+    }
+
+    #[test]
+    fn bookmark_that_does_not_raise_the_lowest_version_queues_no_marker() {
+        let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+        let fifo = DeltaFifo::over(Indexer::builder(keys).build().unwrap()).track_applied(true);
+        let fifo = fifo.build();
+        let scope = |name: &str| {
+            let prefix = name.to_owned();
+            let scope = KeyScope::keys(name, move |key| key.starts_with(&prefix));
+            fifo.add_scope(scope).unwrap()
+        };
+        let (busy, quiet) = (scope("busy"), scope("quiet"));
+        fifo.bookmark_in(&quiet, "1").unwrap();
+        fifo.bookmark_in(&busy, "1").unwrap();
+        let before = open_epoch(&fifo);
+        for version in 2..9 {
+            fifo.bookmark_in(&busy, &format!("{version}")).unwrap();
+        }
+        assert_eq!(open_epoch(&fifo), before);
+        fifo.bookmark_in(&quiet, "9").unwrap();
+        assert_eq!(fifo.store().applied_version().as_deref(), Some("8"));
     }
 }

@@ -199,12 +199,17 @@ impl Applied {
     }
 
     /// Returns the point for `least`, up to which everything of every part was offered, and whose
-    /// marker is about to be queued.
-    pub(crate) fn expect_least(&self, least: Point) -> Point {
+    /// marker is about to be queued. Returns `None` if a marker of this point or of a greater one
+    /// was queued before: another one would change nothing.
+    pub(crate) fn expect_least(&self, least: Point) -> Option<Point> {
         let mut state = self.state.lock();
         let point = Point { edition: state.edition, ..least };
+        // The point at version 0 with which a history begins has no marker (see `expect_part`).
+        if Some(&point) <= state.marked.as_ref() && !point.version.is_zero() {
+            return None;
+        }
         state.mark(&point);
-        point
+        Some(point)
     }
 
     /// Records that the store's input has a new part. The store then has no applied version until a

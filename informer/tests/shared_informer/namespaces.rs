@@ -1733,22 +1733,30 @@ async fn random_labels_and_deletions_of_namespaces_report_no_living_object_as_de
             .unwrap();
         let mut changes = maps.subscribe(HandlerOptions::new()).unwrap();
         factory.start();
+        let mut view = View::default();
         for _ in 0..80 {
             history.step().await;
             while let Some(change) = changes.next().now_or_never() {
-                history.check(&change.expect("the informer runs"), seed);
+                let change = change.expect("the informer runs");
+                history.check(&change, seed);
+                view.record(&change);
             }
         }
         history.server.clear_faults();
         history.server.end_watches();
         let expected = history.expected();
         let follow = async {
-            while stored(&maps) != expected {
-                history.check(&changes.next().await.expect("the informer runs"), seed);
+            while stored(&maps) != expected || view.shown() != expected {
+                let change = changes.next().await.expect("the informer runs");
+                history.check(&change, seed);
+                view.record(&change);
             }
+            maps.wait_for_sync().await.unwrap();
         };
         if timeout(3 * LONG, pin!(follow)).await.is_err() {
-            assert_eq!(stored(&maps), expected, "seed {seed}: {:#?}", maps.namespace_status());
+            let status = maps.namespace_status();
+            assert_eq!(stored(&maps), expected, "seed {seed}: {status:#?}");
+            panic!("seed {seed}: the handler or the sync is missing: {:?}", view.shown());
         }
         drop(changes);
         factory.shutdown().await;

@@ -43,6 +43,8 @@ enum Op {
     /// A list of a scope for `replace_keeping_in`, like that of `ReplaceKeeping`. Objects outside
     /// of the scope are refused, and the rest of the list is queued.
     ReplaceKeepingIn(usize, Vec<(Key, Listed)>),
+    /// A list of a scope that does not count as a list of it (`ScopeId::uncounted`).
+    ReplaceUncountedIn(usize, Vec<Key>),
     /// A list of a scope that deletes nothing.
     ReplaceKeepingUnlistedIn(usize, Vec<Key>),
     /// Adds the scope with this number. It is a namespace if the flag is true; otherwise a
@@ -50,6 +52,7 @@ enum Op {
     AddScope(usize, bool),
     RemoveScope(usize),
     WaiveScope(usize),
+    AwaitScope(usize),
     Refused,
     Resync,
     /// Pops a batch of at most this many events and handles some of them. Dropping the batch gives
@@ -95,10 +98,12 @@ fn scoped_op() -> impl Strategy<Value = Op> {
         1 => (scope(), vec(0..5_u8, 0..3)).prop_map(|(scope, keys)| Op::ReplaceIn(scope, keys)),
         3 => (scope(), vec((0..5_u8, listed()), 0..6))
             .prop_map(|(scope, keys)| Op::ReplaceKeepingIn(scope, keys)),
+        1 => inside.clone().prop_map(|(scope, keys)| Op::ReplaceUncountedIn(scope, keys)),
         1 => inside.prop_map(|(scope, keys)| Op::ReplaceKeepingUnlistedIn(scope, keys)),
         2 => (scope(), any::<bool>()).prop_map(|(scope, by_name)| Op::AddScope(scope, by_name)),
         1 => scope().prop_map(Op::RemoveScope),
-        1 => scope().prop_map(Op::WaiveScope),
+        2 => scope().prop_map(Op::WaiveScope),
+        2 => scope().prop_map(Op::AwaitScope),
     ]
 }
 
@@ -191,8 +196,17 @@ struct Model {
     log: VecDeque<Noted>,
     store: BTreeMap<Key, u64>,
     populated: bool,
-    /// For each scope, whether its first list is awaited; `None` if the scope does not exist.
-    scopes: [Option<bool>; SCOPES.len()],
+    /// The state of each scope; `None` if it does not exist.
+    scopes: [Option<Scope>; SCOPES.len()],
+}
+
+#[derive(Clone, Copy)]
+struct Scope {
+    /// Whether the initial population waits for the scope's first list.
+    is_awaited: bool,
+    has_list: bool,
+    /// Whether the scope was waived, and since then was neither listed nor awaited.
+    is_waived: bool,
 }
 
 impl Model {
@@ -208,7 +222,7 @@ impl Model {
     }
 
     fn waits(&self) -> bool {
-        self.scopes.contains(&Some(true))
+        self.scopes.iter().flatten().any(|scope| scope.is_awaited)
     }
 
     fn has_scopes(&self) -> bool {
@@ -222,17 +236,18 @@ impl Model {
     }
 
     fn replace_in(&mut self, scope: usize, all: All) {
-        let is_marked = self.scopes[scope] == Some(true);
+        let is_marked = self.scopes[scope].is_some_and(|scope| scope.is_awaited);
         let within = Some(SCOPES[scope].clone());
         self.log.push_back(Noted::All(All { within, is_marked, ..all }));
-        self.set_scope(scope, Some(false));
+        let listed = Scope { is_awaited: false, has_list: true, is_waived: false };
+        self.set_scope(scope, Some(listed));
     }
 
-    /// Adds, changes or removes a scope. `to` is `None` for a removal, and otherwise whether the
-    /// scope's first list is awaited. When no scope's first list is awaited any more, the queue is
+    /// Changes or removes a scope. When no scope's first list is awaited any more, the queue is
     /// populated.
-    fn set_scope(&mut self, scope: usize, to: Option<bool>) {
-        let was_awaited = std::mem::replace(&mut self.scopes[scope], to) == Some(true);
+    fn set_scope(&mut self, scope: usize, to: Option<Scope>) {
+        let before = std::mem::replace(&mut self.scopes[scope], to);
+        let was_awaited = before.is_some_and(|before| before.is_awaited);
         self.populated |= was_awaited && !self.waits();
     }
 
@@ -472,7 +487,8 @@ fn numbered(n: u64, keys: Vec<Key>) -> (Vec<Arc<Obj>>, All) {
 
 fn add_scope(fifo: &Fifo, model: &mut Model, scope: usize, is_namespace: bool) -> ScopeId {
     let keys: Vec<_> = SCOPES[scope].clone().map(name).collect();
-    model.scopes[scope] = Some(!model.populated);
+    let is_awaited = !model.populated;
+    model.scopes[scope] = Some(Scope { is_awaited, has_list: false, is_waived: false });
     let scope = if is_namespace {
         KeyScope::namespace(&keys[0][..1])
     } else {
@@ -544,6 +560,16 @@ fn check(ops: Vec<Op>, scopes: usize) -> Result<(), TestCaseError> {
                     model.replace_in(scope, list.all);
                 }
             }
+            Op::ReplaceUncountedIn(scope, keys) => {
+                let Some(id) = &ids[scope] else { continue };
+                let (objects, all) = numbered(n, keys);
+                let replaced = fifo.replace_in(&id.uncounted(), objects, "7");
+                prop_assert_eq!(replaced.is_ok(), model.scopes[scope].is_some());
+                if replaced.is_ok() {
+                    let within = Some(SCOPES[scope].clone());
+                    model.log.push_back(Noted::All(All { within, ..all }));
+                }
+            }
             Op::ReplaceKeepingUnlistedIn(scope, keys) => {
                 let Some(id) = &ids[scope] else { continue };
                 let (objects, all) = numbered(n, keys);
@@ -575,8 +601,19 @@ fn check(ops: Vec<Op>, scopes: usize) -> Result<(), TestCaseError> {
             Op::WaiveScope(scope) => {
                 let Some(id) = &ids[scope] else { continue };
                 fifo.waive_scope(id);
-                if model.scopes[scope].is_some() {
-                    model.set_scope(scope, Some(false));
+                if let Some(waived) = model.scopes[scope] {
+                    let waived = Scope { is_awaited: false, is_waived: true, ..waived };
+                    model.set_scope(scope, Some(waived));
+                }
+            }
+            Op::AwaitScope(scope) => {
+                let Some(id) = &ids[scope] else { continue };
+                fifo.await_scope(id);
+                let waits = !model.populated;
+                if let Some(entry) = &mut model.scopes[scope]
+                    && std::mem::take(&mut entry.is_waived)
+                {
+                    entry.is_awaited = waits && !entry.has_list;
                 }
             }
             Op::ReplaceRefused(keys) => {

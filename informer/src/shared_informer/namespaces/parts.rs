@@ -375,15 +375,24 @@ impl<K: Send + Sync + 'static> Parts<K> {
 
     /// Lists and watches a namespace while it is in the set, and then removes its objects. If the
     /// list of another namespace shows that the API server was restored from a backup, the
-    /// namespace is listed again.
+    /// namespace is listed again after a backoff.
     async fn feed(&self, name: Arc<str>, part: Arc<Part<K>>) {
         let mut set = self.seen.subscribe();
+        let mut restarts = self.options.backoff();
         loop {
             let history = self.histories.current();
+            let is_outdated = async {
+                part.history.outdated(history).await;
+                // All namespaces are outdated at once. If lists go back in time again and again,
+                // for example because a proxy has two API servers with different histories behind
+                // it, each of these lists would request the lists of all namespaces.
+                sleep(restarts.next(None)).await;
+                part.history.outdated(history).await;
+            };
             tokio::select! {
                 () = self.reflect(&name, &part) => {}
                 // The next run begins with a list.
-                () = part.history.outdated(history) => continue,
+                () = is_outdated => continue,
                 _removed = with_catching_waker(set.wait_for(|set| !set.names.contains(&name))) => {}
             }
             if !self.namespaces.set.borrow().follows_informer {

@@ -673,6 +673,42 @@ async fn streamed_list_that_was_requested_before_a_restore_is_repeated() {
     assert_eq!(queue.store().applied_version().as_deref(), Some("80"));
 }
 
+/// Runs an informer of `count` namespaces for an hour. Their lists are answered in turn by two
+/// servers, of which one is at version 100, and the other at version 50. Each watch expires at
+/// once. Returns the number of lists.
+async fn lists_of_two_histories(count: usize) -> usize {
+    let lists = Arc::new(AtomicUsize::new(0));
+    let counted = lists.clone();
+    let source = move |_: &str| Alternating(counted.clone());
+    let names: Vec<_> = (0..count).map(|number| format!("shop-{number}")).collect();
+    let _rig = Rig::with(Namespaces::new(names).unwrap(), source, |maps| maps.watch_list(false));
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    lists.load(Ordering::Relaxed)
+}
+
+/// A lister-watcher for [`lists_of_two_histories`].
+struct Alternating(Arc<AtomicUsize>);
+
+impl ListerWatcher for Alternating {
+    fn list(&self, _request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        let version = ["100", "50"][self.0.fetch_add(1, Ordering::Relaxed) % 2];
+        let page = PageMeta { resource_version: version.to_owned(), ..PageMeta::default() };
+        let list = futures_util::stream::iter([Ok(Listed::Meta(page))]).boxed();
+        std::future::ready(Ok(list)).boxed()
+    }
+
+    fn watch(&self, _request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        let status = Status::failure("as the test wants", "Expired").with_code(410).boxed();
+        std::future::ready(Err(RequestError::Status { status, retry_after: None })).boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_alternate_between_two_histories_cause_no_storm_of_lists() {
+    let (one, many) = (lists_of_two_histories(1).await, lists_of_two_histories(50).await);
+    assert!(many < 50 * 4 * one, "{many} lists of 50 namespaces, and {one} of one");
+}
+
 #[test]
 fn removed_namespace_is_known_until_no_thread_works_for_it() {
     // One thread commits, and one is left for the removal.

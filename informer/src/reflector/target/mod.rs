@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use deltafifo::panics::ignore_panic;
 use deltafifo::{
     Closed, DeletedFinalStateUnknown, DeltaObject, IndexReader, Meta, Refused, RelistError,
     StoreError,
@@ -191,6 +192,19 @@ fn keys_of_named<'n, K, M: Meta<K>>(
     found
 }
 
+/// The objects of a page that are still to be taken. When it is dropped, panics of their
+/// destructors are ignored: the panic of an accessor may be unwinding, and a second panic would
+/// abort the process.
+struct Rest<K>(std::vec::IntoIter<Arc<K>>);
+
+impl<K> Drop for Rest<K> {
+    fn drop(&mut self) {
+        for object in self.0.by_ref() {
+            ignore_panic(|| drop(object));
+        }
+    }
+}
+
 /// Creates a deletion from a key, for an object of which nothing else is known.
 pub(super) fn tombstone<K>(key: &str) -> DeltaObject<K> {
     DeltaObject::from(DeletedFinalStateUnknown::new(key, None))
@@ -200,4 +214,56 @@ pub(super) fn tombstone<K>(key: &str) -> DeltaObject<K> {
 /// keys are not names, and `target` finds no known object of that name.
 pub(super) fn gone<K: 'static>(target: &dyn Target<K>, name: &str) -> Option<DeltaObject<K>> {
     target.key_of_named(name).map(|key| tombstone(&key))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::sync::atomic::AtomicBool;
+
+    use deltafifo::{DeltaFifo, InOrderFifo, Indexer, KeyFunc, KeyScope, NoMeta};
+
+    use super::*;
+
+    /// An object whose key function panics, and whose destructor panics, too.
+    struct Fragile;
+
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            resume_unwind(Box::new("as the test wants"));
+        }
+    }
+
+    fn store() -> Indexer<Fragile, NoMeta> {
+        let keys = KeyFunc::custom(NoMeta, |_: &Fragile| resume_unwind(Box::new("as above")));
+        Indexer::builder(keys).build().unwrap()
+    }
+
+    /// Offers two objects, and asserts that the panic is caught here. A second panic during the
+    /// first would abort the test.
+    fn offer_fragile(mut relist: Box<dyn Pieces<Fragile>>) {
+        let objects = vec![Arc::new(Fragile), Arc::new(Fragile)];
+        let offer = || drop(relist.offer(&["green/a", "green/b"], objects));
+        assert!(catch_unwind(AssertUnwindSafe(offer)).is_err());
+    }
+
+    #[test]
+    fn panics_of_destructors_during_the_panic_of_a_key_function_do_not_abort_a_final_list() {
+        let queue = Arc::new(DeltaFifo::over(store()).build());
+        let scope = queue.add_scope(KeyScope::keys("green", |_| true)).unwrap();
+        let last = InScope {
+            queue,
+            scope,
+            has_objects: Arc::default(),
+            history: Arc::new(History::new(&Histories::default())),
+            is_last: Arc::new(AtomicBool::new(true)),
+            on_reached: Arc::new(|| ()),
+        };
+        offer_fragile(Arc::new(last).begin());
+    }
+
+    #[test]
+    fn panics_of_destructors_during_the_panic_of_a_key_function_do_not_abort_a_collected_list() {
+        offer_fragile(Target::begin(Arc::new(InOrderFifo::over(store()).build())));
+    }
 }

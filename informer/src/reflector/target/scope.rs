@@ -11,7 +11,7 @@ use deltafifo::{
 };
 use futures_util::future::BoxFuture;
 
-use super::{History, Pieces, Target};
+use super::{History, Pieces, Rest, Target};
 
 /// A queue whose scopes are relisted separately.
 pub(crate) trait Scoped<K>: Target<K> {
@@ -127,15 +127,17 @@ impl<K: Send + Sync + 'static> Pieces<K> for LastList<K> {
     }
 
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
-        let mut refused = Vec::new();
-        for (index, (&name, object)) in names.iter().zip(objects).enumerate() {
-            let Some(is_known) = self.queue.knows(&object) else {
-                let offered = self.relist.offer(&[name], vec![object])?;
+        let (mut refused, mut rest) = (Vec::new(), Rest(objects.into_iter()));
+        for (index, &name) in names.iter().enumerate() {
+            let Some(object) = rest.0.as_slice().first() else { break };
+            let Some(is_known) = self.queue.knows(object) else {
+                let object = rest.0.by_ref().take(1).collect();
+                let offered = self.relist.offer(&[name], object)?;
                 refused.extend(offered.into_iter().map(|refused| Refused { index, ..refused }));
                 continue;
             };
             // The destructor is user code.
-            ignore_panic(|| drop(object));
+            ignore_panic(|| drop(rest.0.next()));
             if is_known {
                 self.relist.keep(name)?;
             }

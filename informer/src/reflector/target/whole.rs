@@ -13,7 +13,7 @@ use deltafifo::{
 use futures_util::future::BoxFuture;
 
 use super::scope::{self, check_namespace, have_same_uid};
-use super::{Pieces, Scoped, Target, keys_of_named, tombstone};
+use super::{Pieces, Rest, Scoped, Target, keys_of_named, tombstone};
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
@@ -300,10 +300,12 @@ impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Collecte
     }
 
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
-        let mut refused = Vec::new();
-        for (index, (name, object)) in names.iter().zip(objects).enumerate() {
-            let checked = self.target.check_key(&object);
-            self.list.push((Box::from(*name), checked.is_ok().then_some(object)));
+        let (mut refused, mut rest) = (Vec::new(), Rest(objects.into_iter()));
+        for (index, name) in names.iter().enumerate() {
+            let Some(object) = rest.0.as_slice().first() else { break };
+            let checked = self.target.check_key(object);
+            let object = rest.0.next().filter(|_| checked.is_ok());
+            self.list.push((Box::from(*name), object));
             refused.extend(checked.err().map(|source| Refused { index, source: source.into() }));
         }
         Ok(refused)

@@ -189,6 +189,21 @@ async fn required_namespace_that_fails_delays_the_initial_sync() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_the_optional_namespaces_of_a_set_do_not_delay_the_initial_sync() {
+    for (optional, delays) in [("green", false), ("blue", true)] {
+        let server = server();
+        let forbidden = Fault::status(status::forbidden(&Resource::config_maps()));
+        server.fault(forbidden.when(in_green).times(usize::MAX));
+        let namespaces = of(["blue", "green"]).optional_in([optional]);
+        let informer = builder(&server, &namespaces).on_error(|_| ()).build().unwrap();
+        run(&informer);
+        let synced = timeout(LONG, informer.wait_for_sync()).await;
+        assert_eq!(synced.is_err(), delays, "{optional} is optional");
+        informer.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn namespace_that_fails_later_delays_no_other_and_keeps_its_objects() {
     for (kind, fault) in FAULTS {
         for choose in QUEUES {

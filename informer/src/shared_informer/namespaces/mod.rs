@@ -75,10 +75,19 @@ struct Set {
     names: BTreeSet<Arc<str>>,
     /// Whether a set that follows a stream or an informer has not yet received its first names.
     is_awaited: bool,
+    /// Whether all namespaces are optional.
     is_optional: bool,
+    /// The namespaces that are optional, even if the set is not.
+    optional: BTreeSet<Arc<str>>,
     /// Whether a namespace that leaves the set may have been deleted. Informers then list it once
     /// more, because a deleted object must not count as one that may still exist.
     follows_informer: bool,
+}
+
+impl Set {
+    fn is_optional(&self, name: &str) -> bool {
+        self.is_optional || self.optional.contains(name)
+    }
 }
 
 impl Namespaces {
@@ -207,6 +216,16 @@ impl Namespaces {
     #[must_use]
     pub fn optional(self) -> Self {
         self.set.send_modify(|set| set.is_optional = true);
+        self
+    }
+
+    /// Makes informers of the set sync without those of these namespaces whose first list fails, as
+    /// [`optional`](Self::optional) does for all namespaces. They need not be in the set.
+    #[must_use]
+    pub fn optional_in(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let names = names.into_iter().map(|name| Arc::from(name.into()));
+        let names: Vec<_> = names.collect();
+        self.set.send_modify(|set| set.optional.extend(names));
         self
     }
 

@@ -218,7 +218,7 @@ pub struct NamespaceStatus {
     pub namespace: String,
     /// Whether the first list of the namespace is complete.
     pub has_listed: bool,
-    /// Whether the informer does not wait for the namespace: the set is
+    /// Whether the informer does not wait for the namespace: it is
     /// [optional](Namespaces::optional), and the first list of the namespace has failed, or the
     /// server has refused the namespace later (403, 404). The informer waits for it again from its
     /// next list, event or bookmark on.
@@ -501,7 +501,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let (namespaces, refused) = (self.namespaces.clone(), self.refused.clone());
         let (on_error, progress) = (self.on_error.clone(), part.progress.clone());
         move |error| {
-            if namespaces.set.borrow().is_optional {
+            if namespaces.set.borrow().is_optional(&name) {
                 if progress.ends_wait(error) {
                     progress.waive();
                     queue.waive_scope(&scope);

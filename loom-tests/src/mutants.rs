@@ -80,7 +80,9 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::OldDeleteCounts => &["relist::delete_superseded"],
         Mutant::JoinedIsQueuedToo => &["push_take", "two_consumers"],
         Mutant::IdleIsStored => &["push_settle"],
-        Mutant::PeekIsATake | Mutant::KnownIsReadAfterThePeek => &["peek"],
+        Mutant::PeekIsATake | Mutant::KnownIsReadAfterThePeek | Mutant::HandledIsUnknown => {
+            &["peek"]
+        }
         Mutant::RunningDecidesNothing => &["running"],
         Mutant::RunningIsDecidedAtOnce => &["running::delete_while_it_adds"],
         Mutant::RetireFromEmpty => &["retire::two_consumers"],

@@ -4,11 +4,11 @@
 use super::DeltaFifo;
 use super::resolve::{Resolved, resolve};
 use crate::engine::release::{OneByOne, release};
-use crate::engine::slot::{Pending, Rule, Slot};
+use crate::engine::slot::{Pending, Rule, Slot, State};
 use crate::engine::sync::{Arc, mutant};
 use crate::error::KeyError;
 use crate::key::{KeyBuf, as_str};
-use crate::{Delta, Deltas, KeySource, Meta};
+use crate::{Delta, DeltaType, Deltas, KeySource, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Returns a copy of the deltas that are pending for the key of `of`, or `None` (client-go
@@ -46,6 +46,40 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             drop(deltas);
             Some(key.to_owned())
         })
+    }
+
+    /// Returns whether `accepts` accepts the newest state of the object's key: that of the newest
+    /// pending delta or, if none is pending, the object in the fused store. A key that is deleted
+    /// or not known has no state to accept. Returns `None` if a handler has the key, because the
+    /// store may not have what the handler took. Also returns `None` if the object has no key, or
+    /// if the queue is not fused with a store. O(deltas).
+    #[doc(hidden)]
+    pub fn newest_is(&self, object: &T, accepts: impl FnOnce(&T) -> bool) -> Option<bool> {
+        let mut key = KeyBuf::new();
+        self.core.keys.write(object, &mut key).ok()?;
+        if !self.is_fused() {
+            return None;
+        }
+        let hash = self.core.table.hash(&key);
+        let shard = self.core.table.shard(hash).write();
+        let Some(slot) = shard.find(hash, &key) else { return Some(false) };
+        // The lock keeps deltas from being pushed. So an idle slot stays idle, and a handler that
+        // takes the pending deltas leaves none to copy.
+        mutant!(HandledIsUnknown => if slot.state() == State::Running { return Some(false) });
+        let copied = match slot.state() {
+            State::Idle => Copied { list: OneByOne::default(), known: OneByOne(slot.known()) },
+            State::Pending => Copied::of(slot)?,
+            State::Running | State::Gone => return None,
+        };
+        drop(shard);
+        let known = OneByOne(copied.known.clone());
+        let deltas = OneByOne(copied.resolve(as_str(&key)).unwrap_or_default());
+        let newest = match deltas.newest() {
+            Some(newest) if newest.kind == DeltaType::Deleted => None,
+            Some(newest) => newest.object.object(),
+            None => known.as_ref(),
+        };
+        Some(newest.is_some_and(|newest| accepts(newest)))
     }
 
     fn peek(&self, key: &[u8]) -> Option<Deltas<T>> {

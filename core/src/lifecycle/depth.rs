@@ -40,8 +40,9 @@ impl Depth {
     }
 
     pub(crate) fn pending(&self) -> usize {
-        // Relaxed: a gauge.
-        usize::try_from(self.pending.load(Ordering::Relaxed)).unwrap_or(0)
+        // Acquire, paired with `subtract`: the log of an in-order queue counts an event until it is
+        // applied, and a caller that finds nothing pending then reads the store.
+        usize::try_from(self.pending.load(Ordering::Acquire)).unwrap_or(0)
     }
 
     pub(crate) fn is_ready(&self) -> bool {

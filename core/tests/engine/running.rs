@@ -39,6 +39,29 @@ fn delete_during_a_handler_sees_the_stored_object() {
 }
 
 #[test]
+fn newest_state_is_uncertain_during_a_handler() {
+    running(Mode::Fused, |rig, guard| {
+        let newest_is = |n| rig.fifo.newest_is(&obj("x", 0), |newest| newest.n == n);
+        assert_eq!(newest_is(1), None);
+        // The object of this Sync is not decided before the handler ends.
+        rig.fifo.resync();
+        assert_eq!(newest_is(1), None);
+        finish(rig, guard);
+        assert_eq!(newest_is(2), Some(true));
+        rig.drain();
+    });
+}
+
+#[test]
+fn newest_state_is_certain_once_a_handler_puts_its_deltas_back() {
+    running(Mode::Fused, |rig, guard| {
+        guard.requeue();
+        assert_eq!(rig.fifo.newest_is(&obj("x", 0), |newest| newest.n == 2), Some(true));
+        rig.drain();
+    });
+}
+
+#[test]
 fn delete_during_the_handler_of_the_first_add_counts() {
     for mode in KNOWING {
         let rig = Rig::new(mode);

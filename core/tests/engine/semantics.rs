@@ -407,6 +407,32 @@ fn get_and_list_copy_pending_deltas() {
 }
 
 #[test]
+fn newest_state_is_the_newest_pending_one_or_else_the_stored_one() {
+    let rig = Rig::knowing(Mode::Fused, &[obj("x", 1)], |builder| builder);
+    let newest_is = |n| rig.fifo.newest_is(&obj("x", 0), |newest| newest.n == n);
+    assert_eq!([1, 2].map(newest_is), [Some(true), Some(false)]);
+    rig.fifo.resync();
+    assert_eq!(newest_is(1), Some(true));
+    rig.fifo.update(obj("x", 2)).unwrap();
+    rig.fifo.update(obj("x", 3)).unwrap();
+    assert_eq!([1, 2, 3].map(newest_is), [Some(false), Some(false), Some(true)]);
+    rig.fifo.delete(obj("x", 3)).unwrap();
+    assert_eq!(newest_is(3), Some(false));
+    rig.drain();
+    assert_eq!(newest_is(3), Some(false));
+    assert_eq!(rig.fifo.newest_is(&nameless(), |_| true), None);
+}
+
+#[test]
+fn newest_state_is_uncertain_without_a_fused_store() {
+    for mode in MODES.into_iter().filter(|mode| *mode != Mode::Fused) {
+        let rig = Rig::new(mode);
+        rig.fifo.add(obj("x", 1)).unwrap();
+        assert_eq!(rig.fifo.newest_is(&obj("x", 1), |_| true), None, "{mode:?}");
+    }
+}
+
+#[test]
 fn batch_of_offers_equals_its_single_offers() {
     for mode in MODES {
         let rig = Rig::new(mode);

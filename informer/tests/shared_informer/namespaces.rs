@@ -11,8 +11,8 @@ use deltafifo_informer::lister_watcher::{
     RequestError, Scripted, WatchRequest, WatchStream,
 };
 use deltafifo_informer::shared_informer::{
-    Cause, HandlerOptions, InformerError, Namespaces, Notification, Scope, SharedInformerFactory,
-    Subscription,
+    Buffer, Cause, HandlerOptions, InformerError, Namespaces, Notification, Scope,
+    SharedInformerFactory, Subscription,
 };
 use deltafifo_informer::{KubeListerWatcher, ReflectorError, error_chain};
 use deltafifo_testkit::{After, ApiServer, Fault, Request, Resource, Verb, status};
@@ -481,6 +481,42 @@ async fn last_list_delivers_only_the_deletion_of_an_object_that_was_created_agai
         let mut expected = ALL_REMOVED;
         expected[0] = "Relist -m0";
         assert_eq!(changes, expected);
+    }
+}
+
+/// Another namespace has changes in the queue, because a handler holds the informer back.
+#[tokio::test(start_paused = true)]
+async fn last_list_delivers_new_objects_only_from_an_in_order_queue_with_a_backlog() {
+    for (choose, of_last_list) in [(QUEUES[0], None), (QUEUES[1], Some("Relist +new"))] {
+        let green = Unwatched::start(choose).await;
+        let slow = HandlerOptions::new().buffer(Buffer::HoldBack(1));
+        let mut slow = green.maps.subscribe(slow).unwrap();
+        for _ in 0..5 {
+            assert!(next(&mut slow).await.starts_with("Initial +"));
+        }
+        namespace(&green.server, "blue", "shop");
+        apply(&green.server, "blue", "first", 1);
+        idle().await;
+        apply(&green.server, "blue", "second", 1);
+        idle().await;
+        apply(&green.server, "green", "new", 1);
+        green.remove_label();
+        green.server.clear_faults();
+        until(|| green.maps.namespace_status().iter().all(|part| part.namespace == "blue")).await;
+
+        let expected = ["Relist +first", "Watch +second"];
+        let expected: Vec<_> = expected.into_iter().chain(of_last_list).collect();
+        let mut changes = Vec::new();
+        for _ in 0..expected.len() {
+            changes.push(next(&mut slow).await);
+        }
+        assert_eq!(changes, expected);
+        let removed = if of_last_list.is_some() { 6 } else { 5 };
+        for _ in 0..removed {
+            assert!(next(&mut slow).await.starts_with("NamespaceRemoved -"));
+        }
+        drop((slow, green.changes));
+        green.factory.shutdown().await;
     }
 }
 

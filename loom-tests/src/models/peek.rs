@@ -1,5 +1,6 @@
-//! Models of `get_by_key` and `list_keys` against take and settle. The first returns all pending
-//! deltas of a key, the second only pending keys. Both remove nothing.
+//! Models of `get_by_key`, `list_keys` and `newest_is` against take and settle. The first returns
+//! all pending deltas of a key, the second only pending keys, and the third compares the newest
+//! state of a key. They remove nothing.
 
 use crate::explore::Model;
 use crate::rig::{Fifo, Log, Object, bare, drain, end, fused, pop_one, show, spawn_with};
@@ -40,6 +41,13 @@ pub const MODELS: &[Model] = &[
         at_least: 1030,
         outcomes: &["[+a1], seen: a b", "[+a1], seen: b"],
         body: list_and_take,
+    },
+    Model {
+        name: "peek::newest_and_handle",
+        bound: None,
+        at_least: 1590,
+        outcomes: &["[+a1], newest: a1", "[+a1], newest: uncertain"],
+        body: newest_and_handle,
     },
 ];
 
@@ -103,4 +111,20 @@ fn list_and_take() -> String {
     });
     pop_one(&fifo, &log, false);
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
+}
+
+/// Asks for the newest state of a new key that a consumer takes and stores. The key never counts as
+/// unknown.
+fn newest_and_handle() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    fifo.add(Object::new("a", 1)).unwrap();
+    let reader = spawn_with(&fifo, |fifo| {
+        match fifo.newest_is(&Object::new("a", 0), |newest| newest.read() == 1) {
+            Some(true) => "a1",
+            Some(false) => "unknown",
+            None => "uncertain",
+        }
+    });
+    pop_one(&fifo, &log, true);
+    format!("{}, newest: {}", log.text(), reader.join().unwrap())
 }

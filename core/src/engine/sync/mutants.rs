@@ -54,6 +54,7 @@ mutants! {
     IdleIsStored: "settle leaves RUNNING without checking for new deltas",
     PeekIsATake: "get holds the slot as a taker does",
     KnownIsReadAfterThePeek: "get reads the known object after it has put the list back",
+    HandledIsUnknown: "a new key whose handler runs counts as unknown, although the handler stores it",
     RunningDecidesNothing: "a deletion during a handler counts, whether or not the handler leaves a known object",
     RunningIsDecidedAtOnce: "whether a deletion during a handler counts is decided before the handler ends",
     RetireFromEmpty: "the settler goes to EMPTY before it retires the slot",

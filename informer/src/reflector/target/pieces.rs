@@ -90,12 +90,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for DeltaFifo<K, M> {
 
     fn knows(&self, object: &K) -> Option<bool> {
         let store = self.store();
-        // Pending deltas are read before the store, as in `keys_of_named`.
-        let known = match self.get(object).ok()? {
-            Some(deltas) => deltas.newest()?.object.object().cloned(),
-            None => store.get(object).ok()?,
-        };
-        Some(known.is_some_and(|known| have_same_uid(&store, &known, object)))
+        self.newest_is(object, |newest| have_same_uid(&store, newest, object))
     }
 }
 

@@ -531,6 +531,23 @@ async fn final_list_that_does_not_end_is_given_up() {
     assert_eq!(*rig.reported.lock(), ["green"]);
 }
 
+/// The final list of a namespace has an object that a worker has popped and not stored yet.
+#[tokio::test(start_paused = true)]
+async fn final_list_does_not_delete_an_object_that_a_worker_holds() {
+    let names = [Arc::from("green")].into();
+    let set = Set { names, follows_informer: true, ..Set::default() };
+    let rig = Rig::of_set(Namespaces::of(set), |_| green().list(items("green", 5)));
+    let mut popped = rig.queue.queue.pop_async().await.unwrap();
+    let mut gate = rig.queue.gate_after("green");
+    rig.namespaces.set(&[]);
+    (&mut gate.reached).await.unwrap();
+    popped.apply(|_| ()).unwrap();
+    popped.done();
+    assert_eq!(rig.next().await, "+green/a");
+    drop(gate);
+    assert_eq!(rig.next().await, "-green/a", "removed with the namespace");
+}
+
 /// In a restore of the API server, the list of one namespace is answered by a server that is not
 /// restored yet, and is committed after the list of another namespace has shown the restore.
 #[tokio::test(start_paused = true)]

@@ -52,36 +52,80 @@ pub(crate) struct InScope<K> {
     /// Whether an object was offered. Set before the first offer.
     pub(crate) has_objects: Arc<AtomicBool>,
     pub(crate) history: Arc<History>,
-    /// Whether the next relist is a [`LastList`].
+    /// Whether the next relist is the [final](Kind::Final) one.
     pub(crate) is_last: Arc<AtomicBool>,
     /// The function that is called after each complete list and each bookmark.
     pub(crate) on_reached: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// A relist of a scope that sets `has_objects` before its first objects are offered, and calls
-/// `on_reached` after its commit.
-struct Reported<K> {
+/// A relist of a scope. The final relist of a namespace that has left the set deletes the known
+/// objects that no longer exist, and does not offer objects that are new or changed.
+struct ScopeRelist<K> {
     relist: Box<dyn Pieces<K>>,
-    has_objects: Arc<AtomicBool>,
-    history: Arc<History>,
-    /// The number of the history in which the list began.
-    began: u64,
-    on_reached: Arc<dyn Fn() + Send + Sync>,
+    target: Arc<InScope<K>>,
+    kind: Kind,
 }
 
-impl<K: Send + Sync + 'static> Pieces<K> for Reported<K> {
+/// The kind of a scope's relist.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The relist of a namespace in the set, with the number of the history in which it began.
+    Regular { began: u64 },
+    /// The final relist of a namespace.
+    Final,
+}
+
+impl<K: Send + Sync + 'static> ScopeRelist<K> {
+    /// Keeps the known objects that a final list contains. If a listed object has the name of a
+    /// known one, but another uid, the known object no longer exists. If the queue cannot compare
+    /// the two yet, the listed object is offered: a notification of an object that is soon removed
+    /// does less harm than the loss of a deletion.
+    fn keep_known(
+        &mut self,
+        names: &[&str],
+        objects: Vec<Arc<K>>,
+    ) -> Result<Vec<Refused>, RelistError> {
+        let (mut refused, mut rest) = (Vec::new(), Rest(objects.into_iter()));
+        for (index, &name) in names.iter().enumerate() {
+            let Some(object) = rest.0.as_slice().first() else { break };
+            let Some(is_known) = self.target.queue.knows(object) else {
+                let object = rest.0.by_ref().take(1).collect();
+                let offered = self.relist.offer(&[name], object)?;
+                refused.extend(offered.into_iter().map(|refused| Refused { index, ..refused }));
+                continue;
+            };
+            // The destructor is user code.
+            ignore_panic(|| drop(rest.0.next()));
+            if is_known {
+                self.relist.keep(name)?;
+            }
+        }
+        Ok(refused)
+    }
+}
+
+impl<K: Send + Sync + 'static> Pieces<K> for ScopeRelist<K> {
     fn expect(&mut self, objects: usize) {
         self.relist.expect(objects);
     }
 
     fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
-        self.relist.probe(listed)
+        match self.kind {
+            Kind::Regular { .. } => self.relist.probe(listed),
+            // Each object is decoded, because its uid is compared.
+            Kind::Final => Ok(vec![true; listed.len()]),
+        }
     }
 
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
-        // Relaxed: the reader first waits until no work is in flight.
-        self.has_objects.fetch_or(!objects.is_empty(), Ordering::Relaxed);
-        self.relist.offer(names, objects)
+        match self.kind {
+            Kind::Regular { .. } => {
+                // Relaxed: the reader first waits until no work is in flight.
+                self.target.has_objects.fetch_or(!objects.is_empty(), Ordering::Relaxed);
+                self.relist.offer(names, objects)
+            }
+            Kind::Final => self.keep_known(names, objects),
+        }
     }
 
     fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError> {
@@ -101,70 +145,17 @@ impl<K: Send + Sync + 'static> Pieces<K> for Reported<K> {
     }
 
     fn commit(self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
-        let refused = self.relist.commit(version)?;
-        self.history.listed(version, self.began);
-        (self.on_reached)();
-        Ok(refused)
-    }
-}
-
-/// The final list of a namespace that has left the set. It deletes the known objects that no longer
-/// exist, and does not offer objects that are new or changed. If a listed object has the name of a
-/// known one, but another uid, the known object no longer exists. If the queue cannot compare the
-/// two yet, the listed object is offered: a notification of an object that is soon removed does
-/// less harm than the loss of a deletion.
-struct LastList<K> {
-    relist: Box<dyn Pieces<K>>,
-    queue: Arc<dyn Scoped<K>>,
-}
-
-impl<K: Send + Sync + 'static> Pieces<K> for LastList<K> {
-    fn expect(&mut self, _objects: usize) {}
-
-    /// Returns true for each object, because its uid is compared and must be decoded.
-    fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
-        Ok(vec![true; listed.len()])
-    }
-
-    fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
-        let (mut refused, mut rest) = (Vec::new(), Rest(objects.into_iter()));
-        for (index, &name) in names.iter().enumerate() {
-            let Some(object) = rest.0.as_slice().first() else { break };
-            let Some(is_known) = self.queue.knows(object) else {
-                let object = rest.0.by_ref().take(1).collect();
-                let offered = self.relist.offer(&[name], object)?;
-                refused.extend(offered.into_iter().map(|refused| Refused { index, ..refused }));
-                continue;
-            };
-            // The destructor is user code.
-            ignore_panic(|| drop(rest.0.next()));
-            if is_known {
-                self.relist.keep(name)?;
+        match self.kind {
+            Kind::Regular { began } => {
+                let refused = self.relist.commit(version)?;
+                self.target.history.listed(version, began);
+                (self.target.on_reached)();
+                Ok(refused)
             }
+            // Without a version. The list does not count as one of its scope, because not all of
+            // its objects were offered.
+            Kind::Final => self.relist.commit(""),
         }
-        Ok(refused)
-    }
-
-    fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError> {
-        self.relist.delete(name, object)
-    }
-
-    fn keep(&mut self, name: &str) -> Result<(), RelistError> {
-        self.relist.keep(name)
-    }
-
-    fn keep_unlisted(&mut self) -> bool {
-        self.relist.keep_unlisted()
-    }
-
-    fn ignore_versions(&mut self) {
-        self.relist.ignore_versions();
-    }
-
-    /// Commits without a version. The list does not count as one of its scope, because not all of
-    /// its objects were offered.
-    fn commit(self: Box<Self>, _version: &str) -> Result<Vec<StoreError>, StoreError> {
-        self.relist.commit("")
     }
 }
 
@@ -207,38 +198,33 @@ fn outside(key: String, scope: &ScopeId) -> StoreError {
 
 impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        let queue = Arc::clone(&self.queue);
         // Relaxed: the same task, that of the informer, sets the flag and begins the relists.
-        if self.is_last.load(Ordering::Relaxed) {
-            let (relist, _) = queue.begin_in(&self.scope.uncounted());
-            return Box::new(LastList { relist, queue: self.queue.clone() });
-        }
-        let (mut relist, of_queue) = queue.begin_in(&self.scope);
-        let (began, is_current) = self.history.begin(of_queue);
-        if !is_current {
-            // The known objects may be of a former history.
-            relist.ignore_versions();
-        }
-        let (has_objects, history) = (self.has_objects.clone(), self.history.clone());
-        Box::new(Reported {
-            relist,
-            has_objects,
-            history,
-            began,
-            on_reached: self.on_reached.clone(),
-        })
+        let is_last = self.is_last.load(Ordering::Relaxed);
+        let scope = if is_last { self.scope.uncounted() } else { self.scope.clone() };
+        let (mut relist, of_queue) = Arc::clone(&self.queue).begin_in(&scope);
+        let kind = if is_last {
+            Kind::Final
+        } else {
+            let (began, is_current) = self.history.begin(of_queue);
+            if !is_current {
+                // The known objects may be of a former history.
+                relist.ignore_versions();
+            }
+            Kind::Regular { began }
+        };
+        Box::new(ScopeRelist { relist, target: self, kind })
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
         self.queue.check(&object, &self.scope)?;
-        // Relaxed: as in `Reported::offer`.
+        // Relaxed: as in `ScopeRelist::offer`.
         self.has_objects.store(true, Ordering::Relaxed);
         self.queue.add(object)
     }
 
     fn update(&self, object: Arc<K>) -> Result<(), StoreError> {
         self.queue.check(&object, &self.scope)?;
-        // Relaxed: as in `Reported::offer`.
+        // Relaxed: as in `ScopeRelist::offer`.
         self.has_objects.store(true, Ordering::Relaxed);
         self.queue.update(object)
     }

@@ -151,10 +151,11 @@ impl Namespaces {
     /// uid, counts as deleted, with the cause [`Relist`](super::Cause::Relist). The other objects,
     /// or all objects if the list fails, are removed with the cause
     /// [`NamespaceRemoved`](super::Cause::NamespaceRemoved). Handlers are not notified of objects
-    /// that this list shows to be new or changed, unless earlier changes are not handled yet: of
-    /// the same object, or in an in-order queue of any object. A namespace that is being deleted
-    /// stays in the set until the API server has removed it, so the watch of its objects usually
-    /// delivers their deletion before the namespace leaves the set.
+    /// that this list shows to be new or changed, except for an object that a worker is storing
+    /// while the list arrives, and for all objects if the informer has an in-order queue with
+    /// changes to handle. A namespace that is being deleted stays in the set until the API server
+    /// has removed it, so the watch of its objects usually delivers their deletion before the
+    /// namespace leaves the set.
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};

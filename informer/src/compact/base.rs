@@ -90,9 +90,7 @@ impl Base {
             return Ok(text.clone());
         }
         let stored = self.stored.lock().clone();
-        mutant!(BaseIsReadInParts => let stored = {
-            Stored { with: self.stored.lock().with.clone(), ..stored }
-        });
+        mutant!(BaseIsReadInParts => let stored = self.with_current_material(stored));
         let text = Arc::new(BaseText::new(stored.unpack(self.length, &Own::default())?));
         self.keep(text.clone());
         Ok(text)
@@ -209,5 +207,19 @@ impl Drop for Base {
         self.forget();
         self.common.counts.bases.fetch_sub(1, Ordering::Relaxed);
         self.common.counts.base_bytes.fetch_sub(self.size(), Ordering::Relaxed);
+    }
+}
+
+/// The code of a deliberate defect (`sync/mutants.rs`).
+#[cfg(deltafifo_shuttle)]
+mod defects {
+    use super::{Base, Stored};
+
+    impl Base {
+        /// Replaces the dictionary of `stored` by the one that the base has now: the defect
+        /// `BaseIsReadInParts`, since the base can be packed again after `stored` was read.
+        pub(super) fn with_current_material(&self, stored: Stored) -> Stored {
+            Stored { with: self.stored.lock().with.clone(), ..stored }
+        }
     }
 }

@@ -295,10 +295,7 @@ impl<K> Compactor<K> {
             Relative::First(first) => self.against_first(group, &first, document),
         });
         let stored = stored.unwrap_or_else(|| Stored::pack(document, &self.dictionary()));
-        mutant!(DictionaryIsReadTwice => let stored = {
-            let is_base = stored.with.base().is_some();
-            Stored { with: if is_base { stored.with } else { self.dictionary() }, ..stored }
-        });
+        mutant!(DictionaryIsReadTwice => let stored = self.with_newest_dictionary(stored));
         let object = self.compact(document, fields, stored);
         let groups = self.groups.add_first(group, &features, &object);
         let train_at = self.train_at.load(Ordering::Relaxed);
@@ -546,4 +543,20 @@ fn is_version_of<K>(object: &Compact<K>, fields: &Fields) -> bool {
     fields.uid.is_none()
         && is(object.namespace(), &fields.namespace)
         && is(object.name(), &fields.name)
+}
+
+/// The code of a deliberate defect (`sync/mutants.rs`).
+#[cfg(deltafifo_shuttle)]
+mod defects {
+    use super::{Compactor, Stored};
+
+    impl<K> Compactor<K> {
+        /// Replaces the dictionary of `stored` by the newest one, unless the text is a difference
+        /// from a base: the defect `DictionaryIsReadTwice`, since the text may be packed with an
+        /// older dictionary.
+        pub(super) fn with_newest_dictionary(&self, stored: Stored) -> Stored {
+            let is_base = stored.with.base().is_some();
+            Stored { with: if is_base { stored.with } else { self.dictionary() }, ..stored }
+        }
+    }
 }

@@ -207,10 +207,7 @@ impl<K> Compact<K> {
 
     /// Returns the current packed text.
     pub(super) fn stored(&self) -> Stored {
-        mutant!(ObjectIsReadInParts => {
-            let bytes = self.stored.lock().bytes.clone();
-            return Stored { bytes, with: self.stored.lock().with.clone() };
-        });
+        mutant!(ObjectIsReadInParts => return self.stored_in_parts());
         self.stored.lock().clone()
     }
 
@@ -303,5 +300,20 @@ impl<K: 'static> Owners<Compact<K>> for KubeMeta {
 impl<K: 'static> Labels<Compact<K>> for KubeMeta {
     fn label<'a>(&self, object: &'a Compact<K>, key: &str) -> Option<&'a str> {
         object.header.view().labels().find(|(found, _)| *found == key).map(|(_, value)| value)
+    }
+}
+
+/// The code of a deliberate defect (`sync/mutants.rs`).
+#[cfg(deltafifo_shuttle)]
+mod defects {
+    use super::{Compact, Stored};
+
+    impl<K> Compact<K> {
+        /// Returns the current packed text, with the defect `ObjectIsReadInParts`: the object can
+        /// be packed again between the two reads.
+        pub(super) fn stored_in_parts(&self) -> Stored {
+            let bytes = self.stored.lock().bytes.clone();
+            Stored { bytes, with: self.stored.lock().with.clone() }
+        }
     }
 }

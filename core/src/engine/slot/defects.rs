@@ -1,8 +1,8 @@
 //! The code of some deliberate defects (`sync/mutants.rs`). Compiled only under
 //! `--cfg deltafifo_loom` or `--cfg deltafifo_shuttle`.
 
-use super::RunningSlot;
 use super::known::KnownArc;
+use super::{Rule, RunningSlot, Slot, State};
 use crate::engine::sync::{Arc, Ordering};
 
 impl<T> KnownArc<T> {
@@ -17,6 +17,14 @@ impl<T> KnownArc<T> {
             Arc::increment_strong_count(seen.cast::<T>());
             Arc::from_raw(seen.cast::<T>())
         })
+    }
+}
+
+impl<T> Slot<T> {
+    /// Returns whether a push is rejected because its handler has not stored an object yet: the
+    /// defect `RunningIsDecidedAtOnce`.
+    pub(super) fn skips(&self, rule: Rule) -> bool {
+        rule == Rule::IfExists && self.state() == State::Running && !self.is_known()
     }
 }
 

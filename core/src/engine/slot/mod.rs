@@ -213,6 +213,7 @@ impl<T> Slot<T> {
     /// Pages of a relist and batches of offers delete nothing, so the lock need not exclude them.
     #[inline]
     pub(crate) fn push(&self, pending: Pending<T>, rule: Rule) -> Pushed<T> {
+        mutant!(RunningIsDecidedAtOnce => if self.skips(rule) { return Pushed::Skipped(pending) });
         match self.word.push(pending, rule, || self.is_known()) {
             word::Push::Entered => Pushed::Queue(QueuedSlot { slot: NonNull::from(self) }),
             word::Push::Joined => {

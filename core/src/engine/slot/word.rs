@@ -294,9 +294,6 @@ impl<T> Word<T> {
                     // The answer depends on what the handler leaves, so settle decides.
                     pending.undecided = (rule != Rule::Always).then_some(rule);
                     mutant!(RunningDecidesNothing => pending.undecided = None);
-                    mutant!(RunningIsDecidedAtOnce => if rule == Rule::IfExists && !known() {
-                        return Push::Skipped(pending);
-                    });
                     false
                 }
                 (State::Gone, _) => {

@@ -85,14 +85,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
             if is_closed {
                 return false;
             }
-            mutant!(ListIsCopiedUnlocked => {
-                let mut copy = Vec::clone(&list.feeds);
-                drop(list);
-                list = self.list.lock();
-                copy.push(feed.clone());
-                list.feeds = Arc::new(copy);
-                return true;
-            });
+            mutant!(ListIsCopiedUnlocked => return self.add_to_copy(list, feed));
             Arc::make_mut(&mut list.feeds).push(feed.clone());
             list.has_synced
         };
@@ -258,11 +251,7 @@ impl<K: Send + Sync + 'static> ActiveKeyGuard<'_, K> {
 
 impl<K: Send + Sync + 'static> Drop for ActiveKeyGuard<'_, K> {
     fn drop(&mut self) {
-        mutant!(ActiveKeyIsClearedAfterSettle => {
-            self.settle();
-            self.distributor.active_keys.end(self.number);
-            return;
-        });
+        mutant!(ActiveKeyIsClearedAfterSettle => return self.settle_and_clear());
         if self.distributor.active_keys.end(self.number) {
             self.settle();
         }
@@ -278,5 +267,39 @@ fn last_state<K>(last: &DeltaObject<K>, stored: Option<&Arc<K>>) -> DeltaObject<
             DeletedFinalStateUnknown { obj: Some(Arc::clone(stored)), ..last }.into()
         }
         (last, _) => last.clone(),
+    }
+}
+
+/// The code of deliberate defects (`shared_informer/sync/mutants.rs`).
+#[cfg(deltafifo_shuttle)]
+mod defects {
+    use std::ops::Deref;
+
+    use super::{ActiveKeyGuard, Arc, Distributor, Feed, HandlerList};
+
+    impl<K: Send + Sync + 'static> Distributor<K> {
+        /// Adds a handler, with the defect `ListIsCopiedUnlocked`: a handler that is added or
+        /// removed while the list is unlocked is lost, or comes back.
+        pub(super) fn add_to_copy(
+            &self,
+            list: impl Deref<Target = HandlerList<K>>,
+            feed: &Arc<Feed<K>>,
+        ) -> bool {
+            let mut copy = Vec::clone(&list.feeds);
+            drop(list);
+            copy.push(feed.clone());
+            self.list.lock().feeds = Arc::new(copy);
+            true
+        }
+    }
+
+    impl<K: Send + Sync + 'static> ActiveKeyGuard<'_, K> {
+        /// Settles the key in all feeds, and then clears it, with the defect
+        /// `ActiveKeyIsClearedAfterSettle`: a walk that passes the key in between leaves it to the
+        /// worker, which has already settled it.
+        pub(super) fn settle_and_clear(&self) {
+            self.settle();
+            self.distributor.active_keys.end(self.number);
+        }
     }
 }

@@ -47,8 +47,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             } else {
                 let was_full = locked.inbox.holds_back();
                 mutant!(SleepsWithoutRecheck => if sleeper.is_some() {
-                    locked.sleeper = sleeper;
-                    return Poll::Pending;
+                    return locked.sleep(sleeper);
                 });
                 let next = locked.inbox.take(
                     self.known.as_ref(),
@@ -125,5 +124,21 @@ impl<K: Send + Sync + 'static> Feed<K> {
 impl<K> Delivery<K> {
     fn only(notification: Option<Notification<K>>) -> Self {
         Self { notifications: [notification, None], is_in_initial_list: false, at: None }
+    }
+}
+
+/// The code of a deliberate defect (`shared_informer/sync/mutants.rs`).
+#[cfg(deltafifo_shuttle)]
+mod defects {
+    use super::super::Locked;
+    use super::{NextAction, Poll, Waker};
+
+    impl<K> Locked<K> {
+        /// Stores the waker, with the defect `SleepsWithoutRecheck`: a step that has arrived since
+        /// the last check wakes no handler.
+        pub(super) fn sleep(&mut self, sleeper: Option<Waker>) -> Poll<Option<NextAction<K>>> {
+            self.sleeper = sleeper;
+            Poll::Pending
+        }
     }
 }

@@ -271,11 +271,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         let is_before =
             |at: Option<WalkPosition>, key: &str| at.is_none_or(|at| known.has_walked(at, key));
         let is_in_stride = |key: &str| {
-            mutant!(PassesOnlyStoredKeys => {
-                if !objects.iter().any(|(stored, _)| **stored == *key) {
-                    return false;
-                }
-            });
+            mutant!(PassesOnlyStoredKeys => if !defects::has_key(&objects, key) { return false });
             is_before(next, key) && !is_before(Some(from), key)
         };
         let Some(passed) = active_keys.pass(is_in_stride) else {
@@ -402,5 +398,15 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         drops.buffers.extend(self.dropped.take());
         self.dropped_since = None;
         self.walk = None;
+    }
+}
+
+/// The code of a deliberate defect (`shared_informer/sync/mutants.rs`).
+#[cfg(deltafifo_shuttle)]
+mod defects {
+    /// Returns whether an object that a stride has read has this key. With the defect
+    /// `PassesOnlyStoredKeys` a stride passes no other active key.
+    pub(super) fn has_key<O>(objects: &[(Box<str>, O)], key: &str) -> bool {
+        objects.iter().any(|(stored, _)| **stored == *key)
     }
 }

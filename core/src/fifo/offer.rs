@@ -290,8 +290,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Stamps a slot, pushes a delta onto it, queues the slot if it was idle, and then wakes
-    /// consumers with the shard released. Returns whether the rule accepted the delta.
+    /// Pushes a delta onto a slot, and queues the slot if it was idle. Releases the shard, and then
+    /// wakes consumers. Returns whether the rule accepted the delta.
     fn push_at(
         &self,
         shard: impl Deref<Target = Shard<T>>,
@@ -304,42 +304,44 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         // and these must still wait for it.
         pending.offered_in(self.queue.now());
         let (weight, lane) = (pending.weight(), self.queue.lane_of(&pending));
+        let slot = shard.at(place);
         // Otherwise an open relist could sweep the key: see `stamp_of_offer`.
         let generation = self.stamp_of_offer(key, rule);
-        let slot = shard.at(place);
         if generation != 0 {
             slot.stamp(generation);
         }
-        let pushed = slot.push(pending, rule);
-        if let Pushed::Skipped(skipped) = pushed {
-            drop(shard);
-            // A relist has counted its mark already, and no handler will end it.
-            if self.life.initial.settled(usize::from(skipped.initial)) {
-                self.life.initial.announce();
+        match slot.push(pending, rule) {
+            Pushed::Skipped(skipped) => {
+                drop(shard);
+                self.end_skipped(skipped);
+                false
             }
-            // The object's destructor is user code, which may panic: it runs last.
-            drop(skipped);
-            return false;
+            pushed => {
+                mutant!(QueuedAfterUnlock => return self.queue_late(shard, place, pushed, lane));
+                // Queued before the shard is released. Otherwise the second producer of X could
+                // queue Y before the first producer has queued X.
+                let wakes = self.queue.enter(lane, slot, pushed);
+                mutant!(OfferWakesUnderLock => self.queue.wake(wakes));
+                // Wakers are user code, so they run with no lock held.
+                drop(shard);
+                // Counted once the rule has accepted the delta. (A consumer may have subtracted it
+                // already: the gauge is signed.)
+                self.life.depth.add(weight);
+                mutant!(OfferDoesNotWake => return true);
+                self.queue.wake(wakes);
+                true
+            }
         }
-        mutant!(QueuedAfterUnlock => if matches!(pushed, Pushed::Queue(_)) {
-            let ticket = self.queue.ticket(lane, slot, pushed);
-            drop(shard);
-            ticket.into_iter().for_each(|ticket| self.queue.push(lane, ticket));
-            self.queue.wake(1);
-            return true;
-        });
-        // Queued before the shard is released. Otherwise the second producer of X could queue Y
-        // before the first producer has queued X.
-        let wakes = self.queue.enter(lane, slot, pushed);
-        mutant!(OfferWakesUnderLock => self.queue.wake(wakes));
-        // Wakers are user code, so they run with no lock held.
-        drop(shard);
-        // Counted once the rule has accepted the delta. (A consumer may have subtracted it already:
-        // the gauge is signed.)
-        self.life.depth.add(weight);
-        mutant!(OfferDoesNotWake => return true);
-        self.queue.wake(wakes);
-        true
+    }
+
+    /// Ends a delta that the rule rejected. Called with no lock held.
+    fn end_skipped(&self, skipped: Pending<T>) {
+        // A relist has counted its mark already, and no handler will end it.
+        if self.life.initial.settled(usize::from(skipped.initial)) {
+            self.life.initial.announce();
+        }
+        // The object's destructor is user code, which may panic: it runs last.
+        drop(skipped);
     }
 
     /// Returns the generation that an offer stamps with, or 0 for none. An offer that writes an
@@ -370,4 +372,30 @@ pub(super) enum Missing {
     /// that no handler of the key can change the store in the meantime. Settle asks the store, and
     /// queues or rejects the delta, as after a handler.
     Ask,
+}
+
+/// The code of a deliberate defect (`engine/sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::{DeltaFifo, Deref, Meta, Place, Pushed, Shard};
+    use crate::engine::ready_queue::Lane;
+
+    impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+        /// Queues a slot after a push, but releases the shard first: the defect
+        /// `QueuedAfterUnlock`. Returns true.
+        pub(super) fn queue_late(
+            &self,
+            shard: impl Deref<Target = Shard<T>>,
+            place: Place,
+            pushed: Pushed<T>,
+            lane: Lane,
+        ) -> bool {
+            let ticket = self.queue.ticket(lane, shard.at(place), pushed);
+            drop(shard);
+            let wakes = usize::from(ticket.is_some());
+            ticket.into_iter().for_each(|ticket| self.queue.push(lane, ticket));
+            self.queue.wake(wakes);
+            true
+        }
+    }
 }

@@ -23,6 +23,7 @@ use crate::KubeMeta;
 #[cfg(feature = "compact")]
 use crate::compact::Compact;
 use crate::lister_watcher::resource;
+use crate::reflector::Decodable;
 use crate::runtime::form::Form;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
@@ -133,11 +134,7 @@ where
         Other: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
         I: IntoIterator<Item = ObjectRef<F::Object>>,
     {
-        let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype))
-            .reflector(as_configured(wc));
-        self.relate_own(resource::<Other>(dyntype), builder, move |object, request| {
-            mapped(mapper(object), request);
-        })
+        self.watches_as::<Other, I>(api, dyntype, wc, mapper)
     }
 
     /// Acts like [`watches_ref`](Self::watches_ref), and keeps the watched objects
@@ -155,9 +152,25 @@ where
         Other: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
         I: IntoIterator<Item = ObjectRef<F::Object>>,
     {
-        let builder = SharedInformer::<Compact<Other>>::builder(of_api(api, &wc, dyntype))
-            .reflector(as_configured(wc));
-        self.relate_own(resource::<Other>(dyntype), builder, decoding(mapper))
+        self.watches_as::<Compact<Other>, I>(api, dyntype, wc, mapper)
+    }
+
+    /// Acts like [`watches_ref`](Self::watches_ref), and keeps the watched objects in the form `O`.
+    fn watches_as<O, I>(
+        self,
+        api: Api<O::Object>,
+        dyntype: &<O::Object as Resource>::DynamicType,
+        wc: watcher::Config,
+        mapper: impl Fn(&O::Object) -> I + Send + 'static,
+    ) -> Self
+    where
+        O: Form + Decodable,
+        KubeMeta: Meta<O>,
+        I: IntoIterator<Item = ObjectRef<F::Object>>,
+    {
+        let builder =
+            SharedInformer::<O>::builder(of_api(api, &wc, dyntype)).reflector(as_configured(wc));
+        self.relate_own(resource::<O::Object>(dyntype), builder, decoding(mapper))
     }
 
     /// Acts like [`watches_ref`](Self::watches_ref), over a shared informer. The caller must run
@@ -327,17 +340,12 @@ fn decoding<O: Form, K: Resource, I: IntoIterator<Item = ObjectRef<K>>>(
     mapper: impl Fn(&O::Object) -> I + Send + 'static,
 ) -> impl Fn(&Arc<O>, &mut dyn FnMut(StoreKey)) + Send + 'static {
     move |object, request| match object.view() {
-        Ok(object) => mapped(mapper(&object), request),
+        Ok(object) => {
+            mapper(&object).into_iter().for_each(|object| request(key_of_ref(&object)));
+        }
         Err(error) => {
             let error = error_chain(&*error);
             tracing::warn!(error, "related object cannot be decoded; its state triggers nothing");
         }
     }
-}
-
-fn mapped<K: Resource>(
-    objects: impl IntoIterator<Item = ObjectRef<K>>,
-    request: &mut dyn FnMut(StoreKey),
-) {
-    objects.into_iter().for_each(|object| request(key_of_ref(&object)));
 }

@@ -67,10 +67,7 @@ fn earlier(path: &Path) -> Result<(String, Report), Error> {
 }
 
 fn outputs(cli: &Cli) -> Result<Outputs, Unwritable> {
-    let outputs = Outputs::open(cli.json.as_deref())?;
-    #[cfg(feature = "peers")]
-    let outputs = outputs.with_report(cli.report.as_deref())?;
-    Ok(outputs)
+    Outputs::open(cli.json.as_deref(), cli.report.as_deref())
 }
 
 fn parent(cli: &Cli) -> Result<(), Error> {
@@ -90,7 +87,7 @@ fn parent(cli: &Cli) -> Result<(), Error> {
     }
     check_separate(cli)?;
     let outputs = outputs(cli)?;
-    let ChosenEngines { engines, go, skipped } = engines(cli, &cli.workloads())?;
+    let (engines, go, skipped) = engines(cli, &cli.workloads())?;
     let objects = cli.objects().into_iter().collect();
     let plan =
         Plan { engines, objects, rounds: cli.rounds(), settings: settings(cli), limit: None };
@@ -185,17 +182,10 @@ fn report(
     }
 }
 
-/// The selected engines of a run.
-struct ChosenEngines {
-    engines: Vec<EngineName>,
-    go: Go,
-    /// Engines that cannot be run here, with the reason.
-    skipped: Vec<String>,
-}
-
-/// Returns the selected engines, or all engines if none is selected. Leaves out engines that can
+/// Returns the selected engines, or all engines if none is selected; the state of the peer in Go;
+/// and notes about engines that cannot be run here, with the reason. Leaves out engines that can
 /// run none of the selected workloads.
-fn engines(cli: &Cli, workloads: &[Workload]) -> Result<ChosenEngines, Error> {
+fn engines(cli: &Cli, workloads: &[Workload]) -> Result<(Vec<EngineName>, Go, Vec<String>), Error> {
     let (mut go, mut skipped) = (Go::Absent, Vec::new());
     let mut engines = cli.engines();
     let are_named = !engines.is_empty();
@@ -230,5 +220,5 @@ fn engines(cli: &Cli, workloads: &[Workload]) -> Result<ChosenEngines, Error> {
     if engines.is_empty() {
         return Err("nothing to run: --help lists the engines and workloads".into());
     }
-    Ok(ChosenEngines { engines, go, skipped })
+    Ok((engines, go, skipped))
 }

@@ -35,32 +35,16 @@ var (
 	worst = quantile{"max", 1}
 )
 
-// curvePoints are the quantiles of a curve.
-var curvePoints = []float64{0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1}
-
 func (l latencies) seconds(value float64) float64 {
 	return time.Duration(l.histogram.ValueAtPercentile(100 * value)).Seconds()
 }
 
-// curve returns pairs of a quantile and its seconds.
-func (l latencies) curve() [][2]float64 {
-	points := make([][2]float64, len(curvePoints))
-	for i, value := range curvePoints {
-		points[i] = [2]float64{value, l.seconds(value)}
-	}
-	return points
-}
-
 // report writes the rows of these quantiles, each with the number of samples and the largest
-// sample: with few samples a percentile is not shown (bench/src/report/percentile.rs). The row of
-// the median has the whole curve.
+// sample: with few samples a percentile is not shown (bench/src/report/percentile.rs).
 func (l latencies) report(out *output, workload, prefix string, quantiles []quantile, extra map[string]any) error {
 	for _, q := range quantiles {
 		r := row{Workload: workload, Variant: prefix + q.name, Unit: "s", Value: l.seconds(q.value), Extra: maps.Clone(extra)}
 		r.Extra["samples"], r.Extra["largest"] = l.histogram.TotalCount(), l.seconds(worst.value)
-		if q == p50 {
-			r.Extra["curve"] = l.curve()
-		}
 		if err := out.row(r); err != nil {
 			return err
 		}

@@ -145,7 +145,7 @@ func TestVariantsAreSelected(t *testing.T) {
 	}
 }
 
-func TestQuantilesAndCurve(t *testing.T) {
+func TestQuantiles(t *testing.T) {
 	noted := newLatencies()
 	for micros := range 1000 {
 		noted.note(time.Duration(micros+1) * time.Microsecond)
@@ -156,26 +156,18 @@ func TestQuantilesAndCurve(t *testing.T) {
 			t.Errorf("quantile %v is %v s, want %v µs", want[0], got, want[1])
 		}
 	}
-	curve := noted.curve()
-	if len(curve) != 13 || curve[0][0] != 0 || curve[12][0] != 1 || !near(curve[2][1], 500) || !near(curve[12][1], 1000) {
-		t.Errorf("curve %v", curve)
-	}
 	noted.note(24 * time.Hour)
 	if got := noted.seconds(1); !near(got, 3.6e9) {
 		t.Errorf("what is too long counts as %v s", got)
 	}
 }
 
-// curves checks that only the rows of the median have a curve, and returns the variants of all
-// rows.
-func curves(t *testing.T, rows []row) []string {
+// variantsOf checks the samples of all rows, and returns the variants.
+func variantsOf(t *testing.T, rows []row) []string {
 	t.Helper()
 	var variants []string
 	for _, r := range rows {
 		variants = append(variants, r.Variant)
-		if curve, has := r.Extra["curve"].([]any); has != strings.HasSuffix(r.Variant, "p50") || has && len(curve) != len(curvePoints) {
-			t.Errorf("%s %s: curve %v", r.Workload, r.Variant, curve)
-		}
 		if r.Unit == "s" && (r.Extra["samples"] == nil || r.Extra["largest"].(float64) < r.Value) {
 			t.Errorf("%s %s: %v is of %v samples, the largest %v", r.Workload, r.Variant, r.Value, r.Extra["samples"], r.Extra["largest"])
 		}
@@ -192,7 +184,7 @@ func TestReadersMissNothing(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel() // the informer sleeps most of the time
 			rows := rowsOf(t, "--engine "+engine+" --workload readers --objects 5000 --seconds 0.2")
-			if got := fmt.Sprint(curves(t, rows)); got != want {
+			if got := fmt.Sprint(variantsOf(t, rows)); got != want {
 				t.Errorf("rows %s", got)
 			}
 			for _, r := range rows {
@@ -220,7 +212,7 @@ func TestSlowHandlersSeeEverything(t *testing.T) {
 		if engine == engineInformer {
 			shapes = 1
 		}
-		if variants := curves(t, rows); len(rows) != 3*shapes*5 || variants[0] != "0us-1-consumer-add-p50" || variants[4] != "0us-1-consumer-rate" {
+		if variants := variantsOf(t, rows); len(rows) != 3*shapes*5 || variants[0] != "0us-1-consumer-add-p50" || variants[4] != "0us-1-consumer-rate" {
 			t.Errorf("%s: rows %v", engine, variants)
 		}
 		for _, r := range rows {
@@ -237,7 +229,7 @@ func TestQueriesFindEverything(t *testing.T) {
 	rows := rowsOf(t, "--engine client-go-deltafifo --workload queries --objects 5000")
 	const want = "[by-index-p50 by-index-p99.9 by-index-max namespace-p50 namespace-p99.9 namespace-max " +
 		"selector-p50 selector-p99.9 selector-max selector-scan-p50 selector-scan-max]"
-	if got := fmt.Sprint(curves(t, rows)); got != want {
+	if got := fmt.Sprint(variantsOf(t, rows)); got != want {
 		t.Fatalf("rows %s", got)
 	}
 	for _, r := range rows {
@@ -282,7 +274,7 @@ func TestMemoryGrowsWithWhatIsPending(t *testing.T) {
 		if engine == engineInformer {
 			want = "[idle relist-peak]"
 		}
-		if got := fmt.Sprint(curves(t, rows)); got != want {
+		if got := fmt.Sprint(variantsOf(t, rows)); got != want {
 			t.Errorf("%s: rows %s", engine, got)
 		}
 		for _, r := range rows {

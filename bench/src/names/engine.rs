@@ -33,7 +33,8 @@ super::named! {
         ClientGoRealFifo = "client-go-realfifo",
         /// client-go's informer.
         ClientGoInformer = "client-go-informer",
-        /// This project's informer, without managed fields.
+        /// This project's informer, without managed fields. It and all engines below run only the
+        /// workload `cache`.
         DeltaFifoWithout = "deltafifo-without",
         /// This project's informer of compact objects.
         DeltaFifoCompact = "deltafifo-compact",
@@ -51,21 +52,12 @@ super::named! {
 impl EngineName {
     /// Returns whether this binary can measure the engine.
     pub fn is_built(self) -> bool {
-        let is_kube = matches!(self, Self::KubeWriter | Self::KubeWriterArc);
-        cfg!(feature = "peers") || !(is_kube || self.is_cache_only())
+        cfg!(feature = "peers") || (self.makes_deltas() && !self.is_cache_only())
     }
 
     /// Returns whether the engine runs only the workload [`Cache`](super::Workload::Cache).
     pub fn is_cache_only(self) -> bool {
-        matches!(
-            self,
-            Self::DeltaFifoWithout
-                | Self::DeltaFifoCompact
-                | Self::DeltaFifoCompactValidated
-                | Self::Gzip
-                | Self::Cbor
-                | Self::ClientGoUnstructured
-        )
+        self >= Self::DeltaFifoWithout
     }
 
     /// Returns whether the engine is written in Go.
@@ -126,66 +118,49 @@ impl EngineName {
     /// Returns a description with the versions of the engine's parts. For a client-go engine it has
     /// no versions: the engine's process prints them.
     pub fn description(self) -> String {
-        let [ours, foldhash, kube] = ["deltafifo", "foldhash", "kube-runtime"].map(locked);
-        let variant_of_ours =
-            |difference: &str| format!("deltafifo {ours}: the same, {difference}");
-        match self {
+        const OURS: &[&str] = &["deltafifo"];
+        const INFORMER: &[&str] = &["deltafifo-informer"];
+        const KUBE: &[&str] = &["kube-runtime"];
+        let (text, parts): (&str, &[&str]) = match self {
             Self::DeltaFifo => {
-                let informer = locked("deltafifo-informer");
-                format!(
-                    "deltafifo {ours}: queue fused with its store; \
-                     work queue of deltafifo-informer {informer}"
-                )
+                ("queue fused with its store; work queue", &["deltafifo", "deltafifo-informer"])
             }
-            Self::DeltaFifoSkip => variant_of_ours("unchanged objects skipped"),
-            Self::DeltaFifoOneThread => variant_of_ours("on one thread"),
-            Self::DeltaFifoLane => variant_of_ours("live events pass the backlog of relists"),
-            Self::DeltaFifoSingle => variant_of_ours("popped key by key"),
+            Self::DeltaFifoSkip => ("deltafifo, unchanged objects skipped", OURS),
+            Self::DeltaFifoOneThread => ("deltafifo on one thread", OURS),
+            Self::DeltaFifoLane => ("deltafifo, live events pass the backlog of relists", OURS),
+            Self::DeltaFifoSingle => ("deltafifo, popped key by key", OURS),
             Self::Mutex => {
-                let [parking_lot, hashbrown] = ["parking_lot", "hashbrown"].map(locked);
-                format!(
-                    "the classic design in Rust: \
-                     parking_lot {parking_lot}, hashbrown {hashbrown}, foldhash {foldhash}"
-                )
+                ("the classic design in Rust", &["parking_lot", "hashbrown", "foldhash"])
             }
             Self::DashMap => {
-                let [dashmap, crossbeam] = ["dashmap", "crossbeam"].map(locked);
-                format!(
-                    "dashmap {dashmap} of deltas and as store, SegQueue of crossbeam {crossbeam}, \
-                     foldhash {foldhash}"
-                )
+                ("DashMap of deltas and as store, SegQueue", &["dashmap", "crossbeam", "foldhash"])
             }
-            Self::Floor => format!(
-                "the steps of a relist on plain data, one thread, foldhash {foldhash}: the limit"
-            ),
-            Self::KubeWriter => format!(
-                "kube-runtime {kube}: reflector Writer, which clones each object; a store only, \
-                 without deltas"
-            ),
-            Self::KubeWriterArc => {
-                format!("kube-runtime {kube}: the same, objects behind an Arc: its best case")
+            Self::Floor => {
+                ("the steps of a relist on plain data, one thread: the limit", &["foldhash"])
             }
-            Self::ClientGoDeltaFifo => "client-go's DeltaFIFO, indexer and work queue".to_owned(),
+            Self::KubeWriter => {
+                ("reflector Writer, which clones each object; a store only, without deltas", KUBE)
+            }
+            Self::KubeWriterArc => ("kube-writer, objects behind an Arc: its best case", KUBE),
+            Self::ClientGoDeltaFifo => ("client-go's DeltaFIFO, indexer and work queue", &[]),
             Self::ClientGoRealFifo => {
-                "client-go's RealFIFO and indexer, as today's informers set it".to_owned()
+                ("client-go's RealFIFO and indexer, as today's informers set it, one consumer", &[])
             }
-            Self::ClientGoInformer => "client-go's shared informer with its defaults".to_owned(),
-            Self::DeltaFifoWithout => variant_of_ours("informer without managed fields"),
-            Self::DeltaFifoCompact => variant_of_ours("informer of compact objects"),
+            Self::ClientGoInformer => ("client-go's shared informer with its defaults", &[]),
+            Self::DeltaFifoWithout => ("informer without managed fields", INFORMER),
+            Self::DeltaFifoCompact => ("informer of compact objects", INFORMER),
             Self::DeltaFifoCompactValidated => {
-                variant_of_ours("informer of compact objects, each decoded when it is stored")
+                ("informer of compact objects, each decoded when it is stored", INFORMER)
             }
-            Self::Gzip => format!(
-                "objects packed with gzip, as Argo CD does: flate2 {}, store of deltafifo {ours}",
-                locked("flate2")
-            ),
-            Self::Cbor => format!(
-                "objects as CBOR, as proposed for client-go: ciborium {}, store of deltafifo {ours}",
-                locked("ciborium")
-            ),
+            Self::Gzip => ("objects packed with gzip, as Argo CD does", &["flate2", "deltafifo"]),
+            Self::Cbor => {
+                ("objects as CBOR, as proposed for client-go", &["ciborium", "deltafifo"])
+            }
             Self::ClientGoUnstructured => {
-                "client-go's shared informer of unstructured objects".to_owned()
+                ("client-go's shared informer of unstructured objects", &[])
             }
-        }
+        };
+        let parts: Vec<_> = parts.iter().map(|part| format!("{part} {}", locked(part))).collect();
+        if parts.is_empty() { text.to_owned() } else { format!("{text}: {}", parts.join(", ")) }
     }
 }

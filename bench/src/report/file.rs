@@ -23,40 +23,35 @@ pub enum Unwritable {
 
 /// Checks that a file can be written, without changing it.
 pub(super) fn check(path: &Path) -> Result<(), Unwritable> {
-    let writable = || match place(path)? {
-        FileKind::File(path) => beside(&path).map(drop),
-        FileKind::Other if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        FileKind::Other => fs::File::options().write(true).open(path).map(drop),
+    let writable = || match replaced(path)? {
+        Some(path) => beside(&path).map(drop),
+        None if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        None => fs::File::options().write(true).open(path).map(drop),
     };
     writable().map_err(at(path))
 }
 
 /// Writes a file, so that a reader sees either the old content or the whole new one.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Unwritable> {
-    let written = || match place(path)? {
-        FileKind::File(path) => {
+    let written = || match replaced(path)? {
+        Some(path) => {
             let mut file = beside(&path)?;
             file.write_all(text.as_bytes())?;
             file.persist(path)?;
             Ok(())
         }
-        FileKind::Other => fs::write(path, text),
+        None => fs::write(path, text),
     };
     written().map_err(at(path))
 }
 
-enum FileKind {
-    /// A regular file, existing or new. If the path is a link, this is the link's target.
-    File(PathBuf),
-    /// A terminal, pipe or device, which must not be replaced.
-    Other,
-}
-
-fn place(path: &Path) -> io::Result<FileKind> {
+/// Returns the path of the file that a write replaces; for a link, that of its target. Returns
+/// `None` for a terminal, pipe or device, which must not be replaced.
+fn replaced(path: &Path) -> io::Result<Option<PathBuf>> {
     match path.metadata() {
-        Ok(metadata) if metadata.is_file() => Ok(FileKind::File(path.canonicalize()?)),
-        Ok(_) => Ok(FileKind::Other),
-        Err(_) => Ok(FileKind::File(path.to_owned())),
+        Ok(metadata) if metadata.is_file() => path.canonicalize().map(Some),
+        Ok(_) => Ok(None),
+        Err(_) => Ok(Some(path.to_owned())),
     }
 }
 

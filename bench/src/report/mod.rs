@@ -1,33 +1,28 @@
 //! Reports: medians with their spread, the check that all engines did the same work, tables, JSON,
-//! and a page with plots.
+//! and plots.
 
 mod behind;
 mod check;
 mod commit;
-#[cfg(feature = "peers")]
-mod directory;
 mod figure;
 mod file;
 mod groups;
 mod join;
-mod losses;
 mod meaning;
+mod medians;
 mod outputs;
-#[cfg(feature = "peers")]
-mod page;
 mod percentile;
 mod plain;
 #[cfg(feature = "peers")]
 mod plots;
 mod remarks;
 mod run;
-mod sanity;
 mod sound;
 mod summary;
 mod table;
 mod whole;
 
-#[cfg(all(test, feature = "peers"))]
+#[cfg(test)]
 mod tests;
 
 pub use figure::figure;

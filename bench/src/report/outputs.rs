@@ -1,37 +1,36 @@
 //! The outputs of the tool: first the files, and then the terminal, whose reader may be gone.
 
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "peers")]
-use super::directory::Directory;
 use super::file::{self, Unwritable};
+use super::medians::medians;
+#[cfg(feature = "peers")]
+use super::plots::plots;
 use super::{Report, print};
+
+/// The file of a report that is written last.
+const LAST: &str = "figures.md";
 
 /// The outputs of the tool.
 #[derive(Debug)]
 pub struct Outputs {
     json: Option<PathBuf>,
-    #[cfg(feature = "peers")]
-    report: Option<Directory>,
+    /// The directory of a report.
+    report: Option<PathBuf>,
 }
 
 impl Outputs {
-    /// Checks that the JSON file can be written, before anything is measured. An existing file is
-    /// kept until the new one is complete.
-    pub fn open(json: Option<&Path>) -> Result<Self, Unwritable> {
+    /// Creates the directory of the report, and checks that all files can be written, before
+    /// anything is measured. Existing files are kept until the new ones are complete.
+    pub fn open(json: Option<&Path>, report: Option<&Path>) -> Result<Self, Unwritable> {
         json.map_or(Ok(()), file::check)?;
-        Ok(Self {
-            json: json.map(Path::to_owned),
-            #[cfg(feature = "peers")]
-            report: None,
-        })
-    }
-
-    /// Adds the directory of a report, and checks that it can be written.
-    #[cfg(feature = "peers")]
-    pub fn with_report(self, report: Option<&Path>) -> Result<Self, Unwritable> {
-        Ok(Self { report: report.map(Directory::make).transpose()?, ..self })
+        if let Some(directory) = report {
+            fs::create_dir_all(directory).map_err(file::at(directory))?;
+            file::check(&directory.join(LAST))?;
+        }
+        Ok(Self { json: json.map(Path::to_owned), report: report.map(Path::to_owned) })
     }
 
     /// Writes all outputs, with `closing` as the last text on the terminal. A standard output
@@ -40,12 +39,19 @@ impl Outputs {
         if let Some(json) = &self.json {
             file::write(json, &report.json())?;
         }
-        #[cfg(feature = "peers")]
+        let text = print(report);
         if let Some(directory) = &self.report {
-            directory.write(report)?;
+            let put = |name: &str, text: &str| file::write(&directory.join(name), text);
+            #[cfg(feature = "peers")]
+            for (name, svg) in plots(report).map_err(|error| Unwritable::Draw(error.to_string()))? {
+                put(&format!("{name}.svg"), &svg)?;
+            }
+            put("rows.json", &report.json())?;
+            put("report.txt", &text)?;
+            put(LAST, &medians(report))?;
         }
         let mut terminal = io::stdout().lock();
-        match writeln!(terminal, "{}{closing}", print(report)).and_then(|()| terminal.flush()) {
+        match writeln!(terminal, "{text}{closing}").and_then(|()| terminal.flush()) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Unwritable::Terminal(error)),
             _ => Ok(()),
         }

@@ -1,10 +1,9 @@
 //! Remarks about a figure: rounds that are missing or incomplete, and facts in [`Summary::extra`]
 //! that are not part of the row's name.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::figure::count;
-use super::losses::{losses, number};
+use super::figure::{count, samples};
 use super::percentile::is_the_largest;
 use super::summary::Summary;
 
@@ -41,23 +40,38 @@ impl Summary {
         if let Some(objects) = self.extra.get("objects_per_call").and_then(Value::as_f64) {
             remarks.push(format!("{objects:.0} objects a call"));
         }
-        // RealFIFO of client-go always has one consumer, also if the variant names more.
-        let consumers = self.extra.get("consumers").and_then(Value::as_u64);
-        if let Some(consumers) = consumers.filter(|_| consumers != named_consumers(&self.variant)) {
-            remarks.push(format!("{consumers} consumer{}", if consumers == 1 { "" } else { "s" }));
-        }
         remarks.join(", ")
     }
 }
 
-/// Returns the number of consumers that the name of a variant contains: four for `zipf-2x4` and
-/// `1us-4-consumers-rate`. Returns `None` if it contains none.
-fn named_consumers(variant: &str) -> Option<u64> {
-    let parts: Vec<_> = variant.split('-').collect();
-    let spelled = parts.windows(2).find(|pair| pair[1].starts_with("consumer")).map(|pair| pair[0]);
-    let crossed =
-        || parts.iter().find_map(|part| part.split_once('x').map(|(_, consumers)| consumers));
-    spelled.or_else(crossed)?.parse().ok()
+/// Describes how a round is incomplete: for example it has few samples, or offers were not made in
+/// time. The text is empty if the round is complete.
+pub(super) fn losses(variant: &str, extra: &Map<String, Value>) -> String {
+    let mut losses = Vec::new();
+    if let Some(samples) = number(extra, "samples").filter(|_| is_the_largest(variant, extra)) {
+        let samples = self::samples(samples);
+        losses.push(format!("the largest of {samples}, too few for a percentile"));
+    }
+    if let (Some(made), Some(intended)) =
+        (number(extra, "offers_made"), number(extra, "offers_intended"))
+        && made < intended
+    {
+        losses.push(format!("only {} of {} offers made", count(made), count(intended)));
+    }
+    if let Some(unhandled) = number(extra, "unhandled").filter(|unhandled| *unhandled > 0) {
+        losses.push(format!("{} unhandled after a minute", count(unhandled)));
+    }
+    if extra.get("relist_starved").and_then(Value::as_bool) == Some(true) {
+        losses.push("a relist did not end until the readers were stopped".to_owned());
+    }
+    if extra.contains_key("peak_note") {
+        losses.push("the peak is that of the whole process".to_owned());
+    }
+    losses.join(", ")
+}
+
+fn number(extra: &Map<String, Value>, name: &str) -> Option<usize> {
+    usize::try_from(extra.get(name)?.as_u64()?).ok()
 }
 
 #[cfg(test)]
@@ -86,23 +100,12 @@ mod tests {
         let few = json!({ "offers_made": 47, "offers_intended": 5000, "unhandled": 3 });
         assert_eq!(remarks(&few), "only 47 of 5,000 offers made, 3 unhandled after a minute");
         assert_eq!(remarks(&json!({ "objects_per_call": 1999.7 })), "2000 objects a call");
-        let starved = json!({ "relist_starved": true, "gets": 9 });
-        assert_eq!(remarks(&starved), "a relist did not end until the readers were stopped");
-    }
-
-    #[test]
-    fn number_of_samples_is_remarked() {
-        assert_eq!(remarks(&json!({ "samples": 1000 })), "1,000 samples");
-        assert_eq!(
-            remarks(&json!({ "samples": 35 })),
-            "the largest of 35 samples, too few for a percentile"
-        );
-        assert_eq!(
-            remarks(&json!({ "samples": 1 })),
-            "the largest of 1 sample, too few for a percentile"
-        );
+        let one = remarks(&json!({ "samples": 1 }));
+        assert_eq!(one, "the largest of 1 sample, too few for a percentile");
         let between = json!({ "offers_made": 5000, "offers_intended": 5000, "offers": 4000, "samples": 4000 });
         assert_eq!(remarks(&between), "4,000 samples, 1,000 offers between relists left out");
+        let starved = json!({ "relist_starved": true, "gets": 9 });
+        assert_eq!(remarks(&starved), "a relist did not end until the readers were stopped");
     }
 
     #[test]
@@ -118,20 +121,5 @@ mod tests {
         let expected = "ONLY 3 of 4 rounds, only 40 of 50 offers made, \
                         another round: only 9 of 50 offers made";
         assert_eq!(rows[0].remarks(), expected);
-    }
-
-    #[test]
-    fn number_of_consumers_is_read_from_the_variant() {
-        let cases = [
-            ("zipf-2x4-burst", Some(4)),
-            ("uniform-1x1", Some(1)),
-            ("10us-4-consumers-add-p50", Some(4)),
-            ("0us-1-consumer-rate", Some(1)),
-            ("", None),
-            ("add-max", None),
-        ];
-        for (variant, consumers) in cases {
-            assert_eq!(named_consumers(variant), consumers, "{variant}");
-        }
     }
 }

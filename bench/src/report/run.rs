@@ -94,8 +94,7 @@ impl Run {
     /// Creates the description of a run that starts now.
     pub fn begins(rounds: usize) -> Self {
         let now = Timestamp::now();
-        let arguments =
-            env::args_os().skip(1).map(|argument| quoted(&plain(&argument.to_string_lossy())));
+        let arguments = env::args_os().skip(1).map(|argument| plain(&argument.to_string_lossy()));
         let command: Vec<_> = std::iter::once("relist".to_owned()).chain(arguments).collect();
         Self {
             date: now.round(Unit::Second).unwrap_or(now).to_string(),
@@ -112,33 +111,9 @@ impl Run {
     }
 }
 
-/// Returns an argument as a shell reads it: in quotes if the shell would split or change it.
-fn quoted(argument: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./,=:+@%".contains(c);
-    if !argument.is_empty() && argument.chars().all(plain) {
-        argument.to_owned()
-    } else {
-        format!("'{}'", argument.replace('\'', r"'\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn arguments_are_quoted_where_a_shell_needs_it() {
-        let cases = [
-            ("--rounds", "--rounds"),
-            ("a,b/c.json", "a,b/c.json"),
-            ("a b", "'a b'"),
-            ("", "''"),
-            ("i'm", r"'i'\''m'"),
-        ];
-        for (argument, shown) in cases {
-            assert_eq!(quoted(argument), shown);
-        }
-    }
 
     #[test]
     fn date_is_in_utc_with_seconds() {

@@ -3,28 +3,23 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::losses::losses;
 use super::percentile;
+use super::remarks::losses;
 use crate::protocol::{Measured, Row};
 
 /// A figure of an engine, over all rounds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// The workload.
     pub workload: String,
     /// The figure's name within the workload; empty if the workload has one figure.
     pub variant: String,
-    /// The engine.
     pub engine: String,
-    /// The number of objects.
     pub objects: usize,
     /// The unit: `s`, `1/s` or `B`.
     pub unit: String,
-    /// The smallest value.
     pub min: f64,
     /// The median. If the number of rounds is even, the worse of the two values in the middle.
     pub median: f64,
-    /// The largest value.
     pub max: f64,
     /// The figure of each round, in order.
     pub rounds: Vec<f64>,
@@ -36,9 +31,7 @@ pub struct Summary {
     /// `extra`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_rounds: Vec<String>,
-    /// The other values of the median round, except for the field `curve`: each of its points is
-    /// the median of the rounds for the point's percentile, so different points may come from
-    /// different rounds.
+    /// The other values of the median round.
     pub extra: Map<String, Value>,
 }
 
@@ -72,11 +65,6 @@ impl Summary {
         let middle =
             if group.first()?.row.unit == RATE { (group.len() - 1) / 2 } else { group.len() / 2 };
         let (median, shown) = *sorted.get(middle)?;
-        let mut extra = shown.extra.clone();
-        if let Some(curve) = extra.get_mut("curve") {
-            *curve =
-                percentile::curve(&group.iter().map(|one| &one.row).collect::<Vec<_>>(), middle);
-        }
         let others = sorted.iter().map(|(_, row)| *row).filter(|row| !std::ptr::eq(*row, shown));
         Some(Self {
             workload: shown.workload.clone(),
@@ -93,7 +81,7 @@ impl Summary {
                 .filter(|lost| !lost.is_empty())
                 .collect(),
             rounds: of_rounds,
-            extra,
+            extra: shown.extra.clone(),
         })
     }
 
@@ -151,6 +139,8 @@ mod tests {
         assert_eq!(sums[1].missing_rounds, 2);
         assert_eq!((sums[2].objects, sums[2].median), (20, 9.0));
         assert_eq!(sums[0].times_slower_than(&sums[1]), Some(4.0));
+        let zero = Summary { median: 0.0, ..sums[1].clone() };
+        assert_eq!(sums[0].times_slower_than(&zero), None);
     }
 
     #[test]
@@ -162,14 +152,5 @@ mod tests {
         let rate = time.map(|two| Measured { row: Row { unit: "1/s".into(), ..two.row }, ..two });
         let sum = &Summary::of(&rate, 2)[0];
         assert_eq!((sum.min, sum.median, sum.max), (least, least, most));
-    }
-
-    #[test]
-    fn ratio_to_zero_does_not_exist() {
-        let sums = Summary::of(
-            &[measured(EngineName::Mutex, 10, 0.0), measured(EngineName::Floor, 10, 0.0)],
-            1,
-        );
-        assert_eq!(sums[0].times_slower_than(&sums[1]), None);
     }
 }

@@ -1,66 +1,47 @@
-//! The tables for the terminal.
+//! The report as text, with a table for each figure.
 
 use std::fmt::Write;
 
 use super::behind::{BEHIND, behind};
 use super::figure::{bytes, figure};
 use super::groups::{base, groups};
-use super::sanity::sanity;
 use super::{Report, Summary};
-
-/// The text in the row of an engine that was not measured.
-pub(super) const MISSING: &str = "NOT MEASURED: a turn failed, or the run was ended before it";
+use crate::machine::Machine;
 
 /// Returns the whole report as text. A figure that an engine does not have is a `-`.
 pub fn print(report: &Report) -> String {
-    let mut text = String::new();
-    let machine = &report.machine;
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        text,
-        "\n{}, {} cores, {}, Linux {}; {} in Rust",
-        machine.cpu,
-        machine.cores,
-        bytes(machine.memory_bytes),
-        machine.kernel,
-        machine.allocator
-    );
+    let mut text = format!("\n{}\n", machine(&report.machine));
     let engines = report.engines();
+    // Writing to a String cannot fail.
     for engine in &engines {
-        let _ = writeln!(
-            text,
-            "  {engine:<20} {}",
-            machine.engines.get(*engine).map_or("-", String::as_str)
-        );
+        let description = report.machine.engines.get(*engine).map_or("-", String::as_str);
+        let _ = writeln!(text, "  {engine:<20} {description}");
     }
     for group in groups(&report.rows.iter().collect::<Vec<_>>()) {
-        text.push_str(&table(&group, &engines, &report.missing(&group)));
+        text.push_str(&table(&group, &engines));
     }
     for run in &report.runs {
         let _ = writeln!(text, "\n{}", run.verdict.sentence());
     }
-    for sentence in sanity(&report.rows) {
-        let _ = writeln!(text, "\n{sentence}");
+    let _ = writeln!(text, "\n{BEHIND}");
+    for behind in behind(&report.rows) {
+        let _ = writeln!(text, "  {:<44} {}", behind.figure, behind.ahead.join(", "));
     }
-    text.push_str(&behind_text(&report.rows));
     for warning in report.warnings() {
         let _ = writeln!(text, "\nWARNING: {warning}");
     }
     text
 }
 
-/// Returns the list of figures in which another engine is better, one a line.
-fn behind_text(rows: &[Summary]) -> String {
-    let mut text = format!("\n{BEHIND}\n");
-    for behind in behind(rows) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {:<44} {}", behind.figure, behind.ahead.join(", "));
-    }
-    text
+/// Returns the properties of the machine in one line.
+pub(super) fn machine(machine: &Machine) -> String {
+    let Machine { cpu, cores, memory_bytes, kernel, allocator, .. } = machine;
+    let memory = bytes(*memory_bytes);
+    format!("{cpu}, {cores} cores, {memory}, Linux {kernel}; {allocator} in Rust")
 }
 
 /// Returns the table of one group.
-fn table(rows: &[&Summary], engines: &[&str], missing: &[&str]) -> String {
+fn table(rows: &[&Summary], engines: &[&str]) -> String {
     let mut text = String::new();
     let Some(base) = base(rows) else { return text };
     let against = format!("÷ {}", base.engine);
@@ -75,10 +56,8 @@ fn table(rows: &[&Summary], engines: &[&str], missing: &[&str]) -> String {
     );
     for engine in engines {
         let Some(row) = rows.iter().find(|row| row.engine == *engine) else {
-            let why = if missing.contains(engine) { MISSING } else { "" };
-            let line =
-                format!("  {engine:<26} {:>11} {:>23} {:>12} {:>15}  {why}", "-", "-", "-", "-");
-            let _ = writeln!(text, "{}", line.trim_end());
+            let _ =
+                writeln!(text, "  {engine:<26} {:>11} {:>23} {:>12} {:>15}", "-", "-", "-", "-");
             continue;
         };
         let figure = |value| figure(value, &row.unit);

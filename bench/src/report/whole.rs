@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::groups::distinct;
 use super::run::Run;
@@ -19,7 +18,6 @@ const FORMAT: u64 = 2;
 /// A report: the figures of one run or of several joined runs, and the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The version of the format.
     pub format: u64,
     /// The run, or the runs whose files were joined.
     pub runs: Vec<Run>,
@@ -29,7 +27,6 @@ pub struct Report {
     /// sentences for the report.
     #[serde(default)]
     pub differences: Vec<String>,
-    /// The figures.
     pub rows: Vec<Summary>,
 }
 
@@ -41,22 +38,13 @@ const ADVICE: &str = "--from takes a file that --json wrote, or a report's rows.
 pub enum Unreadable {
     #[error("cannot be read: {ADVICE}")]
     File(#[from] io::Error),
-    /// The file is empty, for example because the disk was full when it was written.
-    #[error("is empty: measure again with --json, or name another file")]
-    Empty,
-    #[error("is not JSON: {ADVICE}")]
-    Garbage(#[source] serde_json::Error),
+    #[error("is not a report of relist, or was cut or edited: {ADVICE}")]
+    NotAReport(#[from] serde_json::Error),
     #[error(
-        "was written by another version of relist ({found}, this one reads format {FORMAT}): \
+        "was written by another version of relist (format {0}, this one reads format {FORMAT}): \
          measure again, or use the version that wrote it"
     )]
-    Version {
-        /// The version of the format in the file, or the note that the file has none.
-        found: String,
-    },
-    /// The JSON is not a report of the tool, or was edited.
-    #[error("is not a report of relist, or was edited: {ADVICE}")]
-    Changed(#[source] serde_json::Error),
+    Version(u64),
 }
 
 impl Report {
@@ -67,21 +55,16 @@ impl Report {
 
     /// Reads a report that `--json` wrote.
     pub fn read(path: &Path) -> Result<Self, Unreadable> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: u64,
+        }
+
         let bytes = fs::read(path)?;
-        if bytes.trim_ascii().is_empty() {
-            return Err(Unreadable::Empty);
+        match serde_json::from_slice(&bytes)? {
+            Head { format: FORMAT } => Ok(serde_json::from_slice(&bytes)?),
+            Head { format } => Err(Unreadable::Version(format)),
         }
-        let whole: Value = serde_json::from_slice(&bytes).map_err(Unreadable::Garbage)?;
-        let format = whole.get("format");
-        // Reports had rows before they had a version.
-        if whole.get("rows").is_some() && format.and_then(Value::as_u64) != Some(FORMAT) {
-            let found = match format {
-                Some(format) => format!("format {format}"),
-                None => "without a format".to_owned(),
-            };
-            return Err(Unreadable::Version { found });
-        }
-        serde_json::from_value(whole).map_err(Unreadable::Changed)
     }
 
     /// Returns the report as JSON.
@@ -97,16 +80,5 @@ impl Report {
         let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.unfinished));
         let measured = self.rows.iter().map(|row| row.engine.as_str());
         distinct(measured.chain(missed.map(|missed| missed.engine.as_str())))
-    }
-
-    /// Returns the engines that should have a row in a group and have none.
-    pub(super) fn missing(&self, group: &[&Summary]) -> Vec<&str> {
-        let Some(first) = group.first() else { return Vec::new() };
-        let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.unfinished));
-        let here = missed.filter(|missed| {
-            missed.objects == first.objects && missed.workloads.contains(&first.workload)
-        });
-        let engines = distinct(here.map(|missed| missed.engine.as_str()));
-        engines.into_iter().filter(|engine| group.iter().all(|row| row.engine != *engine)).collect()
     }
 }

@@ -12,9 +12,6 @@ use crate::protocol::Row;
 const LONGEST: u64 = 3_600_000_000_000;
 /// Number of significant digits of each time.
 const DIGITS: u8 = 3;
-/// The quantiles of a curve.
-const CURVE: [f64; 13] =
-    [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
 /// The name of a quantile in variants, and the quantile.
 pub type Quantile = (&'static str, f64);
@@ -46,14 +43,8 @@ impl Latencies {
         Duration::from_nanos(self.0.value_at_quantile(quantile)).as_secs_f64()
     }
 
-    /// Returns the quantiles of the curve, each with its time in seconds.
-    fn curve(&self) -> Value {
-        CURVE.iter().map(|quantile| Value::from(vec![*quantile, self.seconds(*quantile)])).collect()
-    }
-
     /// Returns the rows of these quantiles. Each has the number of samples and the largest sample,
-    /// because a percentile of few samples is not shown (`report/percentile.rs`). The row of the
-    /// median has the whole curve.
+    /// because a percentile of few samples is not shown (`report/percentile.rs`).
     pub fn rows(
         &self,
         workload: Workload,
@@ -65,13 +56,8 @@ impl Latencies {
             let mut extra = extra.clone();
             extra.insert("samples".into(), self.len().into());
             extra.insert("largest".into(), self.seconds(MAX.1).into());
-            if *name == P50.0 {
-                extra.insert("curve".into(), self.curve());
-            }
-            Row {
-                extra,
-                ..Row::new(workload, &format!("{prefix}{name}"), "s", self.seconds(*quantile))
-            }
+            let variant = format!("{prefix}{name}");
+            Row { extra, ..Row::new(workload, &variant, "s", self.seconds(*quantile)) }
         };
         quantiles.iter().map(row).collect()
     }
@@ -108,21 +94,15 @@ mod tests {
     }
 
     #[test]
-    fn row_of_the_median_has_the_curve() {
+    fn rows_have_the_number_of_samples_and_the_largest() {
         let mut latencies = Latencies::new();
         (1..=1000).for_each(|micros| latencies.record(Duration::from_micros(micros)));
         let rows = latencies.rows(Workload::Stall, "add-", &[P50, MAX], &Map::new());
         let variants: Vec<_> = rows.iter().map(|row| row.variant.as_str()).collect();
         assert_eq!(variants, ["add-p50", "add-max"]);
-        assert!(!rows[1].extra.contains_key("curve"));
         for row in &rows {
             assert_eq!(row.extra["samples"], 1000);
             assert_eq!(row.extra["largest"], rows[1].value);
         }
-        let curve: Vec<(f64, f64)> =
-            serde_json::from_value(rows[0].extra["curve"].clone()).expect("pairs");
-        assert_eq!(curve.iter().map(|point| point.0).collect::<Vec<_>>(), CURVE);
-        assert!(curve.is_sorted_by(|a, b| a.1 <= b.1), "{curve:?}");
-        assert!(near(curve[2].1, 500.0) && near(curve[12].1, 1000.0), "{curve:?}");
     }
 }

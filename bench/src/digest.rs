@@ -13,7 +13,6 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Adds an object.
     pub fn add<T>(&mut self, meta: &impl Meta<T>, object: &T) {
         self.add_hash(Fnv::new(), meta, object);
     }
@@ -31,14 +30,11 @@ impl Digest {
     }
 
     /// Returns how many objects were added.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a figure, not a collection")]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the sum as text, because not every JSON reader keeps all 64 bits of a number.
-    #[must_use]
     pub fn hex(&self) -> String {
         format!("{:016x}", self.sum)
     }

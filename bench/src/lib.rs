@@ -4,8 +4,8 @@
 mod causes;
 mod cli;
 pub mod data;
-pub mod digest;
-pub mod engines;
+mod digest;
+mod engines;
 mod machine;
 mod names;
 pub mod process;

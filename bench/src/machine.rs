@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::num::NonZero;
-use std::thread;
 
 use serde::{Deserialize, Serialize};
 
+use crate::process::cores;
 use crate::versions::locked;
 
 /// The properties of the machine and its software that figures depend on.
@@ -16,9 +15,7 @@ pub struct Machine {
     pub cpu: String,
     /// The number of cores that this process may use.
     pub cores: usize,
-    /// Memory in bytes.
     pub memory_bytes: u64,
-    /// The version of the kernel.
     pub kernel: String,
     /// The allocator of the engines in Rust.
     pub allocator: String,
@@ -32,7 +29,7 @@ impl Machine {
         let unknown = || "unknown".to_owned();
         Self {
             cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
-            cores: thread::available_parallelism().map_or(1, NonZero::get),
+            cores: cores(),
             memory_bytes: memory("MemTotal").unwrap_or(0),
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
                 .map_or_else(|_| unknown(), |text| text.trim().into()),

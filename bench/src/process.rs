@@ -1,6 +1,8 @@
-//! The memory and the CPU time of processes, as the kernel counts them.
+//! The memory, CPU time and cores of processes, as the kernel counts them.
 
 use std::fs;
+use std::num::NonZero;
+use std::thread;
 #[cfg(feature = "peers")]
 use std::time::Duration;
 
@@ -39,6 +41,11 @@ pub(crate) fn peak_of(process: u32) -> u64 {
 #[cfg(feature = "peers")]
 pub fn cpu() -> nix::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
+}
+
+/// Returns the number of cores that this process may use.
+pub(crate) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Reads a field of a process's status, in bytes; 0 if it is missing.

@@ -126,3 +126,92 @@ impl<K: Eq> WorkTable<K> {
         Some(entry.remove().0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::{MutexWorkQueue, Work};
+
+    fn add_all(queue: &MutexWorkQueue<u32>, keys: &[u32]) {
+        for key in keys {
+            queue.add(*key);
+        }
+    }
+
+    fn take(queue: &MutexWorkQueue<u32>, expected: u32) -> Work<u32> {
+        let work = queue.get().expect("a key");
+        assert_eq!(*work.key(), expected);
+        work
+    }
+
+    #[test]
+    fn key_added_twice_is_taken_once() {
+        let queue = MutexWorkQueue::new();
+        add_all(&queue, &[1, 2, 1]);
+        queue.shut_down();
+        for expected in [1, 2] {
+            queue.done(take(&queue, expected));
+        }
+        assert!(queue.get().is_none());
+    }
+
+    #[test]
+    fn key_added_during_its_processing_is_queued_again_afterwards() {
+        let queue = MutexWorkQueue::new();
+        add_all(&queue, &[1]);
+        let first = take(&queue, 1);
+        add_all(&queue, &[1, 2, 1]);
+        let other = take(&queue, 2);
+        queue.done(first);
+        queue.shut_down();
+        let again = take(&queue, 1);
+        queue.done(again);
+        queue.done(other);
+        assert!(queue.get().is_none());
+    }
+
+    #[test]
+    fn add_after_the_shutdown_is_ignored() {
+        let queue = MutexWorkQueue::new();
+        add_all(&queue, &[1]);
+        queue.shut_down();
+        add_all(&queue, &[2]);
+        let left = take(&queue, 1);
+        add_all(&queue, &[1]);
+        queue.done(left);
+        assert!(queue.get().is_none());
+    }
+
+    #[test]
+    fn added_keys_and_the_shutdown_wake_waiting_threads() {
+        const KEYS: u32 = 2000;
+        let (queue, taken) = (MutexWorkQueue::new(), AtomicUsize::new(0));
+        let mut seen = thread::scope(|scope| {
+            let worker = || {
+                let mut seen = Vec::new();
+                while let Some(work) = queue.get() {
+                    seen.push(*work.key());
+                    queue.done(work);
+                    taken.fetch_add(1, Ordering::Relaxed);
+                }
+                seen
+            };
+            let workers: Vec<_> = (0..4).map(|_| scope.spawn(worker)).collect();
+            for half in [0..KEYS / 2, KEYS / 2..KEYS] {
+                let end = half.end as usize;
+                half.for_each(|key| queue.add(key));
+                // Until the queue is empty, so that the threads wait again.
+                while taken.load(Ordering::Relaxed) < end {
+                    thread::yield_now();
+                }
+            }
+            queue.shut_down();
+            let seen = workers.into_iter().map(|worker| worker.join().expect("a worker"));
+            seen.flatten().collect::<Vec<_>>()
+        });
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..KEYS), "each key is taken once");
+    }
+}

@@ -2,7 +2,7 @@
 //! read as JSON or as gzipped JSON.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,16 +11,12 @@ use deltafifo_informer::KubeMeta;
 use flate2::read::GzDecoder;
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::{LabelMap, Source};
 
 /// The limit for the unpacked size, in bytes. Without it, a small packed file could unpack to more
 /// than the memory holds.
 const MAX_BYTES: u64 = if cfg!(any(test, fuzzing)) { 1 << 16 } else { 1 << 30 };
-
-/// The limit for the number of pods. A pod of a few bytes of text takes a few kilobytes of memory.
-const MAX_PODS: usize = if cfg!(any(test, fuzzing)) { 8 } else { 1 << 20 };
 
 /// The error of an input file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -36,17 +32,10 @@ enum Problem {
     Unreadable(#[source] io::Error),
     #[error("truncated or damaged gzip")]
     Gzip(#[source] io::Error),
-    #[error("truncated or not JSON of a List")]
+    #[error("truncated, or not a list of pods in JSON")]
     Json(#[source] serde_json::Error),
-    #[error("not a List: its kind is {0:?}")]
-    NotAList(String),
-    #[error("a {kind} of {api_version:?}: only a PodList of \"v1\" can be used")]
+    #[error("a {kind:?} of {api_version:?}: only a PodList of \"v1\" can be used")]
     OtherKind { kind: String, api_version: String },
-    #[error("items are not pods")]
-    Items(#[source] serde_json::Error),
-    /// The list has more items than the limit, which protects the memory.
-    #[error("more than {MAX_PODS} items")]
-    TooMany,
     #[error("the list is empty")]
     Empty,
     /// An item has no name, and so no key.
@@ -60,105 +49,58 @@ pub struct Pods {
     items: Vec<Pod>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Head {
-    #[serde(default)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodList {
     kind: String,
-    #[serde(default)]
     api_version: String,
-    /// The items, which are not used here. They are parsed so that a truncated text is detected.
-    #[serde(default, rename = "items")]
-    _items: IgnoredAny,
+    items: Vec<Pod>,
 }
 
-#[derive(Deserialize)]
-struct Body {
-    #[serde(default)]
-    items: Items,
-}
+impl InputError {
+    fn at(path: &Path) -> impl FnOnce(Problem) -> Self {
+        move |source| Self { path: path.to_owned(), source }
+    }
 
-/// The pods of a list while it is decoded. After the first pod without a name, or the first one
-/// beyond the limit, the remaining items are skipped.
-#[derive(Default)]
-struct Items {
-    pods: Vec<Pod>,
-    nameless: Option<usize>,
-    too_many: bool,
-}
-
-impl<'de> Deserialize<'de> for Items {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ItemsVisitor;
-
-        impl<'de> Visitor<'de> for ItemsVisitor {
-            type Value = Items;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a sequence of pods")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Items, A::Error> {
-                let mut items = Items::default();
-                while items.nameless.is_none() && !items.too_many {
-                    let Some(pod) = seq.next_element::<Pod>()? else { return Ok(items) };
-                    if pod.metadata.name.as_deref().unwrap_or_default().is_empty() {
-                        items.nameless = Some(items.pods.len());
-                    }
-                    items.pods.push(pod);
-                    items.too_many = items.pods.len() > MAX_PODS;
-                }
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(items)
-            }
-        }
-
-        deserializer.deserialize_seq(ItemsVisitor)
+    #[cfg(feature = "peers")]
+    pub(super) fn json(path: &Path) -> impl FnOnce(serde_json::Error) -> Self {
+        move |error| Self::at(path)(Problem::Json(error))
     }
 }
 
-/// Reads all of `file`. Returns an error if it has more than `limit` bytes.
-fn read_bounded(file: impl Read, limit: u64) -> io::Result<Vec<u8>> {
-    let mut data = Vec::new();
-    if file.take(limit + 1).read_to_end(&mut data)? as u64 > limit {
-        return Err(io::Error::other(format!("more than {limit} bytes")));
+/// Reads the JSON of an input file, which may be gzipped.
+#[cfg(feature = "peers")]
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, InputError> {
+    let file = File::open(path).map_err(Problem::Unreadable);
+    file.and_then(unpacked).map_err(InputError::at(path))
+}
+
+fn unpacked(file: impl Read) -> Result<Vec<u8>, Problem> {
+    let data = read_bounded(file).map_err(Problem::Unreadable)?;
+    if data.starts_with(&[0x1f, 0x8b]) {
+        return read_bounded(GzDecoder::new(&*data)).map_err(Problem::Gzip);
     }
     Ok(data)
 }
 
-fn decode(file: impl Read) -> Result<Pods, Problem> {
-    let mut data = read_bounded(file, MAX_BYTES).map_err(Problem::Unreadable)?;
-    if data.starts_with(&[0x1f, 0x8b]) {
-        data = read_bounded(GzDecoder::new(&*data), MAX_BYTES).map_err(Problem::Gzip)?;
+/// Reads all of `file`. Returns an error if it has more than [`MAX_BYTES`].
+fn read_bounded(file: impl Read) -> io::Result<Vec<u8>> {
+    let mut data = Vec::new();
+    if file.take(MAX_BYTES + 1).read_to_end(&mut data)? as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("more than {MAX_BYTES} bytes")));
     }
-    // The kind is checked first, so that a list of another kind is reported as that, and not as a
-    // list of invalid pods.
-    let Head { kind, api_version, .. } = serde_json::from_slice(&data).map_err(Problem::Json)?;
-    if !kind.ends_with("List") {
-        return Err(Problem::NotAList(kind));
-    }
-    if kind != "PodList" || api_version != "v1" {
-        return Err(Problem::OtherKind { kind, api_version });
-    }
-    let Body { items } = serde_json::from_slice(&data).map_err(Problem::Items)?;
-    match items {
-        Items { nameless: Some(index), .. } => Err(Problem::Nameless(index)),
-        Items { too_many: true, .. } => Err(Problem::TooMany),
-        Items { pods, .. } if pods.is_empty() => Err(Problem::Empty),
-        Items { pods, .. } => Ok(Pods { items: pods }),
-    }
+    Ok(data)
 }
 
 impl Pods {
     /// Reads a LIST response from a file.
     ///
     /// # Errors
-    /// [`InputError`] if the file cannot be read, or is truncated or damaged; if it is not a list
-    /// of pods, or its list is empty; if the list has too many pods or too many bytes; or if a pod
-    /// has no name.
+    /// [`InputError`] if the file cannot be read, is too long, truncated or damaged; if it is not a
+    /// list of pods, or its list is empty; or if a pod has no name.
     pub fn read(path: &Path) -> Result<Self, InputError> {
         let file = File::open(path).map_err(Problem::Unreadable);
-        file.and_then(decode).map_err(|source| InputError { path: path.to_owned(), source })
+        Self::decode(path, file.map_err(InputError::at(path))?)
     }
 
     /// Decodes a LIST response; `path` is its name in errors.
@@ -166,7 +108,21 @@ impl Pods {
     /// # Errors
     /// As for [`read`](Self::read).
     pub fn decode(path: &Path, file: impl Read) -> Result<Self, InputError> {
-        decode(file).map_err(|source| InputError { path: path.to_owned(), source })
+        Self::of(file).map_err(InputError::at(path))
+    }
+
+    fn of(file: impl Read) -> Result<Self, Problem> {
+        let list = serde_json::from_slice(&unpacked(file)?).map_err(Problem::Json)?;
+        let PodList { kind, api_version, items } = list;
+        if kind != "PodList" || api_version != "v1" {
+            return Err(Problem::OtherKind { kind, api_version });
+        }
+        let is_nameless = |pod: &Pod| pod.metadata.name.as_deref().unwrap_or_default().is_empty();
+        match items.iter().position(is_nameless) {
+            Some(index) => Err(Problem::Nameless(index)),
+            None if items.is_empty() => Err(Problem::Empty),
+            None => Ok(Self { items }),
+        }
     }
 }
 
@@ -248,31 +204,19 @@ mod tests {
     }
 
     #[test]
-    fn list_with_too_many_pods_is_rejected() {
-        for (pods, reason) in
-            [(8, None), (9, Some("more than 8 items")), (100, Some("more than 8 items"))]
-        {
-            let items = vec![r#"{"metadata":{"name":"a"}}"#; pods].join(",");
-            let list = format!(r#"{{"kind":"PodList","apiVersion":"v1","items":[{items}]}}"#);
-            let expected = reason.map(|reason| format!("cannot use the input file: {reason}"));
-            assert_eq!(rejection(list.as_bytes()), expected);
-        }
-    }
-
-    #[test]
     fn unusable_input_is_rejected_with_its_reason() {
         let packed = zipped(TWO_PODS);
         let cases: [(&[u8], &str); 10] = [
             (b"", "truncated"),
             (&TWO_PODS[..100], "truncated"),
             (&packed[..packed.len() / 2], "truncated"),
-            (br#"{"kind":"Pod","apiVersion":"v1"}"#, "not a List"),
-            (b"{}", "not a List"),
+            (br#"{"kind":"Pod","apiVersion":"v1"}"#, "only a PodList"),
+            (b"{}", "only a PodList"),
             (br#"{"kind":"NodeList","apiVersion":"v1","items":[{}]}"#, "NodeList"),
             (br#"{"kind":"PodList","apiVersion":"v1","items":[]}"#, "empty"),
             (br#"{"kind":"PodList","apiVersion":"v1"}"#, "empty"),
             (br#"{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{}}]}"#, "item 0"),
-            (br#"{"kind":"PodList","apiVersion":"v1","items":{"a":1}}"#, "not pods"),
+            (br#"{"kind":"PodList","apiVersion":"v1","items":{"a":1}}"#, "not a list of pods"),
         ];
         for (index, (content, reason)) in cases.into_iter().enumerate() {
             let message = rejection(content).expect("it is rejected");

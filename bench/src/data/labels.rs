@@ -12,13 +12,11 @@ const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// An accessor that also returns all labels of an object as a map, which kube-rs' selectors need.
 pub trait LabelMap<T>: Labels<T> {
-    /// Returns the labels.
     fn labels<'a>(&self, object: &'a T) -> &'a BTreeMap<String, String>;
 }
 
 /// A selector of the objects of one app, except those of one pod template.
 pub struct AppSelector {
-    /// The app.
     pub app: String,
     /// The hash of the excluded pod template; empty if the objects have no such label.
     excluded: String,

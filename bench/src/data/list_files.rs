@@ -2,16 +2,16 @@
 //! files.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::thread;
 
-use flate2::read::GzDecoder;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::Cluster;
+use super::build_in_parts;
+use super::cluster::Cluster;
+use super::input::{InputError, read};
 
 /// The number of objects per changed object: one object in a hundred has changed in the second
 /// list.
@@ -36,12 +36,8 @@ pub struct ListFiles {
 /// An error that prevents the lists from being made.
 #[derive(Debug, thiserror::Error)]
 pub enum ListFilesError {
-    #[error("cannot read the input {}", path.display())]
-    Input { path: PathBuf, source: io::Error },
-    #[error("the input {} is not a JSON list of objects", path.display())]
-    NotAList { path: PathBuf, source: serde_json::Error },
-    #[error("the list in {} is empty", path.display())]
-    Empty { path: PathBuf },
+    #[error(transparent)]
+    Input(#[from] InputError),
     #[error("cannot write the lists: is there room for two of them in the temporary directory?")]
     Write(#[from] io::Error),
 }
@@ -49,19 +45,13 @@ pub enum ListFilesError {
 impl ListFiles {
     /// Multiplies the pods of `input` to `objects` pods, or to slightly fewer if random names
     /// collide, and writes both lists. Both list the pods in the order of their keys, as an API
-    /// server does.
+    /// server does. The list of `input` must not be empty.
     pub fn write(
         input: &Path,
         objects: usize,
         multiplied: Multiplied,
     ) -> Result<Self, ListFilesError> {
-        let path = || input.to_owned();
-        let text = read(input).map_err(|source| ListFilesError::Input { path: path(), source })?;
-        let cluster = Cluster::new(&text)
-            .map_err(|source| ListFilesError::NotAList { path: path(), source })?;
-        if cluster.is_empty() {
-            return Err(ListFilesError::Empty { path: path() });
-        }
+        let cluster = Cluster::new(&read(input)?).map_err(InputError::json(input))?;
         let mut pods = multiply(&cluster, objects, multiplied);
         let files = Self { directory: TempDir::new()? };
         write_list(&files.first(), "1", &pods)?;
@@ -83,37 +73,13 @@ impl ListFiles {
     }
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path)?.read_to_end(&mut text)?;
-    if text.starts_with(&[0x1f, 0x8b]) {
-        let packed = std::mem::take(&mut text);
-        GzDecoder::new(&*packed).read_to_end(&mut text)?;
-    }
-    Ok(text)
-}
-
 /// Returns keys and texts of distinct pods, in the order of their keys.
 fn multiply(cluster: &Cluster, objects: usize, multiplied: Multiplied) -> Vec<(String, Vec<u8>)> {
     let make = |index| match multiplied {
         Multiplied::Replicas(replicas) => cluster.pod(index, replicas.get()),
         Multiplied::AsIs => cluster.copy(index),
     };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let stretch = objects.div_ceil(threads).max(1);
-    let mut pods: Vec<_> = thread::scope(|scope| {
-        let parts: Vec<_> = (0..objects)
-            .step_by(stretch)
-            .map(|from| {
-                let to = objects.min(from + stretch);
-                scope.spawn(move || (from..to).map(make).collect::<Vec<_>>())
-            })
-            .collect();
-        let part = |part: thread::ScopedJoinHandle<'_, _>| {
-            part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        parts.into_iter().flat_map(part).collect()
-    });
+    let mut pods = build_in_parts(objects, make);
     pods.sort();
     // Two random names of a workload may be equal.
     pods.dedup_by(|one, other| one.0 == other.0);
@@ -182,18 +148,5 @@ mod tests {
             let changed = first.iter().filter(|(key, version)| second[*key] != **version).count();
             assert_eq!(changed, 4, "{multiplied:?}");
         }
-    }
-
-    #[test]
-    fn input_without_a_list_is_rejected() {
-        let directory = tempfile::tempdir().unwrap();
-        let input = directory.path().join("input.json");
-        let reject = |text: &str, reason: &str| {
-            fs::write(&input, text).unwrap();
-            let error = ListFiles::write(&input, 1, Multiplied::AsIs).unwrap_err().to_string();
-            assert!(error.contains(reason), "{error}");
-        };
-        reject("[]", "not a JSON list");
-        reject(r#"{"items":[]}"#, "empty");
     }
 }

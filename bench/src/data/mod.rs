@@ -2,6 +2,7 @@
 //! (`peers/client-go`) generates them too, or the pods of a real list response. Lists are built
 //! outside the measured time.
 
+#[cfg(feature = "peers")]
 mod cluster;
 mod fnv;
 mod generated;
@@ -15,50 +16,47 @@ mod plan;
 mod random;
 mod source;
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::Cell;
-use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 
 use deltafifo::Meta;
 
-pub use cluster::Cluster;
-pub use fnv::Fnv;
+use crate::process::cores;
+pub(crate) use fnv::Fnv;
 pub use generated::{Generated, Object, ObjectAccess, ObjectMeta};
 #[cfg(feature = "pods")]
 pub use input::{InputError, Pods};
-pub use labels::{APP, AppSelector, LabelMap};
+pub(crate) use labels::{APP, AppSelector, LabelMap};
 #[cfg(feature = "peers")]
 pub(crate) use list_files::{ListFiles, ListFilesError, Multiplied};
-pub use node::node;
-pub use plan::{ListPlan, added, changed, hot_key, removed};
-pub use random::{Zipf, splitmix64, uniform_key};
+pub(crate) use node::node;
+pub(crate) use plan::{ListPlan, added, changed, removed};
+pub(crate) use random::{Zipf, splitmix64, uniform_key};
 pub use source::Source;
 
-/// Builds all objects of a plan, in its order. Each core builds one part of the list.
-pub fn build<S: Source>(source: &S, plan: &ListPlan) -> Vec<Arc<S::Object>> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let stretch = plan.len().div_ceil(threads).max(1);
-    let mut list = Vec::with_capacity(plan.len());
+/// Builds all objects of a plan, in its order.
+pub(crate) fn build<S: Source>(source: &S, plan: &ListPlan) -> Vec<Arc<S::Object>> {
+    build_in_parts(plan.len(), |at| {
+        let (index, version) = plan.entry(at);
+        Arc::new(source.make(index, version))
+    })
+}
+
+/// Returns the results of `make` for the numbers below `len`, in order. Each core makes one part.
+pub(crate) fn build_in_parts<V: Send>(len: usize, make: impl Fn(usize) -> V + Sync) -> Vec<V> {
+    let (stretch, make) = (len.div_ceil(cores()).max(1), &make);
+    let mut list = Vec::with_capacity(len);
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..plan.len())
-            .step_by(stretch)
-            .map(|from| {
-                scope.spawn(move || {
-                    let positions = from..plan.len().min(from + stretch);
-                    let make = |at| {
-                        let (index, version) = plan.entry(at);
-                        Arc::new(source.make(index, version))
-                    };
-                    positions.map(make).collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        for worker in workers {
-            match worker.join() {
-                Ok(stretch) => list.extend(stretch),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+        let part = |from: usize| {
+            let positions = from..len.min(from + stretch);
+            scope.spawn(move || positions.map(make).collect::<Vec<_>>())
+        };
+        for worker in (0..len).step_by(stretch).map(part).collect::<Vec<_>>() {
+            list.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
     });
     list
@@ -74,7 +72,11 @@ pub fn write_key<T>(meta: &impl Meta<T>, object: &T, to: &mut String) {
 }
 
 /// Calls `use_key` with the key of an object, which is written to a buffer of the thread.
-pub fn with_key<T, R>(meta: &impl Meta<T>, object: &T, use_key: impl FnOnce(&str) -> R) -> R {
+pub(crate) fn with_key<T, R>(
+    meta: &impl Meta<T>,
+    object: &T,
+    use_key: impl FnOnce(&str) -> R,
+) -> R {
     thread_local!(static BUFFER: Cell<String> = const { Cell::new(String::new()) });
     let mut key = BUFFER.take();
     key.clear();

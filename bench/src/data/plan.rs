@@ -21,14 +21,12 @@ impl ListPlan {
     }
 
     /// Plans the list of the initial fill and of a relist: all objects, unchanged.
-    #[must_use]
     pub fn same(objects: usize) -> Self {
         Self::new(objects, |at| (at, None))
     }
 
     /// Plans a relist after some time: 1 % of the objects deleted, 10 % with a new version, 1 % new
     /// at the end.
-    #[must_use]
     pub fn churn(objects: usize) -> Self {
         let kept = objects - removed(objects);
         Self::new(kept + added(objects), move |at| {
@@ -43,7 +41,6 @@ impl ListPlan {
     }
 
     /// Plans updates of the objects with these indexes, each with a version of its own.
-    #[must_use]
     pub fn events(indexes: Arc<[usize]>) -> Self {
         Self::new(indexes.len(), move |event| {
             (indexes[event], Some((3_000_000 + event).to_string()))
@@ -51,46 +48,38 @@ impl ListPlan {
     }
 
     /// Plans the fixed set of objects that a run of the workload `stall` updates.
-    #[must_use]
     pub fn hot(objects: usize) -> Self {
         Self::new(HOT_OBJECTS, move |at| (hot_key(at, objects), None))
     }
 
     /// Plans the updates of a run of the workload `stall`. The version of an update is `e` with
     /// the number of the update, and no other version starts with an `e`.
-    #[must_use]
     pub fn offers(offers: usize, objects: usize) -> Self {
         Self::new(offers, move |at| (hot_key(at, objects), Some(format!("e{at}"))))
     }
 
     /// Returns how many objects the list has.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "no plan is empty")]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the index and version of the object at a position.
-    #[must_use]
     pub fn entry(&self, at: usize) -> (usize, Version) {
         (self.entry)(at)
     }
 }
 
 /// Returns how many objects a churn relist deletes.
-#[must_use]
 pub fn removed(objects: usize) -> usize {
     (objects + 92) / 100
 }
 
 /// Returns how many objects a churn relist adds.
-#[must_use]
 pub fn added(objects: usize) -> usize {
     objects / 100
 }
 
 /// Returns how many objects have a new version after a churn relist.
-#[must_use]
 pub fn changed(objects: usize) -> usize {
     (objects + 6) / 10
 }
@@ -101,7 +90,6 @@ fn is_changed(index: usize) -> bool {
 
 /// Returns the index of the object that offer number `offer` of a run of the workload `stall`
 /// updates.
-#[must_use]
 pub fn hot_key(offer: usize, objects: usize) -> usize {
     offer % HOT_OBJECTS * 7919 % objects
 }

@@ -2,7 +2,6 @@
 //! draw equal numbers.
 
 /// Returns the output of Sebastiano Vigna's splitmix64 for a state.
-#[must_use]
 pub fn splitmix64(state: u64) -> u64 {
     let z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -12,7 +11,6 @@ pub fn splitmix64(state: u64) -> u64 {
 
 /// Returns the index of the object that event number `event` updates if all objects are equally
 /// popular.
-#[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "the remainder is an index")]
 pub fn uniform_key(event: usize, objects: usize) -> usize {
     (splitmix64(event as u64 + 0xE000_0000) % objects as u64) as usize
@@ -26,7 +24,6 @@ pub struct Zipf {
 
 impl Zipf {
     /// Creates a distribution over this many objects.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "ranks are far below 2^53")]
     pub fn new(objects: usize) -> Self {
         let mut sum = 0.0;
@@ -40,7 +37,6 @@ impl Zipf {
     }
 
     /// Returns the index of the object that event number `event` updates.
-    #[must_use]
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

@@ -9,10 +9,10 @@ use deltafifo::{
 };
 
 use super::{
-    Counts, Event, IndexEngine, ListEngine, QueueEngine, SelectorEngine, StoreEngine, cores,
-    drain_on,
+    Counts, Event, IndexEngine, ListEngine, QueueEngine, SelectorEngine, StoreEngine, drain_on,
 };
 use crate::data::{APP, AppSelector, node};
+use crate::process::cores;
 
 /// Number of keys that a consumer pops at a time while it drains a relist.
 const BATCH: usize = 1024;
@@ -92,9 +92,9 @@ fn apply<T: Send + Sync, M: Meta<T>>(
 ) {
     let applied = item.apply(|change| {
         handler(&match change {
-            Change::Added { new, .. } => Event::Added(new),
-            Change::Updated { old, new, .. } => Event::Updated { old, new },
-            Change::Deleted { last, old } => Event::Deleted(last.object().or(old)),
+            Change::Added { .. } => Event::Added,
+            Change::Updated { new, .. } => Event::Updated(new),
+            Change::Deleted { .. } => Event::Deleted,
         });
     });
     assert!(applied.is_ok(), "the store is fused and its index cannot fail: {applied:?}");
@@ -175,12 +175,6 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> QueueEngine<T> for DeltaFifoE
     fn update_burst(&self, objects: Vec<Arc<T>>) {
         let updated = self.fifo.update_batch(objects);
         assert!(updated.is_ok(), "every object has a name: {updated:?}");
-    }
-
-    fn try_pop(&self, mut handler: impl FnMut(&Event<'_, T>)) -> bool {
-        let Some(item) = self.fifo.try_pop() else { return false };
-        apply(item, &mut handler);
-        true
     }
 
     fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {

@@ -7,10 +7,6 @@
 //! slots. Safe Rust cannot prefetch. Taking a group of objects through each step together has a
 //! similar effect: their loads do not depend on each other, so the processor has many of them in
 //! flight.
-//!
-//! A list is walked in one of two ways: in its own order, in which the objects are in memory, or
-//! partitioned by hash bits, the order of the slots. The tool measures both ways, and prints the
-//! figures of the faster one only.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -25,24 +21,13 @@ use crate::data::write_key;
 /// Number of objects that go through the steps together.
 const GROUP: usize = 32;
 
-/// The binary logarithm of the number of partitions. With a million objects, the slots of a
-/// partition fit into the second-level cache.
-const PARTITION_BITS: u32 = 8;
-
-/// The way in which a floor walks its lists.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Walk {
-    /// Walks a list in its own order.
-    InOrder,
-    /// Walks a list partition by partition.
-    Partitioned,
-}
+/// Number of keys for which an empty table has room.
+const LEAST: usize = 256;
 
 /// The engine of the floor. Its mutex is locked once for each list.
 pub struct Floor<T, M> {
     meta: M,
     table: Mutex<Table<T>>,
-    walk: Walk,
 }
 
 /// A table with open addressing and linear probing, at most three quarters full. A deleted slot
@@ -126,7 +111,7 @@ impl<T> Table<T> {
     /// larger of its length and the number of used slots, and not their sum, because most keys of
     /// a list are known already.
     fn reserve(&mut self, keys: usize) {
-        let wanted = keys.max(1 << PARTITION_BITS).next_power_of_two() * 2;
+        let wanted = keys.max(LEAST).next_power_of_two() * 2;
         if wanted <= self.slots.len() {
             return;
         }
@@ -144,7 +129,7 @@ impl<T> Table<T> {
     }
 
     /// Returns the index of the slot at which the probe for a hash starts. The high bits of the
-    /// hash determine it, so that a partition of hashes is a range of slots.
+    /// hash determine it.
     #[expect(clippy::cast_possible_truncation, reason = "no more bits than the table has")]
     fn place(&self, hash: u64) -> usize {
         (hash >> (64 - self.slots.len().trailing_zeros())) as usize
@@ -237,21 +222,6 @@ impl<T> Table<T> {
             }
         }
     }
-
-    /// Partitions the list by hash bits. Each part keeps the order of the list.
-    fn partition(&self, meta: &impl Meta<T>, list: Vec<Arc<T>>) -> Vec<Vec<Arc<T>>> {
-        let usual = (list.len() >> PARTITION_BITS) * 5 / 4;
-        let mut parts: Vec<_> =
-            (0..1 << PARTITION_BITS).map(|_| Vec::with_capacity(usual)).collect();
-        let mut key = String::new();
-        for object in list {
-            key.clear();
-            write_key(meta, &*object, &mut key);
-            parts[(self.hasher.hash_one(key.as_bytes()) >> (64 - PARTITION_BITS)) as usize]
-                .push(object);
-        }
-        parts
-    }
 }
 
 /// Reads the first byte of every text, so that the text is in the cache for the next step. The
@@ -264,13 +234,14 @@ fn touch<'a>(texts: impl Iterator<Item = Option<&'a str>>) {
 }
 
 impl<T, M: Meta<T>> Floor<T, M> {
-    /// Creates an empty engine.
-    pub fn new(meta: M, walk: Walk) -> Self {
-        Self { meta, table: Mutex::new(Table::new()), walk }
+    pub fn new(meta: M) -> Self {
+        Self { meta, table: Mutex::new(Table::new()) }
     }
 }
 
 impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for Floor<T, M> {
+    // Freeing the objects of a list is not a step of the floor.
+    const OWNS_LISTS: bool = false;
     type List = Vec<Arc<T>>;
 
     fn replace(&self, list: Vec<Arc<T>>, _version: &str) {
@@ -279,13 +250,7 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for Floor<T, M> {
         table.reserve(keys);
         table.generation += 1;
         table.stamped = 0;
-        if self.walk == Walk::Partitioned {
-            for part in table.partition(&self.meta, list) {
-                table.join(&self.meta, part);
-            }
-        } else {
-            table.join(&self.meta, list);
-        }
+        table.join(&self.meta, list);
         assert_eq!(table.moved, 0, "the namespace is part of the key");
         table.sweep();
     }

@@ -20,13 +20,11 @@ use crate::data::{AppSelector, LabelMap};
 
 /// A form in which an event holds its object.
 pub trait ObjectHolder: Clone + Send + Sync + 'static {
-    /// The type of the object.
     type Object: Send + Sync;
 
     /// Creates a holder of an object that is in a list.
     fn of(object: &Arc<Self::Object>) -> Self;
 
-    /// Returns the object.
     fn object(&self) -> &Self::Object;
 }
 

@@ -11,7 +11,9 @@ mod ready;
 #[cfg(feature = "peers")]
 pub mod workqueue;
 
-use std::num::NonZero;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::thread;
 
@@ -22,42 +24,32 @@ use crate::data::AppSelector;
 /// A change of the store, of which a handler is notified.
 pub enum Event<'a, T> {
     /// A key that was not known was added.
-    Added(&'a Arc<T>),
-    /// A known key got another object.
-    Updated {
-        /// The replaced object.
-        old: &'a Arc<T>,
-        /// The stored object.
-        new: &'a Arc<T>,
-    },
-    /// A key was deleted. Contains its last state if that is known.
-    Deleted(Option<&'a Arc<T>>),
+    Added,
+    /// A known key got this object.
+    Updated(&'a Arc<T>),
+    /// A key was deleted.
+    Deleted,
 }
 
 /// Counts of events, which are the result of the handlers of all workloads except `stall`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Number of added keys.
     pub adds: usize,
-    /// Number of updated keys.
     pub updates: usize,
-    /// Number of deleted keys.
     pub deletes: usize,
 }
 
 impl Counts {
     /// Returns the counts of a handler that was notified of this many updates.
-    #[must_use]
     pub fn of_updates(updates: usize) -> Self {
         Self { updates, ..Self::default() }
     }
 
-    /// Counts an event.
     pub fn record<T>(&mut self, event: &Event<'_, T>) {
         match event {
-            Event::Added(_) => self.adds += 1,
-            Event::Updated { .. } => self.updates += 1,
-            Event::Deleted(_) => self.deletes += 1,
+            Event::Added => self.adds += 1,
+            Event::Updated(_) => self.updates += 1,
+            Event::Deleted => self.deletes += 1,
         }
     }
 }
@@ -81,7 +73,7 @@ pub trait ListEngine<T>: Send + Sync {
     const MAKES_DELTAS: bool = true;
 
     /// Whether only the store of the engine holds the objects of a list, so that replacing them
-    /// can free them. If false, the engine keeps all of its lists.
+    /// can free them. If false, the variant `owned` of a relist is not measured.
     const OWNS_LISTS: bool = true;
 
     /// A list in the engine's form. It is created outside the measured time.
@@ -126,10 +118,7 @@ pub trait SelectorEngine<T>: ListEngine<T> {
     /// An object, shared with the store.
     type Found: AsRef<T>;
 
-    /// Creates a selector.
-    ///
-    /// # Errors
-    /// If the value of a label is not valid.
+    /// Creates a selector. Returns an error if the value of a label is not valid.
     fn selector(selector: &AppSelector) -> Result<Self::Selector, SelectorError>;
 
     /// Returns the objects that a selector matches, in no particular order.
@@ -148,10 +137,6 @@ pub trait QueueEngine<T>: ListEngine<T, List = Vec<Arc<T>>> {
         }
     }
 
-    /// Pops one key, applies its deltas to the store, and calls the handler for each change.
-    /// Returns false if nothing is pending.
-    fn try_pop(&self, handler: impl FnMut(&Event<'_, T>)) -> bool;
-
     /// Pops keys, applies their deltas to the store, and calls the handler for each change, until
     /// the queue is closed and empty. Returns how often this call has popped a key. Several threads
     /// may call it at the same time.
@@ -159,11 +144,6 @@ pub trait QueueEngine<T>: ListEngine<T, List = Vec<Arc<T>>> {
 
     /// Closes the queue: consumers end when it is empty.
     fn close(&self);
-}
-
-/// Returns the number of cores that this process may use.
-fn cores() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Runs consumers on this many threads, and returns the sum of their counts.

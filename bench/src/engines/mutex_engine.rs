@@ -17,7 +17,6 @@ pub struct MutexEngine<T, M> {
 }
 
 impl<T, M: Meta<T>> MutexEngine<T, M> {
-    /// Creates an empty engine.
     pub fn new(meta: M) -> Self {
         Self::over(MutexStore::new(KeyFunc::meta_namespace(meta)))
     }
@@ -54,9 +53,9 @@ impl<T, M: Meta<T>> MutexEngine<T, M> {
     ) -> Verdict<Infallible> {
         self.store.apply(item, |change| {
             handler(&match change {
-                Change::Added { new, .. } => Event::Added(new),
-                Change::Updated { old, new } => Event::Updated { old, new },
-                Change::Deleted { object, .. } => Event::Deleted(object.object()),
+                Change::Added { .. } => Event::Added,
+                Change::Updated { new, .. } => Event::Updated(new),
+                Change::Deleted { .. } => Event::Deleted,
             });
         });
         Verdict::Done
@@ -73,7 +72,8 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for MutexEngine<T, M> {
 
     fn drain(&self) -> Counts {
         let mut counts = Counts::default();
-        while self.try_pop(|event| counts.record(event)) {}
+        let mut record = |event: &Event<'_, T>| counts.record(event);
+        while self.fifo.try_pop(|item| self.apply(item, &mut record)).is_some() {}
         counts
     }
 
@@ -133,10 +133,6 @@ impl<T: Send + Sync, M: Meta<T>> QueueEngine<T> for MutexEngine<T, M> {
     fn update_burst(&self, objects: Vec<Arc<T>>) {
         let updated = self.fifo.update_burst(objects);
         assert!(updated.is_ok(), "every object has a name: {updated:?}");
-    }
-
-    fn try_pop(&self, mut handler: impl FnMut(&Event<'_, T>)) -> bool {
-        self.fifo.try_pop(|item| self.apply(item, &mut handler)).is_some()
     }
 
     fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {

@@ -2,51 +2,35 @@
 
 use std::sync::Arc;
 
-use deltafifo_classic::{MutexWorkQueue, Work};
-use deltafifo_informer::workqueue::{Item, WorkQueue};
+use deltafifo_classic::MutexWorkQueue;
+use deltafifo_informer::workqueue::WorkQueue;
 
 /// A key: a text that clones share, like a string in Go.
 pub type Key = Arc<str>;
 
 /// A queue of keys that any number of threads process, each key by one thread at a time.
 pub trait WorkEngine: Send + Sync {
-    /// A key that is being processed.
-    type Work;
-
     /// Queues a key.
     fn add(&self, key: Key);
 
-    /// Takes the next key, waiting while the queue is empty. Returns `None` once it is shut down
-    /// and empty.
-    fn get(&self) -> impl Future<Output = Option<Self::Work>>;
+    /// Takes the next key, waiting while the queue is empty, calls `process` with it, and ends its
+    /// processing. Returns false if the queue is shut down and empty.
+    fn take(&self, process: impl FnOnce(&str)) -> impl Future<Output = bool>;
 
-    /// Returns the key.
-    fn key(work: &Self::Work) -> &str;
-
-    /// Ends the processing of a key.
-    fn done(&self, work: Self::Work);
-
-    /// Shuts the queue down: `get` returns `None` when the queue is empty.
+    /// Shuts the queue down: `take` ends when the queue is empty.
     fn shut_down(&self);
 }
 
 impl WorkEngine for WorkQueue<Key> {
-    type Work = Item<Key>;
-
     fn add(&self, key: Key) {
         self.add(key);
     }
 
-    fn get(&self) -> impl Future<Output = Option<Item<Key>>> {
-        self.get()
-    }
-
-    fn key(work: &Item<Key>) -> &str {
-        work.key()
-    }
-
-    fn done(&self, work: Item<Key>) {
-        work.done();
+    async fn take(&self, process: impl FnOnce(&str)) -> bool {
+        let Some(item) = self.get().await else { return false };
+        process(item.key());
+        item.done();
+        true
     }
 
     fn shut_down(&self) {
@@ -55,24 +39,17 @@ impl WorkEngine for WorkQueue<Key> {
 }
 
 impl WorkEngine for MutexWorkQueue<Key> {
-    type Work = Work<Key>;
-
     fn add(&self, key: Key) {
         self.add(key);
     }
 
-    /// Takes the next key. Blocks the thread that polls the future while the queue is empty. This
-    /// is harmless, because each caller has a thread of its own.
-    async fn get(&self) -> Option<Work<Key>> {
-        self.get()
-    }
-
-    fn key(work: &Work<Key>) -> &str {
-        work.key()
-    }
-
-    fn done(&self, work: Work<Key>) {
+    /// Blocks the thread that polls the future while the queue is empty. This is harmless, because
+    /// each caller has a thread of its own.
+    async fn take(&self, process: impl FnOnce(&str)) -> bool {
+        let Some(work) = self.get() else { return false };
+        process(work.key());
         self.done(work);
+        true
     }
 
     fn shut_down(&self) {

@@ -21,13 +21,11 @@ macro_rules! named {
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// Returns the name.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
             /// Returns the variant with this name.
-            #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|variant| variant.name() == name)
             }

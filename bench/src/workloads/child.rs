@@ -19,13 +19,13 @@ use crate::data::Pods;
 use crate::data::{Generated, Source};
 use crate::engines::dashmap::DashMapEngine;
 use crate::engines::deltafifo::DeltaFifoEngine;
-use crate::engines::floor::{Floor, Walk};
+use crate::engines::floor::Floor;
 #[cfg(feature = "peers")]
 use crate::engines::kube_writer::{KubeWriterEngine, Owned};
 use crate::engines::mutex_engine::MutexEngine;
-use crate::engines::{IndexEngine, ListEngine, QueueEngine, SelectorEngine, StoreEngine};
+use crate::engines::{ListEngine, QueueEngine, StoreEngine};
 use crate::names::{EngineName, Workload};
-use crate::protocol::{ChildArgs, Done, Line, Row, output};
+use crate::protocol::{ChildArgs, Done, Line, output};
 
 /// Runs a child process to its end.
 pub fn run(args: &ChildArgs) -> Result<(), ChildError> {
@@ -44,11 +44,10 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
     match args.engine {
         EngineName::DeltaFifo => {
             run_queue(args, source, DeltaFifoEngine::<_, _, false>::new)?;
-            run_index(args, source, DeltaFifoEngine::<_, _, false>::with_nodes)?;
+            queries::run(args, source, DeltaFifoEngine::<_, _, false>::with_nodes)?;
             let with_apps = DeltaFifoEngine::<_, _, false>::with_apps;
-            run_selection(args, source, &Selection::INDEXED, with_apps)?;
-            let without = DeltaFifoEngine::<_, _, false>::new;
-            run_selection(args, source, &Selection::SCAN, without)?;
+            Selection::INDEXED.run(args, source, with_apps)?;
+            Selection::SCAN.run(args, source, DeltaFifoEngine::<_, _, false>::new)?;
             #[cfg(feature = "peers")]
             workqueue::run(args, source, workqueue::ours)?;
         }
@@ -66,27 +65,27 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
         }
         EngineName::Mutex => {
             run_queue(args, source, MutexEngine::new)?;
-            run_index(args, source, MutexEngine::with_nodes)?;
-            run_selection(args, source, &Selection::INDEXED, MutexEngine::with_apps)?;
+            queries::run(args, source, MutexEngine::with_nodes)?;
+            Selection::INDEXED.run(args, source, MutexEngine::with_apps)?;
             #[cfg(feature = "peers")]
             workqueue::run(args, source, MutexWorkQueue::new)?;
         }
         EngineName::DashMap => {
             run_queue(args, source, DashMapEngine::new)?;
-            run_index(args, source, DashMapEngine::with_nodes)?;
+            queries::run(args, source, DashMapEngine::with_nodes)?;
         }
-        EngineName::Floor => run_floor(args, source)?,
+        EngineName::Floor => run_lists(args, source, Floor::new(S::Meta::default()))?,
         #[cfg(feature = "peers")]
         EngineName::KubeWriter => {
             let new = KubeWriterEngine::<Owned<_>, S::Meta>::default;
             run_store(args, source, new, None)?;
-            run_selection(args, source, &Selection::SCAN, |_| new())?;
+            Selection::SCAN.run(args, source, |_| new())?;
         }
         #[cfg(feature = "peers")]
         EngineName::KubeWriterArc => {
             let new = KubeWriterEngine::<Arc<_>, S::Meta>::default;
             run_store(args, source, new, None)?;
-            run_selection(args, source, &Selection::SCAN, |_| new())?;
+            Selection::SCAN.run(args, source, |_| new())?;
         }
         other => return Err(format!("{other} is not an engine of this process").into()),
     }
@@ -132,27 +131,6 @@ fn run_store<S: Source, E: StoreEngine<S::Object>>(
     Ok(())
 }
 
-/// Runs the variants of the workload `queries` that look up values of an index. `new` creates an
-/// engine with an index by node; the other workloads use engines without it.
-fn run_index<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>(
-    args: &ChildArgs,
-    source: &S,
-    new: impl Fn(S::Meta) -> E,
-) -> Result<(), ChildError> {
-    if args.includes(Workload::Queries) { queries::run(args, source, new) } else { Ok(()) }
-}
-
-/// Runs a variant of the workload `queries` with label selectors. `new` creates an engine with the
-/// indexes of the variant.
-fn run_selection<S: Source, E: SelectorEngine<S::Object>>(
-    args: &ChildArgs,
-    source: &S,
-    selection: &Selection,
-    new: impl Fn(S::Meta) -> E,
-) -> Result<(), ChildError> {
-    if args.includes(Workload::Queries) { selection.run(args, source, new) } else { Ok(()) }
-}
-
 fn run_lists<S: Source, E: ListEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
@@ -164,28 +142,6 @@ fn run_lists<S: Source, E: ListEngine<S::Object>>(
         output::rows([run_owned(args, source, &engine)?])?;
     }
     leak((lists, engine));
-    Ok(())
-}
-
-/// Runs the engine `floor` (`engines/floor.rs`) once with each of its two walks through a list,
-/// and prints the row of the faster walk for each workload.
-fn run_floor<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
-    let lists = Lists::build(args, source)?;
-    let run = |walk| lists.run::<S, _>(args, &Floor::new(S::Meta::default(), walk));
-    let (in_order, partitioned) = (run(Walk::InOrder)?, run(Walk::Partitioned)?);
-    let faster = |(in_order, partitioned): (Row, Row)| {
-        // The whole row is taken, so that its memory and its results also belong to the faster
-        // walk.
-        let (mut row, walk) = if partitioned.value < in_order.value {
-            (partitioned, "partitioned")
-        } else {
-            (in_order, "in order")
-        };
-        row.extra.insert("walk".into(), walk.into());
-        row
-    };
-    output::rows(in_order.into_iter().zip(partitioned).map(faster))?;
-    leak(lists);
     Ok(())
 }
 

@@ -44,9 +44,8 @@ impl<T: Send + Sync> Lists<T> {
             let version = (5_000_000 + at).to_string();
             let given = E::List::from(list);
 
-            let (mut row, counts) = measure(args, engine, given, &version, *workload, "")?;
+            let row = measure::<S, _>(args, engine, given, &version, *workload, "")?;
             if args.includes(*workload) {
-                add_outcome::<S>(counts, engine, &mut row.extra);
                 rows.push(row);
             }
         }
@@ -64,31 +63,30 @@ pub(super) fn run_owned<S: Source, E: ListEngine<S::Object>>(
     output::progress("relist owned")?;
     relist(engine, E::List::from(&build(source, &ListPlan::same(args.objects))));
     let given = E::List::from(&build(source, &ListPlan::same(args.objects)));
-    let (mut row, counts) = measure(args, engine, given, "6000001", Workload::Relist, "owned")?;
-    add_outcome::<S>(counts, engine, &mut row.extra);
-    Ok(row)
+    measure::<S, _>(args, engine, given, "6000001", Workload::Relist, "owned")
 }
 
-/// Measures how long an engine takes to list and to drain. Returns the row, and the counts of the
-/// handler, which must be the expected ones.
-fn measure<T, E: ListEngine<T>>(
+/// Measures how long an engine takes to list and to drain. The counts of the handler must be the
+/// expected ones.
+fn measure<S: Source, E: ListEngine<S::Object>>(
     args: &ChildArgs,
     engine: &E,
     given: E::List,
     version: &str,
     workload: Workload,
     variant: &str,
-) -> Result<(Row, Counts), ChildError> {
+) -> Result<Row, ChildError> {
     let memory = MemoryMark::set(args);
     let start = Instant::now();
     engine.replace(given, version);
     let counts = engine.drain();
     let elapsed = start.elapsed();
 
-    let extra = memory.fields();
-    let expected = expected::<T, E>(workload, args.objects);
+    let mut extra = memory.fields();
+    let expected = expected::<S::Object, E>(workload, args.objects);
     expect(format_args!("{workload} {variant}"), counts, expected)?;
-    Ok((Row { extra, ..Row::new(workload, variant, "s", elapsed.as_secs_f64()) }, counts))
+    add_outcome::<S>(counts, engine, &mut extra);
+    Ok(Row { extra, ..Row::new(workload, variant, "s", elapsed.as_secs_f64()) })
 }
 
 /// Returns the counts that an engine's handler must have.

@@ -39,12 +39,16 @@ struct QueriedIndex<E, T, M> {
     find: fn(&E, &str) -> Vec<Arc<T>>,
 }
 
-/// Fills one engine, and runs the variants that look up the values of an index.
+/// Fills one engine, and runs the variants that look up the values of an index, if the workload was
+/// requested. `new` creates an engine with an index by node.
 pub(super) fn run<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn(S::Meta) -> E,
 ) -> Result<(), ChildError> {
+    if !args.includes(Workload::Queries) {
+        return Ok(());
+    }
     output::progress("building objects")?;
     let list = build(source, &ListPlan::same(args.objects));
     let engine = filled(|| new(S::Meta::default()), &list);
@@ -85,13 +89,17 @@ impl Selection {
     /// The variant without an index.
     pub(super) const SCAN: Self = Self { variant: "selector-scan", most: SCANS, calls: SCANS };
 
-    /// Runs the variant on one engine. Prints no rows if no object has an app.
+    /// Runs the variant on one engine, if the workload was requested. Prints no rows if no object
+    /// has an app.
     pub(super) fn run<S: Source, E: SelectorEngine<S::Object>>(
         &self,
         args: &ChildArgs,
         source: &S,
         new: impl Fn(S::Meta) -> E,
     ) -> Result<(), ChildError> {
+        if !args.includes(Workload::Queries) {
+            return Ok(());
+        }
         output::progress("building objects")?;
         let (meta, list) = (S::Meta::default(), build(source, &ListPlan::same(args.objects)));
         let engine = new(meta);

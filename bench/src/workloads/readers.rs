@@ -73,7 +73,9 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
                 state.stop.store(true, Ordering::Relaxed);
                 let mut gets = Gets::new();
                 for thread in threads {
-                    gets.add(&unwrap_join(thread.join()));
+                    let other = unwrap_join(thread.join());
+                    gets.took += &other.took;
+                    gets.misses += other.misses;
                 }
                 (relists, gets)
             });
@@ -146,11 +148,6 @@ struct Gets {
 impl Gets {
     fn new() -> Self {
         Self { took: Latencies::new(), misses: 0 }
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.took += &other.took;
-        self.misses += other.misses;
     }
 }
 

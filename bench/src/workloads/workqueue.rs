@@ -170,7 +170,7 @@ async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) 
             return taken;
         }
         for _ in 0..added {
-            take(queue, &mut taken).await;
+            queue.take(|key| taken.record(key)).await;
         }
     }
 }
@@ -178,15 +178,6 @@ async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) 
 /// Takes keys until the queue is shut down and empty. Returns their digest.
 async fn take_all<Q: WorkEngine>(queue: &Q) -> KeyDigest {
     let mut taken = KeyDigest::default();
-    while take(queue, &mut taken).await {}
+    while queue.take(|key| taken.record(key)).await {}
     taken
-}
-
-/// Takes a key, adds it to `taken`, and ends its processing. Returns false if the queue is shut
-/// down and empty.
-async fn take<Q: WorkEngine>(queue: &Q, taken: &mut KeyDigest) -> bool {
-    let Some(work) = queue.get().await else { return false };
-    taken.record(Q::key(&work));
-    queue.done(work);
-    true
 }

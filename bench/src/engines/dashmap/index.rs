@@ -1,10 +1,16 @@
 //! One index of the engine `dashmap`: a set of keys for each value. The lock of the map's shard
 //! protects the set.
 
+use std::sync::Arc;
+
+use dashmap::DashMap;
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 
-use super::map::{Key, Map};
+/// A key, shared between the maps of an engine.
+pub(super) type Key = Arc<str>;
+/// The concurrent map of the engine.
+pub(super) type Map<V> = DashMap<Key, V, RandomState>;
 
 /// The sets of keys by value. A removal that empties a set removes the set afterwards, in a step
 /// of its own.

@@ -14,7 +14,6 @@
 //! initial list.
 
 mod index;
-mod map;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,11 +22,11 @@ use dashmap::mapref::entry::Entry;
 use deltafifo::{DeltaType, Meta};
 use smallvec::SmallVec;
 
-use self::index::Index;
-use self::map::{Key, Map};
+use self::index::{Index, Key, Map};
 use super::ready::ReadyQueue;
-use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine, cores, drain_on};
+use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine, drain_on};
 use crate::data::{node, with_key};
+use crate::process::cores;
 
 struct Pending<T> {
     deltas: SmallVec<[(DeltaType, Arc<T>); 1]>,
@@ -54,7 +53,6 @@ pub struct DashMapEngine<T, M> {
 }
 
 impl<T, M: Meta<T>> DashMapEngine<T, M> {
-    /// Creates an empty engine.
     pub fn new(meta: M) -> Self {
         Self::with(meta, None)
     }
@@ -130,7 +128,7 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         let generation = entry.get().generation;
         for (kind, object) in std::mem::take(&mut entry.get_mut().deltas) {
             if kind == DeltaType::Deleted {
-                self.remove_object(key, &object, handler);
+                self.remove_object(key, handler);
             } else {
                 self.store_object(key, &object, generation, handler);
             }
@@ -152,21 +150,21 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
                 let old = std::mem::replace(&mut known.object, object.clone());
                 drop(entry);
                 self.reindex(key, Some(&old), Some(object));
-                handler(&Event::Updated { old: &old, new: object });
+                handler(&Event::Updated(object));
             }
             Entry::Vacant(entry) => {
                 drop(entry.insert(Known { object: object.clone(), generation }));
                 self.reindex(key, None, Some(object));
-                handler(&Event::Added(object));
+                handler(&Event::Added);
             }
         }
     }
 
-    fn remove_object(&self, key: &Key, last: &Arc<T>, handler: &mut impl FnMut(&Event<'_, T>)) {
+    fn remove_object(&self, key: &Key, handler: &mut impl FnMut(&Event<'_, T>)) {
         if let Some((_, known)) = self.store.remove(key) {
             self.reindex(key, Some(&known.object), None);
         }
-        handler(&Event::Deleted(Some(last)));
+        handler(&Event::Deleted);
     }
 
     /// Moves a key in the indexes from the values of the old object to those of the new one. `old`
@@ -219,7 +217,9 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for DashMapEngine<T, M> {
     fn drain(&self) -> Counts {
         drain_on(cores(), || {
             let mut counts = Counts::default();
-            while self.try_pop(|event| counts.record(event)) {}
+            while let Some(key) = self.ready.try_pop() {
+                self.handle(&key, &mut |event| counts.record(event));
+            }
             counts
         })
     }
@@ -258,12 +258,6 @@ impl<T: Send + Sync, M: Meta<T>> QueueEngine<T> for DashMapEngine<T, M> {
         let key = with_key(&self.meta, &*object, |key| Key::from(key));
         // With the current generation, so that a running relist does not delete the key.
         self.push(key, DeltaType::Updated, object, || self.generation.load(Ordering::SeqCst));
-    }
-
-    fn try_pop(&self, mut handler: impl FnMut(&Event<'_, T>)) -> bool {
-        let Some(key) = self.ready.try_pop() else { return false };
-        self.handle(&key, &mut handler);
-        true
     }
 
     fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {

@@ -1,11 +1,11 @@
 //! The engine of kube-rs' watcher and reflector.
 
+use std::future::ready;
 use std::hint::black_box;
-use std::pin::pin;
 use std::sync::Arc;
 
 use deltafifo_informer::KubeMeta;
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
@@ -30,28 +30,21 @@ impl KubeRsCache {
         let config = watcher::Config::default().any_semantic();
         let events = watcher(Api::all(client), config).default_backoff();
         let (sender, lists) = watch::channel(0);
-        tokio::spawn(follow(reflector(writer, events), sender));
+        tokio::spawn(reflector(writer, events).for_each(move |event| {
+            match event {
+                Ok(Event::InitDone) => sender.send_modify(|lists| *lists += 1),
+                // The error of the watch that ends before the second list.
+                Ok(_) | Err(watcher::Error::WatchError(_)) => {}
+                Err(error) => eprintln!("{error}"),
+            }
+            ready(())
+        }));
         Self { store, lists }
     }
 
     fn pod(&self, key: &str) -> Option<Arc<Pod>> {
         let (namespace, name) = key.split_once('/')?;
         self.store.get(&ObjectRef::new(name).within(namespace))
-    }
-}
-
-async fn follow(
-    events: impl Stream<Item = watcher::Result<Event<Pod>>>,
-    lists: watch::Sender<u64>,
-) {
-    let mut events = pin!(events);
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::InitDone) => lists.send_modify(|lists| *lists += 1),
-            // The error of the watch that ends before the second list.
-            Ok(_) | Err(watcher::Error::WatchError(_)) => {}
-            Err(error) => eprintln!("{error}"),
-        }
     }
 }
 

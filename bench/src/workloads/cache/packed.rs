@@ -7,9 +7,7 @@ use std::fs;
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::marker::PhantomData;
-use std::num::NonZero;
 use std::sync::Arc;
-use std::thread;
 
 use deltafifo::{BoxError, Indexer, KeyFunc, Meta};
 use flate2::Compression;
@@ -18,10 +16,10 @@ use flate2::write::GzEncoder;
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::server::{List, ListServer};
 use super::{CacheEngine, ChildError};
+use crate::data::build_in_parts;
 use crate::digest::Digest;
 
 /// A format in which an object is packed.
@@ -150,21 +148,8 @@ impl<C: Codec> PackedStore<C> {
     fn list(&self) -> Result<(), BoxError> {
         let text = fs::read_to_string(self.server.list())?;
         let List { items } = serde_json::from_str(&text)?;
-        let threads = thread::available_parallelism().map_or(1, NonZero::get);
-        let mut objects = Vec::with_capacity(items.len());
-        thread::scope(|scope| {
-            let parts = items.chunks(items.len().div_ceil(threads).max(1));
-            let part = |part: &'_ [&RawValue]| {
-                part.iter().map(|item| self.object(item.get())).collect::<Result<Vec<_>, _>>()
-            };
-            let workers: Vec<_> = parts.map(|items| scope.spawn(move || part(items))).collect();
-            for worker in workers {
-                objects.extend(
-                    worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
-                );
-            }
-            Ok::<_, BoxError>(())
-        })?;
+        let packed = build_in_parts(items.len(), |at| self.object(items[at].get()));
+        let objects = packed.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(self.store.replace(objects)?)
     }
 

@@ -4,11 +4,10 @@
 
 use std::convert::Infallible;
 use std::fs::{self, File};
-use std::future::{Ready, pending, ready};
+use std::future::{pending, ready};
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
@@ -21,7 +20,7 @@ use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
-use tower::Service;
+use tower::service_fn;
 
 use super::ChildError;
 
@@ -54,7 +53,19 @@ impl ListServer {
 
     /// Returns a client of this server.
     pub(super) fn client(&self) -> Client {
-        Client::new(self.clone(), "default")
+        let server = self.clone();
+        let answer = move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            let is_watch = query.split('&').any(|parameter| parameter == "watch=true");
+            let body = if is_watch {
+                expiring(server.is_second.subscribe()).left_stream()
+            } else {
+                pieces(server.list()).right_stream()
+            };
+            let body = StreamBody::new(body.map(|piece| piece.map(Frame::data)));
+            ready(Ok::<_, Infallible>(Response::new(UnsyncBoxBody::new(body))))
+        };
+        Client::new(service_fn(answer), "default")
     }
 
     /// Ends the open watch with the error of an expired version. From now on the second list is
@@ -106,27 +117,4 @@ fn expiring(mut is_second: watch::Receiver<bool>) -> impl Stream<Item = io::Resu
         let _ = is_second.wait_for(|is_second| *is_second).await;
         Ok(Bytes::from_static(EXPIRED))
     })
-}
-
-impl Service<Request<Body>> for ListServer {
-    type Response = Response<UnsyncBoxBody<Bytes, io::Error>>;
-    type Error = Infallible;
-    type Future = Ready<Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let query = request.uri().query().unwrap_or_default();
-        let is_watch = query.split('&').any(|parameter| parameter == "watch=true");
-        let body = if is_watch {
-            let watch = expiring(self.is_second.subscribe());
-            UnsyncBoxBody::new(StreamBody::new(watch.map(|piece| piece.map(Frame::data))))
-        } else {
-            let list = pieces(self.list());
-            UnsyncBoxBody::new(StreamBody::new(list.map(|piece| piece.map(Frame::data))))
-        };
-        ready(Ok(Response::new(body)))
-    }
 }

@@ -50,7 +50,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
                 let mut counts = Counts::default();
                 engine.consume(|event| {
                     counts.record(event);
-                    if let Event::Updated { new, .. } = event {
+                    if let Event::Updated(new) = event {
                         offers.record_handled::<S>(new);
                     }
                 });
@@ -129,9 +129,7 @@ fn offer_during_replaces<T: Send + Sync, E: QueueEngine<T>>(
         let offering = producer.join();
         stop.store(true, Ordering::Relaxed);
         let replacing = replacer.join();
-        match (offering, replacing) {
-            (Ok(()), Ok(count)) => count,
-            (Err(panic), _) | (_, Err(panic)) => std::panic::resume_unwind(panic),
-        }
+        unwrap_join(offering);
+        unwrap_join(replacing)
     })
 }

@@ -1,13 +1,12 @@
 //! Tests of the data: the generator creates the objects that the peer in Go (`peers/client-go`)
-//! creates, and the pods of the real list can be read.
+//! creates.
 
 use std::sync::Arc;
 
-use deltafifo_bench::data::{
-    Generated, ListPlan, ObjectAccess, Source, Zipf, build, splitmix64, uniform_key,
-};
-use deltafifo_bench::digest::Digest;
 use serde_json::{Value, json};
+
+use super::{Generated, ListPlan, ObjectAccess, Source, Zipf, build, splitmix64, uniform_key};
+use crate::digest::Digest;
 
 fn digest(plan: &ListPlan) -> String {
     let mut digest = Digest::default();
@@ -42,8 +41,8 @@ fn generated_data_equals_the_golden_file_of_the_peer_in_go() {
         "uniform_keys_of_1000": uniform,
         "zipf_keys_of_1000": zipf,
     });
-    let golden: Value =
-        serde_json::from_str(include_str!("../peers/client-go/golden.json")).expect("it is JSON");
+    let golden: Value = serde_json::from_str(include_str!("../../peers/client-go/golden.json"))
+        .expect("it is JSON");
     assert_eq!(made, golden);
 }
 
@@ -58,17 +57,4 @@ fn lists_are_fresh_and_in_order() {
         assert_eq!(one, other);
         assert_eq!(**one, source.make(index, None));
     }
-}
-
-#[cfg(feature = "peers")]
-#[test]
-fn real_list_has_whole_pods_that_repeat() {
-    use deltafifo_bench::data::Pods;
-
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/pods.json.gz");
-    let pods = Pods::read(&path).expect("it is a list of pods");
-    let first = pods.make(0, None);
-    assert!(first.metadata.uid.is_some() && first.spec.is_some(), "{first:?}");
-    let repeated = first.metadata.name.map(|name| name + "-r1");
-    assert_eq!(pods.make(1500, None).metadata.name, repeated, "1500 pods");
 }

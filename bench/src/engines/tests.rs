@@ -1,0 +1,107 @@
+//! Tests of every engine of this process, beyond what each run of the tool checks: short and empty
+//! lists, and lists with pending keys. Each process compares its counts, gets and answers with the
+//! expected ones, and the tool compares the stores of all engines (`tests/cli.rs`).
+
+use std::sync::Arc;
+
+use super::dashmap::DashMapEngine;
+use super::deltafifo::DeltaFifoEngine;
+use super::floor::Floor;
+#[cfg(feature = "peers")]
+use super::kube_writer::{KubeWriterEngine, Owned};
+use super::mutex_engine::MutexEngine;
+use super::{Counts, ListEngine, QueueEngine};
+use crate::data::{Generated, ListPlan, Object, ObjectAccess, build};
+use crate::digest::Digest;
+
+const OBJECTS: usize = 1000;
+
+fn list(plan: &ListPlan) -> Vec<Arc<Object>> {
+    build(&Generated { objects: OBJECTS }, plan)
+}
+
+fn digest<'a>(objects: impl Iterator<Item = &'a Object>) -> String {
+    let mut digest = Digest::default();
+    objects.for_each(|object| digest.add(&ObjectAccess, object));
+    digest.hex()
+}
+
+fn stored(engine: &impl ListEngine<Object>) -> String {
+    let mut digest = Digest::default();
+    engine.for_each_known(|object| digest.add(&ObjectAccess, object));
+    digest.hex()
+}
+
+fn check_lists<E: ListEngine<Object>>(engine: &E) {
+    let (same, churn) = (list(&ListPlan::same(OBJECTS)), list(&ListPlan::churn(OBJECTS)));
+    let skips = E::SKIPS_UNCHANGED;
+    for (list, counts) in [
+        (same.clone(), Counts { adds: 1000, updates: 0, deletes: 0 }),
+        (
+            self::list(&ListPlan::same(OBJECTS)),
+            Counts { adds: 0, updates: if skips { 0 } else { 1000 }, deletes: 0 },
+        ),
+        (churn.clone(), Counts { adds: 10, updates: if skips { 100 } else { 990 }, deletes: 10 }),
+        // A short list leaves only the objects of that list in the store.
+        (churn[..3].to_vec(), Counts { adds: 0, updates: if skips { 0 } else { 3 }, deletes: 997 }),
+        (same.clone(), Counts { adds: 997, updates: if skips { 0 } else { 3 }, deletes: 0 }),
+        (Vec::new(), Counts { adds: 0, updates: 0, deletes: 1000 }),
+    ] {
+        let wanted = digest(list.iter().map(|object| &**object));
+        engine.replace(E::List::from(&*list), "1");
+        assert_eq!(engine.drain(), if E::MAKES_DELTAS { counts } else { Counts::default() });
+        assert_eq!(stored(engine), wanted);
+    }
+}
+
+/// Asserts that a relist adds a deletion to the pending deltas of a key that it does not list.
+fn check_lists_with_pending_keys(engine: &impl QueueEngine<Object>) {
+    let same = list(&ListPlan::same(OBJECTS));
+    engine.replace(same[..500].to_vec(), "1");
+    engine.update(same[700].clone());
+    engine.replace(same[..400].to_vec(), "2");
+    let counts = engine.drain();
+    assert_eq!(counts.adds, 501, "{counts:?}");
+    assert_eq!(counts.updates, 400, "{counts:?}");
+    assert_eq!(counts.deletes, 101, "{counts:?}");
+    assert_eq!(stored(engine), digest(same[..400].iter().map(|object| &**object)));
+    engine.replace(Vec::new(), "3");
+    engine.drain();
+}
+
+fn check_queue<E: QueueEngine<Object>>(new: impl Fn(ObjectAccess) -> E) {
+    check_lists(&new(ObjectAccess));
+    check_lists_with_pending_keys(&new(ObjectAccess));
+}
+
+#[test]
+fn floor() {
+    check_lists(&Floor::new(ObjectAccess));
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn kube_writer() {
+    check_lists(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::default());
+    check_lists(&KubeWriterEngine::<Arc<Object>, ObjectAccess>::default());
+}
+
+#[test]
+fn dashmap() {
+    check_queue(DashMapEngine::new);
+}
+
+#[test]
+fn mutex() {
+    check_queue(MutexEngine::new);
+}
+
+#[test]
+fn deltafifo() {
+    check_queue(DeltaFifoEngine::<_, _, false>::new);
+}
+
+#[test]
+fn deltafifo_that_skips_unchanged_objects() {
+    check_lists(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess));
+}

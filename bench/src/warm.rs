@@ -57,6 +57,11 @@ fn footprint(engine: EngineName) -> Footprint {
     Footprint { growth, process }
 }
 
+/// Returns the peak of the memory of an engine's process, in bytes per object.
+pub fn process_bytes(engine: EngineName) -> usize {
+    footprint(engine).process
+}
+
 /// Touches the memory that an engine is about to use for `objects` objects. Call it immediately
 /// before a measurement starts.
 pub fn before_clock(engine: EngineName, objects: usize) {
@@ -72,7 +77,7 @@ pub fn before_process(
     should_continue: impl Fn() -> bool,
 ) {
     let half = usize::try_from(free / 2).unwrap_or(usize::MAX);
-    touch((objects * footprint(engine).process).min(half), should_continue);
+    touch((objects * process_bytes(engine)).min(half), should_continue);
 }
 
 /// Touched memory that is released in pieces to a client of an API server. The client uses memory

@@ -25,7 +25,7 @@ pub struct GoPeer {
 pub enum GoUnusable {
     #[error("`go` is not installed")]
     NoGo,
-    #[error("bench/{SOURCE} is neither where this was built nor below the working directory")]
+    #[error("bench/{SOURCE} is no longer where this was built")]
     NoSource,
     /// Go did not start, or the path of this program is not known.
     #[error("cannot start go build")]
@@ -55,7 +55,8 @@ impl GoPeer {
         if !found.is_ok_and(|status| status.success()) {
             return Err(GoUnusable::NoGo);
         }
-        source().ok_or(GoUnusable::NoSource)
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(SOURCE);
+        if source.join("go.mod").is_file() { Ok(source) } else { Err(GoUnusable::NoSource) }
     }
 
     fn build_package(package: &str, name: &str) -> Result<Self, GoUnusable> {
@@ -93,12 +94,4 @@ impl GoPeer {
         }
         command
     }
-}
-
-/// Returns the source directory: the one that this binary was built with, or the one in the
-/// workspace at the working directory.
-fn source() -> Option<PathBuf> {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join(SOURCE);
-    let here = ["bench", "."].map(|package| Path::new(package).join(SOURCE));
-    std::iter::once(built).chain(here).find(|source| source.join("go.mod").is_file())
 }

@@ -19,8 +19,6 @@ pub enum Line {
     Row(Row),
     /// The end of the output.
     Done(Done),
-    /// The answer to a request for the version.
-    Version(String),
 }
 
 /// The current activity of a child. A child in Go also prints the number of steps that it has

@@ -36,12 +36,6 @@ impl Plan {
 /// Returns a smaller number of objects if `objects` would take longer than `limit`. `spent` is the
 /// time of the first turn, which would have to be repeated, and `ahead` the estimate of all other
 /// turns. Returns `None` if `objects` need not or cannot be reduced.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a number of objects with one or two digits"
-)]
 pub(super) fn fewer(
     objects: usize,
     limit: Duration,
@@ -51,10 +45,10 @@ pub(super) fn fewer(
     if spent + ahead <= limit {
         return None;
     }
-    let left = limit.saturating_sub(spent).as_secs_f64();
-    let fit = objects as f64 * left / (spent + ahead).as_secs_f64();
-    let fit = (fit as usize / FEWEST * FEWEST).max(FEWEST);
-    (fit < objects).then_some(fit)
+    let left = limit.saturating_sub(spent).as_nanos();
+    let fit = objects as u128 * left / (spent + ahead).as_nanos();
+    let fit = usize::try_from(fit).unwrap_or(objects) / FEWEST * FEWEST;
+    Some(fit.max(FEWEST)).filter(|fit| *fit < objects)
 }
 
 #[cfg(test)]

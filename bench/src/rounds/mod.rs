@@ -43,7 +43,7 @@ pub enum Go {
 /// Runs all child processes. If a child fails, its turn has no result, and the others still run.
 pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
     let all = Turn::all(plan);
-    let mut progress = RunProgress::new(&all, plan);
+    let mut progress = RunProgress::new(all.len(), plan);
     let mut outcome = Outcome::default();
     if let Some(first) = all.first().filter(|_| plan.limit.is_some()) {
         // Once: each of these short turns reuses the memory that the one before has freed.
@@ -61,7 +61,7 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
         progress.begin(turn, &all[done..]);
         match run_turn(plan, turn, &go, interrupt, &progress, &mut outcome.measured) {
             Ok(version) => {
-                outcome.describe(turn.engine.to_string(), described(turn.engine, version));
+                outcome.describe(turn.engine.to_string(), &described(turn.engine, version));
             }
             Err(ChildFailed::Interrupted) => {
                 outcome.interrupted = Some(Interrupted { done, of: all.len() });
@@ -98,7 +98,7 @@ fn described(engine: EngineName, version: String) -> String {
 }
 
 /// Builds the peer in Go. If that fails, its turns are skipped.
-fn build(progress: &RunProgress, interrupt: &Interrupt, outcome: &mut Outcome) -> Go {
+fn build(progress: &RunProgress<'_>, interrupt: &Interrupt, outcome: &mut Outcome) -> Go {
     progress.print(
         "building client-go with Go: up to a minute the first time, which the estimate leaves out",
     );
@@ -125,7 +125,7 @@ fn run_turn(
     turn: &Turn,
     go: &Go,
     interrupt: &Interrupt,
-    progress: &RunProgress,
+    progress: &RunProgress<'_>,
     measured: &mut Vec<Measured>,
 ) -> Result<String, ChildFailed> {
     let Turn { engine, objects, memory, .. } = *turn;
@@ -146,7 +146,7 @@ fn run_turn(
             progress.print_figure(turn, &row);
             measured.push(Measured { engine: engine.to_string(), objects, row });
         }
-        Line::Done(_) | Line::Version(_) => {}
+        Line::Done(_) => {}
     })
 }
 

@@ -1,7 +1,6 @@
 //! The results of a run.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use crate::protocol::Measured;
 use crate::report::Missed;
@@ -27,14 +26,10 @@ impl Outcome {
     /// Records the description of an engine. An engine in Go has other settings in turns that
     /// measure memory; both descriptions are kept, so that the report shows the settings of each
     /// figure.
-    pub fn describe(&mut self, engine: String, description: String) {
-        match self.engines.entry(engine) {
-            Entry::Vacant(entry) => drop(entry.insert(description)),
-            Entry::Occupied(mut known) if !known.get().contains(&description) => {
-                let times = known.get_mut();
-                *times = format!("{times}; where memory was measured: {description}");
-            }
-            Entry::Occupied(_) => {}
+    pub fn describe(&mut self, engine: String, description: &str) {
+        let known = self.engines.entry(engine).or_insert_with(|| description.to_owned());
+        if !known.contains(description) {
+            *known = format!("{known}; where memory was measured: {description}");
         }
     }
 
@@ -62,7 +57,7 @@ mod tests {
         for (engine, description) in
             [("go", "go GOGC=400"), ("mutex", "equal"), ("mutex", "equal"), ("go", "go GOGC=100")]
         {
-            outcome.describe(engine.to_owned(), description.to_owned());
+            outcome.describe(engine.to_owned(), description);
         }
         assert_eq!(outcome.engines["mutex"], "equal");
         assert_eq!(outcome.engines["go"], "go GOGC=400; where memory was measured: go GOGC=100");

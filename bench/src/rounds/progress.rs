@@ -1,55 +1,43 @@
 //! The progress of a run on standard error: a bar on a terminal, otherwise one line for each turn.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use super::estimate;
 use super::plan::Plan;
-use super::turn::{Kind, Turn};
+use super::turn::Turn;
 use crate::names::Workload;
 use crate::protocol::{Progress, Row};
 use crate::report::figure;
 
 /// The progress of a run.
-pub(super) struct RunProgress {
+pub(super) struct RunProgress<'a> {
     bar: ProgressBar,
+    plan: &'a Plan,
     began: Instant,
-    /// The estimated seconds of each kind of turn.
-    estimates: BTreeMap<Kind, f64>,
-    /// The measured time of each kind of turn.
-    measured: BTreeMap<Kind, Duration>,
+    /// The measured and the estimated seconds of the finished turns.
+    measured: f64,
+    estimated: f64,
     /// The estimate of the remaining time at the start of the current turn.
     remaining: Duration,
-    precision: &'static str,
 }
 
-impl RunProgress {
-    pub fn new(all: &[Turn], plan: &Plan) -> Self {
-        let bar = ProgressBar::new(all.len() as u64);
+impl<'a> RunProgress<'a> {
+    pub fn new(turns: usize, plan: &'a Plan) -> Self {
+        let bar = ProgressBar::new(turns as u64);
         let style =
             ProgressStyle::with_template("{elapsed_precise} [{bar:30}] {pos}/{len}{prefix} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
-        let estimates =
-            all.iter().map(|turn| (turn.kind(), estimate::seconds(plan, turn))).collect();
-        Self {
-            bar,
-            began: Instant::now(),
-            estimates,
-            measured: BTreeMap::new(),
-            remaining: Duration::ZERO,
-            precision: "",
-        }
+        let (began, remaining) = (Instant::now(), Duration::ZERO);
+        Self { bar, plan, began, measured: 0.0, estimated: 0.0, remaining }
     }
 
     /// Shows the start of a turn. `ahead` are the turns from this one on.
     pub fn begin(&mut self, turn: &Turn, ahead: &[Turn]) {
         self.began = Instant::now();
-        let (remaining, known) = remaining(&self.estimates, &self.measured, ahead);
-        (self.remaining, self.precision) =
-            (remaining, if known { "about" } else { "very roughly" });
+        self.remaining = self.remaining(ahead);
         let remaining = self.estimate();
         if self.bar.is_hidden() {
             eprintln!("{turn} ({:.0} s so far{remaining})", self.bar.elapsed().as_secs_f64());
@@ -59,11 +47,8 @@ impl RunProgress {
 
     /// Returns the remaining time as text.
     fn estimate(&self) -> String {
-        format!(
-            ", {} {} left",
-            self.precision,
-            HumanDuration(self.remaining.saturating_sub(self.began.elapsed()))
-        )
+        let left = self.remaining.saturating_sub(self.began.elapsed());
+        format!(", about {} left", HumanDuration(left))
     }
 
     pub fn update(&self, turn: &Turn, at: &Progress) {
@@ -93,9 +78,12 @@ impl RunProgress {
         self.bar.elapsed()
     }
 
-    /// Returns the estimated time of these turns.
+    /// Returns the estimated time of these turns. The estimates of all turns are corrected by the
+    /// ratio of measured to estimated time of the finished ones.
     pub fn remaining(&self, ahead: &[Turn]) -> Duration {
-        remaining(&self.estimates, &self.measured, ahead).0
+        let pace = if self.estimated > 0.0 { self.measured / self.estimated } else { 1.0 };
+        let estimated: f64 = ahead.iter().map(|turn| estimate::seconds(self.plan, turn)).sum();
+        Duration::try_from_secs_f64(pace * estimated).unwrap_or(Duration::MAX)
     }
 
     /// Counts a turn as done without running it.
@@ -104,35 +92,13 @@ impl RunProgress {
     }
 
     pub fn end(&mut self, turn: &Turn) {
-        self.measured.insert(turn.kind(), self.began.elapsed());
+        self.measured += self.began.elapsed().as_secs_f64();
+        self.estimated += estimate::seconds(self.plan, turn);
         self.bar.inc(1);
     }
 }
 
-/// Estimates the time of the turns ahead. Returns it, and whether the times of all kinds are
-/// known.
-///
-/// A turn is assumed to take as long as the last turn of its kind. If there is none, the estimate
-/// of the kind is corrected by the ratio of measured to estimated time of the known kinds.
-fn remaining(
-    estimates: &BTreeMap<Kind, f64>,
-    measured: &BTreeMap<Kind, Duration>,
-    ahead: &[Turn],
-) -> (Duration, bool) {
-    let estimate = |kind: &Kind| estimates.get(kind).copied().unwrap_or(0.0);
-    let known: f64 = measured.keys().map(estimate).sum();
-    let pace =
-        if known > 0.0 { measured.values().sum::<Duration>().as_secs_f64() / known } else { 1.0 };
-    let each = |turn: &Turn| {
-        let kind = turn.kind();
-        measured.get(&kind).map_or_else(|| pace * estimate(&kind), Duration::as_secs_f64)
-    };
-    let seconds = ahead.iter().map(each).sum();
-    let remaining = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-    (remaining, ahead.iter().all(|turn| measured.contains_key(&turn.kind())))
-}
-
-impl Drop for RunProgress {
+impl Drop for RunProgress<'_> {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
@@ -144,20 +110,14 @@ mod tests {
     use crate::names::EngineName;
 
     #[test]
-    fn estimate_exists_from_the_start_and_improves() {
-        let turns = [EngineName::Floor, EngineName::Mutex].map(|engine| Turn::of(engine, false));
-        let estimates =
-            turns.iter().zip([1.0, 3.0]).map(|(turn, estimate)| (turn.kind(), estimate)).collect();
-        let mut measured = BTreeMap::new();
-        let seconds = |measured: &_, ahead| remaining(&estimates, measured, ahead);
-        assert_eq!(seconds(&measured, &turns), (Duration::from_secs(4), false));
-        measured.insert(turns[0].kind(), Duration::from_secs(2));
-        assert_eq!(
-            seconds(&measured, &turns[1..]),
-            (Duration::from_secs(6), false),
-            "twice as slow as guessed"
-        );
-        measured.insert(turns[1].kind(), Duration::from_secs(5));
-        assert_eq!(seconds(&measured, &turns), (Duration::from_secs(7), true));
+    fn estimate_exists_from_the_start_and_follows_the_measured_time() {
+        let plan = Plan::of(&[EngineName::Floor, EngineName::Mutex], &[Workload::Relist], 1000);
+        let turns = Turn::all(&plan);
+        let mut progress = RunProgress::new(turns.len(), &plan);
+        let first = progress.remaining(&turns[1..]);
+        assert!(!first.is_zero());
+        (progress.measured, progress.estimated) = (6.0, 3.0);
+        let ratio = progress.remaining(&turns[1..]).div_duration_f64(first);
+        assert!((ratio - 2.0).abs() < 1e-6, "twice as slow as estimated: {ratio}");
     }
 }

@@ -5,9 +5,6 @@ use std::fmt;
 use super::plan::Plan;
 use crate::names::{EngineName, Workload};
 
-/// The kind of a turn: its engine, its number of objects, and whether it measures memory.
-pub(super) type Kind = (EngineName, usize, bool);
-
 /// A turn: the run of one child process.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
@@ -42,22 +39,12 @@ impl Turn {
         all
     }
 
-    #[cfg(test)]
-    pub fn of(engine: EngineName, memory: bool) -> Self {
-        Self { round: 1, rounds: 1, objects: 10, engine, memory }
-    }
-
     /// Returns the workloads of the turn.
     pub fn workloads(&self, plan: &Plan) -> Vec<Workload> {
         let mine = |workload: &Workload| {
             self.engine.can(*workload) && self.memory == (*workload == Workload::Memory)
         };
         plan.settings.workloads.iter().copied().filter(mine).collect()
-    }
-
-    /// Returns the kind of the turn. Turns of one kind take about the same time.
-    pub fn kind(&self) -> Kind {
-        (self.engine, self.objects, self.memory)
     }
 }
 

@@ -111,36 +111,22 @@ async fn every_client_is_notified_of_all_objects_and_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unexpected_objects_on_the_server_are_reported() {
-    let server = server();
+async fn unexpected_objects_and_refused_requests_are_reported() {
+    let other = server();
     for number in 0..5 {
         let metadata =
             json!({ "namespace": "deltafifo-bench-3", "name": format!("other-{number}") });
-        server
+        other
             .apply(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata }))
             .expect("it is one");
     }
-    let run =
-        relist(&kubeconfig("other.kubeconfig", server).await, "--objects 3 --client deltafifo")
-            .await;
-    let stderr = stderr(&run);
-    assert!(
-        !run.status.success() && stderr.contains("deltafifo-bench-3 has 5 config maps"),
-        "{stderr}"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn refused_request_is_reported() {
     let without_namespaces = ApiServer::builder().resource(Resource::config_maps()).build();
-    let run = relist(
-        &kubeconfig("refuses.kubeconfig", without_namespaces).await,
-        "--objects 3 --client deltafifo",
-    )
-    .await;
-    let stderr = stderr(&run);
-    assert!(
-        !run.status.success() && stderr.contains("create the namespace deltafifo-bench-3"),
-        "{stderr}"
-    );
+    for (name, server, text) in [
+        ("other.kubeconfig", other, "deltafifo-bench-3 has 5 config maps"),
+        ("refuses.kubeconfig", without_namespaces, "create the namespace deltafifo-bench-3"),
+    ] {
+        let run = relist(&kubeconfig(name, server).await, "--objects 3 --client deltafifo").await;
+        let stderr = stderr(&run);
+        assert!(!run.status.success() && stderr.contains(text), "{stderr}");
+    }
 }

@@ -4,6 +4,8 @@ use std::io;
 use std::process::Command;
 
 use kube::config::Kubeconfig;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::error::TurnFailed;
@@ -33,10 +35,8 @@ pub(super) struct Curl {
 pub(super) enum CurlUnusable {
     #[error("cannot run `curl --version`")]
     Start(#[from] io::Error),
-    #[error("the kubeconfig's current context has no cluster with a server")]
-    NoServer,
-    #[error("the kubeconfig has {0}; curl can use a token, and certificates in files")]
-    Field(&'static str),
+    #[error("curl can use a token, and certificates in files, of a kubeconfig's current context")]
+    Kubeconfig(#[from] serde_json::Error),
 }
 
 impl Curl {
@@ -44,8 +44,7 @@ impl Curl {
         let output = Command::new("curl").arg("--version").output()?;
         let output = String::from_utf8_lossy(&output.stdout);
         let version = output.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
-        // A kubeconfig that cannot be written as JSON is treated as one without a server.
-        let (url, settings) = settings(&serde_json::to_value(kubeconfig).unwrap_or_default())?;
+        let (url, settings) = settings(&serde_json::to_value(kubeconfig)?)?;
         Ok(Self { url, settings, version })
     }
 
@@ -99,43 +98,45 @@ async fn read_streamed(mut process: Process) -> Result<(Usage, usize), TurnFaile
     }
 }
 
+/// The parts of a kubeconfig's cluster and user that curl can use. Other parts are errors.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Access {
+    server: String,
+    certificate_authority: Option<String>,
+    client_certificate: Option<String>,
+    client_key: Option<String>,
+    token: Option<String>,
+    #[serde(default)]
+    insecure_skip_tls_verify: bool,
+    #[serde(default, rename = "extensions")]
+    _extensions: IgnoredAny,
+    #[serde(default, rename = "disable-compression")]
+    _disable_compression: IgnoredAny,
+}
+
 /// Returns the URL of the server, and curl's other settings.
-fn settings(kubeconfig: &Value) -> Result<(String, String), CurlUnusable> {
-    const UNKNOWN: [&str; 10] = [
-        "certificate-authority-data",
-        "proxy-url",
-        "tls-server-name",
-        "client-certificate-data",
-        "client-key-data",
-        "username",
-        "tokenFile",
-        "as",
-        "exec",
-        "auth-provider",
-    ];
+fn settings(kubeconfig: &Value) -> serde_json::Result<(String, String)> {
     let context = named(&kubeconfig["contexts"], &kubeconfig["current-context"], "context");
     let cluster = named(&kubeconfig["clusters"], &context["cluster"], "cluster");
     let user = named(&kubeconfig["users"], &context["user"], "user");
-    let get = |field: &str| {
-        let parts = [cluster, user].into_iter();
-        parts.filter_map(|part| part.get(field)).find(|value| !value.is_null())
-    };
-    if let Some(field) = UNKNOWN.into_iter().find(|field| get(field).is_some()) {
-        return Err(CurlUnusable::Field(field));
-    }
-    let text = |field: &str| get(field).and_then(Value::as_str);
-    let url = text("server").ok_or(CurlUnusable::NoServer)?.trim_end_matches('/').to_owned();
+    let fields = [cluster, user].into_iter().filter_map(Value::as_object).flatten();
+    let fields = fields.filter(|(_, value)| !value.is_null());
+    let fields = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let access: Access = serde_json::from_value(Value::Object(fields))?;
     let mut lines = vec![header("Accept: application/json")];
-    lines.extend(text("token").map(|token| header(&format!("Authorization: Bearer {token}"))));
-    for (field, option) in
-        [("certificate-authority", "cacert"), ("client-certificate", "cert"), ("client-key", "key")]
-    {
-        lines.extend(text(field).map(|file| format!("{option} = {}", quoted(file))));
+    lines.extend(access.token.map(|token| header(&format!("Authorization: Bearer {token}"))));
+    for (option, file) in [
+        ("cacert", access.certificate_authority),
+        ("cert", access.client_certificate),
+        ("key", access.client_key),
+    ] {
+        lines.extend(file.map(|file| format!("{option} = {}", quoted(&file))));
     }
-    if get("insecure-skip-tls-verify").and_then(Value::as_bool) == Some(true) {
+    if access.insecure_skip_tls_verify {
         lines.push("insecure".to_owned());
     }
-    Ok((url, lines.join("\n")))
+    Ok((access.server.trim_end_matches('/').to_owned(), lines.join("\n")))
 }
 
 /// Returns `field` of the item of `list` that has this name; null if there is none.
@@ -170,33 +171,30 @@ mod tests {
 
     #[test]
     fn settings_are_those_of_the_current_context() {
-        let cluster = json!({ "server": "https://127.0.0.1:6443/", "certificate-authority": "/ca \"1\".crt" });
+        let cluster = json!({ "server": "https://127.0.0.1:6443/", "certificate-authority": "/ca \"1\".crt",
+            "insecure-skip-tls-verify": true });
         let user = json!({ "token": "t", "client-certificate": null });
         let (url, lines) = settings(&kubeconfig(&cluster, &user)).expect("curl can use it");
         assert_eq!(url, "https://127.0.0.1:6443");
         let lines: Vec<_> = lines.lines().collect();
         assert_eq!(
             &lines[1..],
-            ["header = \"Authorization: Bearer t\"", r#"cacert = "/ca \"1\".crt""#]
+            ["header = \"Authorization: Bearer t\"", r#"cacert = "/ca \"1\".crt""#, "insecure",]
         );
-        let insecure = json!({ "server": "https://a", "insecure-skip-tls-verify": true });
-        let (_, lines) = settings(&kubeconfig(&insecure, &json!({}))).expect("curl can use it");
-        assert!(lines.ends_with("\ninsecure"), "{lines}");
     }
 
     #[test]
     fn kubeconfig_that_curl_cannot_use_is_rejected_with_its_field() {
-        let server = json!({ "server": "https://a" });
-        for field in ["certificate-authority-data", "proxy-url"] {
-            let mut cluster = server.clone();
-            cluster[field] = "x".into();
-            let error = settings(&kubeconfig(&cluster, &json!({}))).expect_err(field).to_string();
+        let server = json!({ "server": "https://a", "extensions": [] });
+        assert!(settings(&kubeconfig(&server, &json!({}))).is_ok());
+        let proxy = json!({ "server": "https://a", "proxy-url": "x" });
+        for (config, field) in [
+            (kubeconfig(&proxy, &json!({})), "proxy-url"),
+            (kubeconfig(&server, &json!({ "exec": {} })), "exec"),
+            (json!({}), "server"),
+        ] {
+            let error = settings(&config).expect_err(field).to_string();
             assert!(error.contains(field), "{error}");
         }
-        let error =
-            settings(&kubeconfig(&server, &json!({ "exec": {} }))).expect_err("exec").to_string();
-        assert!(error.contains("exec"), "{error}");
-        let error = settings(&json!({})).expect_err("nothing").to_string();
-        assert!(error.contains("no cluster"), "{error}");
     }
 }

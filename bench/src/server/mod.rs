@@ -19,7 +19,6 @@
 
 mod client;
 mod client_name;
-mod config;
 mod curl;
 mod error;
 mod objects;
@@ -27,15 +26,16 @@ mod plan;
 mod process;
 mod turn;
 
+use std::path::Path;
 use std::pin::pin;
 
-use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
 use tokio::runtime::Runtime;
 use tokio::signal;
 
 pub use client::run as run_client;
 pub use client_name::ClientName;
-use config::config;
 pub use error::ServerError;
 use objects::Objects;
 use plan::WORKLOAD;
@@ -95,9 +95,21 @@ fn record(
     let (engine, objects) = (turn.client.to_string(), plan.objects);
     let measured = rows.into_iter().map(|row| Measured { engine: engine.clone(), objects, row });
     outcome.measured.extend(measured);
-    outcome.describe(engine, format!("{}: {version}", turn.client.description()));
+    outcome.describe(engine, &format!("{}: {version}", turn.client.description()));
 }
 
 fn missed(turn: &ClientTurn, plan: &ServerPlan, message: &str) -> Missed {
     Missed::new(turn.client.to_string(), plan.objects, vec![WORKLOAD.to_owned()], message)
+}
+
+/// Reads the current context of a kubeconfig. All clients in Rust connect to the server with it.
+async fn config(path: &Path) -> Result<Config, KubeconfigError> {
+    let mut config =
+        Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &KubeConfigOptions::default())
+            .await?;
+    if config.accept_invalid_certs || config.cluster_url.scheme_str() == Some("http") {
+        // With an empty list the certificates of the machine are not read: there may be none.
+        config.root_cert.get_or_insert_default();
+    }
+    Ok(config)
 }

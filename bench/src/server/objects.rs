@@ -1,8 +1,6 @@
 //! The objects on the server. They are created once and kept for the next run, in a namespace for
 //! each number of objects. While a client is cut off, one object in a hundred is changed.
 
-use std::fmt::Write;
-
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -117,11 +115,8 @@ fn name(number: usize) -> String {
 
 /// Returns an object of about 980 bytes in a list.
 fn config_map(number: usize) -> ConfigMap {
-    let mut properties = String::new();
-    for line in 0..12 {
-        // Writing to a String cannot fail.
-        let _ = writeln!(properties, "server.option-{line:02}=value-{number:07}-{line:02}");
-    }
+    let line = |line| format!("server.option-{line:02}=value-{number:07}-{line:02}\n");
+    let properties = (0..12).map(line).collect();
     let labels =
         [("app", format!("app-{:03}", number % 500)), ("team", format!("team-{:02}", number % 50))];
     let data = [(TURN, format!("{:016}", 0)), ("application.properties", properties)];

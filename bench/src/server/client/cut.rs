@@ -25,20 +25,16 @@ use tower::{BoxError, Service};
 const EXPIRED: &[u8] = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
     \"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
 
-/// A switch that cuts a client's watches. Clones share their state.
+/// A switch that cuts a client's watches. Clones share their phase.
 #[derive(Clone, Default)]
-pub(super) struct Cut(watch::Sender<CutState>);
+pub(super) struct Cut(watch::Sender<Phase>);
 
-#[derive(Clone, Copy, Default)]
-struct CutState {
-    phase: Phase,
-    /// Whether a watch has been opened.
-    is_watching: bool,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+/// The phases of a cut, in order.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
+    /// No watch has been opened.
     #[default]
+    Unwatched,
     Open,
     Held,
     /// The held watches end now, with the error of an expired version. If no watch is held, the
@@ -60,14 +56,14 @@ impl Cut {
     /// Waits until a watch has been opened, and holds back the events of all watches from then on.
     pub async fn hold(&self) {
         // Cannot fail: `self` is the sender.
-        let _ = self.0.subscribe().wait_for(|state| state.is_watching).await;
-        self.0.send_modify(|state| state.phase = Phase::Held);
+        let _ = self.0.subscribe().wait_for(|phase| *phase >= Phase::Open).await;
+        self.0.send_replace(Phase::Held);
     }
 
     /// Ends the held watch with the error of an expired version. If that watch has already ended,
     /// the client's next watch ends with this error.
     pub fn expire(&self) {
-        self.0.send_modify(|state| state.phase = Phase::Expired);
+        self.0.send_replace(Phase::Expired);
     }
 
     /// Returns the body of a watch, wrapped so that it can be cut.
@@ -75,23 +71,21 @@ impl Cut {
     where
         B: Body<Data = Bytes, Error = BoxError> + Send + 'static,
     {
-        self.0.send_modify(|state| state.is_watching = true);
-        // Subscribed first: the state may change as soon as it is read.
+        self.0.send_modify(|phase| *phase = (*phase).max(Phase::Open));
+        // Subscribed first: the phase may change as soon as it is read.
         let (this, mut before, mut after) = (self.clone(), self.0.subscribe(), self.0.subscribe());
-        if before.borrow().phase == Phase::Reported {
+        if *before.borrow() == Phase::Reported {
             return UnsyncBoxBody::new(body);
         }
         let cut = async move {
             // Fails only if the sender is gone, together with the client that reads the body.
-            let _ = before.wait_for(|state| state.phase != Phase::Open).await;
+            let _ = before.wait_for(|phase| *phase > Phase::Open).await;
         };
         let end = async move {
-            let was_cut = after.borrow().phase != Phase::Open;
+            let was_cut = *after.borrow() > Phase::Open;
             if was_cut {
-                let _ = after
-                    .wait_for(|state| matches!(state.phase, Phase::Expired | Phase::Reported))
-                    .await;
-                this.0.send_modify(|state| state.phase = Phase::Reported);
+                let _ = after.wait_for(|phase| *phase >= Phase::Expired).await;
+                this.0.send_replace(Phase::Reported);
             }
             was_cut.then(|| Ok(Frame::data(Bytes::from_static(EXPIRED))))
         };
@@ -146,18 +140,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_cut_watch_ends_as_expired() {
+    async fn watches_of_the_cut_deliver_nothing_and_end_as_expired() {
         let cut = Cut::default();
+        assert_eq!(cut.hold().now_or_never(), None, "it waits for a watch");
         assert_eq!(text(cut.cuttable(body("before"))).await, "before");
-        cut.hold().await;
-        cut.expire();
-        assert_eq!(text(cut.cuttable(body("the cut"))).await, EXPIRED);
-        assert_eq!(text(cut.cuttable(body("after"))).await, "after");
-    }
-
-    #[tokio::test]
-    async fn watches_open_during_the_cut_deliver_nothing_and_end_as_expired() {
-        let cut = Cut::default();
         let open = cut.cuttable(body("changes"));
         cut.hold().await;
         let reading = [open, cut.cuttable(body("changes"))].map(|body| tokio::spawn(text(body)));
@@ -165,13 +151,16 @@ mod tests {
         for read in reading {
             assert_eq!(read.await.expect("it does not panic"), EXPIRED);
         }
+        assert_eq!(text(cut.cuttable(body("after"))).await, "after");
     }
 
     #[tokio::test]
-    async fn cut_waits_for_a_watch() {
+    async fn watch_that_is_opened_after_the_cut_ends_as_expired_if_none_was_open() {
         let cut = Cut::default();
-        assert_eq!(cut.hold().now_or_never(), None);
-        let _open = cut.cuttable(body("changes"));
-        assert_eq!(cut.hold().now_or_never(), Some(()));
+        drop(cut.cuttable(body("before")));
+        cut.hold().await;
+        cut.expire();
+        assert_eq!(text(cut.cuttable(body("the cut"))).await, EXPIRED);
+        assert_eq!(text(cut.cuttable(body("after"))).await, "after");
     }
 }

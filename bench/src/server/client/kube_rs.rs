@@ -1,17 +1,17 @@
 //! The client of kube-rs: its watcher and reflector, with a handler that counts the objects.
 
-use std::pin::pin;
+use std::future::ready;
 
 use deltafifo::BoxError;
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client};
 
+use super::Watching;
 use super::cut::Cut;
 use super::tally::{HandlerCounts, Tally};
-use super::watching::Watching;
 
 pub(super) struct KubeRs {
     store: reflector::Store<ConfigMap>,
@@ -34,20 +34,17 @@ impl KubeRs {
             }
         });
         let tally = Tally::default();
-        tokio::spawn(follow(reflector(writer, events), tally.clone()));
+        let handler_tally = tally.clone();
+        tokio::spawn(reflector(writer, events).for_each(move |event| {
+            match event {
+                Ok(Event::InitApply(map) | Event::Apply(map)) => handler_tally.record(&map),
+                Ok(Event::InitDone) => handler_tally.list_ended(),
+                Ok(Event::Init | Event::Delete(_)) => {}
+                Err(error) => eprintln!("{error}"),
+            }
+            ready(())
+        }));
         Self { store, tally }
-    }
-}
-
-async fn follow(events: impl Stream<Item = watcher::Result<Event<ConfigMap>>>, tally: Tally) {
-    let mut events = pin!(events);
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::InitApply(map) | Event::Apply(map)) => tally.record(&map),
-            Ok(Event::InitDone) => tally.list_ended(),
-            Ok(Event::Init | Event::Delete(_)) => {}
-            Err(error) => eprintln!("{error}"),
-        }
     }
 }
 

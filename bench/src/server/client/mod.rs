@@ -15,7 +15,6 @@ mod cut;
 mod kube_rs;
 mod ours;
 mod tally;
-mod watching;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -28,14 +27,26 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::client_name::ClientName;
-use super::config::config;
+use super::config;
 use super::objects::namespace;
 use crate::versions::locked;
 use cut::Cut;
 use kube_rs::KubeRs;
 use ours::Ours;
 use tally::HandlerCounts;
-use watching::Watching;
+
+/// A running client, as the steps of the protocol use it.
+trait Watching {
+    /// Waits until the handler was notified of all initial objects.
+    async fn first_list(&self) -> Result<(), BoxError>;
+
+    /// Ends the cut, and waits until the relist is complete and the handler was notified of this
+    /// many changes.
+    async fn relist(&self, cut: &Cut, changed: usize) -> Result<(), BoxError>;
+
+    /// Returns the counts of the handler, and the number of objects in the store.
+    fn counts(&self) -> (HandlerCounts, usize);
+}
 
 /// The counts of a step, and the description of the client.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,9 +10,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use tokio::time::sleep;
 
+use super::Watching;
 use super::cut::Cut;
 use super::tally::{HandlerCounts, Tally};
-use super::watching::Watching;
 use crate::server::client_name::ClientName;
 
 pub(super) struct Ours {

@@ -1,7 +1,9 @@
 //! Tests of the decoding in controllers of compact objects. Many other tests of `runtime` run
 //! with compact maps as well (`rig::Stored`).
 
-use deltafifo_informer::compact::{Compact, CompactStats};
+use std::time::Duration;
+
+use deltafifo_informer::compact::{Compact, CompactStats, Compactor};
 use deltafifo_informer::runtime::controller::{Config, Source};
 use deltafifo_informer::runtime::reflector::{ObjectRef, store::WriterDropped};
 use deltafifo_informer::runtime::{Controller, predicates, watcher};
@@ -12,8 +14,9 @@ use kube::Api;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 
-use super::rig::{controller, map, maps, pod, poll_idle, server, value};
+use super::rig::{controller, map, maps, missing, pod, poll_idle, server, value};
 
 /// Returns a running informer of compact objects.
 fn informer<K>(server: &ApiServer) -> SharedInformer<Compact<K>>
@@ -171,38 +174,97 @@ async fn owners_of_compact_objects_are_reconciled_without_decoding() {
     assert_eq!(pods.compact_stats().decodes, 0);
 }
 
+/// Returns the map that the label `map` of a pod names.
+fn labelled_map(pod: &Pod) -> Option<ObjectRef<ConfigMap>> {
+    let name = pod.metadata.labels.as_ref().and_then(|labels| labels.get("map"));
+    name.map(|name| ObjectRef::new(name).within("shop"))
+}
+
+/// Returns a pod whose label names a map.
+fn labelled_pod(map: &str) -> Value {
+    let mut pod = pod("p", &[]);
+    pod["metadata"]["labels"] = json!({ "map": map });
+    pod
+}
+
+/// Returns a pod whose label names a map, and that does not decode.
+fn broken_pod(map: &str) -> Value {
+    let mut pod = labelled_pod(map);
+    pod["spec"] = json!(7);
+    pod
+}
+
 #[tokio::test(start_paused = true)]
 async fn watched_compact_objects_are_mapped_and_undecodable_ones_trigger_nothing() {
-    let of_label = |pod: &Pod| {
-        let name = pod.metadata.labels.as_ref().and_then(|labels| labels.get("map"));
-        name.map(|name| ObjectRef::<ConfigMap>::new(name).within("shop"))
-    };
-    let labelled = |name: &str| {
-        let mut pod = pod("p", &[]);
-        pod["metadata"]["labels"] = json!({ "map": name });
-        pod
-    };
-    for shares in [true, false] {
-        let server = server();
-        for name in ["a", "b"] {
-            server.apply(map(name, "1")).unwrap();
-        }
-        let controller = controller(&server);
-        let mut polled = poll_idle(if shares {
-            controller.watches_informer(&informer::<Pod>(&server), of_label)
-        } else {
+    let server = server();
+    for name in ["a", "b"] {
+        server.apply(map(name, "1")).unwrap();
+    }
+    let pods = informer::<Pod>(&server);
+    let mut polled = poll_idle(controller(&server).watches_informer(&pods, labelled_map));
+    assert_eq!(polled.at_rest().await, ["a", "b"]);
+    server.wait_for_watchers(2).await;
+    server.apply(labelled_pod("a")).unwrap();
+    assert_eq!(polled.at_rest().await, ["a"]);
+    server.apply(broken_pod("b")).unwrap();
+    assert_eq!(polled.at_rest().await, ["a"], "the old state decodes");
+    server.apply(labelled_pod("b")).unwrap();
+    assert_eq!(polled.at_rest().await, ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_of_a_watched_object_is_mapped_although_its_last_state_does_not_decode() {
+    enum Watches {
+        Typed,
+        Compact,
+        Informer,
+    }
+
+    for watches in [Watches::Typed, Watches::Compact, Watches::Informer] {
+        for is_listed in [false, true] {
+            let server = server();
+            for name in ["a", "b"] {
+                server.apply(map(name, "1")).unwrap();
+            }
+            let source = KubeListerWatcher::new::<Pod>(server.client(), &(), None);
+            let validated = SharedInformer::<Compact<Pod>>::builder(source)
+                .reflector(|pods| pods.compactor(Compactor::builder().validate(true)))
+                .build()
+                .unwrap();
+            let (controller, config) = (controller(&server), watcher::Config::default());
             let pods = Api::<Pod>::all(server.client());
-            controller.watches_compact(pods, &(), watcher::Config::default(), of_label)
-        });
-        assert_eq!(polled.at_rest().await, ["a", "b"]);
-        server.wait_for_watchers(2).await;
-        server.apply(labelled("a")).unwrap();
-        assert_eq!(polled.at_rest().await, ["a"]);
-        let mut broken = labelled("b");
-        broken["spec"] = json!(7);
-        server.apply(broken).unwrap();
-        assert_eq!(polled.at_rest().await, ["a"], "the old state decodes");
-        server.apply(labelled("b")).unwrap();
-        assert_eq!(polled.at_rest().await, ["b"]);
+            let controller = match watches {
+                Watches::Typed => controller.watches_ref(pods, &(), config, labelled_map),
+                Watches::Compact => controller.watches_compact(pods, &(), config, labelled_map),
+                Watches::Informer => controller.watches_informer(&validated, labelled_map),
+            };
+            let is_shared = matches!(watches, Watches::Informer);
+            if is_shared {
+                let running = validated.clone();
+                tokio::spawn(async move { running.run().await });
+            }
+            let mut polled = poll_idle(controller);
+            assert_eq!(polled.sorted(2).await, ["a", "b"]);
+            server.wait_for_watchers(2).await;
+            server.apply(labelled_pod("a")).unwrap();
+            assert_eq!(polled.next().await, "a");
+            let breaks = || {
+                server.apply(broken_pod("b")).unwrap();
+            };
+            if is_listed {
+                missing(&server, breaks);
+            } else {
+                breaks();
+            }
+            sleep(Duration::from_secs(60)).await;
+            let errors = polled.at_rest().await;
+            server.wait_for_watchers(2).await;
+            server.delete(&Resource::pods(), "shop", "p").unwrap();
+            let triggered = polled.at_rest().await;
+            assert!(triggered.contains(&"a".to_owned()), "{triggered:?}");
+            assert!(!triggered.contains(&"b".to_owned()), "{triggered:?}");
+            let is_refusal = |error: &String| error.contains("cannot be decoded and is skipped");
+            assert_ne!(errors.iter().any(is_refusal), is_shared, "{errors:?}");
+        }
     }
 }

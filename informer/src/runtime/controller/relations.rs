@@ -21,9 +21,8 @@ use super::source::{InformerOwner, OwnedInformer, Source, Trigger, as_configured
 use super::start::{Relation, Started, Terms};
 use crate::KubeMeta;
 #[cfg(feature = "compact")]
-use crate::compact::Compact;
+use crate::compact::{Compact, Compactor};
 use crate::lister_watcher::resource;
-use crate::reflector::Decodable;
 use crate::runtime::form::Form;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
@@ -134,12 +133,17 @@ where
         Other: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
         I: IntoIterator<Item = ObjectRef<F::Object>>,
     {
-        self.watches_as::<Other, I>(api, dyntype, wc, mapper)
+        let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype))
+            .reflector(as_configured(wc));
+        self.relate_own(resource::<Other>(dyntype), builder, decoding(mapper))
     }
 
     /// Acts like [`watches_ref`](Self::watches_ref), and keeps the watched objects
-    /// [compact](crate::compact). Each state is decoded for `mapper`; a state that does not decode
-    /// is logged and triggers nothing.
+    /// [compact](crate::compact).
+    ///
+    /// Each state is decoded for `mapper`, and once before it is stored: as in `watches_ref`, a
+    /// state that does not decode is yielded as an error, and the earlier state stays stored, so
+    /// that a later change or deletion is mapped from it.
     #[cfg(feature = "compact")]
     pub fn watches_compact<Other, I>(
         self,
@@ -152,25 +156,12 @@ where
         Other: Clone + Resource + DeserializeOwned + Send + Sync + 'static,
         I: IntoIterator<Item = ObjectRef<F::Object>>,
     {
-        self.watches_as::<Compact<Other>, I>(api, dyntype, wc, mapper)
-    }
-
-    /// Acts like [`watches_ref`](Self::watches_ref), and keeps the watched objects in the form `O`.
-    fn watches_as<O, I>(
-        self,
-        api: Api<O::Object>,
-        dyntype: &<O::Object as Resource>::DynamicType,
-        wc: watcher::Config,
-        mapper: impl Fn(&O::Object) -> I + Send + 'static,
-    ) -> Self
-    where
-        O: Form + Decodable,
-        KubeMeta: Meta<O>,
-        I: IntoIterator<Item = ObjectRef<F::Object>>,
-    {
-        let builder =
-            SharedInformer::<O>::builder(of_api(api, &wc, dyntype)).reflector(as_configured(wc));
-        self.relate_own(resource::<O::Object>(dyntype), builder, decoding(mapper))
+        // Without the validation, a state that does not decode would replace the state whose main
+        // objects a deletion must trigger.
+        let compactor = Compactor::builder().validate(true);
+        let builder = SharedInformer::<Compact<Other>>::builder(of_api(api, &wc, dyntype))
+            .reflector(|reflector| as_configured(wc)(reflector).compactor(compactor));
+        self.relate_own(resource::<Other>(dyntype), builder, decoding(mapper))
     }
 
     /// Acts like [`watches_ref`](Self::watches_ref), over a shared informer. The caller must run
@@ -178,7 +169,9 @@ where
     /// informer's first list is complete.
     ///
     /// The informer may be compact: then each state is decoded for `mapper`, and a state that does
-    /// not decode is logged and triggers nothing.
+    /// not decode is logged and triggers nothing. Build such an informer with a `Compactor` that
+    /// validates objects. Otherwise a state that does not decode replaces the earlier one in the
+    /// store, and a later change or deletion does not trigger the main objects of the earlier one.
     pub fn watches_informer<Other: Form, I>(
         self,
         informer: impl Into<Source<Other>>,

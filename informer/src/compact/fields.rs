@@ -3,8 +3,9 @@
 //! This pass also proves that the text is JSON: it goes through all of it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
 use serde::Deserialize;
@@ -48,9 +49,9 @@ pub(super) struct Fields<'a> {
     pub(super) generation: Option<i64>,
     pub(super) deletion_timestamp: Option<IgnoredAny>,
     #[serde(borrow)]
-    pub(super) finalizers: Option<&'a RawValue>,
+    finalizers: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) annotations: Option<&'a RawValue>,
+    annotations: Option<&'a RawValue>,
     #[serde(borrow)]
     labels: Option<LabelFields<'a>>,
     #[serde(borrow)]
@@ -86,7 +87,7 @@ pub(super) struct OwnerFields<'a> {
 }
 
 /// A string, borrowed if it has no escapes.
-#[derive(Deserialize)]
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// Labels in the order of their keys.
@@ -108,6 +109,16 @@ impl<'a> Fields<'a> {
             .into_iter()
     }
 
+    /// Returns a hash of the finalizers.
+    pub(super) fn finalizers_hash(&self, state: &impl BuildHasher) -> Option<u64> {
+        self.finalizers.map(|json| hash_of_value::<Vec<Text>>(json, state))
+    }
+
+    /// Returns a hash of the annotations. It does not depend on their order.
+    pub(super) fn annotations_hash(&self, state: &impl BuildHasher) -> Option<u64> {
+        self.annotations.map(|json| hash_of_value::<BTreeMap<Text, Text>>(json, state))
+    }
+
     /// Returns a hash that is equal for objects of one workload. It is the hash of the
     /// controller's uid, or else of the prefix of the generated name, or else of the labels, or
     /// else of the name (for a `ConfigMap` that every namespace has). `None` if the object has
@@ -122,6 +133,19 @@ impl<'a> Fields<'a> {
             return Some(state.hash_one(self.labels().collect::<Vec<_>>()));
         }
         self.name.as_ref().map(|Text(name)| state.hash_one(("name", name)))
+    }
+}
+
+/// Returns a hash of the value of type `T` that `json` contains, or of the text if there is none. A
+/// server need not write equal values alike: blank space and escapes do not change the hash of a
+/// value.
+fn hash_of_value<'a, T: Deserialize<'a> + Hash>(
+    json: &'a RawValue,
+    state: &impl BuildHasher,
+) -> u64 {
+    match serde_json::from_str::<T>(json.get()) {
+        Ok(value) => state.hash_one(value),
+        Err(_) => state.hash_one(json.get()),
     }
 }
 

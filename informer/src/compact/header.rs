@@ -180,10 +180,13 @@ impl Header {
             put_bytes(&mut out, &labels(fields.labels(), Texts::new(shared_labels)));
             put_bytes(&mut out, &owners(fields, Texts::new(shared_owners)));
         }
-        for (flag, json) in [(ANNOTATIONS, fields.annotations), (FINALIZERS, fields.finalizers)] {
-            if let Some(json) = json {
+        let annotations = fields.annotations_hash(state);
+        for (flag, hash) in
+            [(ANNOTATIONS, annotations), (FINALIZERS, fields.finalizers_hash(state))]
+        {
+            if let Some(hash) = hash {
                 flags |= flag;
-                out.extend_from_slice(&state.hash_one(json.get()).to_le_bytes());
+                out.extend_from_slice(&hash.to_le_bytes());
             }
         }
         if let Some(generation) = fields.generation {

@@ -624,6 +624,33 @@ fn hashes_change_with_annotations_and_finalizers() {
     assert_eq!(hashes("null", "null"), (None, None));
 }
 
+#[test]
+fn hashes_do_not_depend_on_how_equal_metadata_is_written() {
+    let compactor = Compactor::<ConfigMap>::builder().build();
+    let hash = |field: &str, value: &str| {
+        let json = format!(r#"{{"metadata":{{"name":"a","{field}":{value}}}}}"#);
+        let object = compactor.pack(json.as_bytes()).unwrap();
+        object.annotations_hash().or(object.finalizers_hash()).unwrap()
+    };
+    let annotations = hash("annotations", r#"{"x":"1","y":"2"}"#);
+    for equal in [
+        r#"{"y":"2","x":"1"}"#,
+        r#"{ "x": "1", "y": "2" }"#,
+        r#"{"\u0078":"\u0031","y":"2"}"#,
+        r#"{"x":"0","y":"2","x":"1"}"#,
+    ] {
+        assert_eq!(hash("annotations", equal), annotations, "{equal}");
+    }
+    for other in [r#"{"x":"2","y":"1"}"#, r#"{"x":"1"}"#, "{}", r#"{"x":1}"#, r#"["x","1"]"#] {
+        assert_ne!(hash("annotations", other), annotations, "{other}");
+    }
+    let finalizers = hash("finalizers", r#"["x","y"]"#);
+    assert_eq!(hash("finalizers", r#"[ "\u0078", "y" ]"#), finalizers);
+    for other in [r#"["y","x"]"#, r#"["xy"]"#, "[]", r#""xy""#] {
+        assert_ne!(hash("finalizers", other), finalizers, "{other}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
     #[test]

@@ -8,6 +8,8 @@
 mod compact;
 mod configured;
 mod debounced;
+#[cfg(feature = "compact")]
+mod decoding;
 mod deleted;
 mod dynamic;
 mod examples;

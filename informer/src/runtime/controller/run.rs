@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
 use async_stream::stream;
-use deltafifo::panics::{FirstPanic, panic_message};
+use deltafifo::panics::{FirstPanic, ignore_panic, panic_message};
 use deltafifo::{BoxError, DeltaObject, IndexReader, Labels};
 use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::FuturesUnordered;
@@ -78,7 +78,7 @@ where
 }
 
 /// The next step of a controller's stream.
-enum StreamStep<K, E: 'static> {
+enum StreamStep<K: Resource, E: 'static> {
     /// Reconcile this object. The item holds its key.
     Reconcile(Item<StoreKey>, Arc<K>),
     /// A reconcile or a deletion handler has ended, or an object could not be decoded.
@@ -91,15 +91,17 @@ enum StreamStep<K, E: 'static> {
 /// The outcome of a reconcile or a deletion handler, or an object that could not be decoded for its
 /// reconcile. Holds the work queue item, so no other call for the key starts before
 /// [`settle`](ControllerRun::settle) has acted on the outcome.
-struct Done<K, E> {
+struct Done<K: Resource, E> {
     item: Item<StoreKey>,
     outcome: Outcome<K, E>,
     /// The span of the call. The error policy runs in it, too.
     span: Span,
 }
 
-enum Outcome<K, E> {
-    Reconciled(Arc<K>, Result<Action, E>),
+enum Outcome<K: Resource, E> {
+    Reconciled(ObjectRef<K>, Action),
+    /// The reconciler returned this error. The error policy receives the object.
+    Failed(ObjectRef<K>, Arc<K>, E),
     Deleted,
     /// The object to reconcile could not be decoded.
     NotDecoded(BoxError),
@@ -112,7 +114,7 @@ enum Outcome<K, E> {
 }
 
 /// The result of a task that decodes the objects of an item, or that calls the user's functions.
-enum Ended<K, E> {
+enum Ended<K: Resource, E> {
     /// The objects of the item were decoded.
     Decoded(Item<StoreKey>, Work<K>),
     Call(Done<K, E>),
@@ -423,8 +425,20 @@ where
         reconcile: impl TryFuture<Ok = Action, Error = E> + Send + 'static,
         span: Span,
     ) {
-        let reconcile =
-            TryFutureExt::into_future(reconcile).map(|result| Outcome::Reconciled(object, result));
+        let types = self.types.clone();
+        let reconcile = TryFutureExt::into_future(reconcile).map(move |result| {
+            let object_ref = ObjectRef::from_obj_with(&*object, types);
+            match result {
+                Ok(action) => {
+                    // This may be the last handle. Then it frees the object here, and not in the
+                    // task that polls the stream. A destructor that panics does not end the
+                    // controller.
+                    ignore_panic(|| drop(object));
+                    Outcome::Reconciled(object_ref, action)
+                }
+                Err(error) => Outcome::Failed(object_ref, object, error),
+            }
+        });
         self.call(item, true, span, reconcile);
     }
 
@@ -469,24 +483,17 @@ where
         let _entered = span.enter();
         let (key, priority) = (item.key(), item.priority());
         match outcome {
-            Outcome::Reconciled(object, result) => {
-                let object_ref = ObjectRef::from_obj_with(&*object, self.types.clone());
-                match &result {
-                    Ok(action) => {
-                        self.schedule.forget(key);
-                        if let Some(after) = action.requeue_after {
-                            self.schedule.request_after(key.clone(), priority, after);
-                        }
-                    }
-                    Err(error) => {
-                        let after = error_policy(object, error).requeue_after;
-                        self.schedule.request_after_error(key.clone(), priority, after);
-                    }
+            Outcome::Reconciled(object_ref, action) => {
+                self.schedule.forget(key);
+                if let Some(after) = action.requeue_after {
+                    self.schedule.request_after(key.clone(), priority, after);
                 }
-                Some(match result {
-                    Ok(action) => Ok((object_ref, action)),
-                    Err(error) => Err(Error::ReconcilerFailed(error, Box::new(object_ref.erase()))),
-                })
+                Some(Ok((object_ref, action)))
+            }
+            Outcome::Failed(object_ref, object, error) => {
+                let after = error_policy(object, &error).requeue_after;
+                self.schedule.request_after_error(key.clone(), priority, after);
+                Some(Err(Error::ReconcilerFailed(error, Box::new(object_ref.erase()))))
             }
             Outcome::Deleted => {
                 self.request_if_stored(key, priority);

@@ -1,0 +1,76 @@
+//! Tests of the tasks and threads in which a controller decodes and frees compact objects.
+
+use std::cell::RefCell;
+use std::pin::pin;
+use std::sync::Arc;
+
+use deltafifo_informer::runtime::controller::Action;
+use deltafifo_informer::runtime::{Controller, watcher};
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{ApiResource, NotUsed, Object};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+use tokio::task;
+
+use super::rig::{Failed, map, server};
+
+thread_local! {
+    /// The tasks, on this thread, in which a [`Spy`] was decoded; `None` for the test itself.
+    static DECODED: RefCell<Vec<Option<task::Id>>> = RefCell::default();
+    /// The tasks, on this thread, in which a [`Spy`] was dropped; `None` for the test itself.
+    static DROPPED: RefCell<Vec<Option<task::Id>>> = RefCell::default();
+}
+
+/// A spec that records the tasks in which it is decoded and dropped.
+#[derive(Clone, Debug)]
+struct Spy {
+    /// Whether the destructor panics.
+    panics: bool,
+}
+
+impl<'de> Deserialize<'de> for Spy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        DECODED.with_borrow_mut(|tasks| tasks.push(task::try_id()));
+        Ok(Self { panics: Value::deserialize(deserializer)?["panics"] == true })
+    }
+}
+
+impl Drop for Spy {
+    fn drop(&mut self) {
+        DROPPED.with_borrow_mut(|tasks| tasks.push(task::try_id()));
+        assert!(!self.panics, "the destructor of a decoded object");
+    }
+}
+
+/// Runs a compact controller of one map, which has this spec, until the map has been reconciled.
+/// The stream is polled by the test itself, which is no task.
+async fn reconcile(spec: Value) {
+    let server = server();
+    let mut map = map("a", "1");
+    map["spec"] = spec;
+    server.apply(map).unwrap();
+    let types = ApiResource::erase::<ConfigMap>(&());
+    let maps = Api::<Object<Spy, NotUsed>>::all_with(server.client(), &types);
+    let controller = Controller::new_with(maps, watcher::Config::default(), types).compact();
+    let reconciler = |_, _| async { Ok::<_, Failed>(Action::await_change()) };
+    let policy = |_, _: &Failed, _| Action::await_change();
+    let mut stream = pin!(controller.run(reconciler, policy, Arc::new(())));
+    let (object, _) = stream.next().await.expect("the controller runs").unwrap();
+    assert_eq!(object.name, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_decoded_and_freed_in_tasks() {
+    reconcile(json!({})).await;
+    for tasks in [DECODED.take(), DROPPED.take()] {
+        assert!(matches!(&tasks[..], [Some(_)]), "{tasks:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn destructor_of_a_decoded_object_that_panics_does_not_end_the_controller() {
+    reconcile(json!({ "panics": true })).await;
+    assert_eq!(DROPPED.take().len(), 1);
+}

@@ -7,8 +7,10 @@
 //! [`finalizer`](super::finalizer()) has written one). kube's predicates can hide these updates
 //! (kube issue 1768).
 //!
-//! The functions that compare metadata also take two compact objects, of which they read the
-//! headers only: see `when_compact` of a controller (feature `compact`).
+//! The functions that compare metadata also take two compact objects (feature `compact`), of which
+//! they read the headers only. `when(predicates::labels)` does so by itself. A closure that `when`
+//! is given, even if it only calls these functions, receives decoded objects: an update then takes
+//! two decodes. Pass such a closure to `when_compact` instead.
 //!
 //! ```
 //! use deltafifo_informer::runtime::{Controller, predicates, watcher};
@@ -21,6 +23,9 @@
 //! # }
 //! ```
 
+use std::any::TypeId;
+
+use kube::Resource;
 use kube::runtime::Predicate;
 
 use super::form::{Form, Part};
@@ -49,6 +54,28 @@ pub fn annotations<F: Form>(old: &F, new: &F) -> bool {
 /// Returns whether the finalizers have changed.
 pub fn finalizers<F: Form>(old: &F, new: &F) -> bool {
     F::differs(old, new, Part::Finalizers)
+}
+
+/// Returns the part of the metadata that a predicate over objects of type `K` compares, or `None`
+/// if it is not one of the functions above. Each function has a type of its own, which identifies
+/// it.
+pub(super) fn part_of<K, P>(_: &P) -> Option<Part>
+where
+    K: Resource + Send + Sync + 'static,
+    P: 'static,
+{
+    fn id<T: 'static>(_: T) -> TypeId {
+        TypeId::of::<T>()
+    }
+
+    let parts = [
+        (id(generation::<K>), Part::Generation),
+        (id(resource_version::<K>), Part::ResourceVersion),
+        (id(labels::<K>), Part::Labels),
+        (id(annotations::<K>), Part::Annotations),
+        (id(finalizers::<K>), Part::Finalizers),
+    ];
+    parts.into_iter().find(|(id, _)| *id == TypeId::of::<P>()).map(|(_, part)| part)
 }
 
 /// Converts a kube predicate, which may be combined or have a fallback. The result is true if the

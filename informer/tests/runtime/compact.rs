@@ -157,6 +157,75 @@ async fn predicate_over_metadata_decodes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ready_predicate_over_decoded_objects_decodes_nothing() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let informer = informer::<ConfigMap>(&server);
+    let by_labels = Source::from(&informer).when(predicates::labels);
+    for controller in [
+        Controller::from_informer(by_labels),
+        Controller::from_informer(&informer).when(predicates::labels),
+    ] {
+        let mut polled = poll_idle(controller);
+        assert_eq!(polled.next().await, "a");
+        server.wait_for_watchers(1).await;
+        let before = informer.compact_stats().decodes;
+        server.apply(map("a", "2")).unwrap();
+        assert!(polled.at_rest().await.is_empty(), "the labels are equal");
+        assert_eq!(informer.compact_stats().decodes, before);
+        let mut labelled = map("a", "2");
+        labelled["metadata"]["labels"] = json!({ "app": "web" });
+        server.apply(labelled).unwrap();
+        assert_eq!(polled.next().await, "a");
+        assert_eq!(informer.compact_stats().decodes, before + 1);
+        server.apply(map("a", "1")).unwrap();
+    }
+}
+
+/// Compares each ready predicate over compact objects with the same one over typed objects, for
+/// each pair of states in which one field of the metadata is missing, null or has one of two
+/// values.
+#[test]
+fn ready_predicates_over_compact_objects_agree_with_those_over_typed_ones() {
+    type Over<K> = fn(&K, &K) -> bool;
+    type Predicate = (&'static str, Over<ConfigMap>, Over<Compact<ConfigMap>>);
+    let all: [Predicate; 5] = [
+        ("generation", predicates::generation, predicates::generation),
+        ("resourceVersion", predicates::resource_version, predicates::resource_version),
+        ("labels", predicates::labels, predicates::labels),
+        ("annotations", predicates::annotations, predicates::annotations),
+        ("finalizers", predicates::finalizers, predicates::finalizers),
+    ];
+    let compactor = Compactor::<ConfigMap>::builder().build();
+    for (field, values) in [
+        ("generation", [json!(1), json!(2)]),
+        ("resourceVersion", [json!("1"), json!("2")]),
+        ("labels", [json!({ "a": "1" }), json!({ "a": "2" })]),
+        ("annotations", [json!({ "a": "1" }), json!({ "a": "2" })]),
+        ("finalizers", [json!(["a"]), json!(["b"])]),
+    ] {
+        let states = [None, Some(json!(null))].into_iter().chain(values.map(Some)).map(|value| {
+            let mut map = map("a", "1");
+            let metadata = map["metadata"].as_object_mut().unwrap();
+            metadata.extend(value.map(|value| (field.to_owned(), value)));
+            let compact = compactor.pack(map.to_string().as_bytes()).unwrap();
+            (serde_json::from_value(map).unwrap(), compact)
+        });
+        let states: Vec<(ConfigMap, _)> = states.collect();
+        for (at, (old, compact_old)) in states.iter().enumerate() {
+            for (to, (new, compact_new)) in states.iter().enumerate() {
+                for (name, typed, compact) in all {
+                    let changed = typed(old, new);
+                    let found = compact(compact_old, compact_new);
+                    assert_eq!(found, changed, "{name}, {field} from {at} to {to}");
+                }
+            }
+        }
+    }
+    assert_eq!(compactor.stats().decodes, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn owners_of_compact_objects_are_reconciled_without_decoding() {
     let server = server();
     for name in ["a", "b"] {

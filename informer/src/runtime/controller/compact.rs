@@ -84,8 +84,9 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
 {
     /// Restricts which updates trigger a reconcile, like [`when`](Self::when), with a predicate
-    /// over compact objects. The functions in [`predicates`](crate::runtime::predicates) that
-    /// compare metadata decode nothing then. The last call of either method wins.
+    /// over compact objects, for which nothing is decoded. It may call the functions in
+    /// [`predicates`](crate::runtime::predicates) that compare metadata. The last call of either
+    /// method wins.
     ///
     /// ```
     /// use deltafifo_informer::runtime::{Controller, predicates, watcher};
@@ -130,6 +131,7 @@ where
     fn compact(self) -> UpdateFilter<Compact<K>> {
         match self {
             Self::Every => UpdateFilter::Every,
+            Self::Changed(part) => UpdateFilter::Changed(part),
             Self::Decoded(predicate) | Self::Stored(predicate) => UpdateFilter::Decoded(predicate),
         }
     }

@@ -71,11 +71,15 @@ where
     /// new state `predicate` returns true, and updates that set the deletion timestamp or change
     /// the finalizers. See [`predicates`](crate::runtime::predicates). (kube: `predicate_filter` of
     /// a stream.) The last call wins, and replaces the predicate of a [`Source`](super::Source).
+    ///
+    /// If the objects are compact, both states are decoded for `predicate`, except for
+    /// `when(predicates::labels)` and the like. For a closure that reads only metadata, use
+    /// `when_compact`.
     pub fn when(
         mut self,
         predicate: impl Fn(&F::Object, &F::Object) -> bool + Send + 'static,
     ) -> Self {
-        self.update_filter = UpdateFilter::Decoded(Box::new(predicate));
+        self.update_filter = UpdateFilter::of(predicate);
         self
     }
 

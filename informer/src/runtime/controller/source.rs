@@ -18,8 +18,8 @@ use super::start::{Started, Terms};
 use crate::KubeMeta;
 use crate::lister_watcher::KubeListerWatcher;
 use crate::reflector::{ReflectorBuilder, ReflectorError};
-use crate::runtime::form::Form;
-use crate::runtime::predicates::affects_deletion;
+use crate::runtime::form::{Form, Part};
+use crate::runtime::predicates::{affects_deletion, part_of};
 use crate::runtime::watcher;
 use crate::shared_informer::{
     Availability, Buffer, Cause, HandlerOptions, Notification, Registration, SharedInformer,
@@ -36,6 +36,8 @@ const MOST_WAITING: usize = 1_024;
 pub(super) enum UpdateFilter<F: Form> {
     /// Every update triggers reconciles.
     Every,
+    /// An update triggers reconciles if it changes this part of the metadata.
+    Changed(Part),
     /// The predicate receives decoded objects.
     Decoded(Box<Predicate<F::Object>>),
     /// The predicate receives the objects as they are stored.
@@ -46,12 +48,22 @@ pub(super) enum UpdateFilter<F: Form> {
 type Predicate<K> = dyn Fn(&K, &K) -> bool + Send;
 
 impl<F: Form> UpdateFilter<F> {
+    /// Creates the filter of a predicate over decoded objects. If the predicate is one of
+    /// [`predicates`](crate::runtime::predicates) that compare metadata, nothing is decoded for it.
+    pub(super) fn of(predicate: impl Fn(&F::Object, &F::Object) -> bool + Send + 'static) -> Self {
+        match part_of::<F::Object, _>(&predicate) {
+            Some(part) => Self::Changed(part),
+            None => Self::Decoded(Box::new(predicate)),
+        }
+    }
+
     /// Returns whether an update triggers reconciles. If the predicate takes decoded objects and a
     /// state cannot be decoded, the update triggers them.
     pub(super) fn accepts(&self, old: &Arc<F>, new: &Arc<F>) -> bool {
         match self {
             Self::Every => true,
             _ if affects_deletion(&**old, &**new) => true,
+            Self::Changed(part) => F::differs(old, new, *part),
             Self::Decoded(predicate) => match (old.view(), new.view()) {
                 (Ok(old), Ok(new)) => predicate(&old, &new),
                 _ => true,
@@ -82,12 +94,16 @@ where
     /// `predicate` returns true, and updates that set the deletion timestamp or change the
     /// finalizers. Additions and deletions always trigger. See
     /// [`predicates`](crate::runtime::predicates) for ready-made ones. The last call wins.
+    ///
+    /// If the objects are compact, both states are decoded for `predicate`, except for
+    /// `when(predicates::labels)` and the like. For a closure that reads only metadata, use
+    /// `when_compact`.
     #[must_use]
     pub fn when(
         mut self,
         predicate: impl Fn(&F::Object, &F::Object) -> bool + Send + 'static,
     ) -> Self {
-        self.update_filter = UpdateFilter::Decoded(Box::new(predicate));
+        self.update_filter = UpdateFilter::of(predicate);
         self
     }
 }

@@ -33,10 +33,17 @@ fn typed(name: &str) -> ConfigMap {
     serde_json::from_value(map(name)).unwrap()
 }
 
+/// The form in which the informers of these tests keep maps: compact if the feature `compact` is
+/// enabled.
+#[cfg(not(feature = "compact"))]
+type Stored = ConfigMap;
+#[cfg(feature = "compact")]
+type Stored = deltafifo_informer::compact::Compact<ConfigMap>;
+
 /// Returns an informer of all maps, which runs in a task.
-fn running_maps(server: &ApiServer) -> SharedInformer<ConfigMap> {
+fn running_maps(server: &ApiServer) -> SharedInformer<Stored> {
     let source = KubeListerWatcher::of_api(Api::<ConfigMap>::all(server.client()), &());
-    let maps = SharedInformer::<ConfigMap>::builder(source).build().unwrap();
+    let maps = SharedInformer::<Stored>::builder(source).build().unwrap();
     let running = maps.clone();
     tokio::spawn(async move { running.run().await });
     maps

@@ -5,7 +5,7 @@ use deltafifo_testkit::{Request, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 
-use super::rig::{map, missing, poll_idle, server};
+use super::rig::{in_form, map, missing, poll_idle, server};
 
 /// Returns the requests of a controller with this configuration, up to the first watch. The server
 /// has one map.
@@ -15,7 +15,7 @@ async fn requests(config: watcher::Config) -> Vec<Request> {
     map["metadata"]["labels"] = serde_json::json!({ "app": "web" });
     server.apply(map).unwrap();
     let maps = Api::<ConfigMap>::namespaced(server.client(), "shop");
-    let mut polled = poll_idle(Controller::new(maps, config));
+    let mut polled = poll_idle(in_form(Controller::new(maps, config)));
     assert_eq!(polled.next().await, "a");
     server.wait_for_watchers(1).await;
     server.requests()
@@ -43,7 +43,7 @@ async fn later_list_is_not_older_than_the_known_version() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let maps = Api::<ConfigMap>::all(server.client());
-    let mut polled = poll_idle(Controller::new(maps, watcher::Config::default()));
+    let mut polled = poll_idle(in_form(Controller::new(maps, watcher::Config::default())));
     assert_eq!(polled.next().await, "a");
     server.wait_for_watchers(1).await;
     let known = server.version().to_string();
@@ -80,7 +80,7 @@ async fn related_watches_use_their_configuration() {
     let controller =
         Controller::new(Api::<ConfigMap>::all(server.client()), watcher::Config::default());
     let controller = controller.owns(pods(), config()).watches(pods(), config(), |_| None);
-    let mut polled = poll_idle(controller);
+    let mut polled = poll_idle(in_form(controller));
     assert_eq!(polled.next().await, "a");
     let of_pods = server.requests().into_iter().filter(|request| request.plural() == Some("pods"));
     let of_pods = of_pods.inspect(|request| {

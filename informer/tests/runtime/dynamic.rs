@@ -14,14 +14,14 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject};
 use tokio::time::timeout;
 
-use super::rig::{Failed, map, server};
+use super::rig::{Failed, Stored, in_form, map, server};
 
 fn types() -> ApiResource {
     ApiResource::erase::<ConfigMap>(&())
 }
 
 /// Returns the kind and the name of the object that the controller reconciles first.
-async fn first(controller: Controller<DynamicObject>) -> (String, String) {
+async fn first(controller: Controller<Stored<DynamicObject>>) -> (String, String) {
     let reconcile = |_, _: Arc<()>| async { Ok::<_, Failed>(Action::await_change()) };
     let policy = |_, _: &Failed, _| Action::await_change();
     let mut stream = pin!(controller.run(reconcile, policy, Arc::new(())));
@@ -35,7 +35,7 @@ async fn controller_over_an_informer_reconciles_objects_of_a_dynamic_kind() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let source = KubeListerWatcher::new::<DynamicObject>(server.client(), &types(), None);
-    let maps = SharedInformer::<DynamicObject>::builder(source).build().unwrap();
+    let maps = SharedInformer::<Stored<DynamicObject>>::builder(source).build().unwrap();
     let running = maps.clone();
     tokio::spawn(async move { running.run().await });
     let reconciled = first(Controller::from_informer_with(&maps, types())).await;
@@ -55,5 +55,5 @@ async fn controller_of_namespaces_reconciles_objects_of_a_dynamic_kind() {
     let namespaces = Namespaces::new(["green"]).unwrap();
     let config = watcher::Config::default();
     let controller = Controller::in_namespaces_with(all, &namespaces, config, types());
-    assert_eq!(first(controller).await, ("ConfigMap".to_owned(), "b".to_owned()));
+    assert_eq!(first(in_form(controller)).await, ("ConfigMap".to_owned(), "b".to_owned()));
 }

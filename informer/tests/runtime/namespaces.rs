@@ -10,7 +10,7 @@ use deltafifo_informer::shared_informer::{
 };
 use deltafifo_testkit::{ApiServer, Fault, Resource, status};
 use futures_util::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::DeleteParams;
 use kube::core::PartialObjectMeta;
 use serde_json::json;
@@ -102,7 +102,8 @@ async fn related_objects_come_from_an_informer_of_the_same_set() {
     apply(&server, "blue", "a", "1");
     let namespaces = Namespaces::new(["blue"]).unwrap();
     let factory = SharedInformerFactory::new(server.client());
-    let pods: SharedInformer<Pod> = factory.informer(&Scope::namespaces(&namespaces)).unwrap();
+    let pods: SharedInformer<Stored<Pod>> =
+        factory.informer(&Scope::namespaces(&namespaces)).unwrap();
     factory.start();
     let mut polled = poll_idle(controller(&server, &namespaces).owns_informer(&pods));
     assert_eq!(polled.next().await, "a");
@@ -123,10 +124,11 @@ async fn removal_of_a_namespace_reconciles_no_owner_of_its_objects() {
     server.apply(pod).unwrap();
     let namespaces = Namespaces::new(["blue"]).unwrap();
     let factory = SharedInformerFactory::new(server.client());
-    let pods: SharedInformer<Pod> = factory.informer(&Scope::namespaces(&namespaces)).unwrap();
+    let pods: SharedInformer<Stored<Pod>> =
+        factory.informer(&Scope::namespaces(&namespaces)).unwrap();
     factory.start();
     // The main objects are from all namespaces.
-    let all = Controller::new(maps(&server), watcher::Config::default());
+    let all = in_form(Controller::new(maps(&server), watcher::Config::default()));
     let mut polled = poll_idle(all.owns_informer(&pods));
     assert_eq!(polled.next().await, "a");
     polled.at_rest().await;
@@ -147,8 +149,7 @@ async fn on_deleted_is_not_called_if_a_removed_namespace_is_added_again_during_t
     }
     let namespaces = Namespaces::new(["green"]).unwrap();
     let factory = SharedInformerFactory::new(server.client());
-    let maps: SharedInformer<ConfigMap> =
-        factory.informer(&Scope::namespaces(&namespaces)).unwrap();
+    let maps: SharedInformer<Stored> = factory.informer(&Scope::namespaces(&namespaces)).unwrap();
     let mut changes = maps.subscribe(HandlerOptions::new()).unwrap();
     factory.start();
     let called = Arc::new(AtomicUsize::new(0));
@@ -221,12 +222,13 @@ async fn optional_relation_is_waited_for_once_none_of_its_namespaces_is_refused(
     server.fault(silent.times(usize::MAX));
     let namespaces = Namespaces::new(["blue", "green"]).unwrap();
     let factory = SharedInformerFactory::new(server.client());
-    let pods: SharedInformer<Pod> = factory.informer(&Scope::namespaces(&namespaces)).unwrap();
+    let pods: SharedInformer<Stored<Pod>> =
+        factory.informer(&Scope::namespaces(&namespaces)).unwrap();
     factory.start();
     while !pods.namespace_status().iter().any(|status| status.has_listed) {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
-    let all = Controller::new(maps(&server), watcher::Config::default());
+    let all = in_form(Controller::new(maps(&server), watcher::Config::default()));
     let mut polled = poll_idle(all.owns_informer(&pods).optional());
     assert_eq!(polled.at_rest().await, [""; 0], "green was refused, and is not any more");
     server.clear_faults();

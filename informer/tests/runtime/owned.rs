@@ -8,7 +8,7 @@ use kube::Api;
 use serde_json::json;
 
 use super::rig::{
-    Polled, controller, gated, idle, map, missing, owned, pod, poll, poll_idle, server,
+    Polled, Stored, controller, gated, idle, map, missing, owned, pod, poll, poll_idle, server,
 };
 
 /// Creates the maps `a` and `b`, and a pod `p` that `a` owns. Waits until both maps are reconciled.
@@ -137,9 +137,8 @@ async fn owner_is_matched_by_group_and_kind_not_by_version() {
 async fn incomplete_owner_reference_is_ignored_and_others_count() {
     let (server, mut metadata) = of_a_and_b().await;
     // Repeated with an informer of whole pods.
-    let pods =
-        SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
-    let pods = pods.build().unwrap();
+    let source = KubeListerWatcher::new::<Pod>(server.client(), &(), None);
+    let pods = SharedInformer::<Stored<Pod>>::builder(source).build().unwrap();
     let running = pods.clone();
     tokio::spawn(async move { running.run().await });
     let mut whole = poll_idle(controller(&server).owns_informer(&pods));

@@ -79,15 +79,18 @@ pub fn maps(server: &ApiServer) -> Api<ConfigMap> {
     Api::all(server.client())
 }
 
-/// The form in which the controllers of [`controller`] and [`in_form`] keep their maps: compact if
-/// the feature `compact` is enabled. Controllers over a shared informer have the informer's form.
+/// The form in which the controllers of [`controller`] and [`in_form`], and the shared informers of
+/// most tests, keep their objects: compact if the feature `compact` is enabled.
 #[cfg(not(feature = "compact"))]
-pub type Stored = ConfigMap;
+pub type Stored<K = ConfigMap> = K;
 #[cfg(feature = "compact")]
-pub type Stored = deltafifo_informer::compact::Compact<ConfigMap>;
+pub type Stored<K = ConfigMap> = deltafifo_informer::compact::Compact<K>;
 
-/// Returns the controller with its maps in the form that these tests use.
-pub fn in_form(controller: Controller<ConfigMap>) -> Controller<Stored> {
+/// Returns the controller with its main objects in the form that these tests use.
+pub fn in_form<K>(controller: Controller<K>) -> Controller<Stored<K>>
+where
+    K: kube::Resource + Clone + DeserializeOwned + Send + Sync + 'static,
+{
     #[cfg(feature = "compact")]
     let controller = controller.compact();
     controller

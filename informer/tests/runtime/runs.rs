@@ -12,7 +12,9 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task;
 
-use super::rig::{Failed, Stored, controller, gated, idle, map, maps, poll, poll_idle, server};
+use super::rig::{
+    Failed, Stored, controller, gated, idle, in_form, map, maps, poll, poll_idle, server,
+};
 
 #[tokio::test(start_paused = true)]
 async fn listed_and_changed_objects_are_reconciled_and_deleted_ones_are_not() {
@@ -98,7 +100,8 @@ async fn reconciles_wait_for_the_whole_list_and_errors_are_yielded() {
         request.parameter("continue").is_some() && pages.fetch_add(1, Ordering::Relaxed) == 1
     };
     server.fault(Fault::status(status::internal_error("not now")).when(third));
-    let controller = Controller::new(maps(&server), watcher::Config::default().page_size(1));
+    let config = watcher::Config::default().page_size(1);
+    let controller = in_form(Controller::new(maps(&server), config));
     let store = controller.store();
     let ready = tokio::spawn({
         let store = store.clone();

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo::Meta;
 use deltafifo_informer::runtime::controller::Source;
 use deltafifo_informer::runtime::reflector::ObjectRef;
-use deltafifo_informer::runtime::{Controller, predicates};
-use deltafifo_informer::{KubeListerWatcher, SharedInformer};
+use deltafifo_informer::runtime::{Controller, Form, predicates};
+use deltafifo_informer::{KubeListerWatcher, KubeMeta, SharedInformer};
 use deltafifo_testkit::{ApiServer, Fault, Resource, status};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::core::PartialObjectMeta;
@@ -14,18 +15,21 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::rig::{idle, map, pod, poll_idle, server};
+use super::rig::{Stored, idle, map, pod, poll_idle, server};
 
-fn informer<K>(server: &ApiServer) -> SharedInformer<K>
+/// Returns an informer of all objects of type `K`.
+fn informer<K>(server: &ApiServer) -> SharedInformer<Stored<K>>
 where
     K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
 {
-    SharedInformer::builder(KubeListerWatcher::new::<K>(server.client(), &(), None))
-        .build()
-        .unwrap()
+    let source = KubeListerWatcher::new::<K>(server.client(), &(), None);
+    SharedInformer::<Stored<K>>::builder(source).build().unwrap()
 }
 
-fn run<K: kube::Resource + DeserializeOwned + Send + Sync + 'static>(informer: &SharedInformer<K>) {
+fn run<F: Form>(informer: &SharedInformer<F>)
+where
+    KubeMeta: Meta<F>,
+{
     let informer = informer.clone();
     tokio::spawn(async move { informer.run().await });
 }
@@ -154,7 +158,7 @@ async fn informer_that_is_not_run_is_reported_until_it_runs() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), Some("shop"));
-    let maps = SharedInformer::<ConfigMap>::builder(source).name("billing").build().unwrap();
+    let maps = SharedInformer::<Stored>::builder(source).name("billing").build().unwrap();
     let pods = informer::<Pod>(&server);
     let began = Instant::now();
     let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));

@@ -31,7 +31,7 @@ pub fn run(
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> impl Stream<Item = Reconciled> {
     let (maps, pods) = (Api::<ConfigMap>::all(client.clone()), Api::<Pod>::all(client.clone()));
-    Controller::new(maps, watcher::Config::default())
+    super::in_form(Controller::new(maps, watcher::Config::default()))
         .owns(pods, watcher::Config::default())
         .with_config(Config::default().concurrency(4))
         .graceful_shutdown_on(stop)

@@ -12,6 +12,8 @@ use std::fmt::{Debug, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "compact")]
+use deltafifo_informer::runtime::Controller;
 use deltafifo_informer::runtime::controller::Action;
 use deltafifo_informer::runtime::reflector::ObjectRef;
 use deltafifo_informer::runtime::watcher;
@@ -164,6 +166,39 @@ async fn trigger_streams_run_in_the_span_that_polls_the_controller() {
         ObjectRef::new("a")
     });
     let controller = controller(&server).reconcile_on(asks);
+    let reconcile = |_, _| async { Ok::<_, Failed>(Action::await_change()) };
+    let stream = controller.run(reconcile, |_, _, _| Action::await_change(), Arc::new(()));
+    let polling = stream.for_each(|_| async {}).instrument(tracing::info_span!("mine"));
+    timeout(Duration::from_secs(1), polling).await.unwrap_err();
+    assert_eq!(log.take(), ["mine"]);
+}
+
+/// A spec whose decoding is logged.
+#[cfg(feature = "compact")]
+#[derive(Clone, Debug)]
+struct Logged;
+
+#[cfg(feature = "compact")]
+impl<'de> serde::Deserialize<'de> for Logged {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        tracing::info!("it is decoded");
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+#[cfg(feature = "compact")]
+#[tokio::test(start_paused = true)]
+async fn compact_objects_are_decoded_in_the_span_that_polls_the_controller() {
+    use kube::api::{ApiResource, NotUsed, Object};
+
+    let (log, _listens) = Log::listening();
+    let server = server();
+    let mut map = map("a", "1");
+    map["spec"] = serde_json::json!({});
+    server.apply(map).unwrap();
+    let types = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+    let maps = Api::<Object<Logged, NotUsed>>::all_with(server.client(), &types);
+    let controller = Controller::new_with(maps, watcher::Config::default(), types).compact();
     let reconcile = |_, _| async { Ok::<_, Failed>(Action::await_change()) };
     let stream = controller.run(reconcile, |_, _, _| Action::await_change(), Arc::new(()));
     let polling = stream.for_each(|_| async {}).instrument(tracing::info_span!("mine"));

@@ -303,7 +303,8 @@ where
                             }
                         }
                         Ok(Some((item, work))) => {
-                            self.work.spawn(async move { Some(Self::decoded(item, work)) });
+                            let decoding = async move { Some(Self::decoded(item, work)) };
+                            self.work.spawn(decoding.in_current_span());
                         }
                         Ok(None) => {}
                         Err(error) => return StreamStep::Failed(error),

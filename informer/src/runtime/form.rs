@@ -11,6 +11,8 @@ use serde::de::DeserializeOwned;
 
 #[cfg(feature = "compact")]
 use crate::compact::Compact;
+#[cfg(feature = "compact")]
+use crate::wire::LARGE;
 
 /// The form in which a controller's informer keeps its objects: the objects themselves, or
 /// [`Compact`](https://docs.rs/deltafifo-informer/latest/deltafifo_informer/compact/struct.Compact.html)
@@ -22,6 +24,10 @@ pub trait Form: Sized + Send + Sync + 'static {
     /// Whether the form is the object itself, so that decoding costs nothing.
     #[doc(hidden)]
     const IS_OBJECT: bool;
+
+    /// Returns whether the object takes so long to decode that it must not delay other tasks.
+    #[doc(hidden)]
+    fn is_large(&self) -> bool;
 
     /// Returns the object, and decodes it if necessary.
     #[doc(hidden)]
@@ -66,6 +72,10 @@ impl<K: Resource + Send + Sync + 'static> Form for K {
 
     const IS_OBJECT: bool = true;
 
+    fn is_large(&self) -> bool {
+        false
+    }
+
     fn decoded(self: Arc<Self>) -> Result<Arc<K>, BoxError> {
         Ok(self)
     }
@@ -105,6 +115,10 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form for Compact<K>
     type Object = K;
 
     const IS_OBJECT: bool = false;
+
+    fn is_large(&self) -> bool {
+        self.raw_size() > LARGE
+    }
 
     fn decoded(self: Arc<Self>) -> Result<Arc<K>, BoxError> {
         Ok(Arc::new(self.decode()?))

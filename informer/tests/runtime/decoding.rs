@@ -74,3 +74,9 @@ async fn destructor_of_a_decoded_object_that_panics_does_not_end_the_controller(
     reconcile(json!({ "panics": true })).await;
     assert_eq!(DROPPED.take().len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn large_object_is_decoded_on_another_thread() {
+    reconcile(json!({ "text": "x".repeat(2 << 20) })).await;
+    assert!(DECODED.take().is_empty());
+}

@@ -302,10 +302,7 @@ where
                                 return step;
                             }
                         }
-                        Ok(Some((item, work))) => {
-                            let decoding = async move { Some(Self::decoded(item, work)) };
-                            self.work.spawn(decoding.in_current_span());
-                        }
+                        Ok(Some((item, work))) => self.decode(item, work),
                         Ok(None) => {}
                         Err(error) => return StreamStep::Failed(error),
                     }
@@ -319,6 +316,24 @@ where
     /// starts, because the timer in `forceful` may be late.
     fn has_lost_term(&self) -> bool {
         self.term.as_ref().is_some_and(|term| !term.is_held())
+    }
+
+    /// Decodes the objects of an item in a task, or on a thread that may block if one of them is
+    /// large.
+    fn decode(&mut self, item: Item<StoreKey>, work: Work<F>) {
+        let is_large = match &work {
+            Work::Reconcile(object) => object.is_large(),
+            Work::Deletions(lasts) => {
+                lasts.iter().filter_map(DeltaObject::object).any(|last| last.is_large())
+            }
+        };
+        let span = Span::current();
+        let decode = move || span.in_scope(|| Some(Self::decoded(item, work)));
+        if is_large {
+            self.work.spawn_blocking(decode);
+        } else {
+            self.work.spawn(async { decode() });
+        }
     }
 
     /// Decodes the objects of an item. Costs nothing if they are stored decoded.

@@ -55,6 +55,31 @@ async fn object_is_decoded_once_per_reconcile() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn store_of_a_compact_controller_counts_objects_and_decodes() {
+    let server = server();
+    for name in ["a", "b"] {
+        server.apply(map(name, "1")).unwrap();
+    }
+    let maps = Controller::new(maps(&server), watcher::Config::default());
+    let controller = maps.when(predicates::labels).compact();
+    let store = controller.store();
+    assert_eq!(store.compact_stats(), CompactStats::default());
+    let mut polled = poll_idle(controller);
+    assert_eq!(polled.sorted(2).await, ["a", "b"]);
+    let CompactStats { objects, bytes, decodes, .. } = store.compact_stats();
+    assert_eq!((objects, decodes), (2, 2));
+    assert!(bytes > 0);
+    server.wait_for_watchers(1).await;
+    server.apply(map("a", "2")).unwrap();
+    assert!(polled.at_rest().await.is_empty(), "the labels are equal");
+    server.apply(broken("b")).unwrap();
+    polled.at_rest().await;
+    assert!(store.get(&ObjectRef::new("b").within("shop")).is_none());
+    let CompactStats { decodes, failed_decodes, .. } = store.compact_stats();
+    assert_eq!((decodes, failed_decodes), (3, 1), "only the read of the store decodes");
+}
+
+#[tokio::test(start_paused = true)]
 async fn controller_that_has_a_store_or_a_shared_informer_cannot_become_compact() {
     let server = server();
     server.apply(map("a", "1")).unwrap();

@@ -3,19 +3,21 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
-#[cfg(feature = "compact")]
-use std::future::ready;
 use std::sync::Arc;
 
-use deltafifo::{IndexReader, Labels, Lister, SelectorError, error_chain};
+use deltafifo::{IndexReader, Labels, Lister, Meta, SelectorError, error_chain};
 #[cfg(feature = "compact")]
 use deltafifo::{Indexer, KeyFunc};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+#[cfg(feature = "compact")]
+use kube::Resource;
 use kube::core::{Expression, Selector, SelectorExt};
+#[cfg(feature = "compact")]
+use serde::de::DeserializeOwned;
 
 use super::ObjectRef;
 use crate::KubeMeta;
+#[cfg(feature = "compact")]
+use crate::compact::{Compact, CompactStats};
 use crate::runtime::form::Form;
 use crate::shared_informer::SharedInformer;
 
@@ -33,25 +35,21 @@ pub struct WriterDropped;
 /// The store of a compact controller is a `Store<Compact<K>>`. Its methods decode the objects that
 /// they return or pass to a predicate. An object that does not decode is left out, and logged as a
 /// warning.
-pub struct Store<F: Form> {
+pub struct Store<F: Form>
+where
+    KubeMeta: Meta<F>,
+{
     reader: IndexReader<F, KubeMeta>,
-    ready: Arc<Ready>,
+    /// The informer that fills the store, or `None` if there is none and the controller has ended.
+    informer: Option<SharedInformer<F>>,
 }
-
-/// A function that returns a future for [`Store::wait_until_ready`].
-type Ready = dyn Fn() -> BoxFuture<'static, Result<(), WriterDropped>> + Send + Sync;
 
 impl<F: Form> Store<F>
 where
     KubeMeta: Labels<F>,
 {
     pub(in super::super) fn of(informer: &SharedInformer<F>) -> Self {
-        let (reader, informer) = (informer.store(), informer.clone());
-        let ready = move || {
-            let informer = informer.clone();
-            async move { informer.wait_for_sync().await.map_err(|_stopped| WriterDropped) }.boxed()
-        };
-        Self { reader, ready: Arc::new(ready) }
+        Self { reader: informer.store(), informer: Some(informer.clone()) }
     }
 
     /// Returns an empty store whose controller has ended.
@@ -59,7 +57,7 @@ where
     pub(in super::super) fn ended() -> Self {
         let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build();
         let reader = store.expect("a builder without user indexes always builds").reader();
-        Self { reader, ready: Arc::new(|| ready(Err::<(), _>(WriterDropped)).boxed()) }
+        Self { reader, informer: None }
     }
 
     /// Waits until all objects of the first list are stored. Any number of tasks may wait.
@@ -71,7 +69,8 @@ where
     /// # Errors
     /// [`WriterDropped`] if the controller ends before its first list is stored.
     pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
-        (self.ready)().await
+        let informer = self.informer.as_ref().ok_or(WriterDropped)?;
+        informer.wait_for_sync().await.map_err(|_stopped| WriterDropped)
     }
 
     /// Returns the object that `key` refers to, or `None` if it is not stored. For objects of a
@@ -164,6 +163,16 @@ where
     }
 }
 
+#[cfg(feature = "compact")]
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Store<Compact<K>> {
+    /// Returns the memory that the objects take, and the number and time of their decodes: for
+    /// reconciles, deletion handlers and predicates, and by readers of this store (not in kube).
+    #[must_use]
+    pub fn compact_stats(&self) -> CompactStats {
+        self.informer.as_ref().map(SharedInformer::compact_stats).unwrap_or_default()
+    }
+}
+
 /// Returns the object, or logs why it cannot be decoded.
 fn decoded<F: Form>(object: Arc<F>) -> Option<Arc<F::Object>> {
     object.decoded().map_err(|error| warn(&*error)).ok()
@@ -192,9 +201,12 @@ fn with_values(selector: &Selector) -> Result<deltafifo::Selector, SelectorError
     requirements.join(",").parse()
 }
 
-impl<F: Form> Clone for Store<F> {
+impl<F: Form> Clone for Store<F>
+where
+    KubeMeta: Meta<F>,
+{
     fn clone(&self) -> Self {
-        Self { reader: self.reader.clone(), ready: self.ready.clone() }
+        Self { reader: self.reader.clone(), informer: self.informer.clone() }
     }
 }
 

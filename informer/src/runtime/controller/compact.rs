@@ -14,8 +14,12 @@ where
 {
     /// Keeps the main objects [compact](crate::compact): compressed, and decoded for each use. The
     /// reconciler, the error policy, the deletion handler, predicates and mappers still receive
-    /// `K`. An object is decoded once per reconcile, in a task, so that the task that polls the
-    /// stream is not delayed.
+    /// `K`. An object is decoded once per reconcile, and freed after it, in tasks, so that the task
+    /// that polls the stream is not delayed.
+    ///
+    /// Set [`concurrency`](super::Config::concurrency), which is the number of objects that are
+    /// decoded for reconciles at a time. Without a limit all objects of a list can be decoded at
+    /// the same time, and take more memory than in a controller that is not compact.
     ///
     /// [`store`](Self::store) then returns a `Store<Compact<K>>`, whose methods decode the objects
     /// that they return. For an object that cannot be decoded, the stream yields
@@ -27,7 +31,8 @@ where
     ///
     /// ```
     /// # use std::{convert::Infallible, sync::Arc};
-    /// use deltafifo_informer::runtime::{Controller, controller::Action, watcher};
+    /// use deltafifo_informer::runtime::controller::{Action, Config};
+    /// use deltafifo_informer::runtime::{Controller, watcher};
     /// # use futures_util::StreamExt;
     /// use k8s_openapi::api::core::v1::ConfigMap;
     /// # use kube::{Api, ResourceExt};
@@ -47,6 +52,7 @@ where
     /// # let maps = Api::<ConfigMap>::all(server.client());
     /// let mut reconciled = Controller::new(maps, watcher::Config::default())
     ///     .compact()
+    ///     .with_config(Config::default().concurrency(8))
     ///     .run(reconcile, |_, _, _| Action::await_change(), Arc::new(()))
     ///     .boxed();
     /// # assert_eq!(reconciled.next().await.unwrap()?.0.name, "a");

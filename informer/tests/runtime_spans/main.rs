@@ -27,13 +27,14 @@ use tokio::time::timeout;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::subscriber::{DefaultGuard, set_default};
-use tracing::{Event, Instrument, Subscriber};
+use tracing::{Event, Instrument, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use rig::{Failed, controller, map, pod, poll, poll_with, server};
 
-/// A record of the spans around each event of this file, outermost first.
+/// A record of the spans around each event of this file, outermost first, and of the errors that
+/// the informer logs.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -73,6 +74,10 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Log {
                 .filter_map(|span| span.extensions().get::<Shown>().map(|shown| shown.0.clone()));
             let shown: Vec<_> = shown.collect();
             self.0.lock().push(shown.join(" > "));
+        } else if *event.metadata().level() == Level::ERROR {
+            let mut shown = Shown(String::new());
+            event.record(&mut shown);
+            self.0.lock().push(shown.0);
         }
     }
 }
@@ -204,4 +209,16 @@ async fn compact_objects_are_decoded_in_the_span_that_polls_the_controller() {
     let polling = stream.for_each(|_| async {}).instrument(tracing::info_span!("mine"));
     timeout(Duration::from_secs(1), polling).await.unwrap_err();
     assert_eq!(log.take(), ["mine"]);
+}
+
+#[cfg(feature = "compact")]
+#[tokio::test(start_paused = true)]
+async fn controller_that_cannot_become_compact_logs_why() {
+    let (log, _listens) = Log::listening();
+    let controller = Controller::new(rig::maps(&server()), watcher::Config::default());
+    let _store = controller.store();
+    let ended = poll(controller.compact(), |_, _| async { Ok(Action::await_change()) });
+    assert_eq!(ended.rest().await.len(), 1);
+    let [error] = &log.take()[..] else { panic!("not one error") };
+    assert!(error.contains("cannot become compact"), "{error}");
 }

@@ -72,7 +72,10 @@ where
                 Ok((own.informer().clone(), Some(own)))
             }
             #[cfg(feature = "compact")]
-            Self::NotCompact => Err(RunnerError::NotCompact),
+            Self::NotCompact => {
+                tracing::error!("{}; the controller ends", RunnerError::NotCompact);
+                Err(RunnerError::NotCompact)
+            }
         }
     }
 }

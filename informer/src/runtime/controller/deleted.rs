@@ -16,9 +16,24 @@ use crate::runtime::form::Form;
 /// The user's function, which is called for each deletion.
 pub(super) type OnDeleted<K> = Box<dyn FnMut(DeltaObject<K>) -> BoxFuture<'static, ()> + Send>;
 
+/// A deletion that has not been handled yet.
+pub(super) struct Deletion<K> {
+    pub(super) last: DeltaObject<K>,
+    /// The state that the controller was notified of before, if it is another one. It takes the
+    /// place of a last state that cannot be decoded.
+    before: Option<Arc<K>>,
+}
+
+impl<K> Deletion<K> {
+    pub(super) fn new(old: &Arc<K>, last: &DeltaObject<K>) -> Self {
+        let is_last = last.object().is_some_and(|last| Arc::ptr_eq(old, last));
+        Self { last: last.clone(), before: (!is_last).then(|| old.clone()) }
+    }
+}
+
 /// Deletions that have not been handled yet, by key and in order of arrival.
 pub(super) struct Deletions<K> {
-    by_key: Mutex<HashMap<StoreKey, Vec<DeltaObject<K>>, foldhash::fast::RandomState>>,
+    by_key: Mutex<HashMap<StoreKey, Vec<Deletion<K>>, foldhash::fast::RandomState>>,
 }
 
 impl<K> Deletions<K> {
@@ -26,11 +41,11 @@ impl<K> Deletions<K> {
         Arc::new(Self { by_key: Mutex::default() })
     }
 
-    pub(super) fn push(&self, key: StoreKey, last: DeltaObject<K>) {
-        self.by_key.lock().entry(key).or_default().push(last);
+    pub(super) fn push(&self, key: StoreKey, deletion: Deletion<K>) {
+        self.by_key.lock().entry(key).or_default().push(deletion);
     }
 
-    pub(super) fn take(&self, key: &StoreKey) -> Vec<DeltaObject<K>> {
+    pub(super) fn take(&self, key: &StoreKey) -> Vec<Deletion<K>> {
         let mut by_key = self.by_key.lock();
         let deletions = by_key.remove(key).unwrap_or_default();
         if let Some(room) = less_room(by_key.len(), by_key.capacity()) {
@@ -40,30 +55,35 @@ impl<K> Deletions<K> {
     }
 }
 
-/// Returns the last state of a deleted object, or a tombstone without it if it cannot be decoded.
-pub(super) fn decoded<F: Form>(key: &StoreKey, last: DeltaObject<F>) -> DeltaObject<F::Object> {
+/// Decodes the last state of a deleted object. If it cannot be decoded, the result is a tombstone
+/// with the state before it, or without a state if that one cannot be decoded either.
+pub(super) fn decoded<F: Form>(
+    key: &StoreKey,
+    Deletion { last, before }: Deletion<F>,
+) -> Deletion<F::Object> {
     let decode = |object: Arc<F>| {
         let warn = |error: &BoxError| {
             let error = error_chain(&**error);
             tracing::warn!(
                 error,
-                "last state of a deleted object cannot be decoded; the deletion handler is called \
+                "state of a deleted object cannot be decoded; the deletion handler is called \
                  without it"
             );
         };
         object.decoded().inspect_err(warn).ok()
     };
-    match last {
+    let last = match last {
         DeltaObject::Object(object) => match decode(object) {
             Some(object) => DeltaObject::Object(object),
-            None => DeletedFinalStateUnknown::new(&**key, None).into(),
+            None => DeletedFinalStateUnknown::new(&**key, before.and_then(decode)).into(),
         },
         DeltaObject::Tombstone(tombstone) => {
             let DeletedFinalStateUnknown { key, obj, scope_removed } = *tombstone;
-            let obj = obj.and_then(decode);
+            let obj = obj.and_then(|last| decode(last).or_else(|| before.and_then(decode)));
             DeletedFinalStateUnknown { key, obj, scope_removed }.into()
         }
-    }
+    };
+    Deletion { last, before: None }
 }
 
 #[cfg(test)]
@@ -77,11 +97,34 @@ mod tests {
         let (deletions, last) = (Deletions::new(), Arc::new(()));
         let keys: Vec<_> = (0..10_000).map(|number| StoreKey::from(number.to_string())).collect();
         for key in &keys {
-            deletions.push(key.clone(), DeltaObject::Object(last.clone()));
+            deletions.push(key.clone(), Deletion::new(&last, &DeltaObject::Object(last.clone())));
         }
         for key in &keys {
             assert_eq!(deletions.take(key).len(), 1);
         }
         assert!(deletions.by_key.lock().capacity() <= 2 * LEAST_ROOM);
+    }
+
+    #[cfg(feature = "compact")]
+    #[test]
+    fn last_state_that_does_not_decode_is_replaced_by_the_state_before_it() {
+        use k8s_openapi::api::core::v1::ConfigMap;
+
+        use crate::compact::Compactor;
+
+        let maps = Compactor::<ConfigMap>::builder().build();
+        let pack = |data| maps.pack(format!(r#"{{"data":{data}}}"#).as_bytes()).unwrap();
+        let (good, bad) = (pack(r#"{"a":"1"}"#), pack("7"));
+        let key = StoreKey::from("shop/a");
+        let tombstone = |last| DeltaObject::from(DeletedFinalStateUnknown::new(&*key, Some(last)));
+        for last in [DeltaObject::from(bad.clone()), tombstone(bad.clone())] {
+            for (old, has_state) in [(&good, true), (&bad, false)] {
+                let last = decoded(&key, Deletion::new(old, &last)).last;
+                assert!(last.is_tombstone());
+                assert_eq!(last.object().is_some(), has_state);
+            }
+        }
+        let last = decoded(&key, Deletion::new(&bad, &good.into())).last;
+        assert!(!last.is_tombstone());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_stream::stream;
 use deltafifo::panics::{FirstPanic, ignore_panic, panic_message};
-use deltafifo::{BoxError, DeltaObject, IndexReader, Labels};
+use deltafifo::{BoxError, IndexReader, Labels};
 use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, Stream, StreamExt, TryFuture, TryFutureExt};
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tracing::{Instrument, Span, info_span};
 
-use super::deleted::{self, Deletions, OnDeleted};
+use super::deleted::{self, Deletion, Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
 use super::key::{StoreKey, key_of, reference};
 use super::metrics::Metrics;
@@ -126,7 +126,7 @@ enum Work<T> {
     /// Reconcile this object.
     Reconcile(Arc<T>),
     /// Call the deletion handler for each of these last states.
-    Deletions(Vec<DeltaObject<T>>),
+    Deletions(Vec<Deletion<T>>),
 }
 
 /// The work for an item, and the item, which holds the key.
@@ -196,7 +196,7 @@ where
                 // An object of a namespace that was removed from the set may still exist.
                 let is_deleted = *cause != Cause::NamespaceRemoved;
                 if let Some(recorded) = recorded.as_ref().filter(|_| is_deleted) {
-                    recorded.push(key.clone(), last.clone());
+                    recorded.push(key.clone(), Deletion::new(old, last));
                     schedule.request_deletion_call(key);
                 }
                 return;
@@ -323,8 +323,9 @@ where
     fn decode(&mut self, item: Item<StoreKey>, work: Work<F>) {
         let is_large = match &work {
             Work::Reconcile(object) => object.is_large(),
-            Work::Deletions(lasts) => {
-                lasts.iter().filter_map(DeltaObject::object).any(|last| last.is_large())
+            Work::Deletions(deletions) => {
+                let mut lasts = deletions.iter().filter_map(|deletion| deletion.last.object());
+                lasts.any(|last| last.is_large())
             }
         };
         let span = Span::current();
@@ -346,9 +347,9 @@ where
                     Ended::Call(Done { item, outcome, span: Span::none() })
                 }
             },
-            Work::Deletions(lasts) => {
-                let decoded = lasts.into_iter().map(|last| deleted::decoded(item.key(), last));
-                let decoded = decoded.collect();
+            Work::Deletions(deletions) => {
+                let decode = |deletion| deleted::decoded(item.key(), deletion);
+                let decoded = deletions.into_iter().map(decode).collect();
                 Ended::Decoded(item, Work::Deletions(decoded))
             }
         }
@@ -365,18 +366,19 @@ where
         };
         match work {
             Work::Reconcile(object) => Some(StreamStep::Reconcile(item, object)),
-            Work::Deletions(lasts) => {
-                self.call_on_deleted(item, lasts);
+            Work::Deletions(deletions) => {
+                self.call_on_deleted(item, deletions);
                 None
             }
         }
     }
 
-    /// Starts the deletion handlers for these last states of an item's objects.
-    fn call_on_deleted(&mut self, item: Item<StoreKey>, lasts: Vec<DeltaObject<F::Object>>) {
+    /// Starts the deletion handlers for the last states of an item's objects.
+    fn call_on_deleted(&mut self, item: Item<StoreKey>, deletions: Vec<Deletion<F::Object>>) {
         let Some(on_deleted) = &mut self.on_deleted else { return };
         let span = info_span!("notifying of deletion", "object.ref" = %reference::<F::Object>(item.key(), self.types.clone()));
-        let calls: Vec<_> = span.in_scope(|| lasts.into_iter().map(on_deleted).collect());
+        let lasts = deletions.into_iter().map(|deletion| deletion.last);
+        let calls: Vec<_> = span.in_scope(|| lasts.map(on_deleted).collect());
         self.call(item, false, span, async move {
             let mut user_calls = FirstPanic::default();
             for call in calls {
@@ -401,12 +403,12 @@ where
         &mut self,
         item: Item<StoreKey>,
     ) -> Result<Option<ItemWithWork<F>>, Error<E, watcher::Error>> {
-        let lasts =
+        let deletions =
             if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
-        if !lasts.is_empty() {
+        if !deletions.is_empty() {
             // A reconcile that ended after the deletion may have recorded a failure.
             self.schedule.forget(item.key());
-            return Ok(Some((item, Work::Deletions(lasts))));
+            return Ok(Some((item, Work::Deletions(deletions))));
         }
         if let Some(object) = self.store.get_by_key(item.key()) {
             return Ok(Some((item, Work::Reconcile(object))));

@@ -95,7 +95,8 @@ where
     /// counts towards [`concurrency`](Config::concurrency). A debounce does not delay it.
     ///
     /// If the last state is a compact object that cannot be decoded, the handler is called with a
-    /// tombstone without it.
+    /// tombstone. The tombstone has the state that the controller was notified of before, or none
+    /// if that one cannot be decoded either.
     ///
     /// While a reconcile runs, the last state of each object of that name that is deleted is kept
     /// in memory until the reconcile ends. Give a reconcile that may hang a timeout.

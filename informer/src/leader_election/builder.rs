@@ -106,10 +106,9 @@ impl LeaderElectorBuilder {
     /// no event is published.
     ///
     /// The first event does not delay the work. After a term, the elector waits for the answers
-    /// before it returns or campaigns again, at most a retry period for each event. An error is
-    /// logged, and changes nothing else. If `recorder` has published the same change of the same
-    /// lease (beginning or end) within the last six minutes, it only increments the count of that
-    /// event, whose note keeps the identity of the earlier term.
+    /// before it returns or campaigns again, at most a retry period. After a loss, a cancel ends
+    /// this wait. An error is logged, and changes nothing else. Each term has events of its own:
+    /// their reference to the lease contains the `resourceVersion` of the claim.
     ///
     /// ```
     /// use deltafifo_informer::leader_election::{BuildError, LeaderElector, LeaseLock};

@@ -15,7 +15,8 @@ use tracing::Instrument;
 use super::metrics::Metrics;
 use super::{ElectionContext, LeaseError};
 use crate::lease::{
-    Answer, CandidateStep, FormerTerm, Hold, HoldOwner, LeaseApi, Loss, Protocol, Timing, Watched,
+    Answer, CandidateStep, FormerTerm, Hold, HoldOwner, LeaseApi, LeaseState, Loss, Protocol,
+    Timing, Watched,
 };
 
 /// A campaign: one candidacy for the lease, from its start until the lease is lost or the campaign
@@ -30,8 +31,8 @@ pub(super) struct Campaign {
 pub(super) struct Tenure {
     pub(super) hold: Hold,
     pub(super) owner: HoldOwner,
-    pub(super) uid: Arc<str>,
-    pub(super) transitions: i32,
+    /// The lease as the candidate has written it to claim it.
+    pub(super) claim: LeaseState,
 }
 
 /// The end of a campaign.
@@ -221,7 +222,10 @@ impl Runner {
         let answer = match answer {
             Ok(answer) => {
                 self.failing.retain(|(failing, _)| *failing != verb);
-                if let Answer::State(state) = &answer {
+                // The answer to an abandoned attempt can be older than what the watch has shown.
+                if let Answer::State(state) = &answer
+                    && self.protocol.is_in_progress(number)
+                {
                     self.shared.observe(state.as_ref());
                 }
                 answer
@@ -274,9 +278,8 @@ impl Runner {
             let Timing { retry_period, .. } = self.shared.timing;
             let (owner, hold) = Hold::new(deadline, self.shared.clock, retry_period);
             self.owner = Some(owner.clone());
-            let (uid, transitions) = (record.uid.clone(), record.transitions);
             // Fails if the elector was dropped, which also ends this task.
-            let _ = elected.send(Tenure { hold, owner, uid, transitions });
+            let _ = elected.send(Tenure { hold, owner, claim: record.clone() });
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::ElectionContext;
 use crate::error_chain;
+use crate::lease::LeaseState;
 
 /// The events of a term: its beginning, which is published at once, and its end.
 pub(super) struct TermEvents {
@@ -29,14 +30,21 @@ struct Publisher {
 impl TermEvents {
     /// Publishes that the candidate leads, in a task. Returns `None` if the elector has no
     /// recorder.
-    pub(super) fn begin(shared: &Arc<ElectionContext>, uid: &str, identity: &str) -> Option<Self> {
+    pub(super) fn begin(
+        shared: &Arc<ElectionContext>,
+        claim: &LeaseState,
+        identity: &str,
+    ) -> Option<Self> {
         let recorder = shared.recorder.clone()?;
         let lease = ObjectReference {
             api_version: Some(Lease::api_version(&()).into_owned()),
             kind: Some(Lease::kind(&()).into_owned()),
             namespace: Some(shared.lock.namespace.clone()),
             name: Some(shared.lock.name.clone()),
-            uid: Some(uid.to_owned()),
+            uid: Some(claim.uid.to_string()),
+            // Kube's recorder counts an event that differs from an earlier one only in its note as
+            // a repetition of it, and keeps the old note. The version differs in each term.
+            resource_version: Some(claim.version.to_string()),
             ..ObjectReference::default()
         };
         let (shared, identity) = (Arc::clone(shared), identity.to_owned());
@@ -46,11 +54,20 @@ impl TermEvents {
         Some(Self { publisher, began })
     }
 
-    /// Publishes that the term has ended.
-    pub(super) async fn end(self) {
-        // Fails if kube's recorder panics. The second event follows anyway.
-        let _ = self.began.await;
-        self.publisher.publish("StoppedLeading", "stopped leading").await;
+    /// Publishes that the term has ended, in a task. The result waits at most a retry period for
+    /// that task.
+    pub(super) fn end(self) -> impl Future<Output = ()> {
+        let Self { publisher, began } = self;
+        let limit = publisher.shared.timing.retry_period;
+        let ended = tokio::spawn(async move {
+            // Fails if kube's recorder panics. The second event follows anyway.
+            let _ = began.await;
+            publisher.publish("StoppedLeading", "stopped leading").await;
+        });
+        async move {
+            // The task continues after the limit, until the runtime ends.
+            let _ = timeout(limit, ended).await;
+        }
     }
 }
 

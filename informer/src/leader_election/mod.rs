@@ -329,7 +329,8 @@ impl LeaderElector {
         };
         let hold = tenure.hold;
         tracing::info!(lease = self.shared.title(), identity, "leads");
-        if tenure.transitions == i32::MAX {
+        let claim = tenure.claim;
+        if claim.transitions == i32::MAX {
             tracing::warn!(
                 lease = self.shared.title(),
                 "leaseTransitions has its largest value, so the fencing tokens of later terms do \
@@ -338,8 +339,8 @@ impl LeaderElector {
         }
         let leading = Leading::begin(&self.shared, &hold);
         #[cfg(feature = "runtime")]
-        let events = TermEvents::begin(&self.shared, &tenure.uid, identity);
-        let fence = (&*tenure.uid, tenure.transitions);
+        let events = TermEvents::begin(&self.shared, &claim, identity);
+        let fence = (&*claim.uid, claim.transitions);
         let term = Term::new(&self.shared.client, hold.clone(), fence, identity.to_owned());
         let is_lost = tokio::select! {
             biased;
@@ -375,9 +376,14 @@ impl LeaderElector {
         };
         #[cfg(feature = "runtime")]
         if let Some(events) = events {
-            events.end().await;
+            let published = events.end();
+            tokio::select! {
+                biased;
+                () = published => {}
+                () = self.cancelled.clone(), if loss.is_some() => {}
+            }
         }
-        let (uid, transitions) = (tenure.uid, tenure.transitions);
+        let LeaseState { uid, transitions, .. } = claim;
         let term = FormerTerm { identity: identity.into(), uid, transitions };
         loss.map(|loss| LostTerm { loss, hold, term })
     }

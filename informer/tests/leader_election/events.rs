@@ -14,6 +14,8 @@ use tokio::time::Instant;
 
 use super::rig::{Replica, builder, lease, leases};
 
+const CHANGES: [&str; 2] = ["became leader", "stopped leading"];
+
 fn events() -> Resource {
     Resource::built_in(ApiResource::erase::<Event>(&()), Scope::Namespaced)
 }
@@ -37,9 +39,7 @@ async fn notes(end: impl AsyncFnOnce(&ApiServer, Replica, Term)) -> (Vec<String>
     let term = replica.term().await;
     let (identity, uid) = (term.identity().to_owned(), term.uid().to_owned());
     end(&server, replica, term).await;
-    let published: Api<Event> = Api::namespaced(server.client(), "shop");
-    let mut published = published.list(&ListParams::default()).await.unwrap().items;
-    published.sort_by_key(|event| event.metadata.name.clone());
+    let published = published(&server).await;
     for event in &published {
         assert_eq!(event.reason.as_deref(), Some("LeaderElection"));
         let regarding = event.regarding.clone().unwrap();
@@ -48,9 +48,16 @@ async fn notes(end: impl AsyncFnOnce(&ApiServer, Replica, Term)) -> (Vec<String>
         assert_eq!(regarding.name.as_deref(), Some("counter"));
         assert_eq!(regarding.uid.as_deref(), Some(uid.as_str()));
     }
-    let expected = ["became leader", "stopped leading"];
-    let expected = expected.map(|change| format!("{identity} {change}")).into();
+    let expected = CHANGES.map(|change| format!("{identity} {change}")).into();
     (published.into_iter().filter_map(|event| event.note).collect(), expected)
+}
+
+/// Returns the published events, the oldest first.
+async fn published(server: &ApiServer) -> Vec<Event> {
+    let published: Api<Event> = Api::namespaced(server.client(), "shop");
+    let mut published = published.list(&ListParams::default()).await.unwrap().items;
+    published.sort_by_key(|event| event.metadata.name.clone());
+    published
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,4 +108,40 @@ async fn refused_and_unanswered_events_do_not_end_the_term() {
     let cancelled = Instant::now();
     replica.ended().await.unwrap();
     assert_eq!(cancelled.elapsed(), Duration::from_secs(2), "the retry period");
+}
+
+#[tokio::test(start_paused = true)]
+async fn second_term_of_a_candidate_has_events_of_its_own() {
+    let server = server();
+    let mut replica = Replica::start_with(recording(&server), true);
+    let first = replica.term().await;
+    let mut identities = vec![first.identity().to_owned()];
+    server.fault(Fault::refused().on(Verb::Update).times(usize::MAX));
+    first.lost().await;
+    drop(first);
+    server.clear_faults();
+    let second = replica.term().await;
+    identities.push(second.identity().to_owned());
+    drop(second);
+    replica.cancel();
+    replica.ended().await.unwrap();
+    let notes: Vec<_> =
+        published(&server).await.into_iter().filter_map(|event| event.note).collect();
+    let of_term = |identity: &String| CHANGES.map(|change| format!("{identity} {change}"));
+    assert_eq!(notes, identities.iter().flat_map(of_term).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn unanswered_events_of_a_lost_term_do_not_delay_a_cancel() {
+    let server = server();
+    server.fault(Fault::silence().on(Verb::Create).times(usize::MAX));
+    let mut replica = Replica::start_with(recording(&server), true);
+    let term = replica.term().await;
+    server.delete(&leases(), "shop", "counter").unwrap();
+    term.lost().await;
+    drop(term);
+    let cancelled = Instant::now();
+    replica.cancel();
+    replica.ended().await.unwrap();
+    assert_eq!(cancelled.elapsed(), Duration::ZERO);
 }

@@ -96,6 +96,39 @@ async fn late_creation_of_an_earlier_campaign_must_expire() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn answer_to_an_abandoned_read_does_not_change_the_known_leader() {
+    let server = server();
+    let held_by = |holder| {
+        let spec = json!({ "holderIdentity": holder, "leaseDurationSeconds": 15 });
+        server.apply(lease(&spec)).unwrap();
+    };
+    held_by("first");
+    let client = server.client();
+    // The answers to reads take a second. Those to watches do not.
+    let slow = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch"));
+            let is_read = request.method() == http::Method::GET && !is_watch;
+            let answer = client.send(request).await;
+            if is_read {
+                sleep(Duration::from_secs(1)).await;
+            }
+            answer
+        }
+    });
+    let standby = Replica::start_with(builder_of(Client::new(slow, "shop"), "a"), false);
+    let mut leader = standby.elector.leader();
+    let is = |name| move |leader: &Option<String>| leader.as_deref() == Some(name);
+    leader.wait_for(is("first")).await.unwrap();
+    server.wait_for_request(|request| request.verb() == Verb::Get).await;
+    held_by("second");
+    leader.wait_for(is("second")).await.unwrap();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(leader.borrow().as_deref(), Some("second"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn missing_right_is_reported_once_with_its_verb_and_resource() {
     for (verb, name) in [
         (Verb::Get, "get"),

@@ -384,6 +384,11 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         CandidateStep::Send { number: self.attempts, request }
     }
 
+    /// Returns whether this attempt is in progress, so that its answer counts.
+    pub(crate) fn is_in_progress(&self, number: u64) -> bool {
+        self.flight.is_some_and(|flight| flight.number == number)
+    }
+
     /// Takes the answer to an attempt. Ignores it if the attempt is no longer in progress.
     pub(crate) fn answered(&mut self, now: Clocks, number: u64, answer: Answer<T, B>) {
         mutant!(self, OldAnswersCount => let number = self.number_in_flight().unwrap_or(number));

@@ -221,23 +221,12 @@ async fn reconciles_are_dropped_at_the_deadline() {
     let maps = running_maps(&server);
     let mut leader = Replica::start(&server, "a");
     let term = leader.term().await;
-    let (sender, mut events) = mpsc::unbounded_channel();
-    let reconcile = move |_: Arc<ConfigMap>, _: Arc<()>| {
-        let dropped = Dropped(sender.clone());
-        async move {
-            let _dropped = dropped;
-            pending::<Result<Action, Infallible>>().await
-        }
-    };
-    let stream = Controller::from_informer(&maps).while_leading(&term).run(
-        reconcile,
-        |_, _, _| Action::await_change(),
-        Arc::new(()),
-    );
+    let (controller, mut events) = endless_controller(&maps, &term);
     let began = Instant::now();
     server.fault(Fault::refused().on(Verb::Update).times(usize::MAX));
-    stream.for_each(|_| async {}).await;
+    controller.await;
     assert_eq!(began.elapsed(), Duration::from_secs(10));
+    assert_eq!(events.recv().await.unwrap(), "a");
     assert_eq!(events.recv().await.unwrap(), "dropped");
 }
 
@@ -266,6 +255,29 @@ impl Drop for Dropped {
     }
 }
 
+/// Returns a controller whose reconciles do not end, and the messages of the reconciles: the name
+/// of the map when one begins, and `dropped` when it is dropped.
+fn endless_controller(
+    maps: &SharedInformer<ConfigMap>,
+    term: &Term,
+) -> (impl Future<Output = ()> + use<>, mpsc::UnboundedReceiver<String>) {
+    let (sender, events) = mpsc::unbounded_channel();
+    let reconcile = move |map: Arc<ConfigMap>, _: Arc<()>| {
+        let _ = sender.send(map.metadata.name.clone().unwrap_or_default());
+        let dropped = Dropped(sender.clone());
+        async move {
+            let _dropped = dropped;
+            pending::<Result<Action, Infallible>>().await
+        }
+    };
+    let stream = Controller::from_informer(maps).while_leading(term).run(
+        reconcile,
+        |_, _, _| Action::await_change(),
+        Arc::new(()),
+    );
+    (stream.for_each(|_| async {}), events)
+}
+
 #[tokio::test(start_paused = true)]
 async fn controller_reconciles_only_while_its_term_continues() {
     let server = server();
@@ -273,22 +285,8 @@ async fn controller_reconciles_only_while_its_term_continues() {
     let maps = running_maps(&server);
     let mut leader = Replica::start(&server, "a");
     let term = leader.term().await;
-    let (sender, mut events) = mpsc::unbounded_channel();
-    let begun = sender.clone();
-    let reconcile = move |map: Arc<ConfigMap>, _: Arc<()>| {
-        let _ = begun.send(map.metadata.name.clone().unwrap_or_default());
-        let dropped = Dropped(begun.clone());
-        async move {
-            let _dropped = dropped;
-            pending::<Result<Action, Infallible>>().await
-        }
-    };
-    let stream = Controller::from_informer(&maps).while_leading(&term).run(
-        reconcile,
-        |_, _, _| Action::await_change(),
-        Arc::new(()),
-    );
-    let controller = tokio::spawn(stream.for_each(|_| async {}));
+    let (controller, mut events) = endless_controller(&maps, &term);
+    let controller = tokio::spawn(controller);
     assert_eq!(events.recv().await.unwrap(), "a");
 
     leader.cancel();

@@ -62,12 +62,12 @@ struct Cli {
     /// The number of objects in the scenarios churn and large; 10000 and 100000 by default
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(100..=1_000_000))]
     objects: Option<u32>,
-    /// The number of leaders that are killed, and the number of those that are stopped, in the
-    /// scenario election-full; 100 by default
+    /// The number of leaders that each fault of election-full and election-handovers ends; 100 and
+    /// 50 by default
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
     trials: Option<u16>,
-    /// Another program for the candidates of election-full: see ci/rivals.sh. Its faults are
-    /// counted, and do not fail the scenario
+    /// Another program for the candidates of elections: see ci/rivals.sh. Its faults are counted,
+    /// and do not fail the scenario
     #[arg(long, value_name = "PROGRAM")]
     candidate: Option<PathBuf>,
     /// The directory in which e2e/build.sh has put kube-apiserver, etcd and client-go

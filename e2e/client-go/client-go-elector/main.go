@@ -1,6 +1,7 @@
 // Command client-go-elector is a candidate with client-go's elector, for the elections of e2e
 // (src/election). While it leads, it writes its fencing token into two objects (write.go). It ends
-// with 3 when it has lost its lease, and with 1 after an error or when its standard input ends.
+// with 3 when it has lost its lease, with 0 when SIGTERM has ended its term and the lease is
+// released (--release-on-cancel), and with 1 after an error or when its standard input ends.
 package main
 
 import (
@@ -8,8 +9,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +37,7 @@ type arguments struct {
 	port                                      int
 	lease, identity                           string
 	leaseDuration, renewDeadline, retryPeriod time.Duration
+	once, releaseOnCancel                     bool
 }
 
 func main() {
@@ -43,6 +48,8 @@ func main() {
 	milliseconds("lease-duration", &arguments.leaseDuration)
 	milliseconds("renew-deadline", &arguments.renewDeadline)
 	milliseconds("retry-period", &arguments.retryPeriod)
+	flag.BoolVar(&arguments.once, "once", false, "write each object once in a term")
+	flag.BoolVar(&arguments.releaseOnCancel, "release-on-cancel", false, "release the lease after SIGTERM")
 	flag.Parse()
 	go func() {
 		// An error of the standard input ends the candidate, too.
@@ -62,7 +69,7 @@ func milliseconds(name string, duration *time.Duration) {
 	})
 }
 
-// campaign runs the elector with client-go's defaults: without ReleaseOnCancel.
+// campaign runs the elector. By default, as in client-go, it does not release the lease.
 func campaign(arguments arguments) error {
 	config := &rest.Config{
 		Host:        fmt.Sprintf("https://127.0.0.1:%d", arguments.port),
@@ -71,8 +78,11 @@ func campaign(arguments arguments) error {
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
 		QPS:             -1,
 	}
-	// Both clients share one connection, because client-go caches transports by their TLS options.
-	leases, err := coordinationv1.NewForConfig(config)
+	// Clients with equal TLS options share one connection, unless a client has a dialer of its own.
+	// This one is equal to the default dialer.
+	election := rest.CopyConfig(config)
+	election.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	leases, err := coordinationv1.NewForConfig(election)
 	if err != nil {
 		return err
 	}
@@ -81,7 +91,7 @@ func campaign(arguments arguments) error {
 		return err
 	}
 	maps := core.ConfigMaps(namespace)
-	// A trial expects the name of the candidate, `_`, and a text without `_`: see `is_write_of` in
+	// A trial expects the name of the candidate, `_`, and a text without `_`: see `is_of` in
 	// e2e/src/election/history.rs.
 	identity := fmt.Sprintf("%s_%d", arguments.identity, os.Getpid())
 	lock := &resourcelock.LeaseLock{
@@ -89,27 +99,39 @@ func campaign(arguments arguments) error {
 		Client:     leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 	}
-	leaderelection.RunOrDie(context.Background(), leaderelection.LeaderElectionConfig{
-		Lock:          lock,
-		LeaseDuration: arguments.leaseDuration,
-		RenewDeadline: arguments.renewDeadline,
-		RetryPeriod:   arguments.retryPeriod,
+	ctx := context.Background()
+	if arguments.releaseOnCancel {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM)
+		defer stop()
+	}
+	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+		Lock:            lock,
+		LeaseDuration:   arguments.leaseDuration,
+		RenewDeadline:   arguments.renewDeadline,
+		RetryPeriod:     arguments.retryPeriod,
+		ReleaseOnCancel: arguments.releaseOnCancel,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) {
-				lease, err := leases.Leases(namespace).Get(ctx, arguments.lease, metav1.GetOptions{})
+			OnStartedLeading: func(term context.Context) {
+				lease, err := leases.Leases(namespace).Get(term, arguments.lease, metav1.GetOptions{})
 				if err != nil {
 					fmt.Fprintln(os.Stderr, identity+":", err)
 					os.Exit(1)
 				}
 				var writers sync.WaitGroup
 				for suffix, versioned := range map[string]bool{"-versioned": true, "-plain": false} {
+					writer := writer{maps: maps, versioned: versioned, once: arguments.once}
 					writers.Go(func() {
-						write(ctx, maps, arguments.lease+suffix, dataOf(lease, identity), versioned)
+						writer.write(term, arguments.lease+suffix, dataOf(lease, identity))
 					})
 				}
 				writers.Wait()
 			},
-			OnStoppedLeading: func() { os.Exit(lost) },
+			OnStoppedLeading: func() {
+				if ctx.Err() == nil {
+					os.Exit(lost)
+				}
+			},
 		},
 	})
 	return nil

@@ -28,27 +28,36 @@ func dataOf(lease *coordinationv1.Lease, identity string) map[string]string {
 	}
 }
 
-// write writes the data again and again, until the context of the term is cancelled. A versioned
-// write contains the resourceVersion that it replaces.
-func write(ctx context.Context, maps corev1client.ConfigMapInterface, name string, data map[string]string, versioned bool) {
+// writer writes an object during a term, once or as fast as the server answers. A versioned write
+// contains the resourceVersion that it replaces.
+type writer struct {
+	maps            corev1client.ConfigMapInterface
+	versioned, once bool
+}
+
+// write writes the data until it is written once, or until the context of the term is cancelled.
+func (w writer) write(term context.Context, name string, data map[string]string) {
 	object := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
-	for number := 0; ctx.Err() == nil; number++ {
+	for number := 0; term.Err() == nil; number++ {
 		// Each write has another number, because the server does not store an unchanged object.
 		object.Data["number"] = strconv.Itoa(number)
-		if versioned && object.ResourceVersion == "" {
-			read, err := maps.Get(ctx, name, metav1.GetOptions{})
+		if w.versioned && object.ResourceVersion == "" {
+			read, err := w.maps.Get(term, name, metav1.GetOptions{})
 			if err != nil {
 				time.Sleep(pause)
 				continue
 			}
 			object.ResourceVersion = read.ResourceVersion
 		}
-		written, err := maps.Update(ctx, &object, metav1.UpdateOptions{})
+		written, err := w.maps.Update(term, &object, metav1.UpdateOptions{})
 		// After an error the version is read again.
 		object.ResourceVersion = ""
-		if err != nil {
+		switch {
+		case err != nil:
 			time.Sleep(pause)
-		} else if versioned {
+		case w.once:
+			return
+		case w.versioned:
 			object.ResourceVersion = written.ResourceVersion
 		}
 	}

@@ -1,5 +1,5 @@
 //! A candidate: a process that campaigns for a lease. While it leads, it writes its fencing token
-//! into two objects, each as fast as the server answers.
+//! into two objects, each as fast as the server answers or once.
 
 use std::process::ExitCode;
 use std::{io, process, thread};
@@ -13,8 +13,9 @@ use kube::{Api, Client};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
-use super::Timing;
+use super::CandidateOptions;
 use super::history::{Object, Token};
+use super::reconciler::Reconciler;
 use crate::servers::{NAMESPACE, client_at};
 use crate::wait::POLL;
 
@@ -34,7 +35,7 @@ pub struct Candidate {
     #[arg(long)]
     identity: String,
     #[command(flatten)]
-    timing: Timing,
+    options: CandidateOptions,
 }
 
 impl Candidate {
@@ -63,18 +64,23 @@ impl Candidate {
         let mut terminated = signal(SignalKind::terminate())?;
         let lock = LeaseLock::new(NAMESPACE, &self.lease).identity(&self.identity);
         let identity = self.identity.clone();
+        let CandidateOptions { timing, once, release_on_cancel } = self.options;
         let elector = LeaderElector::builder(client_at(self.port)?, lock)
-            .lease_duration(self.timing.lease_duration)
-            .renew_deadline(self.timing.renew_deadline)
-            .retry_period(self.timing.retry_period)
+            .lease_duration(timing.lease_duration)
+            .renew_deadline(timing.renew_deadline)
+            .retry_period(timing.retry_period)
+            .release_on_cancel(release_on_cancel)
             .on_error(move |error| eprintln!("{identity}: {}", error_chain(error)))
             .cancel_on(async move {
                 terminated.recv().await;
             })
             .build()?;
+        if once {
+            let reconciler = Reconciler::start(client_at(self.port)?, &self.lease)?;
+            return Ok(elector.run(|term| reconciler.lead(term)).await);
+        }
         let lead = async |term: Term| {
-            let token = Token { uid: term.uid().to_owned(), transitions: term.transitions() };
-            let data = token.data(term.identity());
+            let data = Token::of(&term).data(term.identity());
             let written = Object::ALL.map(|object| {
                 let metadata =
                     ObjectMeta { name: Some(object.name(&self.lease)), ..Default::default() };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use deltafifo_informer::leader_election::Term;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
@@ -64,6 +65,10 @@ impl Object {
 }
 
 impl Token {
+    pub fn of(term: &Term) -> Self {
+        Self { uid: term.uid().to_owned(), transitions: term.transitions() }
+    }
+
     /// Returns the data of an object that the leader with this token writes.
     pub fn data(&self, identity: &str) -> BTreeMap<String, String> {
         BTreeMap::from([
@@ -96,11 +101,24 @@ impl Change {
 
     /// Returns whether this is a write of the candidate with this name.
     pub fn is_write_of(&self, candidate: &str) -> bool {
-        let Self::Write { identity, .. } = self else { return false };
-        // An identity is the name of its candidate, `_`, and a text without `_`: a UUID, or the id
-        // of the process of a candidate with client-go's elector.
-        identity.rsplit_once('_').is_some_and(|(name, _)| name == candidate)
+        matches!(self, Self::Write { identity, .. } if is_of(identity, candidate))
     }
+
+    /// Returns whether the lease has no holder after this change.
+    pub fn is_release(&self) -> bool {
+        matches!(self, Self::Lease { holder: None, .. })
+    }
+
+    /// Returns whether the candidate with this name holds the lease after this change.
+    pub fn is_claim_of(&self, candidate: &str) -> bool {
+        matches!(self, Self::Lease { holder: Some(holder), .. } if is_of(holder, candidate))
+    }
+}
+
+/// Returns whether this is an identity of the candidate with this name. An identity is the name,
+/// `_`, and a text without `_`: a UUID, or the id of the process of another program.
+fn is_of(identity: &str, candidate: &str) -> bool {
+    identity.rsplit_once('_').is_some_and(|(name, _)| name == candidate)
 }
 
 impl fmt::Display for Entry {

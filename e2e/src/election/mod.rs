@@ -1,7 +1,8 @@
 //! Elections on a real API server. Two candidates, each a process of its own (`candidate`,
 //! `process`), compete for a lease. The leader writes its fencing token into two objects, one with
-//! and one without the `resourceVersion`, each as fast as the server answers. A trial (`trial`)
-//! inflicts a fault (`fault`) on one lease, and ends when the other candidate has led and written.
+//! and one without the `resourceVersion`: each as fast as the server answers, or once, by a
+//! controller (`reconciler`). A trial (`trial`) inflicts a fault (`fault`) on one lease, and ends
+//! when the other candidate has led and written.
 //!
 //! A judge (`judge`) then reads the watch history of the lease and of the two objects, and nothing
 //! else. The history (`history`) comes from a watch of etcd (`recorder`), which orders all changes
@@ -18,6 +19,7 @@ mod figures;
 mod history;
 mod judge;
 mod process;
+mod reconciler;
 mod recorder;
 mod trial;
 
@@ -27,7 +29,35 @@ pub use trial::Batch;
 
 use std::time::Duration;
 
-/// The durations of an election, as command line arguments of a candidate.
+/// The options of a candidate, as its command line arguments.
+#[derive(Clone, Copy, clap::Args)]
+pub struct CandidateOptions {
+    #[command(flatten)]
+    pub timing: Timing,
+    /// Write each object once in a term, by a controller, instead of as fast as the server answers
+    #[arg(long)]
+    pub once: bool,
+    /// Release the lease after SIGTERM
+    #[arg(long)]
+    pub release_on_cancel: bool,
+}
+
+impl CandidateOptions {
+    /// Returns the arguments that contain these options.
+    fn arguments(self) -> Vec<String> {
+        let mut arguments = Vec::from(self.timing.arguments());
+        for (is_set, flag) in
+            [(self.once, "--once"), (self.release_on_cancel, "--release-on-cancel")]
+        {
+            if is_set {
+                arguments.push(flag.to_owned());
+            }
+        }
+        arguments
+    }
+}
+
+/// The durations of an election.
 #[derive(Clone, Copy, clap::Args)]
 pub struct Timing {
     #[arg(long, value_parser = milliseconds)]

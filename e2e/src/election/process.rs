@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
-use super::Timing;
+use super::CandidateOptions;
 use crate::scenarios::Setting;
 
 /// The process of a candidate. Dropping the value kills the process, also if it is stopped.
@@ -28,7 +28,7 @@ impl Process {
         setting: &Setting,
         port: u16,
         (lease, name): (&str, &'static str),
-        timing: Timing,
+        options: CandidateOptions,
     ) -> Result<Self, BoxError> {
         let log = setting.dir.join(format!("{lease}.log"));
         let log = OpenOptions::new().create(true).append(true).open(log)?;
@@ -39,7 +39,7 @@ impl Process {
             command.arg("candidate");
             command
         };
-        command.args(timing.arguments()).args([
+        command.args(options.arguments()).args([
             format!("--port={port}"),
             format!("--lease={lease}"),
             format!("--identity={name}"),

@@ -16,13 +16,13 @@ use kube::{Api, Client};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::Timing;
 use super::candidate::LOST;
 use super::fault::Fault;
 use super::history::{Change, Entry, Object};
 use super::judge::{Verdict, judge};
 use super::process::Process;
 use super::recorder::{Reader, Recorder};
+use super::{CandidateOptions, Timing};
 use crate::proxy::Proxy;
 use crate::scenarios::Setting;
 use crate::servers::{NAMESPACE, Servers};
@@ -45,8 +45,8 @@ pub struct Outcome {
     pub fault: Fault,
     pub verdict: Verdict,
     /// The time from the fault to the first write of the second leader. After SIGTERM it begins at
-    /// the release, since the leader may still wait for an answer. `None` if a leader lost its
-    /// lease without the fault, because the machine was overloaded.
+    /// the release, if there is one, since the leader may still wait for an answer. `None` if a
+    /// leader lost its lease without the fault, because the machine was overloaded.
     pub handover: Option<Duration>,
 }
 
@@ -55,7 +55,7 @@ struct Trial {
     reader: Reader,
     leader: Candidate,
     standby: Candidate,
-    /// Whether the leader lost its lease before the fault.
+    /// Whether a candidate lost its lease before the fault.
     is_lost: bool,
     /// Whether the candidates run another program. Its faults are counted, and are no errors.
     is_rival: bool,
@@ -77,11 +77,13 @@ impl Batch {
         servers: &Servers,
         recorder: &Recorder,
         (fault, numbers): (Fault, Range<usize>),
-        timing: Timing,
+        options: CandidateOptions,
     ) -> Result<Self, BoxError> {
         let (client, port) = (servers.client(), servers.port());
+        let timing = options.timing;
+        let options = CandidateOptions { release_on_cancel: fault == Fault::Terminate, ..options };
         let trials = numbers.map(|number| {
-            Trial::start(setting, (&client, port), recorder, format!("{fault}-{number}"), timing)
+            Trial::start(setting, (&client, port), recorder, format!("{fault}-{number}"), options)
         });
         let trials = try_join_all(trials).await?;
         sleep(timing.lease_duration).await;
@@ -106,7 +108,7 @@ impl Batch {
     pub async fn conclude(self, servers: &mut Servers) -> Result<Vec<Outcome>, BoxError> {
         let Self { fault, timing, client, mut trials } = self;
         for trial in &mut trials {
-            trial.is_lost = trial.leader.process.has_ended()?;
+            trial.is_lost = trial.has_ended()?;
         }
         let began = Instant::now();
         let away = timing.lease_duration;
@@ -134,7 +136,7 @@ impl Trial {
         (client, port): (&Client, u16),
         recorder: &Recorder,
         lease: String,
-        timing: Timing,
+        options: CandidateOptions,
     ) -> Result<Self, BoxError> {
         let metadata = |name: String| ObjectMeta { name: Some(name), ..ObjectMeta::default() };
         let (maps, leases) = (
@@ -161,7 +163,7 @@ impl Trial {
         let mut reader = recorder.reader(&lease);
         let [first, second] = NAMES.map(|name| -> Result<_, BoxError> {
             let proxy = Proxy::to(port)?;
-            let process = Process::start(setting, proxy.port(), (&lease, name), timing)?;
+            let process = Process::start(setting, proxy.port(), (&lease, name), options)?;
             Ok(Candidate { process, proxy })
         });
         let (first, second) = (first?, second?);
@@ -199,6 +201,11 @@ impl Trial {
         })
     }
 
+    /// Returns whether a candidate has ended. Candidates of another program may both have led.
+    fn has_ended(&mut self) -> Result<bool, BoxError> {
+        Ok(self.leader.process.has_ended()? || self.standby.process.has_ended()?)
+    }
+
     /// Inflicts the fault. (A fault of the servers has already been inflicted, at `began`.) Waits
     /// for the end of the leader and for a write of the other candidate. Returns
     /// [`Outcome::handover`].
@@ -211,10 +218,11 @@ impl Trial {
     ) -> Result<Option<Duration>, BoxError> {
         let Timing { lease_duration, .. } = timing;
         let limit = lease_duration * 3 + SLACK;
+        let standby = self.standby.process.name();
         if !fault.is_of_servers() {
             // The pause is random, so that faults come at any time between two renewals.
             sleep(lease_duration.mul_f64(fastrand::f64() / 3.0)).await;
-            self.is_lost = self.leader.process.has_ended()?;
+            self.is_lost = self.has_ended()?;
             began = Instant::now();
         }
         if self.is_lost {
@@ -228,9 +236,15 @@ impl Trial {
                 if !self.leader_ended(fault, limit).await? {
                     return Ok(None);
                 }
-                let is_release =
-                    |change: &Change| matches!(change, Change::Lease { holder: None, .. });
-                began = self.reader.next("release", limit, is_release).await?.at;
+                // Another program may end without a release. Its lease then expires.
+                let is_rival = self.is_rival;
+                let is_end = |change: &Change| {
+                    change.is_release() || is_rival && change.is_claim_of(standby)
+                };
+                let end = self.reader.next("release", limit, is_end).await?;
+                if end.change.is_release() {
+                    began = end.at;
+                }
             }
             Fault::Cut => self.leader.proxy.cut().await?,
             Fault::LeaseDeleted => {
@@ -239,7 +253,6 @@ impl Trial {
             }
             Fault::ApiKilled | Fault::EtcdGone => {}
         }
-        let standby = self.standby.process.name();
         let is_write = |change: &Change| change.is_write_of(standby);
         let first = tokio::select! {
             biased;
@@ -255,13 +268,15 @@ impl Trial {
     }
 
     /// Waits until the leader's process has ended. Returns false if the leader lost its lease
-    /// before the fault ended its term.
+    /// before the fault ended its term. Another program may end with any other code.
     async fn leader_ended(&mut self, fault: Fault, limit: Duration) -> Result<bool, BoxError> {
         let code = self.leader.process.ended(limit).await?.code();
         if code == fault.exit_code() {
             Ok(true)
         } else if code == Some(LOST.into()) {
             Ok(false)
+        } else if self.is_rival {
+            Ok(true)
         } else {
             Err(format!("the leader ended with the code {code:?}").into())
         }

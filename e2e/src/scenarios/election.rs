@@ -8,7 +8,7 @@ use kube::Client;
 
 use super::{Ended, Outcome, Setting};
 use crate::election::fault::Fault;
-use crate::election::{Batch, Figures, Recorder, Timing};
+use crate::election::{Batch, CandidateOptions, Figures, Recorder, Timing};
 use crate::servers::{Options, Servers};
 
 /// The largest number of trials at a time, each with a lease of its own.
@@ -19,21 +19,31 @@ pub async fn short(setting: &Setting) -> Ended {
     let few = [Fault::Cut, Fault::ApiKilled, Fault::EtcdGone, Fault::LeaseDeleted];
     let many = [Fault::Terminate, Fault::Kill, Fault::Stop].map(|fault| (fault, 20));
     let plan = many.into_iter().chain(few.map(|fault| (fault, 10)));
-    run(setting, Timing::SHORT, plan.collect()).await
+    run(setting, Timing::SHORT, false, plan.collect()).await
 }
 
 /// Runs five trials of each fault with the default durations of an elector.
 pub async fn defaults(setting: &Setting) -> Ended {
-    run(setting, Timing::DEFAULT, Fault::ALL.map(|fault| (fault, 5)).into()).await
+    run(setting, Timing::DEFAULT, false, Fault::ALL.map(|fault| (fault, 5)).into()).await
 }
 
 /// Kills and stops many leaders.
 pub async fn full(setting: &Setting) -> Ended {
     let trials = setting.trials.unwrap_or(100);
-    run(setting, Timing::SHORT, vec![(Fault::Kill, trials), (Fault::Stop, trials)]).await
+    run(setting, Timing::SHORT, false, vec![(Fault::Kill, trials), (Fault::Stop, trials)]).await
 }
 
-async fn run(setting: &Setting, timing: Timing, plan: Vec<(Fault, usize)>) -> Ended {
+/// Terminates and kills leaders that write each object once, so that the servers are almost idle
+/// when the other candidate begins to lead.
+pub async fn handovers(setting: &Setting) -> Ended {
+    let trials = setting.trials.unwrap_or(50);
+    run(setting, Timing::SHORT, true, vec![(Fault::Terminate, trials), (Fault::Kill, trials)]).await
+}
+
+/// Runs trials of each fault. The leaders write each object `once`, or as fast as the server
+/// answers.
+async fn run(setting: &Setting, timing: Timing, once: bool, plan: Vec<(Fault, usize)>) -> Ended {
+    let options = CandidateOptions { timing, once, release_on_cancel: false };
     // The recorder reads the stored objects in etcd, and can only decode JSON.
     let arguments = vec!["--storage-media-type=application/json"];
     let mut servers = Servers::start(setting, Options { arguments, ..Options::default() }).await?;
@@ -48,7 +58,7 @@ async fn run(setting: &Setting, timing: Timing, plan: Vec<(Fault, usize)>) -> En
             let numbers = leases..leases + number;
             leases += number;
             let batch =
-                Batch::start(setting, &servers, &recorder, (fault, numbers), timing).await?;
+                Batch::start(setting, &servers, &recorder, (fault, numbers), options).await?;
             if idle.is_none() {
                 idle = Some(idle_requests(&servers.client(), &batch, number, timing).await?);
             }

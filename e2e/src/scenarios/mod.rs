@@ -32,7 +32,7 @@ pub struct Setting {
     pub smoke: bool,
     /// The number of objects, if it is not the default.
     pub objects: Option<usize>,
-    /// The number of leaders that each fault of the long election ends, if it is not the default.
+    /// The number of leaders that each fault of a long election ends, if it is not the default.
     pub trials: Option<usize>,
     /// The program of the candidates in elections, if it is not this one.
     pub candidate: Option<PathBuf>,
@@ -86,6 +86,9 @@ pub enum Scenario {
     ElectionDefaults,
     /// 100 leaders with short leases are killed, and 100 are stopped (not run by default)
     ElectionFull,
+    /// 50 leaders that reconcile each object once are terminated, and 50 are killed (not run by
+    /// default)
+    ElectionHandovers,
 }
 
 impl Scenario {
@@ -94,7 +97,12 @@ impl Scenario {
 
     /// Returns the scenarios that run if none is named.
     pub fn by_default() -> impl Iterator<Item = Self> {
-        let is_long = |scenario| matches!(scenario, Self::ElectionDefaults | Self::ElectionFull);
+        let is_long = |scenario| {
+            matches!(
+                scenario,
+                Self::ElectionDefaults | Self::ElectionFull | Self::ElectionHandovers
+            )
+        };
         Self::value_variants().iter().copied().filter(move |scenario| !is_long(*scenario))
     }
 
@@ -110,7 +118,7 @@ impl Scenario {
             Self::PageExpired | Self::Controllers => 240,
             Self::Large => 900,
             Self::Election => 600,
-            Self::ElectionDefaults | Self::ElectionFull => 3_600,
+            Self::ElectionDefaults | Self::ElectionFull | Self::ElectionHandovers => 3_600,
             _ => 150,
         })
     }
@@ -132,6 +140,7 @@ impl Scenario {
             Self::Election => election::short(setting).boxed_local(),
             Self::ElectionDefaults => election::defaults(setting).boxed_local(),
             Self::ElectionFull => election::full(setting).boxed_local(),
+            Self::ElectionHandovers => election::handovers(setting).boxed_local(),
         }
     }
 }

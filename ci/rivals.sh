@@ -1,25 +1,46 @@
 #!/usr/bin/env bash
-# Runs the same election with this project's elector and with client-go's (`e2e/client-go`).
-# `rivals.sh [N]` kills N leaders of each and stops N, by default 20. The result of each run has its
-# overlapped and late writes, and the times until another candidate writes.
+# Runs the same elections with this project's elector and with those of other libraries: client-go
+# (`e2e/client-go`), kubert, kube-lease-manager and kube-leader-election (`e2e/rivals`).
+# `rivals.sh [NAME...]` runs the named ones, by default all. 20 leaders that write as fast as the
+# server answers are killed, and 20 are stopped; then 50 leaders that write each object once are
+# terminated, and 50 killed. The line of a scenario has its overlapped and late writes, and the
+# times until another candidate writes. All Rust programs are debug builds.
 #
 # Proves that client-go's elector has the three faults that the documentation names. The figures are
 # those of one run: an election without an overlap does not prove that none is possible. Fails if a
-# program cannot be built, if client-go's elector no longer has one of these faults, or if this
-# project's elector breaks a rule. Skips everything if no suitable Go is installed.
+# program cannot be built, if client-go's elector no longer has one of these faults, if a scenario
+# takes ten minutes, or if this project's elector breaks a rule. Skips everything if no suitable Go
+# is installed.
 set -euo pipefail
+shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
 . ci/common.sh
 
-trials=${1:-20}
+names=("$@")
+if ((!$#)); then names=(deltafifo client-go kubert kube-lease-manager kube-leader-election); fi
 build_servers
-(cd e2e/client-go && go test ./client-go-elector)
-cargo build --quiet --release -p deltafifo-e2e
+cargo build --quiet -p deltafifo-e2e
 
-elect() { # title, arguments...
-  echo "== $1"
-  target/release/e2e --binaries "$DELTAFIFO_E2E_BIN" --trials "$trials" "${@:2}" election-full
+# Builds the candidate of another library, and prints its path.
+candidate() { # name
+  if [[ $1 == client-go ]]; then
+    (cd e2e/client-go && go test ./client-go-elector >&2)
+    echo "$DELTAFIFO_E2E_BIN/client-go-elector"
+  else
+    # .cargo/config.toml selects a version of Kubernetes that older releases of k8s-openapi lack.
+    K8S_OPENAPI_ENABLED_VERSION='' cargo build --quiet --locked --target-dir target/rivals \
+      --manifest-path "e2e/rivals/$1/Cargo.toml"
+    echo "target/rivals/debug/deltafifo-e2e-$1"
+  fi
 }
 
-elect deltafifo
-elect client-go --candidate "$DELTAFIFO_E2E_BIN/client-go-elector"
+for name in "${names[@]}"; do
+  e2e=(timeout --verbose 600 target/debug/e2e --binaries "$DELTAFIFO_E2E_BIN")
+  if [[ $name != deltafifo ]]; then
+    program=$(candidate "$name")
+    e2e+=(--candidate "$program")
+  fi
+  echo "== $name"
+  "${e2e[@]}" --trials 20 election-full
+  "${e2e[@]}" election-handovers
+done

@@ -22,9 +22,10 @@ run() { # part
       ;;
     mutants) ci/mutants.sh ;;
     e2e) ci/e2e.sh all ;;
-    # 100 leaders killed and 100 stopped; five of each fault with the default durations.
-    e2e-election-full | e2e-election-defaults) ci/e2e.sh "${1#e2e-}" ;;
-    # Elections with fewer trials, of this project's elector and of client-go's.
+    # 100 leaders killed and 100 stopped; five of each fault with the default durations; 50 leaders
+    # terminated and 50 killed on idle servers.
+    e2e-election-full | e2e-election-defaults | e2e-election-handovers) ci/e2e.sh "${1#e2e-}" ;;
+    # Elections with fewer trials, of this project's elector and of four other libraries.
     rivals) ci/rivals.sh ;;
     package | verify | msrv | docs | deny | semver) ci/release.sh "$1" ;;
     *) echo "unknown part: $1" >&2; return 2 ;;
@@ -35,7 +36,7 @@ parts=("$@")
 if ((!$#)); then
   parts=(models lease simulation shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
     fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact fuzz-prune mutants e2e
-    e2e-election-full e2e-election-defaults rivals package verify msrv docs deny semver)
+    e2e-election-full e2e-election-defaults e2e-election-handovers rivals package verify msrv docs deny semver)
 fi
 # Records uncommitted changes, except those of the result file.
 commit=$(git rev-parse --short HEAD)
@@ -47,7 +48,7 @@ for part in "${parts[@]}"; do
   log=$(mktemp)
   if run "$part" 2>&1 | tee "$log"; then outcome=held; else outcome=FAILED failed=1; fi
   # A fuzz target prints its figures in the line before the last.
-  figures=$(grep -v '^$' "$log" | tail -n 2 | sed -E 's/ +/ /g; s/^(.{80}).*/\1…/' | paste -sd ';')
+  figures=$(grep -v '^$' "$log" | tail -n 2 | sed -E 's/ +/ /g' | paste -sd ';')
   if [[ $outcome == held ]] && grep -q '^skipped:' "$log"; then outcome=skipped; fi
   line=$(printf '%-16s %-8s %6.1f min  %s  %s  %s' "$part" "$outcome" \
     "$(awk -v s=$((SECONDS - from)) 'BEGIN { print s / 60 }')" "$commit" "$(date -u +%F)" "$figures")

@@ -12,7 +12,7 @@ run() { # part
     # Histories of two and three candidates for a lease, with a fault.
     lease) cargo test --release -p deltafifo-informer --lib lease::protocol::explore -- --nocapture ;;
     # Histories of two to four electors, of which each is a seed.
-    simulation) SEEDS=100000 cargo test --release -p deltafifo-informer --test leader_election simulation -- --nocapture ;;
+    simulation) SEEDS=100000 cargo test --release -p deltafifo-informer --lib leader_election::simulation -- --nocapture ;;
     shuttle) ci/shuttle.sh 200000 ;;
     stress) STRESS_SECS=600 cargo test --release -p deltafifo --test stress ;;
     sanitizers) ci/sanitizers.sh 120 ;;

@@ -88,6 +88,8 @@ mod error;
 mod events;
 mod lock;
 mod metrics;
+#[cfg(test)]
+mod simulation;
 mod term;
 #[cfg(test)]
 mod tests;

@@ -1,33 +1,49 @@
-//! Tests of an elector whose wall clock is set.
+//! Tests of an elector whose wall clock is set, and the objects that the simulation also uses.
 
 use std::time::Duration;
 
 use deltafifo_testkit::{ApiServer, Resource};
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
 use kube::core::{ApiResource, discovery::Scope};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{ElectionError, LeaderElector, LeaseLock, Term};
-use crate::lease::WALL_STEP;
+use super::{ElectionError, LeaderElector, LeaderElectorBuilder, LeaseLock, Term};
+use crate::lease::set_wall_clock;
 
-fn elector() -> LeaderElector {
-    let leases = Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced);
-    let server = ApiServer::builder().resource(leases).build();
-    let lease = json!({
+pub(super) fn leases() -> Resource {
+    Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced)
+}
+
+pub(super) fn lease(spec: &Value) -> Value {
+    json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": { "namespace": "shop", "name": "counter" },
-    });
-    server.apply(lease).unwrap();
-    let lock = LeaseLock::new("shop", "counter").identity("a");
-    LeaderElector::builder(server.client(), lock).build().unwrap()
+        "spec": spec,
+    })
+}
+
+/// Returns a server with the lease of the manifest, which has no `spec`.
+pub(super) fn server() -> ApiServer {
+    let server = ApiServer::builder().resource(leases()).resource(Resource::config_maps()).build();
+    server.apply(lease(&json!(null))).unwrap();
+    server
+}
+
+pub(super) fn builder_of(client: Client, name: &str) -> LeaderElectorBuilder {
+    LeaderElector::builder(client, LeaseLock::new("shop", "counter").identity(name))
+}
+
+fn elector() -> LeaderElector {
+    builder_of(server().client(), "a").build().unwrap()
 }
 
 /// Sets the wall clock forward, which ends the term, and then back. Returns because it has noticed
 /// the end of the term, like the work of a leader.
 async fn work_during_two_steps(term: Term) {
-    WALL_STEP.set(Duration::from_secs(11));
+    set_wall_clock(0, Duration::from_secs(11));
     assert!(!term.is_held());
-    WALL_STEP.set(Duration::ZERO);
+    set_wall_clock(0, Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

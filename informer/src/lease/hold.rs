@@ -4,7 +4,9 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+#[cfg(not(test))]
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -17,18 +19,27 @@ use crate::util::in_flight::{InFlight, WorkGuard};
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
     origin: Instant,
+    /// The machine whose wall clock this is, in a test that sets wall clocks.
+    #[cfg(test)]
+    pub(crate) machine: usize,
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self { origin: Instant::now() }
+        Self {
+            origin: Instant::now(),
+            #[cfg(test)]
+            machine: 0,
+        }
     }
 
     pub(crate) fn now(self) -> Clocks {
+        let monotonic = self.origin.elapsed();
+        #[cfg(not(test))]
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         #[cfg(test)]
-        let wall = wall + WALL_STEP.get();
-        Clocks { monotonic: self.origin.elapsed(), wall }
+        let wall = monotonic + WALL_CLOCKS.get()[self.machine];
+        Clocks { monotonic, wall }
     }
 
     /// Sleeps until this time of the monotonic clock, or for ever if there is none.
@@ -42,8 +53,17 @@ impl Clock {
 
 #[cfg(test)]
 thread_local! {
-    /// The time by which a test has set the wall clock of its thread forward.
-    pub(crate) static WALL_STEP: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// How far the wall clock of each machine is ahead of the monotonic clock. A test sets it for
+    /// its thread.
+    static WALL_CLOCKS: Cell<[Duration; 4]> = const { Cell::new([Duration::ZERO; 4]) };
+}
+
+/// Sets how far the wall clock of a machine, 0 to 3, is ahead of the monotonic clock.
+#[cfg(test)]
+pub(crate) fn set_wall_clock(machine: usize, ahead: Duration) {
+    let mut clocks = WALL_CLOCKS.get();
+    clocks[machine] = ahead;
+    WALL_CLOCKS.set(clocks);
 }
 
 /// A hold on a lease. It ends at its deadline, or when its owner ends it. A hold that was found to
@@ -163,7 +183,7 @@ mod tests {
 
     use futures_util::poll;
 
-    use super::{Clock, Clocks, Hold, Instant};
+    use super::{Clock, Clocks, Hold, Instant, set_wall_clock};
 
     #[tokio::test(start_paused = true)]
     async fn hold_that_was_found_to_have_ended_does_not_begin_again() {
@@ -178,17 +198,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn deadline_of_the_wall_clock_is_noticed_although_the_monotonic_clock_stands_still() {
+    async fn deadline_that_a_step_of_the_wall_clock_passes_is_noticed_within_a_tick() {
         let clock = Clock::new();
         let (began, now) = (Instant::now(), clock.now());
         let deadline = Clocks {
             monotonic: now.monotonic + Duration::from_secs(3600),
-            wall: now.wall + Duration::from_millis(50),
+            wall: now.wall + Duration::from_secs(3600),
         };
         let (_owner, hold) = Hold::new(deadline, clock, Duration::from_secs(2));
         let mut ended = pin!(hold.ended());
         assert!(poll!(&mut ended).is_pending());
-        while clock.now().wall < deadline.wall {}
+        set_wall_clock(clock.machine, Duration::from_secs(3600));
         ended.await;
         assert!(began.elapsed() <= Duration::from_secs(2), "{:?}", began.elapsed());
     }

@@ -19,6 +19,8 @@ pub(crate) use api::{LeaseApi, LeaseState, Watched};
 pub(crate) use fence::fenced;
 pub use fence::is_lost;
 #[cfg(test)]
-pub(crate) use hold::WALL_STEP;
+pub(crate) use hold::set_wall_clock;
 pub(crate) use hold::{Clock, Hold, HoldOwner};
 pub(crate) use protocol::{Answer, CandidateStep, FormerTerm, Loss, Protocol, Timing};
+#[cfg(test)]
+pub(crate) use protocol::{CHOSEN_MUTANT, Mutant};

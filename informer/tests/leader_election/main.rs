@@ -7,6 +7,5 @@ mod events;
 mod examples;
 mod faults;
 mod rig;
-mod simulation;
 #[cfg(feature = "runtime")]
 mod work;

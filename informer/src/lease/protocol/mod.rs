@@ -66,7 +66,9 @@ use std::time::Duration;
 
 use super::clocks::Clocks;
 #[cfg(test)]
-use mutants::{Mutant, mutant};
+use mutants::mutant;
+#[cfg(test)]
+pub(crate) use mutants::{CHOSEN_MUTANT, Mutant};
 
 /// A [`mutant!`] line marks the place of a deliberate defect, and expands to nothing outside of
 /// tests. Skip these lines when you read the code.
@@ -260,7 +262,7 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
             not_before: Duration::ZERO,
             is_watching: false,
             #[cfg(test)]
-            mutant: None,
+            mutant: CHOSEN_MUTANT.get(),
         }
     }
 

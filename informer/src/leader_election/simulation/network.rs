@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use async_stream::stream;
 use bytes::Bytes;
+use deltafifo::locks::Mutex;
 use deltafifo_testkit::{ApiServer, status};
 use futures_util::future::poll_fn;
 use http::{Method, Request, Response};
@@ -22,7 +23,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 use tower::Service;
 
-use super::super::rig::leases;
+use super::super::tests::leases;
 use super::log::Log;
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -149,18 +150,18 @@ impl Network {
     }
 
     pub fn set_weather(&self, weather: Weather) {
-        self.state.lock().unwrap().weather = weather;
+        self.state.lock().weather = weather;
     }
 
     /// Returns the number of requests of each kind since the last call.
     pub fn take_sent(&self) -> BTreeMap<Kind, usize> {
-        std::mem::take(&mut self.state.lock().unwrap().sent)
+        std::mem::take(&mut self.state.lock().sent)
     }
 
     /// Pauses or resumes the candidate. While it is paused, requests, answers and events are
     /// delayed, and the futures in [`run`](Self::run) are not polled.
     pub fn pause(&self, is_paused: bool) {
-        self.state.lock().unwrap().is_paused = is_paused;
+        self.state.lock().is_paused = is_paused;
         if !is_paused {
             self.resumes.notify_waiters();
         }
@@ -184,7 +185,7 @@ impl Network {
     }
 
     fn is_paused(&self) -> bool {
-        self.state.lock().unwrap().is_paused
+        self.state.lock().is_paused
     }
 
     async fn resumed(&self) {
@@ -198,7 +199,7 @@ impl Network {
     }
 
     fn fate(&self, kind: Kind) -> Fate {
-        let State { random, weather, sent, .. } = &mut *self.state.lock().unwrap();
+        let State { random, weather, sent, .. } = &mut *self.state.lock();
         *sent.entry(kind).or_default() += 1;
         let mut delay = || weather.delay.mul_f64(random.f64());
         let (request, answer) = (delay(), delay());
@@ -273,7 +274,7 @@ impl Network {
             }
             Outcome::Answered => {
                 let answer = self.arrive(kind, parts, body).await?;
-                if kind == Kind::Watch { self.late(answer, fate.cut) } else { answer }
+                if kind == Kind::Watch { self.disturbed(answer, fate.cut) } else { answer }
             }
         };
         sleep(fate.answer).await;
@@ -304,8 +305,13 @@ impl Network {
         Ok(answer.map(BodyExt::boxed_unsync))
     }
 
-    /// Delays the events of a watch, and cuts it.
-    fn late(&self, answer: Response<Body>, cut: Option<(Duration, Duration)>) -> Response<Body> {
+    /// Returns the answer to a watch, whose events arrive late, and whose connection breaks if
+    /// there is a `cut` ([`Fate::cut`]).
+    fn disturbed(
+        &self,
+        answer: Response<Body>,
+        cut: Option<(Duration, Duration)>,
+    ) -> Response<Body> {
         let (network, opened) = (self.clone(), Instant::now());
         let never = Duration::from_secs(1_000_000);
         answer.map(|mut body| {
@@ -318,7 +324,7 @@ impl Network {
                         Err(_) => break,
                     };
                     let delay = {
-                        let State { random, weather, .. } = &mut *network.state.lock().unwrap();
+                        let State { random, weather, .. } = &mut *network.state.lock();
                         weather.delay.mul_f64(random.f64())
                     };
                     sleep(delay).await;

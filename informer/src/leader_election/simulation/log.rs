@@ -2,20 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo_informer::leader_election::Term;
+use deltafifo::locks::Mutex;
 use deltafifo_testkit::ApiServer;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::rig::leases;
+use super::super::Term;
+use super::super::tests::leases;
 use super::network::Kind;
 
 /// The time for which two leaders are excused after the holder's name was removed by hand. The
 /// former holder may work until its renew deadline, which is shorter.
 pub const EXCUSED: Duration = Duration::from_secs(15);
+
+/// The time in which an elector notices that a wall clock that was set has passed its deadline: a
+/// retry period.
+const NOTICED: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 pub struct Log(Arc<Mutex<State>>);
@@ -26,6 +31,8 @@ struct State {
     violations: Vec<String>,
     spans: Vec<Span>,
     paused: BTreeSet<usize>,
+    /// The candidates whose wall clocks were set.
+    stepped: BTreeSet<usize>,
     /// The time until which two leaders do not count as a violation, because a person has removed
     /// the holder's name.
     excused_until: Instant,
@@ -85,6 +92,7 @@ impl Log {
             violations: Vec::new(),
             spans: Vec::new(),
             paused: BTreeSet::new(),
+            stepped: BTreeSet::new(),
             excused_until: now,
             faults: 0,
             released: BTreeSet::new(),
@@ -93,19 +101,19 @@ impl Log {
 
     /// Adds an event to the log, with its time.
     pub fn event(&self, event: impl Display) {
-        self.0.lock().unwrap().line(event);
+        self.0.lock().line(event);
     }
 
     pub fn violation(&self, event: impl Display) {
-        self.0.lock().unwrap().violation(event);
+        self.0.lock().violation(event);
     }
 
     pub fn count_faults(&self, faults: u32) {
-        self.0.lock().unwrap().faults += faults;
+        self.0.lock().faults += faults;
     }
 
     pub fn pause(&self, candidate: usize, is_paused: bool) {
-        let paused = &mut self.0.lock().unwrap().paused;
+        let paused = &mut self.0.lock().paused;
         if is_paused {
             paused.insert(candidate)
         } else {
@@ -113,16 +121,21 @@ impl Log {
         };
     }
 
+    /// Records that the wall clock of a candidate was set.
+    pub fn step(&self, candidate: usize) {
+        self.0.lock().stepped.insert(candidate);
+    }
+
     /// Records that a person has removed the name of the holder.
     pub fn excuse(&self) {
-        self.0.lock().unwrap().excused_until = Instant::now() + EXCUSED;
+        self.0.lock().excused_until = Instant::now() + EXCUSED;
     }
 
     /// Records that the work of a term begins. Checks that no other candidate works, except paused
     /// ones, and that the term is greater than the earlier ones of the lease. The span of the work
     /// ends when the result is dropped.
     pub fn begin(&self, candidate: usize, term: &Term) -> Work {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.0.lock();
         let (uid, transitions) = (term.uid().to_owned(), term.transitions());
         state.line(format_args!("{candidate} leads in term {transitions}"));
         let is_other = |span: &&Span| span.is_running && !state.paused.contains(&span.candidate);
@@ -137,7 +150,7 @@ impl Log {
             state.overlap(format_args!("term {transitions} follows term {greatest:?}"));
         }
         state.spans.push(Span { candidate, uid, transitions, is_running: true });
-        Work { log: self.clone(), number: state.spans.len() - 1 }
+        Work { log: self.clone(), number: state.spans.len() - 1, not_held_since: None }
     }
 
     /// Checks a request that the server has applied. A release of the lease is recorded, and no
@@ -145,7 +158,7 @@ impl Log {
     /// release.
     pub fn applied(&self, server: &ApiServer, kind: Kind, body: &[u8]) {
         let Ok(written) = serde_json::from_slice::<Value>(body) else { return };
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.0.lock();
         if kind == Kind::Write && written["spec"]["holderIdentity"] == "" {
             let lease = server.get(&leases(), "shop", "counter").unwrap_or_default();
             let uid = lease["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
@@ -171,12 +184,12 @@ impl Log {
 
     /// Returns the candidates that lead.
     pub fn leaders(&self) -> Vec<usize> {
-        let state = self.0.lock().unwrap();
+        let state = self.0.lock();
         state.spans.iter().filter(|span| span.is_running).map(|span| span.candidate).collect()
     }
 
     pub fn outcome(self) -> Outcome {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.0.lock();
         Outcome {
             lines: std::mem::take(&mut state.lines),
             violations: std::mem::take(&mut state.violations),
@@ -190,17 +203,24 @@ impl Log {
 pub struct Work {
     log: Log,
     number: usize,
+    /// The time when this work was first found to continue after its term had ended.
+    not_held_since: Option<Instant>,
 }
 
 impl Work {
-    /// Checks that the leader may work now: no other leader has begun since, and the term is held.
-    pub fn works(&self, term: &Term) {
-        let mut state = self.log.0.lock().unwrap();
+    /// Checks that the leader may work now: no other leader has begun since, and the term is held,
+    /// or ended a moment ago by a wall clock that was set.
+    pub fn works(&mut self, term: &Term) {
+        let mut state = self.log.0.lock();
         let candidate = state.spans[self.number].candidate;
         if state.spans.len() > self.number + 1 {
             state.overlap(format_args!("{candidate} works after its successor has begun"));
         }
-        if !term.is_held() {
+        if term.is_held() {
+            return;
+        }
+        let since = *self.not_held_since.get_or_insert_with(Instant::now);
+        if !state.stepped.contains(&candidate) || since.elapsed() > NOTICED {
             state.violation(format_args!("{candidate} works after its term has ended"));
         }
     }
@@ -208,7 +228,7 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        let mut state = self.log.0.lock().unwrap();
+        let mut state = self.log.0.lock();
         let span = &mut state.spans[self.number];
         span.is_running = false;
         let (candidate, transitions) = (span.candidate, span.transitions);

@@ -12,9 +12,9 @@
 //! earlier history that completes late changes nothing, whatever its version.
 //!
 //! A store can be fed in parts, for example scopes. The applied version is then the lowest of the
-//! parts' versions. A part that is added, or counts again after a waiver, begins the next *edition*:
-//! markers of earlier editions say nothing about that part. Unlike a new history, a new edition does
-//! not end the wait for a version.
+//! parts' versions. A part that is added, or counts again after a waiver, begins the next
+//! *edition*: markers of earlier editions say nothing about that part. Unlike a new history, a new
+//! edition does not end the wait for a version.
 
 use crate::engine::sync::{Arc, Event, IntoNotification, Mutex, mutant};
 use crate::engine::wait::{wait, wait_async};

@@ -332,12 +332,6 @@ impl<K: Send + Sync + 'static> Parts<K> {
         names.iter().all(|name| parts.get(name).is_some_and(stays))
     }
 
-    /// Returns whether the informer has read the set since it has these names.
-    #[cfg(test)]
-    pub(super) fn has_read(&self, names: &[String]) -> bool {
-        self.seen.borrow().names.iter().map(|name| &**name).eq(names)
-    }
-
     /// Keeps the initial population from ending before [`end_wait`](Self::end_wait) is called. If
     /// it has ended already, there is no applied version until that call.
     fn begin_wait(&self) -> Result<(), ScopeError> {

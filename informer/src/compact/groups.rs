@@ -120,8 +120,9 @@ impl<K> Groups<K> {
         tables.firsts.len() + tables.bases.len()
     }
 
-    /// Removes the groups whose base or first member was dropped, and the features whose object was
-    /// dropped. This frees memory: a weak handle keeps the allocation of its object or base.
+    /// Removes the groups whose base or first member was dropped, and the features by which neither
+    /// an object nor a base can be found any more. This frees memory: a weak handle keeps the
+    /// allocation of its object or base.
     pub(super) fn purge(&self) {
         let mut tables = self.0.lock();
         let Tables { firsts, bases, sketches } = &mut *tables;
@@ -129,8 +130,15 @@ impl<K> Groups<K> {
         bases.retain(|_, base| base.strong_count() > 0);
         firsts.shrink_to(2 * firsts.len());
         bases.shrink_to(2 * bases.len());
-        for sketch in sketches {
-            sketch.take_if(|sketch| sketch.like.strong_count() == 0);
+        for place in sketches {
+            place.take_if(|sketch| {
+                sketch.like.strong_count() == 0 && !bases.contains_key(&sketch.group)
+            });
+            if let Some(sketch) = place
+                && sketch.like.strong_count() == 0
+            {
+                sketch.like = Weak::new();
+            }
         }
     }
 }
@@ -161,6 +169,17 @@ mod tests {
     }
 
     #[test]
+    fn base_is_found_by_content_after_the_object_with_the_features_was_dropped() {
+        let compactor = pods();
+        let [first, second] = [0, 1].map(|at| pack(&compactor, &job(1, 0, at)));
+        drop(first);
+        compactor.groups.purge();
+        let similar = pack(&compactor, &job(1, 1, 2));
+        assert!(second.with().base().is_some());
+        assert!(Arc::ptr_eq(&similar.with(), &second.with()));
+    }
+
+    #[test]
     fn tables_shrink_after_the_groups_have_died_out() {
         let (many, few) = if cfg!(miri) { (40, 4) } else { (4000, 40) };
         let compactor = pods();
@@ -174,7 +193,9 @@ mod tests {
         // A group without objects stays if it shares its base with a group of siblings.
         assert!((few..many / 4).contains(&tables.bases.len()), "{}", tables.bases.len());
         assert!(tables.bases.values().all(|base| base.strong_count() > 0));
-        assert!(tables.sketches.iter().flatten().all(|sketch| sketch.like.strong_count() > 0));
+        assert!(tables.sketches.iter().flatten().all(|sketch| {
+            sketch.like.strong_count() > 0 || tables.bases.contains_key(&sketch.group)
+        }));
         drop(tables);
         assert!(siblings.iter().all(|object| Arc::strong_count(object) == 1));
     }

@@ -7,12 +7,11 @@ use super::codec::CodecError;
 use super::common::Common;
 use super::header::SharedHeader;
 use super::stored::{Material, Reference, Stored};
-use super::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, USED_UP, mutant};
+use super::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, USED_UP, mutant};
 use super::values::{BaseText, Document, Own};
 
-/// The number of differences that count as the first ones of a base. Later differences are
-/// compared with the average size of the first ones.
-const FIRST: u32 = 4;
+/// The number of objects whose latest differences from a base are compared with the first ones.
+const RECENT: usize = 4;
 /// The assumed ratio of the size of a text packed with the previous dictionary to its size packed
 /// with a new one. The true ratio is rarely larger.
 const GAIN: usize = 3;
@@ -36,13 +35,7 @@ pub(super) struct Base {
     pub(super) shared: Arc<SharedHeader>,
     /// Whether a group has replaced the base by a newer one. Other groups may still use it.
     is_replaced: AtomicBool,
-    /// The number of calls of [`note`](Self::note) so far.
-    count: AtomicU32,
-    /// The size in bytes of the first [`FIRST`] differences together.
-    first: AtomicUsize,
-    /// Eight times a moving average of the sizes of differences in bytes, see
-    /// [`note`](Self::note).
-    recent: AtomicUsize,
+    differences: Mutex<Differences>,
     /// The largest number of objects that have held the base at a time.
     most_holders: AtomicUsize,
 }
@@ -67,9 +60,7 @@ impl Base {
                 is_used: AtomicBool::new(true),
                 shared: Arc::new(shared),
                 is_replaced: AtomicBool::new(false),
-                count: AtomicU32::new(0),
-                first: AtomicUsize::new(0),
-                recent: AtomicUsize::new(0),
+                differences: Mutex::default(),
                 most_holders: AtomicUsize::new(0),
             };
             common.counts.bases.fetch_add(1, Ordering::Relaxed);
@@ -148,50 +139,81 @@ impl Base {
         if Arc::ptr_eq(&stored.with, dictionary) { estimate } else { estimate / GAIN }
     }
 
-    /// Records the size of a difference. Returns whether the base is outdated: recent differences
-    /// are on average more than twice as large as the first ones, for example because the workload
-    /// has changed.
-    pub(super) fn note(&self, bytes: usize) -> bool {
-        // Relaxed: statistics. A lost update delays the next base by a few objects.
-        let count = self.count.fetch_add(1, Ordering::Relaxed);
-        if count < FIRST {
-            let first = self.first.fetch_add(bytes, Ordering::Relaxed) + bytes;
-            self.recent.store(first * 8 / (count as usize + 1), Ordering::Relaxed);
-            return false;
-        }
-        let first = self.first.load(Ordering::Relaxed);
-        let recent = self.recent.load(Ordering::Relaxed);
-        // A single difference counts at most as much as the first four together, so that one odd
-        // object does not make the base outdated.
-        let recent = recent - recent / 8 + bytes.min(first);
-        self.recent.store(recent, Ordering::Relaxed);
-        recent * FIRST as usize > first * 2 * 8
+    /// Records the size of the difference of an object, which `object` identifies. Returns whether
+    /// the base is outdated, for example because the workload has changed.
+    pub(super) fn note(&self, object: u32, bytes: usize) -> bool {
+        self.differences.lock().note(object, bytes)
     }
 
     pub(super) fn set_replaced(&self) {
-        // Relaxed: a later pass sees it.
+        // Relaxed: orders no other memory. A thread that does not see it in `is_replaced` uses the
+        // base once more, and a later pass packs that object again.
         self.is_replaced.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn is_replaced(&self) -> bool {
+        // Relaxed: see `set_replaced`.
         self.is_replaced.load(Ordering::Relaxed)
     }
 
     /// Records that `holders` objects hold the base now.
     pub(super) fn record_holders(&self, holders: usize) {
-        // Relaxed: statistics. The base lives longer while a thread does not see an update.
+        // Relaxed: orders no other memory. If the load in `is_used_up` does not see the new
+        // number, the base stays until a later pass.
         self.most_holders.fetch_max(holders, Ordering::Relaxed);
     }
 
     /// Returns whether `holders`, the number of objects that hold the base now, is so small a part
     /// of the most that have held it at a time ([`USED_UP`]) that the base should be freed.
     pub(super) fn is_used_up(&self, holders: usize) -> bool {
+        // Relaxed: see `record_holders`.
         holders * USED_UP < self.most_holders.load(Ordering::Relaxed)
     }
 
     /// Returns the number of bytes that the base takes in memory, without its unpacked text.
     fn size(&self) -> usize {
         size_of::<Self>() + self.stored.lock().bytes.len() + self.shared.size()
+    }
+}
+
+/// The sizes of differences from a base, by which an outdated base is recognised.
+#[derive(Default)]
+struct Differences {
+    /// The objects that were packed last, from the oldest: the identity of each, and the size in
+    /// bytes of its latest difference. The identity 0 marks a free place.
+    recent: [(u32, u32); RECENT],
+    /// The average size of the first differences in bytes, or 0 if there are too few of them yet.
+    first: u32,
+}
+
+impl Differences {
+    /// Records a difference. An update takes the place of the object's earlier difference, so that
+    /// an object that is often updated counts once.
+    ///
+    /// Returns whether the differences of most of the recent objects are more than twice as large
+    /// as the first ones. Always false for a base that only one object uses.
+    fn note(&mut self, object: u32, bytes: usize) -> bool {
+        let object = object.max(1);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let earlier = self.recent.iter().position(|(noted, _)| *noted == object);
+        let (noted, _) = self.count(0);
+        // The first differences are complete when one is about to be replaced.
+        if self.first == 0 && noted > 1 && (noted == RECENT || earlier.is_some()) {
+            let sum: usize = self.recent.iter().map(|(_, bytes)| *bytes as usize).sum();
+            self.first = u32::try_from(sum / noted).unwrap_or(u32::MAX).max(1);
+        }
+        self.recent[earlier.unwrap_or(0)..].rotate_left(1);
+        self.recent[RECENT - 1] = (object, bytes);
+        let (noted, large) = self.count(2 * self.first as usize);
+        self.first > 0 && 2 * large > noted
+    }
+
+    /// Returns the number of recent objects, and of those whose difference has more than `bytes`
+    /// bytes.
+    fn count(&self, bytes: usize) -> (usize, usize) {
+        let noted = self.recent.iter().filter(|(object, _)| *object != 0);
+        let large = noted.clone().filter(|(_, size)| *size as usize > bytes);
+        (noted.count(), large.count())
     }
 }
 
@@ -221,5 +243,42 @@ mod defects {
         pub(super) fn with_current_material(&self, stored: Stored) -> Stored {
             Stored { with: self.stored.lock().with.clone(), ..stored }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Differences, RECENT};
+
+    /// Records a difference of each of these objects, and returns whether the base is outdated
+    /// after the last one.
+    fn note(differences: &mut Differences, objects: std::ops::Range<u32>, bytes: usize) -> bool {
+        objects.fold(false, |_, object| differences.note(object, bytes))
+    }
+
+    #[test]
+    fn base_is_outdated_once_most_of_the_recent_differences_are_large() {
+        let mut differences = Differences::default();
+        assert!(!note(&mut differences, 1..20, 100));
+        assert!(!note(&mut differences, 20..30, 200), "twice as large");
+        assert!(!note(&mut differences, 30..32, 201), "half of the recent ones");
+        assert!(differences.note(32, 201));
+    }
+
+    #[test]
+    fn updates_of_one_object_never_outdate_a_base() {
+        for others in 0..2 * u32::try_from(RECENT).unwrap() {
+            let mut differences = Differences::default();
+            note(&mut differences, 1..others + 2, 100);
+            assert!((0..100).all(|_| !differences.note(1, 1000)), "{others} others");
+        }
+    }
+
+    #[test]
+    fn updates_of_two_objects_outdate_the_base_that_only_they_use() {
+        let mut differences = Differences::default();
+        assert!(!note(&mut differences, 1..3, 100));
+        assert!(!differences.note(1, 1000));
+        assert!(differences.note(2, 1000));
     }
 }

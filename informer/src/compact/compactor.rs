@@ -350,7 +350,7 @@ impl<K> Compactor<K> {
     ) -> Option<Stored> {
         let base = reference.base()?;
         let stored = Stored::pack(document, reference);
-        if base.note(stored.bytes.len()) {
+        if base.note(fields.identity(&self.common.state), stored.bytes.len()) {
             mutant!(BaseIsChangedInPlace => base.keep(Arc::new(BaseText::new(document.text))); return Some(stored));
             let (dictionary, shared) = (self.dictionary(), SharedHeader::new(fields));
             let text = Arc::new(BaseText::new(document.text));

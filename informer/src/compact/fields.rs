@@ -134,6 +134,19 @@ impl<'a> Fields<'a> {
         }
         self.name.as_ref().map(|Text(name)| state.hash_one(("name", name)))
     }
+
+    /// Returns a number that is equal for all versions of an object: a hash of the uid, or else of
+    /// the namespace and the name.
+    pub(super) fn identity(&self, state: &impl BuildHasher) -> u32 {
+        let hash = match &self.uid {
+            Some(Text(uid)) => state.hash_one(uid),
+            None => {
+                let key = [&self.namespace, &self.name];
+                state.hash_one(key.map(|text| text.as_ref().map(|Text(text)| text)))
+            }
+        };
+        (hash >> 32) as u32
+    }
 }
 
 /// Returns a hash of the value of type `T` that `json` contains, or of the text if there is none. A

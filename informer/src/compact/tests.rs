@@ -184,6 +184,20 @@ fn base_that_has_grown_old_is_replaced() {
 }
 
 #[test]
+fn base_is_not_replaced_because_one_of_its_members_has_changed() {
+    let compactor = pods();
+    let mut objects: Vec<_> = (0..20).map(|at| pack(&compactor, &pod(1, at))).collect();
+    for version in 100..140 {
+        // The pod of another workload, in the place of pod 5.
+        let json = pod(2, 5).replace("\"generateName\":\"w2-\"", "\"generateName\":\"w1-\"");
+        objects[5] = pack(&compactor, &update(&json, version));
+        assert_eq!(compactor.stats().bases, 1, "version {version}");
+    }
+    let sibling = pack(&compactor, &pod(1, 20));
+    assert!(Arc::ptr_eq(&sibling.with(), &objects[0].with()));
+}
+
+#[test]
 fn base_that_few_objects_hold_is_given_up() {
     let compactor = pods();
     let mut objects: Vec<_> =

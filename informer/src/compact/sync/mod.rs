@@ -16,9 +16,7 @@ mod imp {
     pub(in super::super) use deltafifo::locks::{Mutex, RwLock};
     pub(in super::super) use foldhash::fast::RandomState;
     pub(in super::super) use foldhash::quality::RandomState as HashState;
-    pub(in super::super) use std::sync::atomic::{
-        AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-    };
+    pub(in super::super) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
     /// The number of groups of similar objects at which the first dictionary is trained.
     pub(in super::super) const FIRST_TRAINING: usize = 256;
@@ -42,7 +40,7 @@ mod imp {
     pub(in super::super) use foldhash::quality::FixedState as HashState;
     use shuttle::sync as model;
     pub(in super::super) use shuttle::sync::atomic::{
-        AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        AtomicBool, AtomicU64, AtomicUsize, Ordering,
     };
 
     pub(in super::super) const FIRST_TRAINING: usize = 6;

@@ -28,13 +28,16 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
     pub(super) async fn upkeep(&self) -> Infallible {
         let Some(upkeep) = self.feeder.upkeep() else { return pending().await };
         let threads = Threads { work: self.work.clone() };
+        // A call that stops the informer does not wait for a training. The training takes some
+        // 100 ms, calls no user code and does not touch the store.
+        let training = Threads::default();
         let mut lists = upkeep.lists();
         let mut last = None;
         loop {
             let listed = timeout(PERIOD, with_catching_waker(lists.changed())).await;
             let done = if listed.is_ok() {
                 let upkeep = upkeep.clone();
-                threads.run(move || upkeep.end_list()).await
+                training.run(move || upkeep.end_list()).await
             } else {
                 Ok(())
             };
@@ -83,5 +86,82 @@ impl<K: Send + Sync + 'static, M: Meta<Compact<K>>> SharedInformer<Compact<K>, M
     #[must_use]
     pub fn compact_stats(&self) -> CompactStats {
         self.inner.feeder.upkeep().map(|upkeep| upkeep.stats()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use deltafifo::{BoxError, KeyFunc};
+    use deltafifo_testkit::{ApiServer, Resource};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use tokio::sync::{Mutex, Notify, watch};
+    use tokio::time::timeout;
+
+    use super::super::SharedInformerBuilder;
+    use super::super::source::InformerSource;
+    use crate::compact::{CompactStats, Upkeep};
+    use crate::reflector::Decode;
+    use crate::{KubeListerWatcher, KubeMeta};
+
+    /// A decoder whose training takes until the test releases the lock `end`.
+    #[derive(Default)]
+    struct Trainer {
+        lists: watch::Sender<u64>,
+        began: Notify,
+        end: Mutex<()>,
+    }
+
+    impl Decode<ConfigMap> for Trainer {
+        fn decode(&self, _: &[u8]) -> Result<Arc<ConfigMap>, BoxError> {
+            Ok(Arc::default())
+        }
+
+        fn end_list(&self) {
+            self.lists.send_modify(|lists| *lists += 1);
+        }
+
+        fn upkeep(self: Arc<Self>) -> Option<Arc<dyn Upkeep<ConfigMap>>> {
+            Some(self)
+        }
+    }
+
+    impl Upkeep<ConfigMap> for Trainer {
+        fn lists(&self) -> watch::Receiver<u64> {
+            self.lists.subscribe()
+        }
+
+        fn end_list(&self) {
+            self.began.notify_one();
+            drop(self.end.blocking_lock());
+        }
+
+        fn repack(&self, _: &Arc<ConfigMap>) {}
+
+        fn end_pass(&self) {}
+
+        fn stats(&self) -> CompactStats {
+            CompactStats::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn stop_does_not_wait_for_a_training() {
+        let server = ApiServer::builder().resource(Resource::config_maps()).build();
+        let maps = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+        let trainer = Arc::new(Trainer::default());
+        let training = trainer.end.lock().await;
+        let decoder = trainer.clone();
+        let source = InformerSource::lists(maps, Box::new(move |_, _| decoder));
+        let keys = KeyFunc::meta_namespace(KubeMeta);
+        let informer = SharedInformerBuilder::new(source, keys).build().unwrap();
+        let running = informer.clone();
+        let run = tokio::spawn(async move { running.run().await });
+        trainer.began.notified().await;
+        timeout(Duration::from_secs(60), informer.stop()).await.expect("the training goes on");
+        run.await.unwrap().unwrap();
+        drop(training);
     }
 }

@@ -1,22 +1,35 @@
 //! Tests of the decoding in controllers of compact objects. Many other tests of `runtime` run
 //! with compact maps as well (`rig::Stored`).
 
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use deltafifo_informer::compact::{Compact, CompactStats, Compactor};
-use deltafifo_informer::runtime::controller::{Config, Source};
+use deltafifo_informer::compact::{Compact, CompactStats, Compactor, DecodeError};
+use deltafifo_informer::leader_election::{ElectionError, LeaderElector, LeaseLock};
+use deltafifo_informer::runtime::controller::{Action, Config, Source};
 use deltafifo_informer::runtime::reflector::{ObjectRef, store::WriterDropped};
 use deltafifo_informer::runtime::{Controller, predicates, watcher};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{ApiServer, Resource};
+use futures_util::FutureExt;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{ApiResource, ObjectMeta};
+use kube::core::discovery;
 use kube::Api;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
 
-use super::rig::{controller, map, maps, missing, pod, poll_idle, server, value};
+use super::rig::{
+    controller, gated, map, maps, missing, pod, poll, poll_idle, server, value,
+};
 
 /// Returns a running informer of compact objects.
 fn informer<K>(server: &ApiServer) -> SharedInformer<Compact<K>>
@@ -127,6 +140,161 @@ async fn object_that_does_not_decode_is_yielded_counted_and_retried_until_it_dec
     let mut counts = all.filter(|(key, ..)| key.key().name() == name).map(|(.., count)| count);
     assert_eq!(counts.next(), Some(DebugValue::Counter(errors)));
     assert_eq!(store.find(|_| true).map(|map| value(&map)).as_deref(), Some("1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn policy_decides_when_an_object_that_does_not_decode_is_retried() {
+    let server = server();
+    server.apply(broken("a")).unwrap();
+    let (sender, mut asked) = mpsc::unbounded_channel();
+    let asks = AtomicUsize::new(0);
+    let policy = move |object, error: &(dyn Error + 'static)| {
+        let error = error.downcast_ref::<DecodeError>().unwrap();
+        sender.send((object, error.key().to_owned())).unwrap();
+        match asks.fetch_add(1, Ordering::Relaxed) {
+            0 | 1 => Action::requeue(Duration::from_secs(60)),
+            _ => Action::await_change(),
+        }
+    };
+    let mut polled = poll_idle(controller(&server).decode_error_policy(policy));
+    let began = Instant::now();
+    for _ in 0..3 {
+        assert!(polled.next().await.starts_with("ConfigMap.v1./a.shop was not reconciled"));
+        let (object, key) = asked.recv().await.unwrap();
+        assert_eq!((object, &*key), (ObjectRef::new("a").within("shop"), "shop/a"));
+    }
+    let waited = began.elapsed().as_secs();
+    assert!((120..121).contains(&waited), "{waited}");
+    sleep(Duration::from_secs(3_600)).await;
+    assert!(polled.at_rest().await.is_empty(), "it is given up");
+    server.wait_for_watchers(1).await;
+    server.apply(map("a", "1")).unwrap();
+    assert_eq!(polled.next().await, "a");
+    assert!(asked.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn predicate_and_deletion_handler_may_be_set_before_compact() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (sender, mut deleted) = mpsc::unbounded_channel();
+    let controller = Controller::new(maps(&server), watcher::Config::default())
+        .when(|old, new| value(old) != value(new))
+        .on_deleted(move |last| {
+            sender.send(last.object().map(|map| value(map))).unwrap();
+            async {}
+        })
+        .compact();
+    let mut polled = poll_idle(controller);
+    assert_eq!(polled.next().await, "a");
+    server.wait_for_watchers(1).await;
+    let mut labelled = map("a", "1");
+    labelled["metadata"]["labels"] = json!({ "app": "web" });
+    server.apply(labelled).unwrap();
+    assert!(polled.at_rest().await.is_empty(), "the data is equal");
+    server.apply(map("a", "2")).unwrap();
+    assert_eq!(polled.next().await, "a");
+    server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    assert_eq!(deleted.recv().await.unwrap().as_deref(), Some("2"));
+}
+
+thread_local! {
+    /// A function that the next decoding of a [`Hooked`] on this thread calls.
+    static HOOK: RefCell<Option<Box<dyn FnOnce()>>> = RefCell::default();
+}
+
+/// A map whose decoding calls [`HOOK`].
+#[derive(Clone, Debug)]
+struct Hooked(ConfigMap);
+
+impl<'de> Deserialize<'de> for Hooked {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if let Some(hook) = HOOK.take() {
+            hook();
+        }
+        ConfigMap::deserialize(deserializer).map(Self)
+    }
+}
+
+impl kube::Resource for Hooked {
+    type DynamicType = ();
+    type Scope = <ConfigMap as kube::Resource>::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        ConfigMap::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        ConfigMap::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        ConfigMap::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        ConfigMap::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.0.meta()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.0.meta_mut()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_reconcile_begins_if_the_controller_shuts_down_during_the_decoding() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    HOOK.set(Some(Box::new(move || stop.send(()).unwrap())));
+    let (reconcile, mut begun) = gated();
+    let controller =
+        Controller::new(Api::<Hooked>::all(server.client()), watcher::Config::default())
+            .compact()
+            .graceful_shutdown_on(stopped.map(drop));
+    assert!(poll(controller, reconcile).rest().await.is_empty());
+    assert!(begun.recv().await.is_none());
+    assert!(HOOK.take().is_none(), "the object was decoded");
+}
+
+/// The clock is not paused, because the decoding blocks the only thread of the runtime.
+#[tokio::test]
+async fn no_reconcile_begins_if_the_term_ends_during_the_decoding() {
+    let leases = ApiResource::erase::<Lease>(&());
+    let leases = Resource::built_in(leases, discovery::Scope::Namespaced);
+    let server = ApiServer::builder().resource(Resource::config_maps()).resource(leases).build();
+    server.apply(map("a", "1")).unwrap();
+    let lease = LeaseLock::new("shop", "counter").identity("a");
+    let elector = LeaderElector::builder(server.client(), lease)
+        .lease_duration(Duration::from_secs(2))
+        .renew_deadline(Duration::from_secs(1))
+        .retry_period(Duration::from_millis(200))
+        .build()
+        .unwrap();
+    let (reconcile, mut begun) = gated();
+    let led = elector.run(|term| {
+        let decoding = term.clone();
+        HOOK.set(Some(Box::new(move || {
+            while decoding.is_held() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        })));
+        let maps = Api::<Hooked>::all(server.client());
+        let controller = Controller::new(maps, watcher::Config::default()).compact();
+        let polled = poll(controller.while_leading(&term), reconcile);
+        async move {
+            let yielded = polled.rest_within(Duration::from_secs(60)).await;
+            assert!(yielded.is_empty(), "{yielded:?}");
+        }
+    });
+    let lost = led.await.unwrap_err();
+    assert!(matches!(lost, ElectionError::Expired { .. }), "{lost}");
+    assert!(HOOK.take().is_none(), "the object was decoded");
+    assert!(begun.recv().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,15 @@
 //! Controllers whose informers keep compact objects.
 
+use std::error::Error;
+
 use kube::Resource;
 use serde::de::DeserializeOwned;
 
-use super::Controller;
 use super::main_informer::MainInformer;
 use super::source::{Source, UpdateFilter};
+use super::{Action, Controller};
 use crate::compact::Compact;
+use crate::runtime::reflector::ObjectRef;
 
 impl<K> Controller<K>
 where
@@ -23,7 +26,8 @@ where
     ///
     /// [`store`](Self::store) then returns a `Store<Compact<K>>`, whose methods decode the objects
     /// that they return. For an object that cannot be decoded, the stream yields
-    /// [`RunnerError::NotDecoded`](super::RunnerError::NotDecoded) instead of a reconcile.
+    /// [`RunnerError::NotDecoded`](super::RunnerError::NotDecoded) instead of a reconcile, and
+    /// [`decode_error_policy`](Controller::decode_error_policy) sets the time of the next attempt.
     ///
     /// Call it before [`store`](Self::store). For a controller over a [shared
     /// informer](Self::from_informer), build that informer with `Compact<K>` instead. Otherwise the
@@ -76,6 +80,7 @@ where
             on_deleted: self.on_deleted,
             config: self.config,
             retry: self.retry,
+            decode_error_policy: None,
             term: self.term,
             graceful: self.graceful,
             forceful: self.forceful,
@@ -109,6 +114,39 @@ where
         predicate: impl Fn(&Compact<K>, &Compact<K>) -> bool + Send + 'static,
     ) -> Self {
         self.update_filter = UpdateFilter::Stored(Box::new(predicate));
+        self
+    }
+
+    /// Sets the error policy for objects that cannot be decoded. The error policy of
+    /// [`run`](Self::run) receives a decoded object, so it is not called for them: `policy`
+    /// receives the key of the object and the reason, which is a
+    /// [`DecodeError`](crate::compact::DecodeError). In any case the stream yields
+    /// [`RunnerError::NotDecoded`](super::RunnerError::NotDecoded), and the object stays in the
+    /// store. The last call wins.
+    ///
+    /// The [`Action`] means the same as that of the other error policy. In particular,
+    /// [`await_change`](Action::await_change) gives the object up until something triggers it.
+    /// Without this call the object is retried with the delays after a panic: see
+    /// [`retry`](Self::retry).
+    ///
+    /// ```
+    /// use deltafifo_informer::runtime::{Controller, controller::Action, watcher};
+    /// # use k8s_openapi::api::apps::v1::Deployment;
+    /// # use deltafifo_informer::compact::Compact;
+    /// # fn build(api: kube::Api<Deployment>) -> Controller<Compact<Deployment>> {
+    /// Controller::new(api, watcher::Config::default()).compact().decode_error_policy(
+    ///     |deployment, error| {
+    ///         eprintln!("{deployment} is skipped: {error}");
+    ///         Action::await_change()
+    ///     },
+    /// )
+    /// # }
+    /// ```
+    pub fn decode_error_policy(
+        mut self,
+        policy: impl Fn(ObjectRef<K>, &(dyn Error + 'static)) -> Action + Send + 'static,
+    ) -> Self {
+        self.decode_error_policy = Some(Box::new(policy));
         self
     }
 }

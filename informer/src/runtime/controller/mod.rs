@@ -91,6 +91,7 @@ pub use config::Config;
 use deleted::OnDeleted;
 pub use error::{Error, RunnerError};
 use main_informer::{Listing, MainInformer};
+use run::DecodeErrorPolicy;
 use schedule::Retry;
 pub use source::Source;
 use source::{Failure, UpdateFilter, of_api};
@@ -160,6 +161,7 @@ where
     on_deleted: Option<OnDeleted<F::Object>>,
     config: Config,
     retry: Option<Retry>,
+    decode_error_policy: Option<DecodeErrorPolicy<F::Object>>,
     term: Option<Term>,
     graceful: Vec<BoxFuture<'static, ()>>,
     forceful: Vec<BoxFuture<'static, ()>>,
@@ -285,6 +287,7 @@ where
             on_deleted: None,
             config: Config::default(),
             retry: None,
+            decode_error_policy: None,
             term: None,
             graceful: Vec::new(),
             forceful: Vec::new(),
@@ -312,10 +315,9 @@ where
     ///
     /// # Panics
     /// If the stream is polled outside of a tokio runtime. Also if a stream that was given to the
-    /// controller, the reconciler, the error policy, the [retry policy](Self::retry) or a
-    /// deletion handler panics while it is called or polled. A panic of a future that the
-    /// reconciler or the deletion handler returned is yielded as [`RunnerError::Panicked`]
-    /// instead.
+    /// controller, the reconciler, an error policy, the [retry policy](Self::retry) or a deletion
+    /// handler panics while it is called or polled. A panic of a future that the reconciler or the
+    /// deletion handler returned is yielded as [`RunnerError::Panicked`] instead.
     pub fn run<ReconcilerFut, Ctx>(
         self,
         reconciler: impl FnMut(Arc<F::Object>, Arc<Ctx>) -> ReconcilerFut,

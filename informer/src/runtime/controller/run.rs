@@ -1,6 +1,7 @@
 //! The loop of a controller: chooses the next step each time its stream is polled, starts calls of
 //! the reconciler, and acts on their results.
 
+use std::error::Error as StdError;
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
@@ -132,6 +133,11 @@ enum Work<T> {
 /// The work for an item, and the item, which holds the key.
 type ItemWithWork<T> = (Item<StoreKey>, Work<T>);
 
+/// The user's policy for objects that cannot be decoded. It receives the key of the object, and the
+/// reason.
+pub(super) type DecodeErrorPolicy<K> =
+    Box<dyn Fn(ObjectRef<K>, &(dyn StdError + 'static)) -> Action + Send>;
+
 /// An item of the controller's stream.
 pub(super) type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
 
@@ -143,6 +149,7 @@ struct ControllerRun<F: Form, E> {
     started: Started,
     deletions: Arc<Deletions<F>>,
     on_deleted: Option<OnDeleted<F::Object>>,
+    decode_error_policy: Option<DecodeErrorPolicy<F::Object>>,
     /// The running reconciles and deletion handlers, and the decoding before them. `None` is the
     /// result of a call that was dropped because the term has ended.
     work: JoinSet<Option<Ended<F::Object, E>>>,
@@ -177,7 +184,7 @@ where
             config,
             ..
         } = controller;
-        let Controller { retry, term, graceful, forceful, .. } = controller;
+        let Controller { retry, decode_error_policy, term, graceful, forceful, .. } = controller;
         let (informer, own) = informer.into_parts(&controller.errors)?;
         let errors = controller.error_receiver;
         let schedule = Schedule::new(&config, retry);
@@ -233,6 +240,7 @@ where
             started,
             deletions,
             on_deleted,
+            decode_error_policy,
             work: JoinSet::new(),
             most: config.max_concurrent(),
             syncing: Some(try_join_all(syncs).boxed()),
@@ -519,8 +527,15 @@ where
             }
             Outcome::NotDecoded(source) => {
                 self.metrics.record(Metrics::not_decoded);
-                self.schedule.request_after_failure(key.clone(), priority);
-                let object = Box::new(self.reference(key).erase());
+                let object = self.reference(key);
+                if let Some(policy) = &self.decode_error_policy {
+                    let span = info_span!("reconciling object", "object.ref" = %object);
+                    let after = span.in_scope(|| policy(object.clone(), &*source)).requeue_after;
+                    self.schedule.request_after_error(key.clone(), priority, after);
+                } else {
+                    self.schedule.request_after_failure(key.clone(), priority);
+                }
+                let object = Box::new(object.erase());
                 Some(Err(RunnerError::NotDecoded { object, source }.into()))
             }
             Outcome::Panicked { message, again } => {

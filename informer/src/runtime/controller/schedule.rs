@@ -29,8 +29,8 @@ pub(super) type Retry = Box<dyn RateLimiter<StoreKey>>;
 pub(super) struct Schedule {
     pub(super) queue: WorkQueue<StoreKey>,
     debounce: Option<Debounce>,
-    /// The policy that delays retries after a panic or a failed decoding, and after an error if the
-    /// controller has a retry policy.
+    /// The policy that delays retries after a panic, after a failed decoding that no policy of the
+    /// user handles, and after an error if the controller has a retry policy.
     retry: Retry,
     retries_errors: bool,
 }
@@ -65,9 +65,9 @@ impl Schedule {
         self.queue.add_with(key, AddOptions::new().priority(priority).after(delay));
     }
 
-    /// Requests a reconcile of an object whose reconciler returned an error. `after` is the
-    /// result of the error policy: `None` gives the object up. With a retry policy `after` is
-    /// only the minimum of the delay.
+    /// Requests a reconcile of an object for which an error policy was called. `after` is the
+    /// result of that policy: `None` gives the object up. With a retry policy `after` is only the
+    /// minimum of the delay.
     pub(super) fn request_after_error(
         &self,
         key: StoreKey,

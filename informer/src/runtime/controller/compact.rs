@@ -29,6 +29,11 @@ where
     /// [`RunnerError::NotDecoded`](super::RunnerError::NotDecoded) instead of a reconcile, and
     /// [`decode_error_policy`](Controller::decode_error_policy) sets the time of the next attempt.
     ///
+    /// The packing has its default settings. To name fields or to validate objects, build an
+    /// informer of `Compact<K>` with a [compactor](crate::reflector::ReflectorBuilder::compactor),
+    /// and pass it to [`from_informer`](Self::from_informer). The guide's chapter *Compact objects*
+    /// shows it.
+    ///
     /// Call it before [`store`](Self::store). For a controller over a [shared
     /// informer](Self::from_informer), build that informer with `Compact<K>` instead. Otherwise the
     /// stream yields [`RunnerError::NotCompact`](super::RunnerError::NotCompact) and ends.

@@ -50,6 +50,9 @@
 //! | `informer_compact_decodes_total` | counter | Calls of `Compact::decode` |
 //! | `informer_compact_failed_decodes_total` | counter | Calls of `Compact::decode` that failed |
 //! | `informer_compact_decode_seconds` | gauge | Time that all calls of `Compact::decode` have taken together; it only grows |
+//! | `informer_compact_decoded_hits_total` | counter | Calls that found their object in the cache of decoded objects |
+//! | `informer_compact_decoded_misses_total` | counter | Calls that did not find it there, and decoded it |
+//! | `informer_compact_decoded_bytes` | gauge | Bytes that the objects in this cache are assumed to take |
 //!
 //! Labels are `name`, `resource` (as in `deployments.v1.apps`) and `namespace` (empty for all
 //! namespaces); metrics of handlers also have `handler`. Where client-go, or Kubernetes for
@@ -257,6 +260,18 @@ pub(crate) const DECODE_SECONDS: Metric = Metric::gauge(
     "informer_compact_decode_seconds",
     "Time that all calls of `Compact::decode` have taken together; it only grows",
 );
+pub(crate) const DECODED_HITS: Metric = Metric::counter(
+    "informer_compact_decoded_hits_total",
+    "Calls that found their object in the cache of decoded objects",
+);
+pub(crate) const DECODED_MISSES: Metric = Metric::counter(
+    "informer_compact_decoded_misses_total",
+    "Calls that did not find it there, and decoded it",
+);
+pub(crate) const DECODED_BYTES: Metric = Metric::gauge(
+    "informer_compact_decoded_bytes",
+    "Bytes that the objects in this cache are assumed to take",
+);
 
 /// All metrics of reflectors, informers and handlers, in the order of the tables above. The last
 /// ones, whose names begin with `informer_compact_`, need the feature `compact`.
@@ -293,6 +308,9 @@ pub const ALL: &[Metric] = &[
     DECODES,
     FAILED_DECODES,
     DECODE_SECONDS,
+    DECODED_HITS,
+    DECODED_MISSES,
+    DECODED_BYTES,
 ];
 
 /// The labels of a component's metrics.

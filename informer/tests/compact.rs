@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo::caches::MutationCache;
 use deltafifo::{Lister, OWNER_INDEX, Selector};
 use deltafifo_informer::compact::{Compact, CompactStats, Compactor};
 use deltafifo_informer::metrics::ALL;
@@ -235,11 +236,16 @@ async fn named_informer_records_its_memory_and_decodes() {
         server.apply(map(name, data)).unwrap();
     }
     let sink = DebuggingRecorder::new();
-    let informer = with_local_recorder(&sink, || builder(&server).name("maps").build());
-    let informer = informer.unwrap();
+    let maps = builder(&server)
+        .name("maps")
+        .reflector(|maps| maps.compactor(Compactor::builder().decoded_cache(1 << 20)));
+    let informer = with_local_recorder(&sink, || maps.build()).unwrap();
     run(&informer).await;
     let map = informer.store().get_by_key("shop/a").unwrap();
     assert_eq!(value(&map), "1");
+    for _ in 0..3 {
+        map.decode_shared().unwrap();
+    }
     let stats = passes(&informer, 1).await;
     // Longer than the period in which metrics are recorded.
     sleep(Duration::from_secs(1)).await;
@@ -260,19 +266,60 @@ async fn named_informer_records_its_memory_and_decodes() {
         ("raw_bytes", count(stats.raw_bytes)),
         ("base_bytes", count(stats.base_bytes + stats.unpacked_base_bytes)),
         ("dictionary_bytes", count(stats.dictionary_bytes)),
-        ("decodes_total", 1.0),
+        ("decodes_total", 2.0),
         ("failed_decodes_total", 0.0),
         ("decode_seconds", stats.decode_time.as_secs_f64()),
+        ("decoded_hits_total", 2.0),
+        ("decoded_misses_total", 1.0),
+        ("decoded_bytes", count(stats.decoded_bytes)),
     ];
     for (name, value) in expected {
         assert!((of(name) - value).abs() < 1e-12, "{name}: {} instead of {value}", of(name));
     }
-    assert!(of("bytes") > 0.0 && of("base_bytes") > 0.0 && of("decode_seconds") > 0.0);
+    for name in ["bytes", "base_bytes", "decode_seconds", "decoded_bytes"] {
+        assert!(of(name) > 0.0, "{name}");
+    }
     for metric in ALL.iter().filter(|metric| metric.name.starts_with("informer_compact_")) {
         assert!(values.contains_key(metric.name), "{}", metric.name);
     }
     informer.stop().await;
-    assert_eq!(recorded()["informer_compact_bytes"].to_bits(), 0.0_f64.to_bits());
+    let values = recorded();
+    for name in ["informer_compact_bytes", "informer_compact_decoded_bytes"] {
+        assert_eq!(values[name].to_bits(), 0.0_f64.to_bits(), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mutation_cache_returns_own_writes_and_then_the_decoded_objects_of_the_store() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let informer = builder(&server)
+        .reflector(|maps| maps.compactor(Compactor::builder().decoded_cache(1 << 20)))
+        .build()
+        .unwrap();
+    let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
+    run(&informer).await;
+    assert_eq!(next(&mut stream, 1).await, ["+a=1"]);
+    server.wait_for_watchers(1).await;
+    let maps = MutationCache::builder(informer.store()).build();
+    let data = |map: &ConfigMap| map.data.as_ref().unwrap()["data"].clone();
+    let read = || maps.get_by_key("shop/a").unwrap().unwrap().decode_shared().unwrap();
+    let stored = || informer.store().get_by_key("shop/a").unwrap().decode_shared().unwrap();
+    let watched = read();
+    assert!(Arc::ptr_eq(&watched, &stored()) && Arc::ptr_eq(&watched, &read()));
+
+    // The informer's tasks see the write only when the test waits.
+    server.apply(map("a", "2")).unwrap();
+    let answer = server.get(&Resource::config_maps(), "shop", "a").unwrap().to_string();
+    let writer = Compactor::<ConfigMap>::builder().build();
+    maps.mutation(writer.pack(answer.as_bytes()).unwrap()).unwrap();
+    assert_eq!((data(&read()), data(&stored())), ("2".to_owned(), "1".to_owned()));
+    assert!(Arc::ptr_eq(&watched, &stored()));
+    assert_eq!(next(&mut stream, 1).await, ["a=1>2"]);
+    server.apply(map("a", "3")).unwrap();
+    assert_eq!(next(&mut stream, 1).await, ["a=2>3"]);
+    assert_eq!(data(&read()), "3");
+    assert!(Arc::ptr_eq(&read(), &stored()));
 }
 
 #[tokio::test(start_paused = true)]

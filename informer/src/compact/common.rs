@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use super::cache::Cache;
+use super::decoded::DecodedCache;
 use super::pointer::Pointer;
 use super::shapes::Shapes;
 use super::sync::{AtomicU64, AtomicUsize, HashState};
@@ -18,6 +19,8 @@ pub(super) struct Common {
     /// addition to the metadata.
     pub(super) pointers: Vec<Pointer>,
     pub(super) cache: Cache,
+    /// The decoded objects that are kept, or `None` if they are not kept.
+    pub(super) decoded: Option<DecodedCache>,
     pub(super) counts: Counts,
     pub(super) shapes: Shapes,
     /// The hasher of groups, shapes, finalizers and annotations. It is random, so that names with

@@ -11,6 +11,7 @@ use super::base::{Base, is_worth_it};
 use super::cache::Cache;
 use super::codec::{Dictionary, With};
 use super::common::{Common, Counts};
+use super::decoded::DecodedCache;
 use super::error::PackError;
 use super::fields::{self, Fields, Text};
 use super::groups::{Groups, Relative};
@@ -86,6 +87,7 @@ pub struct CompactorBuilder<K> {
     /// Whether dictionaries are trained. `None` means: if the objects are known not to be Secrets.
     train: Option<bool>,
     base_cache: usize,
+    decoded_cache: usize,
     pointers: Vec<Pointer>,
     kind: PhantomData<fn() -> K>,
 }
@@ -118,6 +120,13 @@ pub struct CompactStats {
     pub failed_decodes: u64,
     /// The time that all calls of [`Compact::decode`] took together.
     pub decode_time: Duration,
+    /// The number of calls of [`Compact::decode_shared`] so far that found the object in the
+    /// [cache](CompactorBuilder::decoded_cache) of decoded objects.
+    pub decoded_hits: u64,
+    /// The number of these calls so far that did not find it there, and decoded it.
+    pub decoded_misses: u64,
+    /// The number of bytes that the objects in this cache are assumed to take.
+    pub decoded_bytes: usize,
     /// The number of passes that the informer has made over all stored objects, to pack some of
     /// them again. The informer makes one after each list, and one a minute while objects change.
     pub passes: u64,
@@ -161,6 +170,30 @@ impl<K> CompactorBuilder<K> {
         self
     }
 
+    /// Keeps recently decoded objects for [`Compact::decode_shared`], up to `bytes` bytes. Off by
+    /// default, and with 0. The `Store` and the reconciles of a controller use it, too.
+    ///
+    /// The size of a decoded object is not known. It is assumed to be seven times the length of its
+    /// JSON, which is true for pods. The cache is divided into shards of at least 512 KiB, and an
+    /// object that is larger than a shard is not kept. A version that was replaced or deleted stays
+    /// until newer objects need its room.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo_informer::compact::Compactor;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// let maps = Compactor::<ConfigMap>::builder().decoded_cache(1 << 20).build();
+    /// let map = maps.pack(br#"{"metadata":{"name":"a","uid":"1","resourceVersion":"7"}}"#)?;
+    /// assert!(Arc::ptr_eq(&map.decode_shared()?, &map.decode_shared()?));
+    /// assert_eq!(maps.stats().decodes, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn decoded_cache(mut self, bytes: usize) -> Self {
+        self.decoded_cache = bytes;
+        self
+    }
+
     /// Keeps a field of each object uncompressed, for [`Compact::field`] and for indexes, which
     /// then need not decode the object. `pointer` is a JSON pointer (RFC 6901) through members of
     /// objects, such as `/spec/nodeName`. The field is read before [`without`](Self::without) cuts
@@ -196,6 +229,7 @@ impl<K> CompactorBuilder<K> {
             types: self.types,
             pointers: self.pointers,
             cache: Cache::new(self.base_cache),
+            decoded: (self.decoded_cache > 0).then(|| DecodedCache::new(self.decoded_cache)),
             counts: Counts::default(),
             shapes: Shapes::default(),
             state: HashState::default(),
@@ -230,6 +264,7 @@ impl<K> Compactor<K> {
             validate: false,
             train: None,
             base_cache: 4 << 20,
+            decoded_cache: 0,
             pointers: Vec::new(),
             kind: PhantomData,
         }
@@ -501,7 +536,7 @@ impl<K> Compactor<K> {
 
     /// Returns the memory that the objects take now, and how often they were packed and decoded.
     pub fn stats(&self) -> CompactStats {
-        let counts = &self.common.counts;
+        let Common { counts, decoded, .. } = &*self.common;
         let load = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         CompactStats {
             packed: counts.packed.load(Ordering::Relaxed),
@@ -515,6 +550,9 @@ impl<K> Compactor<K> {
             decodes: counts.decodes.load(Ordering::Relaxed),
             failed_decodes: counts.failed_decodes.load(Ordering::Relaxed),
             decode_time: Duration::from_nanos(counts.decode_nanos.load(Ordering::Relaxed)),
+            decoded_hits: decoded.as_ref().map_or(0, DecodedCache::hits),
+            decoded_misses: decoded.as_ref().map_or(0, DecodedCache::misses),
+            decoded_bytes: decoded.as_ref().map_or(0, DecodedCache::bytes),
             passes: self.passes.load(Ordering::Relaxed),
         }
     }

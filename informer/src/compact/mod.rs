@@ -26,11 +26,13 @@
 //!   its text and its header never change.
 //! * `values` cuts times, ids and other unique values out of a text, and `codec` packs the rest
 //!   with libzstd.
+//! * `decoded` keeps objects decoded, if the user asks for it.
 //! * `sync` has the locks and atomics. `standin` replaces libzstd under Miri and in schedules.
 //! * `upkeep` is the informer's side: when a list ends, dictionaries are trained, and a pass over
 //!   the store packs again the objects whose base or dictionary was replaced.
 //!
-//! Plaintext is kept in the headers, in the cache of bases and in the dictionaries.
+//! Plaintext is kept in the headers, in the cache of bases, in the dictionaries and in the cache of
+//! decoded objects.
 
 mod base;
 mod bytes;
@@ -38,6 +40,7 @@ mod cache;
 mod codec;
 mod common;
 mod compactor;
+mod decoded;
 mod error;
 mod fields;
 mod groups;

@@ -170,6 +170,29 @@ impl<K> Compact<K> {
         decoded.map_err(|error| self.error(error))
     }
 
+    /// Returns the decoded object, shared with other callers.
+    ///
+    /// If the compactor keeps [decoded objects](super::CompactorBuilder::decoded_cache), the object
+    /// may come from there: while it is kept, all callers receive the same `Arc` for a version, and
+    /// concurrent callers wait for the one that decodes it. Otherwise, or if the object has no uid
+    /// or version, it is [decoded](Self::decode) for this call.
+    ///
+    /// # Errors
+    /// As for [`decode`](Self::decode).
+    pub fn decode_shared(&self) -> Result<Arc<K>, DecodeError>
+    where
+        K: DeserializeOwned + Send + Sync + 'static,
+    {
+        let with = self.with();
+        if let Some(cache) = &with.common.decoded
+            && let Some(uid) = self.uid().filter(|uid| !uid.is_empty())
+            && let Some(version) = self.resource_version().filter(|version| !version.is_empty())
+        {
+            return cache.get_or_decode((&uid, version), self.raw_size(), || self.decode());
+        }
+        self.decode().map(Arc::new)
+    }
+
     fn key(&self) -> String {
         let view = self.header.view();
         let name = view.name.unwrap_or_default();

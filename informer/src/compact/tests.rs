@@ -66,7 +66,7 @@ pub(super) fn job(workload: usize, group: usize, number: usize) -> String {
 }
 
 /// Returns a later version of the pod `json`.
-fn update(json: &str, version: usize) -> String {
+pub(super) fn update(json: &str, version: usize) -> String {
     let field = "\"resourceVersion\":\"";
     let (before, after) = json.split_once(field).unwrap();
     let (_, after) = after.split_once('"').unwrap();

@@ -121,11 +121,11 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form for Compact<K>
     }
 
     fn decoded(self: Arc<Self>) -> Result<Arc<K>, BoxError> {
-        Ok(Arc::new(self.decode()?))
+        Ok(self.decode_shared()?)
     }
 
     fn view(self: &Arc<Self>) -> Result<Cow<'_, Arc<K>>, BoxError> {
-        Ok(Cow::Owned(Arc::new(self.decode()?)))
+        Ok(Cow::Owned(self.decode_shared()?))
     }
 
     fn differs(old: &Self, new: &Self, part: Part) -> bool {

@@ -17,6 +17,9 @@ pub(super) struct CompactMetrics {
     decodes: Counter,
     failed_decodes: Counter,
     decode_seconds: Gauge,
+    decoded_hits: Counter,
+    decoded_misses: Counter,
+    decoded_bytes: Gauge,
 }
 
 impl CompactMetrics {
@@ -29,6 +32,9 @@ impl CompactMetrics {
             decodes: labels.counter(&table::DECODES),
             failed_decodes: labels.counter(&table::FAILED_DECODES),
             decode_seconds: labels.gauge(&table::DECODE_SECONDS),
+            decoded_hits: labels.counter(&table::DECODED_HITS),
+            decoded_misses: labels.counter(&table::DECODED_MISSES),
+            decoded_bytes: labels.gauge(&table::DECODED_BYTES),
         }
     }
 
@@ -40,11 +46,15 @@ impl CompactMetrics {
         self.decodes.absolute(stats.decodes);
         self.failed_decodes.absolute(stats.failed_decodes);
         self.decode_seconds.set(stats.decode_time);
+        self.decoded_hits.absolute(stats.decoded_hits);
+        self.decoded_misses.absolute(stats.decoded_misses);
+        self.decoded_bytes.set(count(stats.decoded_bytes));
     }
 
     /// Resets the gauges of memory when the informer ends.
     fn ended(&self) {
-        for gauge in [&self.bytes, &self.raw_bytes, &self.base_bytes, &self.dictionary_bytes] {
+        let Self { bytes, raw_bytes, base_bytes, dictionary_bytes, decoded_bytes, .. } = self;
+        for gauge in [bytes, raw_bytes, base_bytes, dictionary_bytes, decoded_bytes] {
             gauge.set(0.0);
         }
     }

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::error::Error;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -18,9 +19,9 @@ use deltafifo_testkit::{ApiServer, Resource};
 use futures_util::FutureExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Api;
 use kube::api::{ApiResource, ObjectMeta};
 use kube::core::discovery;
-use kube::Api;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -37,7 +38,13 @@ where
     K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned + Send + Sync + 'static,
 {
     let source = KubeListerWatcher::new::<K>(server.client(), &(), None);
-    let informer = SharedInformer::<Compact<K>>::builder(source).build().unwrap();
+    run(SharedInformer::<Compact<K>>::builder(source).build().unwrap())
+}
+
+/// Runs the informer in a task.
+fn run<K: Send + Sync + 'static>(
+    informer: SharedInformer<Compact<K>>,
+) -> SharedInformer<Compact<K>> {
     let running = informer.clone();
     tokio::spawn(async move { running.run().await });
     informer
@@ -90,6 +97,32 @@ async fn store_of_a_compact_controller_counts_objects_and_decodes() {
     assert!(store.get(&ObjectRef::new("b").within("shop")).is_none());
     let CompactStats { decodes, failed_decodes, .. } = store.compact_stats();
     assert_eq!((decodes, failed_decodes), (3, 1), "only the read of the store decodes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_and_reconciles_share_decoded_objects() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    let maps = SharedInformer::<Compact<ConfigMap>>::builder(source)
+        .reflector(|maps| maps.compactor(Compactor::builder().decoded_cache(1 << 20)));
+    let informer = run(maps.build().unwrap());
+    let controller = Controller::from_informer(&informer);
+    let store = controller.store();
+    let stored = || store.get(&ObjectRef::new("a").within("shop")).unwrap();
+    let (sender, mut reconciled) = mpsc::unbounded_channel();
+    let _polled = poll(controller, move |map, _| {
+        sender.send(map).unwrap();
+        async { Ok(Action::await_change()) }
+    });
+    let first = reconciled.recv().await.unwrap();
+    assert!(Arc::ptr_eq(&first, &stored()) && Arc::ptr_eq(&first, &store.state()[0]));
+    server.wait_for_watchers(1).await;
+    server.apply(map("a", "2")).unwrap();
+    let second = reconciled.recv().await.unwrap();
+    assert!(Arc::ptr_eq(&second, &stored()));
+    assert_eq!((&*value(&first), &*value(&second)), ("1", "2"));
+    assert_eq!(informer.compact_stats().decodes, 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -258,7 +258,7 @@ impl Drop for Dropped {
 /// Returns a controller whose reconciles do not end, and the messages of the reconciles: the name
 /// of the map when one begins, and `dropped` when it is dropped.
 fn endless_controller(
-    maps: &SharedInformer<ConfigMap>,
+    maps: &SharedInformer<Stored>,
     term: &Term,
 ) -> (impl Future<Output = ()> + use<>, mpsc::UnboundedReceiver<String>) {
     let (sender, events) = mpsc::unbounded_channel();

@@ -28,9 +28,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
-use super::rig::{
-    controller, gated, map, maps, missing, pod, poll, poll_idle, server, value,
-};
+use super::rig::{controller, gated, map, maps, missing, pod, poll, poll_idle, server, value};
 
 /// Returns a running informer of compact objects.
 fn informer<K>(server: &ApiServer) -> SharedInformer<Compact<K>>

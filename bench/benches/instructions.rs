@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use deltafifo::{DeltaFifo, Indexer, KeyFunc};
-use deltafifo_bench::data::{Generated, Object, ObjectAccess, Source, write_key};
+use deltafifo::{DeltaFifo, Indexer, IndexerBuilder, KeyFunc, Labels};
+use deltafifo_bench::data::{APP, Generated, Object, ObjectAccess, Source, write_key};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 
 #[global_allocator]
@@ -42,8 +42,14 @@ fn keys() -> Vec<String> {
     objects().into_iter().map(key).collect()
 }
 
+type Builder = IndexerBuilder<Object, ObjectAccess>;
+
 fn idle() -> Filled {
-    let store = Indexer::builder(KeyFunc::meta_namespace(ObjectAccess))
+    filled(|store| store)
+}
+
+fn filled(indexes: impl FnOnce(Builder) -> Builder) -> Filled {
+    let store = indexes(Indexer::builder(KeyFunc::meta_namespace(ObjectAccess)))
         .build()
         .expect("no index is given twice");
     let filled = Filled { fifo: DeltaFifo::over(store).build(), known: objects() };
@@ -53,9 +59,24 @@ fn idle() -> Filled {
 }
 
 fn pending() -> Filled {
-    let filled = idle();
+    pending_over(|store| store)
+}
+
+fn pending_over(indexes: impl FnOnce(Builder) -> Builder) -> Filled {
+    let filled = filled(indexes);
     filled.update(objects());
     filled
+}
+
+/// Returns a queue over a store with an index of a label, which the pending updates do not change.
+fn labelled() -> Filled {
+    pending_over(|store| store.label(APP))
+}
+
+/// Returns a queue as [`labelled`] does, but with a function of the user for the index.
+fn indexed() -> Filled {
+    let app = |object: &Object| ObjectAccess.label(object, APP).map(str::to_owned);
+    pending_over(|store| store.index(APP, move |object| Ok(app(object).into_iter().collect())))
 }
 
 impl Filled {
@@ -84,6 +105,8 @@ fn update(filled: Filled, updates: Vec<Arc<Object>>) -> Filled {
 
 #[library_benchmark]
 #[bench::pending(pending())]
+#[bench::labelled(labelled())]
+#[bench::indexed(indexed())]
 fn pop(filled: Filled) -> Filled {
     while let Some(mut item) = filled.fifo.try_pop() {
         item.apply(|_| ()).expect("the store is fused");

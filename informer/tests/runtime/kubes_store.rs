@@ -1,10 +1,12 @@
 //! Tests of events that kube's store loses and that an informer over the same watcher delivers.
 //! There is one test for each row of the table in the README.
 
-use deltafifo_informer::SharedInformer;
+use deltafifo::{Indexers, OWNER_INDEX};
 use deltafifo_informer::shared_informer::{HandlerOptions, Notification, Subscription};
+use deltafifo_informer::{KubeMeta, SharedInformer};
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{reflector, store};
@@ -118,13 +120,23 @@ async fn update_contains_the_old_object() {
 
 #[tokio::test(start_paused = true)]
 async fn index_finds_objects_by_value() {
-    let ours = Ours::of(list(&[typed("a", 1), typed("b", 2)]));
+    let mut web = typed("b", 2);
+    web.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    let owner = OwnerReference { uid: "7".to_owned(), ..Default::default() };
+    web.metadata.owner_references = Some(vec![owner]);
+    let ours = Ours::of(list(&[typed("a", 1), web]));
     ours.informer.wait_for_sync().await.unwrap();
-    let with_2 = || ours.informer.store().by_index("data", "2").unwrap();
-    assert_eq!(with_2().iter().map(|map| name(map)).collect::<Vec<_>>(), ["b"]);
+    let store = ours.informer.store();
+    store.add_indexers(Indexers::new().label(KubeMeta, "app").owners(KubeMeta)).unwrap();
+    let found = |(index, value)| {
+        let maps = store.by_index(index, value).unwrap();
+        maps.iter().map(|map| name(map)).collect::<String>()
+    };
+    let values = [("data", "2"), ("label:app", "web"), (OWNER_INDEX, "7")];
+    assert_eq!(values.map(found), ["b"; 3]);
     ours.send(list(&[typed("a", 1)]));
     idle().await;
-    assert!(with_2().is_empty());
+    assert_eq!(values.map(found), [""; 3]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -454,7 +454,7 @@ async fn indexes_of_labels_owners_and_named_fields_decode_nothing() {
     }]);
     server.apply(owned).unwrap();
     server.apply(map("b", "y")).unwrap();
-    let by_data = |map: &Map| Ok(map.field("/data/data").into_iter().map(str::to_owned).collect());
+    let by_data = |map: &Map| Ok(map.field("/data/data").into_iter().map(String::from).collect());
     let informer = builder(&server)
         .reflector(|maps| maps.compactor(Compactor::builder().field("/data/data")))
         .label("app")

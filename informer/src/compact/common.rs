@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 
 use super::cache::Cache;
 use super::decoded::DecodedCache;
+use super::interned::Interned;
 use super::pointer::Pointer;
 use super::shapes::Shapes;
 use super::sync::{AtomicU64, AtomicUsize, HashState};
@@ -17,7 +18,7 @@ pub(super) struct Common {
     pub(super) types: Option<Types>,
     /// The fields that the user has named. The header of an object (`header.rs`) stores them in
     /// addition to the metadata.
-    pub(super) pointers: Vec<Pointer>,
+    pub(super) named: Vec<NamedField>,
     pub(super) cache: Cache,
     /// The decoded objects that are kept, or `None` if they are not kept.
     pub(super) decoded: Option<DecodedCache>,
@@ -26,6 +27,12 @@ pub(super) struct Common {
     /// The hasher of groups, shapes, finalizers and annotations. It is random, so that names with
     /// equal hashes cannot be chosen on purpose.
     pub(super) state: HashState,
+}
+
+/// A field that the user has named.
+pub(super) struct NamedField {
+    pub(super) pointer: Pointer,
+    pub(super) values: Interned,
 }
 
 impl Common {

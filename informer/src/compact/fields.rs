@@ -56,7 +56,7 @@ pub(super) struct Fields<'a> {
     labels: Option<LabelFields<'a>>,
     #[serde(borrow)]
     owner_references: Option<Vec<Struct<OwnerFields<'a>>>>,
-    /// The fields that the user has named, in the order of `Common::pointers`. They are not part of
+    /// The fields that the user has named, in the order of `Common::named`. They are not part of
     /// the metadata, and are read separately.
     #[serde(skip)]
     pub(super) named: Vec<Option<Cow<'a, str>>>,

@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use super::bytes::{Reader, put_bytes, put_number};
+use super::common::Common;
 use super::fields::{Fields, Text};
 use super::texts::{Texts, put_text};
 use super::uid::{lengthen, shorten};
@@ -140,13 +141,13 @@ fn owners(fields: &Fields, mut shared: Texts) -> Vec<u8> {
 impl Header {
     /// Creates the header of an object whose text has `length` bytes. `shared` is the shared
     /// header that it refers to. `whole` holds the object's own labels and owners, to compare with
-    /// those of `shared`. `state` hashes finalizers and annotations.
+    /// those of `shared`.
     pub(super) fn new(
         fields: &Fields,
         length: usize,
         shared: &Arc<SharedHeader>,
         whole: &SharedHeader,
-        state: &impl BuildHasher,
+        common: &Common,
     ) -> Self {
         let namespace = fields.namespace.as_ref().map_or(&[][..], |Text(text)| text.as_bytes());
         let [shared_namespace, shared_labels, shared_owners] = shared.parts();
@@ -180,9 +181,9 @@ impl Header {
             put_bytes(&mut out, &labels(fields.labels(), Texts::new(shared_labels)));
             put_bytes(&mut out, &owners(fields, Texts::new(shared_owners)));
         }
-        let annotations = fields.annotations_hash(state);
+        let annotations = fields.annotations_hash(&common.state);
         for (flag, hash) in
-            [(ANNOTATIONS, annotations), (FINALIZERS, fields.finalizers_hash(state))]
+            [(ANNOTATIONS, annotations), (FINALIZERS, fields.finalizers_hash(&common.state))]
         {
             if let Some(hash) = hash {
                 flags |= flag;
@@ -198,9 +199,9 @@ impl Header {
         }
         if fields.named.iter().any(Option::is_some) {
             flags |= NAMED;
-            for field in &fields.named {
-                put_number(&mut out, field.as_ref().map_or(0, |field| field.len() as u64 + 1));
-                out.extend_from_slice(field.as_deref().unwrap_or_default().as_bytes());
+            let object = (namespace, bytes(fields.name.as_ref()));
+            for (field, value) in common.named.iter().zip(&fields.named) {
+                put_field(&mut out, value.as_deref(), |text| field.values.number(text, &object));
             }
         }
         let mut bytes = Vec::with_capacity(out.len() + 8);
@@ -277,18 +278,11 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Returns the field that the user has named by the JSON pointer at `place` in
-    /// `Common::pointers`, or `None` if the object does not have it.
-    pub(super) fn named(&self, place: usize) -> Option<&'a str> {
+    /// Returns the values of the fields that the user has named, in the order of `Common::named`,
+    /// and then `None` without end. The value of a field that the object does not have is `None`.
+    pub(super) fn named(&self) -> impl Iterator<Item = Option<FieldValue<'a>>> + use<'a> {
         let mut named = self.named;
-        let mut field = || {
-            let length = named.number().checked_sub(1)?;
-            Some(as_str(named.take(usize::try_from(length).unwrap_or(usize::MAX))))
-        };
-        for _ in 0..place {
-            field();
-        }
-        field()
+        std::iter::repeat_with(move || take_field(&mut named))
     }
 
     pub(super) fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
@@ -309,6 +303,35 @@ impl<'a> View<'a> {
             Some(OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion })
         })
     }
+}
+
+/// The value of a named field in a header.
+pub(super) enum FieldValue<'a> {
+    Text(&'a str),
+    /// The number of the value in [`Interned`](super::interned::Interned).
+    Number(u16),
+}
+
+/// Appends the value of a named field: 0 if there is none; twice its number plus 2 if `number`
+/// returns one; otherwise twice the length of its text plus 1, and the text.
+fn put_field(out: &mut Vec<u8>, text: Option<&str>, number: impl Fn(&str) -> Option<u16>) {
+    let Some(text) = text else { return put_number(out, 0) };
+    if let Some(number) = number(text) {
+        put_number(out, 2 * u64::from(number) + 2);
+    } else {
+        put_number(out, 2 * text.len() as u64 + 1);
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Reads a value that [`put_field`] has written.
+fn take_field<'a>(from: &mut Reader<'a>) -> Option<FieldValue<'a>> {
+    let code = from.number().checked_sub(1)?;
+    Some(if code % 2 == 0 {
+        FieldValue::Text(as_str(from.take(usize::try_from(code / 2).unwrap_or(usize::MAX))))
+    } else {
+        FieldValue::Number(u16::try_from(code / 2).unwrap_or(u16::MAX))
+    })
 }
 
 fn as_str(text: &[u8]) -> &str {

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! * `prune` cuts JSON members out of the text. `fields` reads its metadata, and `header` stores
-//!   that, with the fields that the user has named by `pointer`.
+//!   that, with the fields that the user has named by `pointer`. `interned` numbers the values of
+//!   such a field that several objects have.
 //! * `shapes` finds an object of another workload with similar metadata, so that the header has to
 //!   store only the difference (`texts`).
 //! * A group is the objects of one workload: of the same controller, or else with the same
@@ -45,6 +46,7 @@ mod error;
 mod fields;
 mod groups;
 mod header;
+mod interned;
 mod object;
 mod pointer;
 mod prune;

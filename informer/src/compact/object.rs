@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::codec::CodecError;
 use super::common::Common;
 use super::error::{DecodeError, DecodeFailure};
-use super::header::{Header, OwnerReference, SharedHeader, Uid};
+use super::header::{FieldValue, Header, OwnerReference, SharedHeader, Uid};
 use super::stored::{Reference, Stored};
 use super::sync::{Mutex, Ordering, mutant};
 use super::values::Own;
@@ -112,12 +112,14 @@ impl<K> Compact<K> {
     /// contents of a string, or the text of a number or boolean. Returns `None` if the object has
     /// no such field, if it is of another type, or if it was not named.
     #[must_use]
-    pub fn field(&self, pointer: &str) -> Option<&str> {
-        let place = {
-            let stored = self.stored.lock();
-            stored.with.common.pointers.iter().position(|named| named.text == pointer)
-        };
-        self.header.view().named(place?)
+    pub fn field(&self, pointer: &str) -> Option<Cow<'_, str>> {
+        let stored = self.stored.lock();
+        let mut named = stored.with.common.named.iter().zip(self.header.view().named());
+        let (field, value) = named.find(|(field, _)| field.pointer.text == pointer)?;
+        Some(match value? {
+            FieldValue::Text(text) => text.into(),
+            FieldValue::Number(number) => field.values.text(number).into(),
+        })
     }
 
     /// Returns the length of the JSON, in bytes.
@@ -280,6 +282,14 @@ impl<K> Drop for Compact<K> {
         counts.objects.fetch_sub(1, Ordering::Relaxed);
         counts.raw_bytes.fetch_sub(raw, Ordering::Relaxed);
         counts.bytes.fetch_sub(fixed + stored.bytes.len(), Ordering::Relaxed);
+        let named = &stored.with.common.named;
+        if !named.is_empty() {
+            for (field, value) in named.iter().zip(self.header.view().named()) {
+                if let Some(FieldValue::Number(number)) = value {
+                    field.values.release(number);
+                }
+            }
+        }
     }
 }
 

@@ -380,6 +380,30 @@ fn pointer_without_a_leading_slash_is_refused() {
 }
 
 #[test]
+fn field_of_few_values_takes_few_bytes_of_each_object() {
+    let node = |at: usize| format!("ip-10-0-123-{}.eu-central-1.compute.internal", 100 + at % 10);
+    let json = |at| {
+        let spec = format!("\"spec\":{{\"nodeName\":\"{}\",", node(at));
+        pod(at % 7, at).replace("\"spec\":{", &spec)
+    };
+    let (count, pointer) = (5 * MANY, "/spec/nodeName");
+    let packed = |compactor: &Compactor<Pod>| -> Vec<_> {
+        (0..count).map(|at| pack(compactor, &json(at))).collect()
+    };
+    let (without, with) = (pods(), Compactor::builder().field(pointer).types("v1", "Pod").build());
+    let (_objects, mut objects) = (packed(&without), packed(&with));
+    let bytes = with.stats().bytes.saturating_sub(without.stats().bytes) / count;
+    assert!(bytes <= 7 || cfg!(miri), "{bytes} bytes");
+    for (at, object) in objects.iter_mut().enumerate().skip(count / 2) {
+        *object = pack(&with, &update(&json(at + 1), at));
+    }
+    for (at, object) in objects.iter().enumerate() {
+        let node = node(at + at / (count / 2));
+        assert_eq!(object.field(pointer).as_deref(), Some(&*node), "{at}");
+    }
+}
+
+#[test]
 fn bases_that_exceed_the_cache_are_unpacked_again() {
     let compactor = Compactor::<Pod>::builder().base_cache(2 * pod(1, 1).len()).build();
     let workloads = MANY.min(20);

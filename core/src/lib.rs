@@ -94,7 +94,7 @@ pub use error_chain::error_chain;
 pub use fifo::{Batch, Change, Committed, DeltaFifo, DeltaFifoBuilder, Popped, Refused, Relist};
 pub use in_order::{Event, InOrderFifo, InOrderFifoBuilder, ReplacedAll, Turn};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
-pub use meta::{Labels, Meta, NoMeta, Owners};
+pub use meta::{Fields, Labels, Meta, NoMeta, Owners};
 pub use roles::{KnownObjects, ReflectorStore, Store};
 pub use scope::{KeyScope, ScopeId};
 pub use store::{

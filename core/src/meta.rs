@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::BoxError;
+
 /// An accessor of the metadata of a `T`. Queues and stores take an accessor as a type parameter
 /// instead of a trait bound on `T`, because of the orphan rule: neither this crate nor its users
 /// could implement such a trait for the Kubernetes types.
@@ -71,6 +73,18 @@ pub trait Labels<T>: Meta<T> {
 pub trait Owners<T>: Meta<T> {
     /// Returns the uids of the objects that own this one.
     fn owners<'a>(&self, object: &'a T) -> Vec<Cow<'a, str>>;
+}
+
+/// An accessor that can also read fields by JSON pointer. Only an index of a
+/// [field](crate::Indexers::field) needs it.
+pub trait Fields<T>: Meta<T> {
+    /// Returns the field that `pointer` names, a JSON pointer (RFC 6901) such as `/spec/nodeName`:
+    /// the contents of a string, or the text of a number or boolean. Returns `None` if the object
+    /// has no such field, or if it is of another type.
+    ///
+    /// # Errors
+    /// If the accessor cannot read this field, whether or not the object has it.
+    fn field<'a>(&self, object: &'a T, pointer: &str) -> Result<Option<Cow<'a, str>>, BoxError>;
 }
 
 /// An accessor without metadata, for queues whose custom [key function](crate::KeyFunc::custom)

@@ -41,6 +41,7 @@ mod lease;
 pub mod lister_watcher;
 mod meta;
 pub mod metrics;
+mod pointer;
 pub mod reflector;
 #[cfg(feature = "runtime")]
 pub mod runtime;

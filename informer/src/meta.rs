@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 
-use deltafifo::{Labels, Meta, Owners};
+use deltafifo::{BoxError, Fields, Labels, Meta, Owners};
 use kube::{Resource, ResourceExt};
+use serde::Serialize;
+
+use crate::pointer::Pointer;
 
 /// The metadata accessor of every [`kube::Resource`]: typed objects of `k8s-openapi`, derived
 /// custom resources, dynamic objects, and partial metadata.
@@ -49,5 +52,14 @@ impl<K: Resource + 'static> Owners<K> for KubeMeta {
 impl<K: Resource + 'static> Labels<K> for KubeMeta {
     fn label<'a>(&self, object: &'a K, key: &str) -> Option<&'a str> {
         object.meta().labels.as_ref()?.get(key).map(String::as_str)
+    }
+}
+
+/// Serialises the object for each call, which takes about as long as decoding it.
+impl<K: Resource + Serialize + 'static> Fields<K> for KubeMeta {
+    fn field<'a>(&self, object: &'a K, pointer: &str) -> Result<Option<Cow<'a, str>>, BoxError> {
+        let pointer = Pointer::parse(pointer)?;
+        let json = serde_json::to_string(object)?;
+        Ok(pointer.read(&json).map(|field| field.into_owned().into()))
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::caches::MutationCache;
-use deltafifo::{Lister, OWNER_INDEX, Selector};
-use deltafifo_informer::compact::{Compact, CompactStats, Compactor};
+use deltafifo::{IndexError, Indexers, Lister, OWNER_INDEX, Selector};
+use deltafifo_informer::compact::{Compact, CompactStats, Compactor, UnnamedField};
 use deltafifo_informer::metrics::ALL;
 use deltafifo_informer::reflector::ReflectorError;
 use deltafifo_informer::shared_informer::{
@@ -454,12 +454,11 @@ async fn indexes_of_labels_owners_and_named_fields_decode_nothing() {
     }]);
     server.apply(owned).unwrap();
     server.apply(map("b", "y")).unwrap();
-    let by_data = |map: &Map| Ok(map.field("/data/data").into_iter().map(String::from).collect());
     let informer = builder(&server)
-        .reflector(|maps| maps.compactor(Compactor::builder().field("/data/data")))
+        .reflector(|maps| maps.compactor(Compactor::builder().field("/data/same")))
         .label("app")
         .owners()
-        .index("data", by_data)
+        .field("/data/data")
         .build()
         .unwrap();
     let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
@@ -468,7 +467,7 @@ async fn indexes_of_labels_owners_and_named_fields_decode_nothing() {
         pin!(stream.next()).await.unwrap();
     }
     let store = informer.store();
-    assert_eq!(store.index_keys("data", "x").unwrap(), ["shop/a"]);
+    assert_eq!(store.index_keys("field:/data/data", "x").unwrap(), ["shop/a"]);
     let uid = "0f8fad5b-d9cb-469f-a165-70867728950e";
     assert_eq!(store.index_keys(OWNER_INDEX, uid).unwrap(), ["shop/a"]);
     assert_eq!(informer.lister().select(&"app=web".parse().unwrap()).len(), 2);
@@ -477,11 +476,49 @@ async fn indexes_of_labels_owners_and_named_fields_decode_nothing() {
     relabelled["metadata"]["labels"]["app"] = json!("till");
     server.apply(relabelled).unwrap();
     pin!(stream.next()).await.unwrap();
-    assert!(store.index_keys("data", "x").unwrap().is_empty());
-    assert_eq!(store.index_keys("data", "z").unwrap(), ["shop/a"]);
+    assert!(store.index_keys("field:/data/data", "x").unwrap().is_empty());
+    assert_eq!(store.index_keys("field:/data/data", "z").unwrap(), ["shop/a"]);
     assert!(store.index_keys(OWNER_INDEX, uid).unwrap().is_empty());
     assert_eq!(informer.lister().select(&"app=web".parse().unwrap()).len(), 1);
+    store.add_indexers(Indexers::new().field(KubeMeta, "/data/same")).unwrap();
+    assert_eq!(store.list_index_func_values("field:/data/same").unwrap().len(), 1);
     assert_eq!(informer.compact_stats().decodes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn index_of_a_field_that_was_not_named_is_refused() {
+    let server = server();
+    server.apply(map("a", "x")).unwrap();
+    let informer = builder(&server).field("/data/data").build().unwrap();
+    run(&informer).await;
+    let store = informer.store();
+    let refused = store.add_indexers(Indexers::new().field(KubeMeta, "/data/date"));
+    let Err(IndexError::Build { key, source, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(key, "shop/a");
+    assert!(source.is::<UnnamedField>(), "{source}");
+    assert!(matches!(store.by_index("field:/data/date", "x"), Err(IndexError::Unknown(_))));
+    let invalid = builder(&server).field("data/data").build();
+    assert!(matches!(invalid, Err(BuildError::Pointer(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn scope_of_a_factory_names_fields_of_compact_objects() {
+    let server = server();
+    server.apply(map("a", "x")).unwrap();
+    let factory = SharedInformerFactory::new(server.client());
+    let by_data = || Scope::namespace("shop").index_field("/data/data");
+    let informer = |scope| factory.informer::<Map>(&scope).unwrap();
+    let [one, same] = [by_data(), by_data()].map(informer);
+    let other = informer(Scope::namespace("shop"));
+    factory.start();
+    factory.wait_for_cache_sync(std::future::pending()).await.unwrap();
+    for user in [&one, &same] {
+        assert_eq!(user.store().index_keys("field:/data/data", "x").unwrap(), ["shop/a"]);
+    }
+    server.wait_for_watchers(2).await;
+    assert!(matches!(other.store().by_index("field:/data/data", "x"), Err(IndexError::Unknown(_))));
+    let invalid = factory.informer::<Map>(&Scope::all().index_field("data"));
+    assert!(matches!(invalid, Err(FactoryError::Build(BuildError::Pointer(_)))));
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use super::{NAMESPACE_INDEX, OWNER_INDEX};
 use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, ArcSwap, AtomicBool, Mutex, Ordering};
 use crate::error::{BoxError, IndexError};
-use crate::{Labels, Owners};
+use crate::{Fields, Labels, Owners};
 
 /// Index functions by name (client-go `Indexers`), for
 /// [`IndexReader::add_indexers`](crate::IndexReader::add_indexers).
@@ -71,6 +71,18 @@ impl<T> Indexers<T> {
         let uids =
             move |object: &T| Ok(meta.owners(object).into_iter().map(Cow::into_owned).collect());
         self.add(OWNER_INDEX.to_owned(), IndexFn::Values(Box::new(uids)));
+        self
+    }
+
+    /// Adds an index of the field that the JSON pointer `pointer` names, as `meta` reads it. The
+    /// name of the index is `field:` and the pointer.
+    #[must_use]
+    pub fn field(mut self, meta: impl Fields<T>, pointer: &str) -> Self {
+        let field = pointer.to_owned();
+        let values = move |object: &T| {
+            Ok(meta.field(object, &field)?.into_iter().map(Cow::into_owned).collect())
+        };
+        self.add(format!("field:{pointer}"), IndexFn::Values(Box::new(values)));
         self
     }
 

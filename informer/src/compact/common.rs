@@ -5,9 +5,9 @@ use serde::de::DeserializeOwned;
 use super::cache::Cache;
 use super::decoded::DecodedCache;
 use super::interned::Interned;
-use super::pointer::Pointer;
 use super::shapes::Shapes;
 use super::sync::{AtomicU64, AtomicUsize, HashState};
+use crate::pointer::Pointer;
 use crate::wire::{Prune, Types};
 
 pub(super) struct Common {

@@ -18,7 +18,6 @@ use super::groups::{Groups, Relative};
 use super::header::{Header, SharedHeader, shape};
 use super::interned::Interned;
 use super::object::Compact;
-use super::pointer::Pointer;
 use super::prune::cut;
 use super::shapes::Shapes;
 use super::sketch;
@@ -28,6 +27,7 @@ use super::sync::{
     mutant,
 };
 use super::values::{BaseText, Document};
+use crate::pointer::Pointer;
 use crate::wire::{Prune, Types, trim};
 
 /// The factor by which the number of groups must grow after a training before packing an object
@@ -197,11 +197,11 @@ impl<K> CompactorBuilder<K> {
     }
 
     /// Keeps a field of each object uncompressed, for [`Compact::field`] and for indexes, which
-    /// then need not decode the object. `pointer` is a JSON pointer (RFC 6901) through members of
-    /// objects, such as `/spec/nodeName`. The field is read before [`without`](Self::without) cuts
-    /// members out. A value that several objects have adds at most four bytes to the size of each,
-    /// for up to 16,384 values of a field; any other value adds its text and up to four bytes.
-    /// Packing an object needs one more pass over its JSON.
+    /// then need not decode the object. `pointer` is a JSON pointer (RFC 6901), such as
+    /// `/spec/nodeName`. The field is read before [`without`](Self::without) cuts members out. A
+    /// value that several objects have adds at most four bytes to the size of each, for up to
+    /// 16,384 values of a field; any other value adds its text and up to four bytes. Packing an
+    /// object needs one more pass over its JSON.
     ///
     /// ```
     /// use deltafifo_informer::compact::Compactor;
@@ -209,15 +209,17 @@ impl<K> CompactorBuilder<K> {
     ///
     /// let pods = Compactor::<Pod>::builder().field("/spec/nodeName").build();
     /// let pod = pods.pack(br#"{"metadata":{"name":"a"},"spec":{"nodeName":"n1"}}"#)?;
-    /// assert_eq!(pod.field("/spec/nodeName").as_deref(), Some("n1"));
+    /// assert_eq!(pod.field("/spec/nodeName")?.as_deref(), Some("n1"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Panics
     /// If the pointer does not begin with `/`.
     pub fn field(mut self, pointer: &str) -> Self {
-        assert!(pointer.starts_with('/'), "the JSON pointer {pointer:?} does not begin with `/`");
-        self.pointers.push(Pointer::new(pointer));
+        if self.pointers.iter().all(|named| named.text != pointer) {
+            let pointer = Pointer::parse(pointer).unwrap_or_else(|error| panic!("{error}"));
+            self.pointers.push(pointer);
+        }
         self
     }
 
@@ -252,8 +254,15 @@ impl<K> CompactorBuilder<K> {
         }
     }
 
-    /// Builds the compactor of an informer, whose own settings are `prune` and `types`.
-    pub(crate) fn build_for(mut self, prune: &Prune, types: Option<Types>) -> Compactor<K> {
+    /// Builds the compactor of an informer, whose own settings are `prune`, `types` and the
+    /// pointers of `fields`.
+    pub(crate) fn build_for(
+        mut self,
+        prune: &Prune,
+        types: Option<Types>,
+        fields: &[String],
+    ) -> Compactor<K> {
+        self = fields.iter().fold(self, |compactor, pointer| compactor.field(pointer));
         self.prune.leave_out_all(prune);
         self.types = self.types.or(types);
         self.build()

@@ -56,6 +56,15 @@ pub enum DecodeFailure {
     Panicked(String),
 }
 
+/// The error of [`Compact::field`](super::Compact::field): the objects do not keep the field beside
+/// the compressed JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "field {0:?} of a compact object cannot be read, because it was not named: call \
+     `SharedInformerBuilder::field` or `CompactorBuilder::field` with this pointer"
+)]
+pub struct UnnamedField(pub(super) String);
+
 impl DecodeError {
     pub(super) fn new(key: String, source: impl Into<DecodeFailure>) -> Self {
         Self { key, source: source.into() }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! * `prune` cuts JSON members out of the text. `fields` reads its metadata, and `header` stores
-//!   that, with the fields that the user has named by `pointer`. `interned` numbers the values of
+//!   that, with the fields that the user has named. `interned` numbers the values of
 //!   such a field that several objects have.
 //! * `shapes` finds an object of another workload with similar metadata, so that the header has to
 //!   store only the difference (`texts`).
@@ -48,7 +48,6 @@ mod groups;
 mod header;
 mod interned;
 mod object;
-mod pointer;
 mod prune;
 mod shapes;
 mod sketch;
@@ -70,7 +69,7 @@ mod values;
 mod chapter {}
 
 pub use compactor::{CompactStats, Compactor, CompactorBuilder};
-pub use error::{DecodeError, DecodeFailure, PackError};
+pub use error::{DecodeError, DecodeFailure, PackError, UnnamedField};
 pub use header::OwnerReference;
 pub use object::Compact;
 #[cfg(deltafifo_shuttle)]

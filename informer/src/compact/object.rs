@@ -6,12 +6,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
-use deltafifo::{Labels, Meta, Owners};
+use deltafifo::{BoxError, Fields, Labels, Meta, Owners};
 use serde::de::DeserializeOwned;
 
 use super::codec::CodecError;
 use super::common::Common;
-use super::error::{DecodeError, DecodeFailure};
+use super::error::{DecodeError, DecodeFailure, UnnamedField};
 use super::header::{FieldValue, Header, OwnerReference, SharedHeader, Uid};
 use super::stored::{Reference, Stored};
 use super::sync::{Mutex, Ordering, mutant};
@@ -110,16 +110,20 @@ impl<K> Compact<K> {
 
     /// Returns a field that was [named](super::CompactorBuilder::field) to the compactor: the
     /// contents of a string, or the text of a number or boolean. Returns `None` if the object has
-    /// no such field, if it is of another type, or if it was not named.
-    #[must_use]
-    pub fn field(&self, pointer: &str) -> Option<Cow<'_, str>> {
+    /// no such field, or if it is of another type. O(1).
+    ///
+    /// # Errors
+    /// [`UnnamedField`] if the field was not named.
+    pub fn field(&self, pointer: &str) -> Result<Option<Cow<'_, str>>, UnnamedField> {
         let stored = self.stored.lock();
         let mut named = stored.with.common.named.iter().zip(self.header.view().named());
-        let (field, value) = named.find(|(field, _)| field.pointer.text == pointer)?;
-        Some(match value? {
+        let (field, value) = named
+            .find(|(field, _)| field.pointer.text == pointer)
+            .ok_or_else(|| UnnamedField(pointer.to_owned()))?;
+        Ok(value.map(|value| match value {
             FieldValue::Text(text) => text.into(),
             FieldValue::Number(number) => field.values.text(number).into(),
-        })
+        }))
     }
 
     /// Returns the length of the JSON, in bytes.
@@ -327,6 +331,17 @@ impl<K: 'static> Meta<Compact<K>> for KubeMeta {
 impl<K: 'static> Owners<Compact<K>> for KubeMeta {
     fn owners<'a>(&self, object: &'a Compact<K>) -> Vec<Cow<'a, str>> {
         object.owner_references().map(|owner| owner.uid).collect()
+    }
+}
+
+/// Reads a field that was [named](super::CompactorBuilder::field), and decodes nothing.
+impl<K: 'static> Fields<Compact<K>> for KubeMeta {
+    fn field<'a>(
+        &self,
+        object: &'a Compact<K>,
+        pointer: &str,
+    ) -> Result<Option<Cow<'a, str>>, BoxError> {
+        Ok(object.field(pointer)?)
     }
 }
 

@@ -399,8 +399,18 @@ fn field_of_few_values_takes_few_bytes_of_each_object() {
     }
     for (at, object) in objects.iter().enumerate() {
         let node = node(at + at / (count / 2));
-        assert_eq!(object.field(pointer).as_deref(), Some(&*node), "{at}");
+        assert_eq!(object.field(pointer).unwrap().as_deref(), Some(&*node), "{at}");
     }
+}
+
+#[test]
+fn field_that_was_not_named_is_an_error() {
+    let object = Compactor::<Pod>::builder().field("/spec/nodeName").field("/kind").build();
+    let object = pack(&object, r#"{"metadata":{"name":"a"},"kind":"Pod"}"#);
+    assert_eq!(object.field("/spec/nodeName").unwrap(), None);
+    assert_eq!(object.field("/kind").unwrap().as_deref(), Some("Pod"));
+    let error = object.field("/spec/nodename").unwrap_err().to_string();
+    assert!(error.starts_with("field \"/spec/nodename\" of a compact object"), "{error}");
 }
 
 #[test]

@@ -36,8 +36,12 @@ pub trait Upkeep<K>: Send + Sync {
 }
 
 impl<K: DeserializeOwned + 'static> Decodable for Compact<K> {
-    fn decoder(prune: Arc<Prune>, types: Option<Types>) -> Arc<dyn Decode<Self>> {
-        Arc::new(Compactor::<K>::builder().build_for(&prune, types))
+    fn decoder(
+        prune: Arc<Prune>,
+        types: Option<Types>,
+        fields: &[String],
+    ) -> Arc<dyn Decode<Self>> {
+        Arc::new(Compactor::<K>::builder().build_for(&prune, types, fields))
     }
 }
 

@@ -45,6 +45,8 @@ pub(crate) struct Options {
     in_flight: Arc<Semaphore>,
     resync: Option<Resync>,
     prune: Arc<Prune>,
+    /// The JSON pointers of the fields that compact objects keep uncompressed.
+    fields: Vec<String>,
     on_error: Arc<ReflectorOnError>,
 }
 
@@ -75,6 +77,7 @@ impl Default for Options {
             in_flight: BatchSender::in_flight(),
             resync: None,
             prune: Arc::default(),
+            fields: Vec::new(),
             on_error: Arc::new(|error| {
                 tracing::warn!(
                     error = error_chain(error),
@@ -102,7 +105,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     /// Returns the options and the decoder, for several reflectors that share both.
     pub(crate) fn into_options(self) -> (Options, Arc<dyn Decode<K>>) {
         let types = self.source.types().map(Types::new);
-        let decode = (self.decoding)(self.options.prune.clone(), types);
+        let decode = (self.decoding)(self.options.prune.clone(), types, &self.options.fields);
         (self.options, decode)
     }
 
@@ -227,6 +230,12 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
+    /// Makes compact objects keep the field of a valid JSON pointer uncompressed.
+    pub(crate) fn field(mut self, pointer: String) -> Self {
+        self.options.fields.push(pointer);
+        self
+    }
+
     /// Sets the handler of all errors (client-go `WatchErrorHandler`). By default they are logged.
     pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {
         self.options.on_error = Arc::new(handler);
@@ -241,7 +250,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
         Reflector {
             metrics: Metrics::of(&options.name, source.scope()),
             status: Arc::default(),
-            decoder: Arc::new(Decoder(decoding(options.prune, types))),
+            decoder: Arc::new(Decoder(decoding(options.prune, types, &options.fields))),
             name: options.name,
             source,
             target,
@@ -285,7 +294,8 @@ impl<K: serde::de::DeserializeOwned + 'static> ReflectorBuilder<crate::compact::
     /// # }
     /// ```
     pub fn compactor(mut self, compactor: crate::compact::CompactorBuilder<K>) -> Self {
-        self.decoding = Box::new(|prune, types| Arc::new(compactor.build_for(&prune, types)));
+        self.decoding =
+            Box::new(|prune, types, fields| Arc::new(compactor.build_for(&prune, types, fields)));
         self
     }
 }

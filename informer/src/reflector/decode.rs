@@ -57,13 +57,14 @@ impl Drop for CoresInUse<'_> {
 pub trait Decodable: Sized + Send + Sync + 'static {
     /// Returns the decoder of one informer's objects. The decoder leaves out the members that
     /// `prune` names. If there are `types`, it adds their `apiVersion` and `kind` to objects that
-    /// have none.
+    /// have none. Compact objects keep the `fields`, which are valid JSON pointers, uncompressed.
     #[doc(hidden)]
-    fn decoder(prune: Arc<Prune>, types: Option<Types>) -> Arc<dyn Decode<Self>>;
+    fn decoder(prune: Arc<Prune>, types: Option<Types>, fields: &[String])
+    -> Arc<dyn Decode<Self>>;
 }
 
 impl<K: Clone + DeserializeOwned + Send + Sync + 'static> Decodable for K {
-    fn decoder(prune: Arc<Prune>, types: Option<Types>) -> Arc<dyn Decode<Self>> {
+    fn decoder(prune: Arc<Prune>, types: Option<Types>, _: &[String]) -> Arc<dyn Decode<Self>> {
         Arc::new(Typed { prune, types })
     }
 }
@@ -87,7 +88,7 @@ pub trait Decode<K>: Send + Sync + 'static {
 /// A function that creates the decoder of a reflector, or of all reflectors of an informer, when
 /// they are built.
 pub(crate) type Decoding<K> =
-    Box<dyn FnOnce(Arc<Prune>, Option<Types>) -> Arc<dyn Decode<K>> + Send + Sync>;
+    Box<dyn FnOnce(Arc<Prune>, Option<Types>, &[String]) -> Arc<dyn Decode<K>> + Send + Sync>;
 
 /// A decoder of typed objects, which uses serde.
 struct Typed {
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn vectors_of_a_decoded_object_have_no_unused_capacity() {
         let object = json!({ "metadata": { "finalizers": ["example.com/a", "example.com/b"] } });
-        let decoder = Decoder(ConfigMap::decoder(Arc::default(), None));
+        let decoder = Decoder(ConfigMap::decoder(Arc::default(), None, &[]));
         let map = decoder.one(object.to_string().as_bytes()).unwrap();
         let ObjectMeta { finalizers: Some(finalizers), .. } = &map.metadata else { panic!() };
         assert_eq!((finalizers.len(), finalizers.capacity()), (2, 2));
@@ -199,7 +200,7 @@ mod tests {
             for _ in 0..4 * cores {
                 scope.spawn(|| {
                     let raw = [&text; 64];
-                    let decoder = Decoder(Counted::decoder(Arc::default(), None));
+                    let decoder = Decoder(Counted::decoder(Arc::default(), None, &[]));
                     assert!(decoder.all(&raw).iter().all(Result::is_ok));
                 });
             }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use deltafifo::locks::Mutex;
 use deltafifo::{
-    BoxError, DeltaFifo, InOrderFifo, Indexer, IndexerBuilder, KeyFunc, Labels, Meta, Owners,
+    BoxError, DeltaFifo, Fields, InOrderFifo, Indexer, IndexerBuilder, KeyFunc, Labels, Meta,
+    Owners,
 };
 use tokio::sync::watch;
 
@@ -16,6 +17,7 @@ use super::metrics::Identity;
 use super::source::{Availability, InformerSource};
 use super::worker::InformerQueue;
 use super::{Inner, SharedInformer};
+use crate::pointer::Pointer;
 use crate::reflector::{ReflectorBuilder, Scoped};
 use crate::util::in_flight::InFlight;
 
@@ -28,6 +30,8 @@ pub struct SharedInformerBuilder<K, M> {
     source: InformerSource<K>,
     name: String,
     store: IndexerBuilder<K, M>,
+    /// The JSON pointers of the indexed fields.
+    fields: Vec<String>,
     /// Whether objects are transformed.
     #[cfg(feature = "compact")]
     transforms: bool,
@@ -45,6 +49,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
             source,
             name: String::new(),
             store: Indexer::builder(keys),
+            fields: Vec::new(),
             #[cfg(feature = "compact")]
             transforms: false,
             in_order: false,
@@ -110,6 +115,35 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
         self
     }
 
+    /// Adds an index of the field that the JSON pointer `pointer` (RFC 6901) names. The name of the
+    /// index is `field:` and the pointer. Its values are the contents of strings, and the text of
+    /// numbers and booleans. An object without the field is not in the index.
+    ///
+    /// Compact objects keep the field uncompressed, so the index decodes nothing. A typed object is
+    /// serialised at each call of the index function, which takes about as long as decoding it. A
+    /// function that reads the field of the type, added by [`index`](Self::index), is faster.
+    ///
+    /// ```
+    /// # use deltafifo_informer::SharedInformer;
+    /// # use deltafifo_informer::lister_watcher::Scripted;
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let source = Scripted::new();
+    /// let pods = SharedInformer::<Pod>::builder(source).field("/spec/nodeName").build()?;
+    /// let on_node = pods.store().by_index("field:/spec/nodeName", "node-7")?;
+    /// # assert!(on_node.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn field(mut self, pointer: &str) -> Self
+    where
+        M: Fields<K> + Clone,
+    {
+        self.store = self.store.field(pointer);
+        self.fields.push(pointer.to_owned());
+        self
+    }
+
     /// Sets a function that changes objects before they are stored (client-go `SetTransform`), for
     /// example to drop unused fields. It must not change the key. If it fails or panics, the object
     /// is not stored, and the error is reported. [`build`](Self::build) refuses a transform for
@@ -166,9 +200,13 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     /// Builds the informer. It does nothing until it [runs](SharedInformer::run).
     ///
     /// # Errors
-    /// [`BuildError`] if the name of an index is given twice or is reserved, or if compact objects
-    /// would be transformed.
-    pub fn build(self) -> Result<SharedInformer<K, M>, BuildError> {
+    /// [`BuildError`] if the name of an index is given twice or is reserved, if the pointer of a
+    /// field is invalid, or if compact objects would be transformed.
+    pub fn build(mut self) -> Result<SharedInformer<K, M>, BuildError> {
+        for pointer in self.fields {
+            Pointer::parse(&pointer).map_err(|error| BuildError::Pointer(error.into()))?;
+            self.source.choose(|reflector| reflector.field(pointer));
+        }
         let (resource, namespace) = self.source.scope();
         let identity = Identity { name: self.name.clone(), resource, namespace };
         let indexer = self.store.build()?;

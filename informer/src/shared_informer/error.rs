@@ -135,6 +135,9 @@ pub enum BuildError {
     /// The name of an index is given twice or is reserved.
     #[error("the informer's store cannot be built")]
     Index(#[from] IndexError),
+    /// A [field](super::SharedInformerBuilder::field) has no valid JSON pointer.
+    #[error("the index of a field cannot be built: write a pointer such as /spec/nodeName")]
+    Pointer(#[source] BoxError),
     /// Objects that are stored as they were received cannot be transformed.
     #[error(
         "the informer has a transform, and its objects are compact, which cannot be changed: leave \

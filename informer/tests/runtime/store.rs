@@ -1,10 +1,13 @@
 //! Tests of a controller's store, with the methods of kube's store.
 
-use deltafifo::Indexers;
+use deltafifo::{IndexError, Indexers};
+use deltafifo_informer::runtime::Controller;
 use deltafifo_informer::runtime::reflector::{ObjectRef, store::WriterDropped};
+use deltafifo_informer::{KubeListerWatcher, KubeMeta, SharedInformer};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{Expression, Selector};
 
-use super::rig::{controller, map, name, poll_idle, server};
+use super::rig::{Stored, controller, map, name, poll_idle, server};
 use super::without::Without;
 
 #[tokio::test(start_paused = true)]
@@ -101,4 +104,21 @@ async fn selector_of_kube_uses_the_index_of_a_required_label() {
     for (selector, _, indexed) in &cases {
         assert_eq!(select(selector), *indexed, "{selector:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_finds_objects_by_an_indexed_field() {
+    let server = server();
+    for (name, data) in [("a", "x"), ("b", "y")] {
+        server.apply(map(name, data)).unwrap();
+    }
+    let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    let informer = SharedInformer::<Stored>::builder(source).field("/data/data").build().unwrap();
+    let store = Controller::from_informer(&informer).store();
+    tokio::spawn(async move { informer.run().await });
+    store.wait_until_ready().await.unwrap();
+    let store = store.reader();
+    assert_eq!(store.index_keys("field:/data/data", "y").unwrap(), ["shop/b"]);
+    let invalid = store.add_indexers(Indexers::new().field(KubeMeta, "data/data"));
+    assert!(matches!(invalid, Err(IndexError::Build { .. })));
 }

@@ -525,6 +525,8 @@ async fn users_of_an_informer_add_indexes_before_and_after_its_start() {
     assert_eq!(selected(&one, "tier in (front, back)"), ["a"], "by the index");
     let conflict = other.store().add_indexers(Indexers::new().label(KubeMeta, "app"));
     assert!(matches!(conflict, Err(IndexError::Conflict(name)) if name == "label:app"));
+    let by_tier = Indexers::new().field(KubeMeta, "/metadata/labels/tier");
+    other.store().add_indexers(by_tier).unwrap();
     let mut changes = one.subscribe(HandlerOptions::new()).unwrap();
     apply("c");
     while !next(&mut changes, 1).await[0].ends_with("c=1") {}
@@ -533,4 +535,6 @@ async fn users_of_an_informer_add_indexes_before_and_after_its_start() {
     }
     let owned = other.store().index_keys(OWNER_INDEX, "uid-of-o").unwrap();
     assert_eq!(owned, ["shop/a", "shop/b", "shop/c"]);
+    let front = one.store().index_keys("field:/metadata/labels/tier", "front").unwrap();
+    assert_eq!(front, owned);
 }

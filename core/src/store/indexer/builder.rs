@@ -5,7 +5,7 @@ use super::Indexer;
 use crate::engine::sync::{Arc, Event};
 use crate::error::{BoxError, IndexError};
 use crate::store::applied::Source;
-use crate::{KeyFunc, Labels, Meta, Owners};
+use crate::{Fields, KeyFunc, Labels, Meta, Owners};
 
 /// A builder of an [`Indexer`], created by [`Indexer::builder`].
 pub struct IndexerBuilder<T, M> {
@@ -95,6 +95,42 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
         M: Owners<T> + Clone,
     {
         self.indexers = self.indexers.owners(self.keys.meta().clone());
+        self
+    }
+
+    /// Adds an index of the field that the JSON pointer `pointer` names. The name of the index is
+    /// `field:` and the pointer.
+    ///
+    /// ```
+    /// # use std::borrow::Cow;
+    /// # use std::sync::Arc;
+    /// # use deltafifo::{BoxError, Fields, Indexer, KeyFunc, Meta};
+    /// struct Pod { name: &'static str, node: &'static str }
+    /// # #[derive(Clone)]
+    /// # struct PodMeta;
+    /// # impl Meta<Pod> for PodMeta {
+    /// #     fn namespace<'a>(&self, _: &'a Pod) -> Option<&'a str> { None }
+    /// #     fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> { Some(pod.name) }
+    /// # }
+    /// impl Fields<Pod> for PodMeta {
+    ///     fn field<'a>(&self, pod: &'a Pod, pointer: &str) -> Result<Option<Cow<'a, str>>, BoxError> {
+    ///         match pointer {
+    ///             "/spec/nodeName" => Ok(Some(pod.node.into())),
+    ///             _ => Err(format!("a pod has no field {pointer:?}").into()),
+    ///         }
+    ///     }
+    /// }
+    /// let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta)).field("/spec/nodeName").build()?;
+    /// store.add(Arc::new(Pod { name: "a", node: "n1" }))?;
+    /// assert_eq!(store.index_keys("field:/spec/nodeName", "n1")?, ["a"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn field(mut self, pointer: &str) -> Self
+    where
+        M: Fields<T> + Clone,
+    {
+        self.indexers = self.indexers.field(self.keys.meta().clone(), pointer);
         self
     }
 

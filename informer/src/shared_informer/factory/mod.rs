@@ -224,8 +224,9 @@ impl SharedInformerFactory {
     }
 
     /// Names the informers, and gives them [metrics](crate::metrics) (client-go
-    /// `WithInformerName`). If a scope has a query, it is appended to the name, as
-    /// `?labelSelector=app%3Dweb`. Applies to informers that are built later.
+    /// `WithInformerName`). If a scope has a query or indexed fields, they are appended to the
+    /// name, as `?labelSelector=app%3Dweb` and ` by /spec/nodeName`. Applies to informers that are
+    /// built later.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -308,7 +309,7 @@ impl SharedInformerFactory {
         if let Some(made) = self.informers.lock().running(&key)? {
             return Ok(made);
         }
-        let informers_name = format!("{}{}", self.name, scope.query_text());
+        let informers_name = format!("{}{}", self.name, scope.suffix());
         let (client, namespace) = (self.client.clone(), scope.namespace.as_deref());
         let mut source = KubeListerWatcher::new::<K::Resource>(client, types, namespace);
         for (key, value) in scope.parameters() {
@@ -321,6 +322,9 @@ impl SharedInformerFactory {
             }),
             None => SharedInformer::<K>::builder(source),
         };
+        for pointer in &scope.indexed {
+            builder = K::index_field(builder, pointer);
+        }
         if let Some(period) = self.resync {
             builder = builder.resync(period);
         }

@@ -19,6 +19,8 @@ pub struct Scope {
     /// The parameters of the query. Each requirement of a selector is an entry of its own, in
     /// canonical form.
     query: BTreeSet<(String, String)>,
+    /// The JSON pointers of the indexed fields.
+    pub(super) indexed: BTreeSet<String>,
 }
 
 /// The parameter of label selectors. Several values apply together, joined by commas.
@@ -78,6 +80,33 @@ impl Scope {
         self
     }
 
+    /// Adds the index of a field to the informer, as
+    /// [`SharedInformerBuilder::field`](crate::shared_informer::SharedInformerBuilder::field) does.
+    /// Scopes with different indexed fields are not equal: a factory has an informer, and a watch,
+    /// for each. So give all users of an informer the same scope. Indexes of labels and owners, and
+    /// for typed objects those of fields, can be added to an existing informer instead: see
+    /// [`SharedInformerFactory::informer`](crate::shared_informer::SharedInformerFactory::informer).
+    ///
+    /// ```
+    /// use deltafifo_informer::shared_informer::Scope;
+    /// # use deltafifo_informer::shared_informer::SharedInformerFactory;
+    /// # use deltafifo_testkit::{ApiServer, Resource};
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # let _entered = runtime.enter();
+    /// # let server = ApiServer::builder().resource(Resource::pods()).build();
+    /// # let factory = SharedInformerFactory::new(server.client());
+    /// let pods = factory.informer::<Pod>(&Scope::all().index_field("/spec/nodeName"))?;
+    /// let on_node = pods.store().by_index("field:/spec/nodeName", "node-7")?;
+    /// # assert!(on_node.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn index_field(mut self, pointer: impl Into<String>) -> Self {
+        self.indexed.insert(pointer.into());
+        self
+    }
+
     /// Adds the query of another scope.
     pub(super) fn and(mut self, other: &Self) -> Self {
         self.query.extend(other.query.iter().cloned());
@@ -98,14 +127,19 @@ impl Scope {
         all
     }
 
-    /// Returns the query as text, for example `?labelSelector=app%3Dweb`. Empty without a query.
-    pub(super) fn query_text(&self) -> String {
+    /// Returns the query as text, for example `?labelSelector=app%3Dweb`, and then the indexed
+    /// fields, for example ` by /spec/nodeName`. Empty without either.
+    pub(super) fn suffix(&self) -> String {
         let mut text = String::new();
         for (number, (key, value)) in self.parameters().iter().enumerate() {
             text.push(if number == 0 { '?' } else { '&' });
             text.push_str(
                 &form_urlencoded::Serializer::new(String::new()).append_pair(key, value).finish(),
             );
+        }
+        for pointer in &self.indexed {
+            text.push_str(" by ");
+            text.push_str(pointer);
         }
         text
     }
@@ -120,7 +154,7 @@ pub(super) fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> String
     } else if let Some(namespaces) = &scope.namespaces {
         name = format!("{name} in {namespaces}");
     }
-    name.push_str(&scope.query_text());
+    name.push_str(&scope.suffix());
     name
 }
 

@@ -479,7 +479,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
         let target = Arc::new(InScope { queue, scope, has_objects, history, is_last, on_reached });
         let source = (self.source)(name);
         let decode = self.decode.clone();
-        ReflectorBuilder::new(source, target, Box::new(|_, _| decode))
+        ReflectorBuilder::new(source, target, Box::new(|_, _, _| decode))
             .with_options(self.options.clone())
             .on_error(self.reporter(name, part))
             .build()

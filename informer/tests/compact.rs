@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use deltafifo::caches::MutationCache;
@@ -483,6 +484,24 @@ async fn indexes_of_labels_owners_and_named_fields_decode_nothing() {
     store.add_indexers(Indexers::new().field(KubeMeta, "/data/same")).unwrap();
     assert_eq!(store.list_index_func_values("field:/data/same").unwrap().len(), 1);
     assert_eq!(informer.compact_stats().decodes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn index_added_later_decodes_each_object_once_on_another_thread() {
+    let server = server();
+    for name in ["a", "b", "c"] {
+        server.apply(map(name, "x")).unwrap();
+    }
+    let informer = builder(&server).build().unwrap();
+    run(&informer).await;
+    let executor = thread::current().id();
+    let by_value = move |map: &Map| {
+        assert_ne!(thread::current().id(), executor, "the executor is blocked");
+        Ok(vec![value(map)])
+    };
+    informer.add_indexers(Indexers::new().index("value", by_value)).await.unwrap();
+    assert_eq!(informer.compact_stats().decodes, 3);
+    assert_eq!(informer.store().by_index("value", "x").unwrap().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -188,6 +188,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::PlainNotifyInOrder => &["in_order::notified_and_not_polled"],
         Mutant::TurnEndNotifiesPlainly => &["in_order::notified_before_a_turn_ends"],
         Mutant::IndexReadByShards | Mutant::IndexLeftInOwnShard => &["store::index_of_two_threads"],
+        Mutant::BuildEndsUnnoticed => &["build::second_user"],
         Mutant::RefusedWriteStaysJoined => &["build::function_fails_once"],
         Mutant::BuiltIsJoinedAgain => &["build::update_within_a_value"],
         Mutant::DroppedQueueForgets => &["handles"],

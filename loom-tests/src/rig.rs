@@ -13,8 +13,8 @@ use crate::checker::sync::Arc;
 use crate::checker::sync::atomic::{AtomicUsize, Ordering};
 use crate::checker::thread::{self, JoinHandle};
 use deltafifo::{
-    Change, Closed, DeltaFifo, DeltaFifoBuilder, DeltaType, Deltas, Indexer, KeyFunc, Meta, Popped,
-    mutants,
+    Change, Closed, DeltaFifo, DeltaFifoBuilder, DeltaType, Deltas, Indexer, KeyFunc, Labels, Meta,
+    Popped, mutants,
 };
 
 pub const VERSIONS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
@@ -61,6 +61,13 @@ impl Meta<Object> for Access {
 
     fn version<'a>(&self, object: &'a Object) -> Option<&'a str> {
         VERSIONS.get(object.number).copied()
+    }
+}
+
+/// Each label is the parity.
+impl Labels<Object> for Access {
+    fn label<'a>(&self, object: &'a Object, _key: &str) -> Option<&'a str> {
+        Some(parity(object))
     }
 }
 

@@ -30,7 +30,8 @@ pub(crate) use fnv::Fnv;
 pub use generated::{Generated, Object, ObjectAccess, ObjectMeta};
 #[cfg(feature = "pods")]
 pub use input::{InputError, Pods};
-pub(crate) use labels::{APP, AppSelector, LabelMap};
+pub use labels::APP;
+pub(crate) use labels::{AppSelector, LabelMap};
 #[cfg(feature = "peers")]
 pub(crate) use list_files::{ListFiles, ListFilesError, Multiplied};
 pub(crate) use node::node;

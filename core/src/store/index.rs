@@ -31,6 +31,9 @@ pub(super) enum IndexFn<T> {
 /// A user's index: its function and its values.
 pub(crate) struct Index<T> {
     pub(super) name: String,
+    /// Whether the name determines the values, as for the index of a label, of owners or of a
+    /// field. Users who add such an index share one.
+    pub(super) is_shared: bool,
     function: UserCode<IndexFn<T>>,
     pub(super) values: Values<T>,
     /// Whether the build has failed: the index must get no more entries.
@@ -46,8 +49,9 @@ pub(super) enum Leave {
 }
 
 impl<T> Index<T> {
-    pub(super) fn new(name: String, function: UserCode<IndexFn<T>>) -> Self {
-        Self { name, function, values: Values::new(), abandoned: AtomicBool::new(false) }
+    pub(super) fn new(name: String, is_shared: bool, function: UserCode<IndexFn<T>>) -> Self {
+        let (values, abandoned) = (Values::new(), AtomicBool::new(false));
+        Self { name, is_shared, function, values, abandoned }
     }
 
     /// Returns whether the values are those of a label.

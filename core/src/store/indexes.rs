@@ -10,7 +10,8 @@ use std::ops::Deref;
 use super::index::{Index, IndexFn};
 use super::{NAMESPACE_INDEX, OWNER_INDEX};
 use crate::engine::release::UserCode;
-use crate::engine::sync::{Arc, ArcSwap, AtomicBool, Mutex, Ordering};
+use crate::engine::sync::{self, Arc, ArcSwap, AtomicBool, Event, Mutex, Ordering, mutant};
+use crate::engine::wait::wait;
 use crate::error::{BoxError, IndexError};
 use crate::{Fields, Labels, Owners};
 
@@ -22,6 +23,7 @@ pub struct Indexers<T> {
 
 struct Definition<T> {
     name: String,
+    is_shared: bool,
     function: UserCode<IndexFn<T>>,
 }
 
@@ -46,7 +48,7 @@ impl<T> Indexers<T> {
         name: &str,
         function: impl Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.add(name.to_owned(), IndexFn::Values(Box::new(function)));
+        self.add(name.to_owned(), false, IndexFn::Values(Box::new(function)));
         self
     }
 
@@ -60,6 +62,7 @@ impl<T> Indexers<T> {
         let label = key.to_owned();
         self.add(
             label_index(key),
+            true,
             IndexFn::Label(Box::new(move |object| meta.label(object, &label))),
         );
         self
@@ -70,7 +73,7 @@ impl<T> Indexers<T> {
     pub fn owners(mut self, meta: impl Owners<T>) -> Self {
         let uids =
             move |object: &T| Ok(meta.owners(object).into_iter().map(Cow::into_owned).collect());
-        self.add(OWNER_INDEX.to_owned(), IndexFn::Values(Box::new(uids)));
+        self.add(OWNER_INDEX.to_owned(), true, IndexFn::Values(Box::new(uids)));
         self
     }
 
@@ -82,12 +85,12 @@ impl<T> Indexers<T> {
         let values = move |object: &T| {
             Ok(meta.field(object, &field)?.into_iter().map(Cow::into_owned).collect())
         };
-        self.add(format!("field:{pointer}"), IndexFn::Values(Box::new(values)));
+        self.add(format!("field:{pointer}"), true, IndexFn::Values(Box::new(values)));
         self
     }
 
-    fn add(&mut self, name: String, function: IndexFn<T>) {
-        self.definitions.push(Definition { name, function: UserCode::new(function) });
+    fn add(&mut self, name: String, is_shared: bool, function: IndexFn<T>) {
+        self.definitions.push(Definition { name, is_shared, function: UserCode::new(function) });
     }
 }
 
@@ -102,6 +105,8 @@ pub(super) struct Indexes<T> {
     list: ArcSwap<List<T>>,
     /// The lock that is held while the list is replaced.
     changing: Mutex<()>,
+    /// Notified when a build has ended.
+    build_ended: Event,
     /// The lock that serialises changes to an index under construction. Acquire it *before* reading
     /// the slot's known object.
     pub(super) building: Mutex<()>,
@@ -116,11 +121,13 @@ struct IndexState<T> {
     index: Arc<Index<T>>,
     /// Whether readers find the index. Until then it is being built.
     built: bool,
+    /// The number of the thread that builds the index, or has built it.
+    builder: usize,
 }
 
 impl<T> Clone for IndexState<T> {
     fn clone(&self) -> Self {
-        Self { index: self.index.clone(), built: self.built }
+        Self { index: self.index.clone(), built: self.built, builder: self.builder }
     }
 }
 
@@ -158,6 +165,7 @@ impl<T> Indexes<T> {
             any: AtomicBool::new(false),
             list: ArcSwap::from(Arc::new(List { entries: Vec::new() })),
             changing: Mutex::new(()),
+            build_ended: Event::new(),
             building: Mutex::new(()),
         }
     }
@@ -196,31 +204,44 @@ impl<T> Indexes<T> {
         Arc::ptr_eq(list, &self.load())
     }
 
-    /// Adds indexes that are to be built. From then on writers update them. Fails, and adds none,
-    /// if a name is already used.
+    /// Adds those of the indexes that are missing, and returns them. The caller builds them. From
+    /// now on writers update them. Waits while another thread builds an index with one of the
+    /// names. Fails, and adds none, if a name is used by an index that cannot be shared.
     pub(super) fn begin(&self, indexers: Indexers<T>) -> Result<Vec<Arc<Index<T>>>, IndexError> {
-        // Made before the lock is taken, so that refused functions are dropped after its release.
-        let new: Vec<_> = indexers
-            .definitions
-            .into_iter()
-            .map(|Definition { name, function }| Arc::new(Index::new(name, function)))
-            .collect();
+        let index = |Definition { name, is_shared, function }| {
+            Arc::new(Index::new(name, is_shared, function))
+        };
+        // Made before the lock is taken, so that the functions of shared and refused indexes are
+        // dropped after its release.
+        let all: Vec<_> = indexers.definitions.into_iter().map(index).collect();
+        wait(&self.build_ended, || self.try_begin(&all))
+    }
+
+    /// Does what [`begin`](Self::begin) does, but returns `None` instead of waiting.
+    fn try_begin(&self, all: &[Arc<Index<T>>]) -> Option<Result<Vec<Arc<Index<T>>>, IndexError>> {
+        let builder = sync::thread_number();
         let changing = self.changing.lock();
         let mut entries = self.load().entries.clone();
-        for index in &new {
-            let is_taken = entries.iter().any(|entry| entry.index.name == index.name);
-            if is_taken || index.name == NAMESPACE_INDEX {
-                return Err(IndexError::Conflict(index.name.clone()));
+        let mut missing = Vec::new();
+        for index in all {
+            match entries.iter().find(|entry| entry.index.name == index.name) {
+                None if index.name != NAMESPACE_INDEX => {
+                    missing.push(index.clone());
+                    entries.push(IndexState { index: index.clone(), built: false, builder });
+                }
+                // A thread does not wait for itself: an index function may call this.
+                Some(entry) if !entry.built && entry.builder != builder => return None,
+                Some(entry) if entry.built && entry.index.is_shared && index.is_shared => {}
+                _ => return Some(Err(IndexError::Conflict(index.name.clone()))),
             }
-            entries.push(IndexState { index: index.clone(), built: false });
         }
-        if !new.is_empty() {
+        if !missing.is_empty() {
             // Relaxed: as in `none`.
             self.any.store(true, Ordering::Relaxed);
             self.list.store(Arc::new(List { entries }));
         }
         drop(changing);
-        Ok(new)
+        Some(Ok(missing))
     }
 
     /// Makes the indexes visible to readers.
@@ -236,13 +257,16 @@ impl<T> Indexes<T> {
         self.replace(|entry| (!is_among(new, entry)).then(|| entry.clone()));
     }
 
-    /// Replaces each entry of the list by the result of `with`, or removes it. The caller has
-    /// references to the removed indexes, so no index function is dropped under the lock.
+    /// Ends a build: replaces each entry of the list by the result of `with`, or removes it. The
+    /// caller has references to the removed indexes, so no index function is dropped under the
+    /// lock.
     fn replace(&self, with: impl Fn(&IndexState<T>) -> Option<IndexState<T>>) {
         let changing = self.changing.lock();
         let entries = self.load().entries.iter().filter_map(with).collect();
         self.list.store(Arc::new(List { entries }));
         drop(changing);
+        mutant!(BuildEndsUnnoticed => return);
+        self.build_ended.notify(usize::MAX);
     }
 }
 

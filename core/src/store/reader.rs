@@ -37,7 +37,15 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// Adds indexes (client-go `AddIndexers`), at any time: while the store is filled, written and
     /// read. Readers find the indexes when this returns. O(objects), with memory for 64 of them at
     /// a time. The index functions run on the calling thread, once per object, and again for each
-    /// object that is replaced at the same time.
+    /// object that is replaced at the same time. So this blocks: async code calls it on a thread
+    /// that may block.
+    ///
+    /// An index of a [label](Indexers::label), of [owners](Indexers::owners) or of a
+    /// [field](Indexers::field) that the store already has is shared, and not added again. So each
+    /// user of a store may add the indexes that it reads. If another thread is building an index
+    /// with one of the names, this first waits for the end of that build. It does not wait for its
+    /// own thread, if an index function calls it. But two index functions of different builds that
+    /// wait for each other's index do not end.
     ///
     /// Until this returns, writers store one object after another: each waits while the build
     /// inserts at most 64 objects, and for the other writers, one of which may wait for the readers
@@ -58,8 +66,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`IndexError::Conflict`]: a name is given twice, or an index has it. [`IndexError::Build`]:
-    /// a function failed for a stored object. No index is added then, and the store is unchanged.
+    /// [`IndexError::Conflict`]: a name is given twice, or an index has it that is not shared, or
+    /// that this thread is building. [`IndexError::Build`]: a function failed for a stored object.
+    /// No index is added then, and the store is unchanged.
     pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), IndexError> {
         self.core.add_indexers(indexers)
     }

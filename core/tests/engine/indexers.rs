@@ -1,18 +1,20 @@
 //! Tests of indexes that are added to a filled store while it is written and read.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock, Weak};
 use std::thread;
 
-use crate::common::{Fifo, Obj, ends, keys, obj};
+use crate::common::{Fifo, Obj, ObjMeta, ends, keys, obj};
 use deltafifo::{
-    BoxError, DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX,
+    BoxError, DeltaFifo, ExplicitKey, Fields, IndexError, IndexReader, Indexer, Indexers, Labels,
+    Meta, NAMESPACE_INDEX, OWNER_INDEX, Owners,
 };
 
 /// A number of objects that is larger than one step of a walk.
 const MANY: u32 = if cfg!(miri) { 70 } else { 1_000 };
 
-type Reader = IndexReader<Obj, crate::common::ObjMeta>;
+type Reader = IndexReader<Obj, ObjMeta>;
 
 fn parity() -> Indexers<Obj> {
     Indexers::new().index("parity", |object: &Obj| Ok(vec![(object.n % 2).to_string()]))
@@ -68,6 +70,113 @@ fn existing_index_name_rejects_all_new_indexes() {
     }
     store.add_indexers(Indexers::new().index("b", none)).unwrap();
     assert!(store.by_index("b", "").unwrap().is_empty());
+}
+
+/// An accessor of the parity of an object, as a label, as the owner and as a field. It calls a
+/// function first.
+struct ParityMeta<F>(F);
+
+impl<F: Send + Sync + 'static> Meta<Obj> for ParityMeta<F> {
+    fn namespace<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        ObjMeta.namespace(object)
+    }
+
+    fn name<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        ObjMeta.name(object)
+    }
+}
+
+impl<F: Fn() + Send + Sync + 'static> Labels<Obj> for ParityMeta<F> {
+    fn label<'a>(&self, object: &'a Obj, _key: &str) -> Option<&'a str> {
+        (self.0)();
+        Some(if object.n.is_multiple_of(2) { "0" } else { "1" })
+    }
+}
+
+impl<F: Fn() + Send + Sync + 'static> Owners<Obj> for ParityMeta<F> {
+    fn owners<'a>(&self, object: &'a Obj) -> Vec<Cow<'a, str>> {
+        self.label(object, "").into_iter().map(Cow::Borrowed).collect()
+    }
+}
+
+impl<F: Fn() + Send + Sync + 'static> Fields<Obj> for ParityMeta<F> {
+    fn field<'a>(&self, object: &'a Obj, pointer: &str) -> Result<Option<Cow<'a, str>>, BoxError> {
+        if pointer != "/parity" {
+            return Err("not a field".into());
+        }
+        Ok(self.label(object, "").map(Cow::Borrowed))
+    }
+}
+
+#[test]
+fn users_share_the_indexes_of_labels_owners_and_fields() {
+    let store = Indexer::builder(keys()).build().unwrap();
+    store.add(obj("a", 1)).unwrap();
+    let label = || Indexers::new().label(ParityMeta(|| ()), "parity");
+    let all = || label().owners(ParityMeta(|| ())).field(ParityMeta(|| ()), "/parity");
+    for indexers in [label(), all(), all()] {
+        store.add_indexers(indexers).unwrap();
+    }
+    for index in ["label:parity", OWNER_INDEX, "field:/parity"] {
+        assert_eq!(store.index_keys(index, "1").unwrap(), ["a"]);
+        let none = |_: &Obj| Ok(vec![]);
+        let conflict = store.add_indexers(Indexers::new().index("b", none).index(index, none));
+        assert!(matches!(conflict, Err(IndexError::Conflict(name)) if name == index));
+    }
+    assert!(matches!(store.by_index("b", ""), Err(IndexError::Unknown(_))), "none was added");
+    let other = store.add_indexers(Indexers::new().field(ParityMeta(|| ()), "/other"));
+    assert!(matches!(other, Err(IndexError::Build { index, .. }) if index == "field:/other"));
+}
+
+/// Adds an index on two threads. The second call begins while the first one builds the index. It
+/// waits until readers find the index, or builds it if the first build fails.
+#[test]
+fn user_waits_for_the_index_that_another_thread_builds() {
+    for fails in [false, true] {
+        ends(move || {
+            let store = Indexer::builder(keys()).build().unwrap();
+            store.add(obj("a", 1)).unwrap();
+            let [begun, go] = [(); 2].map(|()| Arc::new(Barrier::new(2)));
+            let slow = {
+                let (begun, go) = (begun.clone(), go.clone());
+                ParityMeta(move || {
+                    begun.wait();
+                    go.wait();
+                    if fails {
+                        std::panic::resume_unwind(Box::new("expected by this test"));
+                    }
+                })
+            };
+            thread::scope(|scope| {
+                let one = scope.spawn(|| store.add_indexers(Indexers::new().label(slow, "parity")));
+                begun.wait();
+                let other = scope.spawn(|| {
+                    let both = Indexers::new().label(ParityMeta(|| ()), "parity");
+                    store.add_indexers(both.owners(ParityMeta(|| ()))).unwrap();
+                    ["label:parity", OWNER_INDEX].map(|index| store.index_keys(index, "1").unwrap())
+                });
+                go.wait();
+                assert_eq!(one.join().unwrap().is_err(), fails);
+                assert_eq!(other.join().unwrap(), [["a"], ["a"]]);
+            });
+        });
+    }
+}
+
+#[test]
+fn index_function_does_not_wait_for_the_index_that_its_thread_builds() {
+    ends(|| {
+        let store = Arc::new(Indexer::builder(keys()).build().unwrap());
+        store.add(obj("a", 1)).unwrap();
+        let (weak, seen) = (Arc::downgrade(&store), Arc::new(OnceLock::new()));
+        let see = seen.clone();
+        let curious = move || {
+            let same = Indexers::new().label(ParityMeta(|| ()), "parity");
+            see.set(weak.upgrade().unwrap().add_indexers(same)).unwrap();
+        };
+        store.add_indexers(Indexers::new().label(ParityMeta(curious), "parity")).unwrap();
+        assert!(matches!(seen.get(), Some(Err(IndexError::Conflict(_)))));
+    });
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     }
 
     /// Adds an index to the store, as [`IndexerBuilder::index`] does. Indexes can be added later
-    /// through [`SharedInformer::store`].
+    /// by [`SharedInformer::add_indexers`].
     pub fn index(
         mut self,
         name: &str,

@@ -65,14 +65,16 @@ mod upkeep;
 mod worker;
 
 use std::fmt;
+use std::future::pending;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
-use deltafifo::{IndexReader, KeyFunc, Lister, Meta};
+use deltafifo::{IndexError, IndexReader, Indexers, KeyFunc, Lister, Meta};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinError};
 
 use crate::KubeMeta;
 use crate::lister_watcher::ListerWatcher;
@@ -98,6 +100,7 @@ pub(crate) use source::Availability;
 use source::{Feeder, InformerSource};
 #[cfg(deltafifo_shuttle)]
 pub use sync::mutants;
+use sync::spawn_blocking;
 use worker::InformerQueue;
 
 /// One watch of one kind of object, a store with indexes that follows it, and handlers that are
@@ -288,8 +291,46 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         Ok(Registration::new(feed, distributor))
     }
 
+    /// Adds indexes to the store (client-go `AddIndexers`), at any time, as
+    /// [`IndexReader::add_indexers`] does, but on a thread that may block. The index functions run
+    /// for all stored objects, which for functions that decode compact objects takes long. The
+    /// indexes are added even if the future is dropped after its first poll.
+    ///
+    /// ```
+    /// use deltafifo::Indexers;
+    /// # use deltafifo_informer::lister_watcher::Scripted;
+    /// use deltafifo_informer::{KubeMeta, SharedInformer};
+    /// # use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let source = Scripted::new();
+    /// let pods = SharedInformer::<Pod>::builder(source).build()?;
+    /// pods.add_indexers(Indexers::new().label(KubeMeta, "app")).await?;
+    /// let web = pods.lister().select(&"app=web".parse()?); // by the index
+    /// # assert!(web.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`IndexReader::add_indexers`].
+    ///
+    /// # Panics
+    /// If called outside of a tokio runtime, or if the destructor of an object panics.
+    pub async fn add_indexers(&self, indexers: Indexers<K>) -> Result<(), IndexError> {
+        let store = self.store();
+        let adding = spawn_blocking(move || store.add_indexers(indexers));
+        match adding.await.map_err(JoinError::try_into_panic) {
+            Ok(added) => added,
+            Err(Ok(panic)) => resume_unwind(panic),
+            // The runtime is shutting down, which ends the caller's task as well.
+            Err(Err(_)) => pending().await,
+        }
+    }
+
     /// Returns a handle for reading the store (client-go `GetStore`, `GetIndexer`), which outlives
-    /// the informer. Indexes can be [added](IndexReader::add_indexers) at any time.
+    /// the informer.
     #[must_use]
     pub fn store(&self) -> IndexReader<K, M> {
         self.inner.store.clone()

@@ -516,17 +516,20 @@ async fn users_of_an_informer_add_indexes_before_and_after_its_start() {
         names.sort();
         names
     };
-    one.store().add_indexers(Indexers::new().label(Without("b"), "app").owners(KubeMeta)).unwrap();
+    let by_app = || Indexers::new().label(Without("b"), "app");
+    one.add_indexers(by_app().owners(KubeMeta)).await.unwrap();
     factory.start();
     factory.wait_for_cache_sync(pending()).await.unwrap();
     assert_eq!(selected(&other, "app=web,tier"), ["a"], "by the index");
     assert_eq!(selected(&one, "tier=front"), ["a", "b"], "by a scan");
-    other.store().add_indexers(Indexers::new().label(Without("b"), "tier")).unwrap();
+    // `one` has added the index of the app.
+    other.add_indexers(by_app().label(Without("b"), "tier")).await.unwrap();
     assert_eq!(selected(&one, "tier in (front, back)"), ["a"], "by the index");
-    let conflict = other.store().add_indexers(Indexers::new().label(KubeMeta, "app"));
+    let own = Indexers::new().index("label:app", |_: &ConfigMap| Ok(Vec::new()));
+    let conflict = other.add_indexers(own).await;
     assert!(matches!(conflict, Err(IndexError::Conflict(name)) if name == "label:app"));
     let by_tier = Indexers::new().field(KubeMeta, "/metadata/labels/tier");
-    other.store().add_indexers(by_tier).unwrap();
+    other.add_indexers(by_tier).await.unwrap();
     let mut changes = one.subscribe(HandlerOptions::new()).unwrap();
     apply("c");
     while !next(&mut changes, 1).await[0].ends_with("c=1") {}

@@ -50,6 +50,13 @@ pub const MODELS: &[Model] = &[
         body: update_within_a_value,
     },
     Model {
+        name: "build::second_user",
+        bound: Some(2), // 2 s
+        at_least: 4_800,
+        outcomes: &["odd, odd"],
+        body: second_user,
+    },
+    Model {
         name: "build::function_fails_once",
         bound: None,
         at_least: 1,
@@ -138,6 +145,19 @@ fn update_within_a_value() -> String {
     let writer = writer.lock().unwrap().take();
     writer.unwrap().join().unwrap();
     fifo.store().index_keys(LATER, "a").unwrap().join(" ")
+}
+
+/// Adds the index of a label on two threads. One of them builds it, and the other one waits for
+/// that build. Each finds the object when its call returns.
+fn second_user() -> String {
+    let fifo = fused(&[Object::new("a", 1)]);
+    let add = |fifo: &Fifo| {
+        fifo.store().add_indexers(Indexers::new().label(Access, LATER)).unwrap();
+        by_parity(fifo, "label:later")
+    };
+    let other = spawn_with(&fifo, add);
+    let found = add(&fifo);
+    format!("{found}, {}", other.join().unwrap())
 }
 
 /// Checks a write whose old object an index function rejects once.

@@ -139,6 +139,7 @@ mutants! {
     NoticeLeavesNothing: "the builder of an index does not mark the objects that it has read",
     BuiltUnlocked: "the builder adds a known object to an index without holding the index's lock",
     WrittenUnlocked: "a writer changes an index under construction without holding the index's lock",
+    BuildEndsUnnoticed: "a thread that waits for another thread's build of an index is not woken at its end",
     BuiltFromOldObject: "an index is built from an object that is no longer known",
     WriteEndsUnnotified: "the end of a write to a store without a queue does not wake the next writer of the key",
     PassLeavesTheEntry: "a key that passes the backlog also keeps its entry there",

@@ -156,7 +156,11 @@ where
     }
 
     /// Returns this crate's reader of the same store, which reads by namespace and by index and
-    /// can add indexes (not in kube).
+    /// can add indexes (not in kube). [`add_indexers`](IndexReader::add_indexers) blocks while it
+    /// visits the stored objects: call it before the controller runs, or on a thread that may
+    /// block. For an index of a [field](deltafifo::Indexers::field) of compact objects, run the
+    /// controller [over an informer](crate::runtime::Controller::from_informer) that has the
+    /// [field](crate::shared_informer::SharedInformerBuilder::field).
     #[must_use]
     pub fn reader(&self) -> IndexReader<F, KubeMeta> {
         self.reader.clone()

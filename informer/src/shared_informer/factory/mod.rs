@@ -250,14 +250,9 @@ impl SharedInformerFactory {
     /// stopped one, whose store is stale: kubernetes#79610.) Existing handles, listers and
     /// controllers of the stopped informer are not moved to the new one.
     ///
-    /// Each user of the informer may add the indexes that it needs, before or after `start`
-    /// (client-go `AddIndexers`). A call of [`add_indexers`](deltafifo::IndexReader::add_indexers)
-    /// adds all of its indexes or none. If another user has added one of them, the call returns
-    /// [`IndexError::Conflict`](deltafifo::IndexError::Conflict). So add an index that several
-    /// users need by a call of its own. A user that gets the error may read the other user's index.
-    /// While that index is being built, and after its build has failed, reads of it return
-    /// [`IndexError::Unknown`](deltafifo::IndexError::Unknown). `add_indexers` blocks until the
-    /// index functions have run for all stored objects.
+    /// Each user of the informer may add the indexes that it needs, before or after `start`, by
+    /// [`SharedInformer::add_indexers`]. Users share the index of a label, of owners or of a field.
+    /// A field of compact objects must be in the [scope](Scope::index_field).
     ///
     /// ```
     /// use deltafifo::{Indexers, OWNER_INDEX};
@@ -265,16 +260,17 @@ impl SharedInformerFactory {
     /// # use deltafifo_informer::shared_informer::{Scope, SharedInformerFactory};
     /// # use deltafifo_testkit::{ApiServer, Resource};
     /// # use k8s_openapi::api::core::v1::Pod;
-    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// # let _entered = runtime.enter();
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ApiServer::builder().resource(Resource::pods()).build();
     /// # let factory = SharedInformerFactory::new(server.client());
     /// let pods = factory.informer::<Pod>(&Scope::all())?;
-    /// pods.store().add_indexers(Indexers::new().label(KubeMeta, "app").owners(KubeMeta))?;
+    /// pods.add_indexers(Indexers::new().label(KubeMeta, "app").owners(KubeMeta)).await?;
     /// let web = pods.lister().select(&"app=web".parse()?); // by the index
     /// let owned = pods.store().by_index(OWNER_INDEX, "0f8fad5b-d9cb-469f-a165-70867728950e")?;
     /// # assert!(web.is_empty() && owned.is_empty());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors

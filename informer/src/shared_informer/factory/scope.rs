@@ -84,8 +84,8 @@ impl Scope {
     /// [`SharedInformerBuilder::field`](crate::shared_informer::SharedInformerBuilder::field) does.
     /// Scopes with different indexed fields are not equal: a factory has an informer, and a watch,
     /// for each. So give all users of an informer the same scope. Indexes of labels and owners, and
-    /// for typed objects those of fields, can be added to an existing informer instead: see
-    /// [`SharedInformerFactory::informer`](crate::shared_informer::SharedInformerFactory::informer).
+    /// for typed objects those of fields, can be added to an existing informer instead, by
+    /// [`SharedInformer::add_indexers`](crate::SharedInformer::add_indexers).
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::Scope;

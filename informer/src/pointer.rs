@@ -9,6 +9,8 @@ use serde_json::value::RawValue;
 
 /// A JSON pointer (RFC 6901), such as `/spec/nodeName` or `/spec/containers/0/image`.
 pub(crate) struct Pointer {
+    /// The pointer as it was written.
+    #[cfg(feature = "compact")]
     pub(crate) text: String,
     /// The names of members and the numbers of elements, from the outermost one.
     steps: Vec<String>,
@@ -25,7 +27,11 @@ impl Pointer {
             return Err(InvalidPointer(text.to_owned()));
         }
         let step = |step: &str| step.replace("~1", "/").replace("~0", "~");
-        Ok(Self { text: text.to_owned(), steps: text.split('/').skip(1).map(step).collect() })
+        Ok(Self {
+            #[cfg(feature = "compact")]
+            text: text.to_owned(),
+            steps: text.split('/').skip(1).map(step).collect(),
+        })
     }
 
     /// Returns the field of the object `json`: the contents of a string, or the text of a number or

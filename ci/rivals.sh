@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs the same elections with this project's elector and with those of other libraries: client-go
 # (`e2e/client-go`), kubert, kube-lease-manager and kube-leader-election (`e2e/rivals`).
-# `rivals.sh [NAME...]` runs the named ones, by default all. 20 leaders that write as fast as the
-# server answers are killed, and 20 are stopped; then 50 leaders that write each object once are
-# terminated, and 50 killed. The line of a scenario has its overlapped and late writes, and the
+# `rivals.sh [NAME...]` runs those of the named libraries, by default of all, with `deltafifo` for
+# this project. 20 leaders that write as fast as the server answers are killed, and 20 are stopped;
+# then 50 leaders that write each object once are terminated, and 50 killed. The line that the tool
+# prints for a scenario has its overlapped and late writes, and the
 # times until another candidate writes. All Rust programs are debug builds.
 #
 # Proves that client-go's elector has the three faults that the documentation names. The figures are

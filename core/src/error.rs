@@ -425,8 +425,9 @@ pub enum IndexError {
          add it first"
     )]
     Unknown(String),
-    /// The name of a new index is given twice or is already taken, and the index cannot be
-    /// [shared](crate::IndexReader::add_indexers). No index was added.
+    /// The name of a new index is given twice in the call, or an index has it that cannot be
+    /// [shared](crate::IndexReader::add_indexers) or that this thread is building. No index was
+    /// added.
     #[error("index {0:?} is defined twice or exists already: choose another name")]
     Conflict(String),
     /// The function of a new index failed for a stored object. No index was added.

@@ -123,8 +123,9 @@ impl ScopeId {
     }
 
     /// Returns a handle whose relists do not count as lists of the scope: a commit still deletes
-    /// the unlisted keys, but it has no version, is not the first list, and ends no waiver. For the
-    /// last list of a namespace in the informer, which does not offer everything that it contains.
+    /// the unlisted keys, but its version is ignored, it is not the scope's first list, and it ends
+    /// no waiver. The informer uses such a handle for the final list of a namespace that has left
+    /// its set, because it does not offer every object of that list.
     #[doc(hidden)]
     #[must_use]
     pub fn uncounted(&self) -> Self {
@@ -222,8 +223,9 @@ struct ScopeState {
 }
 
 impl ScopeState {
-    /// Ends a waiver. Returns whether the scope was waived. The store then has no applied version
-    /// until the next marker is handled: markers from before say nothing about the scope.
+    /// Ends the waiver of the scope, if it is waived. From then on the store has no applied version
+    /// until a marker that is queued later is complete: markers from before say nothing about the
+    /// scope. Returns whether the scope was waived.
     fn end_waiver(&mut self, applied: &Applied) -> bool {
         let was_waived = std::mem::take(&mut self.is_waived);
         if was_waived {

@@ -21,7 +21,8 @@ pub const NAMESPACE: &str = "e2e";
 const TOKEN: &str = "not-a-secret";
 /// The exit code of a candidate that has lost its lease.
 const LOST: i32 = 3;
-/// The time between an error and the next attempt.
+/// The time between an error and the next attempt, and between two checks of a leader that has
+/// nothing left to write.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The arguments of a candidate. The libraries have no retry period. The candidates do not handle
@@ -112,8 +113,8 @@ impl Arguments {
         Ok(())
     }
 
-    /// Writes `map` until `leads` returns false. A versioned write contains the `resourceVersion`
-    /// that it replaces.
+    /// Writes `map`, once or again and again, and returns when `leads` returns false. A versioned
+    /// write contains the `resourceVersion` that it replaces.
     async fn write(
         &self,
         maps: &Api<ConfigMap>,

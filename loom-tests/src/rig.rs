@@ -64,7 +64,7 @@ impl Meta<Object> for Access {
     }
 }
 
-/// Each label is the parity.
+/// The value of every label is the parity of the object's number.
 impl Labels<Object> for Access {
     fn label<'a>(&self, object: &'a Object, _key: &str) -> Option<&'a str> {
         Some(parity(object))

@@ -25,7 +25,7 @@ pub struct GoPeer {
 pub enum GoUnusable {
     #[error("`go` is not installed")]
     NoGo,
-    #[error("bench/{SOURCE} is no longer where this was built")]
+    #[error("bench/{SOURCE} no longer exists in the directory where this tool was built")]
     NoSource,
     /// Go did not start, or the path of this program is not known.
     #[error("cannot start go build")]

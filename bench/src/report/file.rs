@@ -46,7 +46,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Unwritable> {
 }
 
 /// Returns the path of the file that a write replaces; for a link, that of its target. Returns
-/// `None` for a terminal, pipe or device, which must not be replaced.
+/// `None` for a terminal, pipe, device or directory, which must not be replaced.
 fn replaced(path: &Path) -> io::Result<Option<PathBuf>> {
     match path.metadata() {
         Ok(metadata) if metadata.is_file() => path.canonicalize().map(Some),

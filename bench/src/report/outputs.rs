@@ -22,8 +22,9 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Creates the directory of the report, and checks that all files can be written, before
-    /// anything is measured. Existing files are kept until the new ones are complete.
+    /// Creates the directory of the report. Checks that the file of `json` and one file in this
+    /// directory can be written, before anything is measured. Existing files are kept until the new
+    /// ones are complete.
     pub fn open(json: Option<&Path>, report: Option<&Path>) -> Result<Self, Unwritable> {
         json.map_or(Ok(()), file::check)?;
         if let Some(directory) = report {

@@ -1,5 +1,5 @@
 //! The plots of a report as SVG: the time of a relist, and the time of an add during relists. Each
-//! plot has a row for each engine, with a mark at each of its values and with two of them as text.
+//! plot has a row for each engine, with a mark at each of its values, and with two columns of text.
 
 use std::io;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const ROW: i32 = 24;
 const AXIS: i32 = 26;
 /// The width of the column with the names of the engines.
 const NAMES: i32 = 138;
-/// The width of each of the two columns with values as text.
+/// The width of each of the two columns of text.
 const FIGURE: i32 = 65;
 const FONT: f64 = 13.0;
 

@@ -35,7 +35,7 @@ pub(super) struct Curl {
 pub(super) enum CurlUnusable {
     #[error("cannot run `curl --version`")]
     Start(#[from] io::Error),
-    #[error("curl can use a token, and certificates in files, of a kubeconfig's current context")]
+    #[error("curl cannot use the kubeconfig: only a token and certificates in files are supported")]
     Kubeconfig(#[from] serde_json::Error),
 }
 

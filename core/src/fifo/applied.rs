@@ -101,8 +101,9 @@ impl<T, M> DeltaFifo<T, M> {
     }
 
     /// Queues the marker of the lowest version of all scopes. Does nothing if the queue does not
-    /// track applied versions, if a scope that is not waived has no version yet, or if the marker
-    /// was queued before. Returns the version that is complete because of the marker, if any.
+    /// track applied versions, if a scope that is not waived has no version yet, or if this marker
+    /// or a greater one was queued before. Returns the version that is complete because of the
+    /// marker, if any.
     pub(super) fn mark_least(&self, scopes: &Scopes) -> Option<Point> {
         if !self.queue.is_tracked() {
             return None;

@@ -334,7 +334,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Ends a delta that the rule rejected. Called with no lock held.
+    /// Drops a delta that the rule rejected, and ends its mark of the initial population. Called
+    /// with no lock held.
     fn end_skipped(&self, skipped: Pending<T>) {
         // A relist has counted its mark already, and no handler will end it.
         if self.life.initial.settled(usize::from(skipped.initial)) {

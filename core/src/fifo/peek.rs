@@ -63,8 +63,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let hash = self.core.table.hash(&key);
         let shard = self.core.table.shard(hash).write();
         let Some(slot) = shard.find(hash, &key) else { return Some(false) };
-        // The lock keeps deltas from being pushed. So an idle slot stays idle, and a handler that
-        // takes the pending deltas leaves none to copy.
+        // The lock keeps deltas from being pushed, so an idle slot stays idle. If a consumer takes
+        // the pending deltas before they are copied, none are left to copy, and the result is
+        // `None`.
         mutant!(HandledIsUnknown => if slot.state() == State::Running { return Some(false) });
         let copied = match slot.state() {
             State::Idle => Copied { list: OneByOne::default(), known: OneByOne(slot.known()) },

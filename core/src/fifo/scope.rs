@@ -163,8 +163,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// The scope counts in the applied version again after its next list or bookmark, or after
     /// [`await_scope`](Self::await_scope). There is then no applied version until all earlier
-    /// offers are handled, and after that it may be lower than before, because it was not true of
-    /// this scope. O(scopes).
+    /// offers are handled. After that the applied version may be lower than before the waiver
+    /// ended, because this scope may have a lower version. O(scopes).
     ///
     /// If a relist of the scope is open, the objects that it offers still belong to the initial
     /// population. [`has_synced`](Self::has_synced) does not wait for the relist's commit, but for
@@ -182,8 +182,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Ends a [waiver](Self::waive_scope) without a list or bookmark of `scope`. If the scope has
     /// had a list or a bookmark, it counts in the applied version again, with the version that it
-    /// had reached: the applied version then falls, if it was greater. Otherwise there is no
-    /// applied version until the scope's first list or bookmark.
+    /// had reached. There is then no applied version until all earlier offers are handled, and
+    /// after that the applied version is at most the version of the scope. If the scope has had
+    /// neither, there is no applied version until its first list or bookmark.
     ///
     /// If the scope has had no list, [`has_synced`](Self::has_synced) waits for its first list,
     /// unless all other first lists are complete already. A relist of the scope that is open does

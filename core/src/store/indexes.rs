@@ -206,7 +206,8 @@ impl<T> Indexes<T> {
 
     /// Adds those of the indexes that are missing, and returns them. The caller builds them. From
     /// now on writers update them. Waits while another thread builds an index with one of the
-    /// names. Fails, and adds none, if a name is used by an index that cannot be shared.
+    /// names. Fails, and adds none, if a name is given twice, or if an index has it that cannot be
+    /// shared or that this thread is building.
     pub(super) fn begin(&self, indexers: Indexers<T>) -> Result<Vec<Arc<Index<T>>>, IndexError> {
         let index = |Definition { name, is_shared, function }| {
             Arc::new(Index::new(name, is_shared, function))

@@ -43,9 +43,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// An index of a [label](Indexers::label), of [owners](Indexers::owners) or of a
     /// [field](Indexers::field) that the store already has is shared, and not added again. So each
     /// user of a store may add the indexes that it reads. If another thread is building an index
-    /// with one of the names, this first waits for the end of that build. It does not wait for its
-    /// own thread, if an index function calls it. But two index functions of different builds that
-    /// wait for each other's index do not end.
+    /// with one of the names, this call first waits for the end of that build. An index function
+    /// may call this method, too: a name that its own thread is building is then a conflict. But
+    /// if the index functions of two builds wait for each other's index, neither build ends.
     ///
     /// Until this returns, writers store one object after another: each waits while the build
     /// inserts at most 64 objects, and for the other writers, one of which may wait for the readers
@@ -66,9 +66,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`IndexError::Conflict`]: a name is given twice, or an index has it that is not shared, or
-    /// that this thread is building. [`IndexError::Build`]: a function failed for a stored object.
-    /// No index is added then, and the store is unchanged.
+    /// [`IndexError::Conflict`]: a name is given twice, or an index has it that the new one cannot
+    /// share or that this thread is building. [`IndexError::Build`]: a function failed for a stored
+    /// object. No index is added then, and the store is unchanged.
     pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), IndexError> {
         self.core.add_indexers(indexers)
     }

@@ -72,8 +72,8 @@ fn existing_index_name_rejects_all_new_indexes() {
     assert!(store.by_index("b", "").unwrap().is_empty());
 }
 
-/// An accessor of the parity of an object, as a label, as the owner and as a field. It calls a
-/// function first.
+/// An accessor for which the parity of an object is the value of every label, the owner and the
+/// field `/parity`. It calls the function `F` before each of these reads.
 struct ParityMeta<F>(F);
 
 impl<F: Send + Sync + 'static> Meta<Obj> for ParityMeta<F> {

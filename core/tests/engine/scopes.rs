@@ -378,7 +378,7 @@ fn list_that_does_not_count_deletes_keys_and_ends_neither_a_waiver_nor_a_wait() 
     assert_eq!(fifo.resource_version(), None, "green is not listed");
     list(&fifo, &green, &[], "4");
     assert!(fifo.has_synced());
-    // A removal through such a handle is complete, too.
+    // The removal of a scope through such a handle ends the wait for the scope, too.
     let late = fused();
     let [blue, green] = two_scopes(&late);
     list(&late, &blue, &[], "1");

@@ -35,7 +35,8 @@ type writer struct {
 	versioned, once bool
 }
 
-// write writes the data until it is written once, or until the context of the term is cancelled.
+// write writes the data, once or again and again, and returns at the latest when the context of
+// the term is cancelled.
 func (w writer) write(term context.Context, name string, data map[string]string) {
 	object := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
 	for number := 0; term.Err() == nil; number++ {

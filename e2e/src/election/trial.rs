@@ -46,7 +46,8 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// The time from the fault to the first write of the second leader. After SIGTERM it begins at
     /// the release, if there is one, since the leader may still wait for an answer. `None` if a
-    /// leader lost its lease without the fault, because the machine was overloaded.
+    /// candidate lost its lease without the fault: the machine was overloaded, or both candidates
+    /// of another program had led.
     pub handover: Option<Duration>,
 }
 

@@ -52,7 +52,7 @@ async fn run(setting: &Setting, timing: Timing, once: bool, plan: Vec<(Fault, us
     let mut idle = None;
     for (fault, trials) in plan {
         let mut leases = 0;
-        // A trial is repeated if its leader lost the lease without the fault.
+        // A trial is repeated if a candidate lost the lease without the fault.
         while figures.trials(fault) < trials {
             let number = AT_ONCE.min(trials - figures.trials(fault));
             let numbers = leases..leases + number;

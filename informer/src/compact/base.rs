@@ -146,8 +146,9 @@ impl Base {
     }
 
     pub(super) fn set_replaced(&self) {
-        // Relaxed: orders no other memory. A thread that does not see it in `is_replaced` uses the
-        // base once more, and a later pass packs that object again.
+        // Relaxed: orders no other memory. If `Compactor::against_first` does not see the change,
+        // one more group uses the base. If `Compactor::repack` does not see it, a later pass packs
+        // the object again.
         self.is_replaced.store(true, Ordering::Relaxed);
     }
 

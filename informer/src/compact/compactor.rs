@@ -125,7 +125,8 @@ pub struct CompactStats {
     /// The number of calls of [`Compact::decode_shared`] so far that found the object in the
     /// [cache](CompactorBuilder::decoded_cache) of decoded objects.
     pub decoded_hits: u64,
-    /// The number of these calls so far that did not find it there, and decoded it.
+    /// The number of these calls so far that did not find the object there, and decoded it. Calls
+    /// for an object without a uid or a resource version are not counted.
     pub decoded_misses: u64,
     /// The number of bytes that the objects in this cache are assumed to take.
     pub decoded_bytes: usize,
@@ -176,9 +177,9 @@ impl<K> CompactorBuilder<K> {
     /// default, and with 0. The `Store` and the reconciles of a controller use it, too.
     ///
     /// The size of a decoded object is not known. It is assumed to be seven times the length of its
-    /// JSON, which is true for pods. The cache is divided into shards of at least 512 KiB, and an
-    /// object that is larger than a shard is not kept. A version that was replaced or deleted stays
-    /// until newer objects need its room.
+    /// JSON, which is true for pods. A cache of 1 MiB or more may be divided into shards of about
+    /// 512 KiB or more, and an object that is larger than a shard is not kept. A version that was
+    /// replaced or deleted stays until newer objects need its room.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -199,9 +200,9 @@ impl<K> CompactorBuilder<K> {
     /// Keeps a field of each object uncompressed, for [`Compact::field`] and for indexes, which
     /// then need not decode the object. `pointer` is a JSON pointer (RFC 6901), such as
     /// `/spec/nodeName`. The field is read before [`without`](Self::without) cuts members out. A
-    /// value that several objects have adds at most four bytes to the size of each, for up to
-    /// 16,384 values of a field; any other value adds its text and up to four bytes. Packing an
-    /// object needs one more pass over its JSON.
+    /// value adds its text and up to four bytes to the size of the first object that has it. To the
+    /// size of a later object it usually adds at most four bytes, for up to 16,384 values of a
+    /// field at a time. Packing an object needs one more pass over its JSON.
     ///
     /// ```
     /// use deltafifo_informer::compact::Compactor;

@@ -29,8 +29,9 @@ struct Table {
     /// The value of each number. Empty, without holders, if the number is in `free`.
     values: Vec<Value>,
     free: Vec<u16>,
-    /// Values that got no number, with the object that had each of them last: half of the hash of
-    /// the value, and half of the hash of the object. There is one for each half modulo [`SEEN`].
+    /// The values that were last found without a number, each with the object that had it: half of
+    /// the hash of the value, and half of the hash of the object. The entry of a value is at the
+    /// first half modulo [`SEEN`], where it takes the place of another value.
     seen: Vec<(u32, u32)>,
 }
 

@@ -32,8 +32,8 @@
 //! * `upkeep` is the informer's side: when a list ends, dictionaries are trained, and a pass over
 //!   the store packs again the objects whose base or dictionary was replaced.
 //!
-//! Plaintext is kept in the headers, in the cache of bases, in the dictionaries and in the cache of
-//! decoded objects.
+//! Plaintext is kept in the headers, in the tables of `interned`, in the cache of bases, in the
+//! dictionaries and in the cache of decoded objects.
 
 mod base;
 mod bytes;

@@ -133,7 +133,8 @@ impl<K> Compact<K> {
     }
 
     /// Returns the number of bytes of memory that the object takes, without the parts that it
-    /// shares with others: its base, the dictionary, and metadata that its siblings also have.
+    /// shares with others: its base, the dictionary, and metadata and values of
+    /// [named fields](super::CompactorBuilder::field) that other objects also have.
     #[must_use]
     pub fn size(&self) -> usize {
         self.fixed_size() + self.stored.lock().bytes.len()

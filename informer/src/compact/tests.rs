@@ -188,7 +188,7 @@ fn base_is_not_replaced_because_one_of_its_members_has_changed() {
     let compactor = pods();
     let mut objects: Vec<_> = (0..20).map(|at| pack(&compactor, &pod(1, at))).collect();
     for version in 100..140 {
-        // The pod of another workload, in the place of pod 5.
+        // Pod 5 gets the content of another workload, and stays in its group by `generateName`.
         let json = pod(2, 5).replace("\"generateName\":\"w2-\"", "\"generateName\":\"w1-\"");
         objects[5] = pack(&compactor, &update(&json, version));
         assert_eq!(compactor.stats().bases, 1, "version {version}");

@@ -23,7 +23,7 @@ pub(super) fn lease(spec: &Value) -> Value {
     })
 }
 
-/// Returns a server with the lease of the manifest, which has no `spec`.
+/// Returns a server with the lease `shop/counter`, which has no `spec`, and with config maps.
 pub(super) fn server() -> ApiServer {
     let server = ApiServer::builder().resource(leases()).resource(Resource::config_maps()).build();
     server.apply(lease(&json!(null))).unwrap();

@@ -40,12 +40,13 @@ pub enum RequestError {
         after: Duration,
     },
     /// The server keeps sending without an end: initial events of a watch without the bookmark
-    /// that ends them, or a list with ever more pages.
+    /// that ends them, or a list with ever more pages. Also the error of the final list of a
+    /// namespace that, with its repetitions, takes too long.
     #[error("the API server did not end {what} within {after:?}, although it kept sending")]
     Endless {
         /// The part that did not end.
         what: &'static str,
-        /// The time that the response has taken so far.
+        /// The time that the response has taken so far; for a final list, with its repetitions.
         after: Duration,
     },
     /// The server ended a watch at once (client-go `VeryShortWatchError`, which covers only

@@ -8,9 +8,9 @@
 //! (kube issue 1768).
 //!
 //! The functions that compare metadata also take two compact objects (feature `compact`), of which
-//! they read the headers only. `when(predicates::labels)` does so by itself. A closure that `when`
-//! is given, even if it only calls these functions, receives decoded objects: an update then takes
-//! two decodes. Pass such a closure to `when_compact` instead.
+//! they read the headers only. `when(predicates::labels)` also decodes nothing. A closure that is
+//! passed to `when` receives decoded objects, even if it only calls these functions: an update then
+//! takes two decodes. Pass such a closure to `when_compact` instead.
 //!
 //! ```
 //! use deltafifo_informer::runtime::{Controller, predicates, watcher};

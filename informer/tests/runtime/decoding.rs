@@ -45,7 +45,7 @@ impl Drop for Spy {
 }
 
 /// Runs a compact controller of one map, which has this spec, until the map has been reconciled.
-/// The stream is polled by the test itself, which is no task.
+/// The test itself polls the stream, outside of any task.
 async fn reconcile(spec: Value) {
     let server = server();
     let mut map = map("a", "1");

@@ -21,8 +21,8 @@ impl<T> KnownArc<T> {
 }
 
 impl<T> Slot<T> {
-    /// Returns whether a push is rejected because its handler has not stored an object yet: the
-    /// defect `RunningIsDecidedAtOnce`.
+    /// Returns whether a push is rejected because a handler is running for the key and there is no
+    /// known object yet: the defect `RunningIsDecidedAtOnce`.
     pub(super) fn skips(&self, rule: Rule) -> bool {
         rule == Rule::IfExists && self.state() == State::Running && !self.is_known()
     }

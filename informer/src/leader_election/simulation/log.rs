@@ -18,8 +18,8 @@ use super::network::Kind;
 /// former holder may work until its renew deadline, which is shorter.
 pub const EXCUSED: Duration = Duration::from_secs(15);
 
-/// The time in which an elector notices that a wall clock that was set has passed its deadline: a
-/// retry period.
+/// The time in which an elector notices that its wall clock, which was set, has passed the deadline
+/// of its hold: a retry period.
 const NOTICED: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]

@@ -59,7 +59,8 @@ pub(crate) struct InScope<K> {
 }
 
 /// A relist of a scope. The final relist of a namespace that has left the set deletes the known
-/// objects that no longer exist, and does not offer objects that are new or changed.
+/// objects that no longer exist, and does not offer objects that are new or changed, unless the
+/// queue cannot tell yet which objects are known.
 struct ScopeRelist<K> {
     relist: Box<dyn Pieces<K>>,
     target: Arc<InScope<K>>,
@@ -152,8 +153,8 @@ impl<K: Send + Sync + 'static> Pieces<K> for ScopeRelist<K> {
                 (self.target.on_reached)();
                 Ok(refused)
             }
-            // Without a version. The list does not count as one of its scope, because not all of
-            // its objects were offered.
+            // Without a version: the final list does not count as a list of the scope, because it
+            // did not offer all of its objects.
             Kind::Final => self.relist.commit(""),
         }
     }

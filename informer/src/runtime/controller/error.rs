@@ -76,8 +76,8 @@ pub enum RunnerError {
     },
     /// A compact object could not be decoded, so it was not reconciled (see
     /// `Controller::compact`). It stays in the store. The reconcile is retried when the object
-    /// changes, and with the delays of [`Panicked`](Self::Panicked), unless
-    /// `Controller::decode_error_policy` has set another time.
+    /// changes, and also with the delays of [`Panicked`](Self::Panicked), unless
+    /// `Controller::decode_error_policy` decides otherwise.
     #[error(
         "{object} was not reconciled because it cannot be decoded: it stays in the store; correct the object or its type"
     )]

@@ -72,9 +72,9 @@ where
     /// the finalizers. See [`predicates`](crate::runtime::predicates). (kube: `predicate_filter` of
     /// a stream.) The last call wins, and replaces the predicate of a [`Source`](super::Source).
     ///
-    /// If the objects are compact, both states are decoded for `predicate`, except for
-    /// `when(predicates::labels)` and the like. For a closure that reads only metadata, use
-    /// `when_compact`.
+    /// If the objects are compact, both states are decoded for `predicate`, unless it is itself one
+    /// of the functions that compare metadata, as in `when(predicates::labels)`. For a closure that
+    /// reads only metadata, use `when_compact`.
     pub fn when(
         mut self,
         predicate: impl Fn(&F::Object, &F::Object) -> bool + Send + 'static,

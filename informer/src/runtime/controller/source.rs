@@ -95,9 +95,9 @@ where
     /// finalizers. Additions and deletions always trigger. See
     /// [`predicates`](crate::runtime::predicates) for ready-made ones. The last call wins.
     ///
-    /// If the objects are compact, both states are decoded for `predicate`, except for
-    /// `when(predicates::labels)` and the like. For a closure that reads only metadata, use
-    /// `when_compact`.
+    /// If the objects are compact, both states are decoded for `predicate`, unless it is itself one
+    /// of the functions that compare metadata, as in `when(predicates::labels)`. For a closure that
+    /// reads only metadata, use `when_compact`.
     #[must_use]
     pub fn when(
         mut self,

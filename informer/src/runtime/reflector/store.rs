@@ -40,7 +40,8 @@ where
     KubeMeta: Meta<F>,
 {
     reader: IndexReader<F, KubeMeta>,
-    /// The informer that fills the store, or `None` if there is none and the controller has ended.
+    /// The informer that fills the store. `None` for the empty store of a controller that could not
+    /// become compact, and has no informer.
     informer: Option<SharedInformer<F>>,
 }
 

@@ -9,9 +9,9 @@ use crate::lister_watcher::resource;
 use crate::shared_informer::Namespaces;
 
 /// The objects of a kind that an informer has: all that match the selectors, in all or in some
-/// namespaces. Scopes with equivalent selectors are equal: the order of requirements makes no
-/// difference, nor do repeated and empty requirements, and `a = b`, `a == b` and `a in (b)` are
-/// the same.
+/// namespaces. A scope can also name fields that the informer indexes. For the equality of scopes,
+/// the order of requirements makes no difference, nor do repeated and empty requirements, and
+/// `a = b`, `a == b` and `a in (b)` are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scope {
     pub(super) namespace: Option<String>,
@@ -145,8 +145,9 @@ impl Scope {
     }
 }
 
-/// Returns the name that errors use for the informer of a kind and scope, for example `pods.v1` or
-/// `deployments.v1.apps in shop?labelSelector=app%3Dweb`.
+/// Returns the name that errors, and the map of a factory, use for the informer of a kind and
+/// scope, for example `pods.v1` or `deployments.v1.apps in shop?labelSelector=app%3Dweb`. The
+/// indexed fields are part of the name.
 pub(super) fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> String {
     let mut name = resource::<K>(types);
     if let Some(namespace) = &scope.namespace {

@@ -379,7 +379,8 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 part.history.outdated(history).await;
                 // All namespaces are outdated at once. If lists go back in time again and again,
                 // for example because a proxy has two API servers with different histories behind
-                // it, each of these lists would request the lists of all namespaces.
+                // it, each of these lists would cause a new list of every namespace. The backoff
+                // limits their number.
                 sleep(restarts.next(None)).await;
                 part.history.outdated(history).await;
             };

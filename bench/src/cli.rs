@@ -80,8 +80,9 @@ pub struct Cli {
     /// File to which the figures are written as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Directory to which the report is written: the text that the terminal shows, the medians as a
-    /// table, the figures as JSON, and two plots (needs the feature `peers`)
+    /// Directory to which the report is written: a page with two plots and a table of the medians,
+    /// report.html; each of them as a file; the text that the terminal shows, and the figures as
+    /// JSON (needs the feature `peers`)
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     /// Measure nothing, and use the figures that an earlier run wrote with --json (several files

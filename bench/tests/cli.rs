@@ -261,7 +261,7 @@ fn report_made_from_its_rows_is_the_same() {
     let rows = first.join("rows.json");
     let from = succeed(&format!("--from {} --report {}", rows.display(), again.display()));
     assert_eq!(from.stdout, measured.stdout);
-    for file in ["figures.md", "relist.svg", "report.txt", "rows.json"] {
+    for file in ["figures.md", "relist.svg", "report.html", "report.txt", "rows.json"] {
         let read = |directory: &Path| fs::read_to_string(directory.join(file)).expect(file);
         assert_eq!(read(&first), read(&again), "{file}");
     }

@@ -11,6 +11,8 @@ mod join;
 mod meaning;
 mod medians;
 mod outputs;
+#[cfg(feature = "peers")]
+mod page;
 mod percentile;
 mod plain;
 #[cfg(feature = "peers")]

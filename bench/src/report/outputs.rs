@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::file::{self, Unwritable};
 use super::medians::medians;
-#[cfg(feature = "peers")]
-use super::plots::plots;
 use super::{Report, print};
+#[cfg(feature = "peers")]
+use super::{page::page, plots::plots};
 
 /// The file of a report that is written last.
 const LAST: &str = "figures.md";
@@ -44,8 +44,12 @@ impl Outputs {
         if let Some(directory) = &self.report {
             let put = |name: &str, text: &str| file::write(&directory.join(name), text);
             #[cfg(feature = "peers")]
-            for (name, svg) in plots(report).map_err(|error| Unwritable::Draw(error.to_string()))? {
-                put(&format!("{name}.svg"), &svg)?;
+            {
+                let plots = plots(report).map_err(|error| Unwritable::Draw(error.to_string()))?;
+                for (name, svg) in &plots {
+                    put(&format!("{name}.svg"), svg)?;
+                }
+                put("report.html", &page(report, &plots))?;
             }
             put("rows.json", &report.json())?;
             put("report.txt", &text)?;

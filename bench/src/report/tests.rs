@@ -127,8 +127,9 @@ fn engine_whose_turn_failed_has_a_line_without_figures_and_a_warning() {
 
 #[cfg(feature = "peers")]
 mod plots {
+    use super::super::page::page;
     use super::super::plots::plots;
-    use super::{EngineName, json, report, row};
+    use super::{EngineName, assert_has, json, report, row};
 
     #[test]
     fn plots_have_every_engine_of_the_number_of_objects_that_most_engines_have() {
@@ -148,6 +149,15 @@ mod plots {
             assert!(EngineName::ALL.iter().all(|engine| has(engine.name())), "{name}: {svg}");
             assert!(!has("unknown") && svg.contains("1,000,000 objects"), "{name}: {svg}");
         }
+    }
+
+    #[test]
+    fn page_has_every_median_and_plot_and_escapes_texts() {
+        let rows = [row("relist", "<b>", "a & b", 10, "s", 1.0)];
+        let page = page(&report(&rows), &[("relist", "<svg></svg>".to_owned())]);
+        let row = "<tr><td>relist &lt;b&gt;</td><td>1.000 s</td></tr>";
+        assert_has(&page, &["<svg></svg>", "<th>a &amp; b</th>", row]);
+        assert!(!page.contains("<b>"), "{page}");
     }
 
     #[test]

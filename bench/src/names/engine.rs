@@ -118,49 +118,49 @@ impl EngineName {
     /// Returns a description with the versions of the engine's parts. For a client-go engine it has
     /// no versions: the engine's process prints them.
     pub fn description(self) -> String {
-        const OURS: &[&str] = &["deltafifo"];
-        const INFORMER: &[&str] = &["deltafifo-informer"];
-        const KUBE: &[&str] = &["kube-runtime"];
-        let (text, parts): (&str, &[&str]) = match self {
+        // Each `@` stands for the version of the package whose name precedes it.
+        let text = match self {
             Self::DeltaFifo => {
-                ("queue fused with its store; work queue", &["deltafifo", "deltafifo-informer"])
+                "deltafifo @: queue fused with its store; work queue of deltafifo-informer @"
             }
-            Self::DeltaFifoSkip => ("deltafifo, unchanged objects skipped", OURS),
-            Self::DeltaFifoOneThread => ("deltafifo on one thread", OURS),
-            Self::DeltaFifoLane => ("deltafifo, live events pass the backlog of relists", OURS),
-            Self::DeltaFifoSingle => ("deltafifo, popped key by key", OURS),
-            Self::Mutex => {
-                ("the classic design in Rust", &["parking_lot", "hashbrown", "foldhash"])
-            }
+            Self::DeltaFifoSkip => "deltafifo @: the same, unchanged objects skipped",
+            Self::DeltaFifoOneThread => "deltafifo @: the same, on one thread",
+            Self::DeltaFifoLane => "deltafifo @: the same, live events pass the backlog of relists",
+            Self::DeltaFifoSingle => "deltafifo @: the same, popped key by key",
+            Self::Mutex => "the classic design in Rust: parking_lot @, hashbrown @, foldhash @",
             Self::DashMap => {
-                ("DashMap of deltas and as store, SegQueue", &["dashmap", "crossbeam", "foldhash"])
+                "dashmap @ of deltas and as store, SegQueue of crossbeam @, foldhash @"
             }
-            Self::Floor => {
-                ("the steps of a relist on plain data, one thread: the limit", &["foldhash"])
-            }
+            Self::Floor => "the steps of a relist on plain data, one thread, foldhash @: the limit",
             Self::KubeWriter => {
-                ("reflector Writer, which clones each object; a store only, without deltas", KUBE)
+                "kube-runtime @: reflector Writer, which clones each object; a store only, \
+                 without deltas"
             }
-            Self::KubeWriterArc => ("kube-writer, objects behind an Arc: its best case", KUBE),
-            Self::ClientGoDeltaFifo => ("client-go's DeltaFIFO, indexer and work queue", &[]),
+            Self::KubeWriterArc => "kube-runtime @: the same, objects behind an Arc: its best case",
+            Self::ClientGoDeltaFifo => "client-go's DeltaFIFO, indexer and work queue",
             Self::ClientGoRealFifo => {
-                ("client-go's RealFIFO and indexer, as today's informers set it, one consumer", &[])
+                "client-go's RealFIFO and indexer, as today's informers set it"
             }
-            Self::ClientGoInformer => ("client-go's shared informer with its defaults", &[]),
-            Self::DeltaFifoWithout => ("informer without managed fields", INFORMER),
-            Self::DeltaFifoCompact => ("informer of compact objects", INFORMER),
+            Self::ClientGoInformer => "client-go's shared informer with its defaults",
+            Self::DeltaFifoWithout => "deltafifo @: the same, informer without managed fields",
+            Self::DeltaFifoCompact => "deltafifo @: the same, informer of compact objects",
             Self::DeltaFifoCompactValidated => {
-                ("informer of compact objects, each decoded when it is stored", INFORMER)
+                "deltafifo @: the same, informer of compact objects, each decoded when it is stored"
             }
-            Self::Gzip => ("objects packed with gzip, as Argo CD does", &["flate2", "deltafifo"]),
+            Self::Gzip => {
+                "objects packed with gzip, as Argo CD does: flate2 @, store of deltafifo @"
+            }
             Self::Cbor => {
-                ("objects as CBOR, as proposed for client-go", &["ciborium", "deltafifo"])
+                "objects as CBOR, as proposed for client-go: ciborium @, store of deltafifo @"
             }
-            Self::ClientGoUnstructured => {
-                ("client-go's shared informer of unstructured objects", &[])
-            }
+            Self::ClientGoUnstructured => "client-go's shared informer of unstructured objects",
         };
-        let parts: Vec<_> = parts.iter().map(|part| format!("{part} {}", locked(part))).collect();
-        if parts.is_empty() { text.to_owned() } else { format!("{text}: {}", parts.join(", ")) }
+        let mut parts = text.split('@');
+        let mut description = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let package = description.split_whitespace().next_back().unwrap_or_default();
+            description = format!("{description}{}{part}", locked(package));
+        }
+        description
     }
 }

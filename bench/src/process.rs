@@ -15,8 +15,8 @@ pub(crate) fn resident() -> u64 {
 }
 
 /// Returns the resident memory of this process that no file backs, in bytes.
-#[must_use]
-pub fn anonymous() -> u64 {
+#[cfg(feature = "peers")]
+pub(crate) fn anonymous() -> u64 {
     status_bytes("self", "RssAnon:")
 }
 
@@ -34,12 +34,8 @@ pub(crate) fn peak_of(process: u32) -> u64 {
 }
 
 /// Returns the CPU time of this process so far.
-///
-/// # Errors
-///
-/// If the system has no clock for the CPU time of a process.
 #[cfg(feature = "peers")]
-pub fn cpu() -> nix::Result<Duration> {
+pub(crate) fn cpu() -> nix::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
 }
 

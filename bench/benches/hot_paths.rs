@@ -1,5 +1,5 @@
 //! Times the hot paths of a queue fused with its store with criterion. `ci/instructions.sh` counts
-//! the instructions of most of them, and `relist` compares the engines.
+//! their instructions, and `relist` compares the engines.
 //!
 //! The store knows 100,000 objects. Inputs are created, and results dropped, outside the measured
 //! time. If gnuplot is installed, plots are in `criterion/report` of the build directory.
@@ -52,17 +52,8 @@ fn hot_paths(criterion: &mut Criterion) {
 
     let mut group = criterion.benchmark_group("singly");
     group.throughput(Throughput::Elements(ROUND as u64));
-    group.bench_function("update, idle", |bencher| {
+    group.bench_function("update", |bencher| {
         let prepare = || (drain(&fifo), updates()).1;
-        bencher.iter_batched(prepare, |updates| offer(&fifo, updates), size);
-    });
-    group.bench_function("update, pending", |bencher| {
-        let prepare = || {
-            drain(&fifo);
-            let updates = updates();
-            offer(&fifo, updates.clone());
-            updates
-        };
         bencher.iter_batched(prepare, |updates| offer(&fifo, updates), size);
     });
     group.bench_function("pop and apply", |bencher| {
@@ -77,10 +68,6 @@ fn hot_paths(criterion: &mut Criterion) {
 
     criterion.bench_function("select 200 objects of a namespace", |bencher| {
         bencher.iter(|| fifo.store().by_index(NAMESPACE_INDEX, "team-0007"));
-    });
-    criterion.bench_function("relist of 100,000 objects", |bencher| {
-        let replace = |list| fifo.replace(list, "2").expect("every object has a name");
-        bencher.iter_batched(|| (drain(&fifo), objects()).1, replace, size);
     });
 }
 

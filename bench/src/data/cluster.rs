@@ -17,6 +17,8 @@ const COMMON: usize = 4;
 const SHORTEST: usize = 4;
 /// The number of nodes of the generated cluster, on which the pods run.
 const NODES: u64 = 5000;
+/// The lists of containers in the status of a pod.
+const STATUSES: [&str; 2] = ["containerStatuses", "initContainerStatuses"];
 
 /// A generator of pods. Each Kubernetes workload is modelled on one pod of a list.
 #[derive(Debug)]
@@ -130,14 +132,11 @@ impl Cluster {
         for owner in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
             owner["uid"] = random.uid().into();
         }
-        for list in ["containerStatuses", "initContainerStatuses"] {
-            let statuses = pod["status"].get_mut(list).and_then(Value::as_array_mut);
-            for container in statuses.into_iter().flatten() {
-                if container.get("containerID").is_some() {
-                    container["containerID"] = random.container_id();
-                }
+        for_each(&mut pod["status"], STATUSES, |container| {
+            if container.get("containerID").is_some() {
+                container["containerID"] = random.container_id();
             }
-        }
+        });
         (format!("{namespace}/{name}"), pod.to_string().into_bytes())
     }
 
@@ -259,21 +258,18 @@ fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> St
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         condition["lastTransitionTime"] = random.time();
     }
-    for list in ["containerStatuses", "initContainerStatuses"] {
-        let statuses = status.get_mut(list).and_then(Value::as_array_mut);
-        for container in statuses.into_iter().flatten() {
-            container["containerID"] = random.container_id();
-            if let Some(Value::Object(states)) = container.get_mut("state") {
-                for state in states.values_mut() {
-                    for time in ["startedAt", "finishedAt"] {
-                        if state.get(time).is_some() {
-                            state[time] = random.time();
-                        }
+    for_each(status, STATUSES, |container| {
+        container["containerID"] = random.container_id();
+        if let Some(Value::Object(states)) = container.get_mut("state") {
+            for state in states.values_mut() {
+                for time in ["startedAt", "finishedAt"] {
+                    if state.get(time).is_some() {
+                        state[time] = random.time();
                     }
                 }
             }
         }
-    }
+    });
     format!("{namespace}/{name}")
 }
 
@@ -297,11 +293,16 @@ fn add_token_volume(spec: &mut Value, suffix: &str) {
     push(spec, "volumes", volume);
     let path = "/var/run/secrets/kubernetes.io/serviceaccount";
     let mount = json!({ "mountPath": path, "name": name, "readOnly": true });
-    for list in ["containers", "initContainers"] {
-        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
-            push(container, "volumeMounts", mount.clone());
-        }
+    for_each(spec, ["containers", "initContainers"], |container| {
+        push(container, "volumeMounts", mount.clone());
+    });
+}
+
+/// Calls `change` with each item of these lists of `value`. A missing list has no items.
+fn for_each(value: &mut Value, lists: [&str; 2], mut change: impl FnMut(&mut Value)) {
+    for list in lists {
+        let items = value.get_mut(list).and_then(Value::as_array_mut);
+        items.into_iter().flatten().for_each(&mut change);
     }
 }
 

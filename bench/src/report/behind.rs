@@ -9,21 +9,14 @@ use crate::names::EngineName;
 pub(super) const BEHIND: &str = "Figures in which another engine is ahead of deltafifo, with the \
                                  ratio. The floor and kube-rs' writer do less work.";
 
-/// A figure in which another engine is better.
-pub(super) struct Behind {
-    /// The name of the figure, and the number of objects.
-    pub figure: String,
-    /// The better engines with their ratios, the best first.
-    pub ahead: Vec<String>,
-}
-
-/// Returns the figures in which another engine is better, in the order of the tables. Variants of
-/// deltafifo with other settings do not count as other engines.
-pub(super) fn behind(rows: &[Summary]) -> Vec<Behind> {
+/// Returns the figures in which another engine is better, in the order of the tables: the name of
+/// the figure with the number of objects, and the better engines with their ratios, the best first.
+/// Variants of deltafifo with other settings do not count as other engines.
+pub(super) fn behind(rows: &[Summary]) -> Vec<(String, String)> {
     groups(&rows.iter().collect::<Vec<_>>()).iter().filter_map(|group| of_group(group)).collect()
 }
 
-fn of_group(group: &[&Summary]) -> Option<Behind> {
+fn of_group(group: &[&Summary]) -> Option<(String, String)> {
     let ours = group.iter().find(|row| row.engine == EngineName::DeltaFifo.name())?;
     let others = group.iter().filter(|row| !row.engine.starts_with(EngineName::DeltaFifo.name()));
     let mut ahead: Vec<(f64, &str)> = others
@@ -35,14 +28,9 @@ fn of_group(group: &[&Summary]) -> Option<Behind> {
         return None;
     }
     ahead.sort_by(|one, other| other.0.total_cmp(&one.0));
-    let figure = format!("{}, {}", ours.title(), count(ours.objects));
-    Some(Behind {
-        figure,
-        ahead: ahead
-            .iter()
-            .map(|(factor, engine)| format!("{engine} {}", times(*factor)))
-            .collect(),
-    })
+    let ahead = ahead.iter().map(|(factor, engine)| format!("{engine} {}", times(*factor)));
+    let ahead = ahead.collect::<Vec<_>>().join(", ");
+    Some((format!("{}, {}", ours.title(), count(ours.objects)), ahead))
 }
 
 #[cfg(test)]
@@ -67,8 +55,7 @@ mod tests {
             row(EngineName::Mutex, Workload::Churn, "s", 1.0),
         ];
         let found = behind(&Summary::of(&rows, 1));
-        assert_eq!(found.len(), 1, "deltafifo-skip is not another engine");
-        assert_eq!(found[0].figure, "events, 1,000");
-        assert_eq!(found[0].ahead, ["dashmap 3.00 ×", "mutex 1.50 ×"]);
+        let events = ("events, 1,000".to_owned(), "dashmap 3.00 ×, mutex 1.50 ×".to_owned());
+        assert_eq!(found, [events], "deltafifo-skip is not another engine");
     }
 }

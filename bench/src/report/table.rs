@@ -24,8 +24,8 @@ pub fn print(report: &Report) -> String {
         let _ = writeln!(text, "\n{}", run.verdict.sentence());
     }
     let _ = writeln!(text, "\n{BEHIND}");
-    for behind in behind(&report.rows) {
-        let _ = writeln!(text, "  {:<44} {}", behind.figure, behind.ahead.join(", "));
+    for (figure, ahead) in behind(&report.rows) {
+        let _ = writeln!(text, "  {figure:<44} {ahead}");
     }
     for warning in report.warnings() {
         let _ = writeln!(text, "\nWARNING: {warning}");

@@ -54,7 +54,7 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
             output::progress(format!("readers {variant}"))?;
             let state = ReadingState::new(args.settings.length * MAX_READING);
             let memory = MemoryMark::set(args);
-            let (relists, gets) = thread::scope(|scope| {
+            let (relists, (took, misses)) = thread::scope(|scope| {
                 let reader = |number| {
                     let (keys, state) = (&keys, &state);
                     scope.spawn(move || read(engine, keys, number * objects / readers, state))
@@ -71,29 +71,28 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
                     Vec::new()
                 };
                 state.stop.store(true, Ordering::Relaxed);
-                let mut gets = Gets::new();
+                let mut gets = (Latencies::new(), 0);
                 for thread in threads {
-                    let other = unwrap_join(thread.join());
-                    gets.took += &other.took;
-                    gets.misses += other.misses;
+                    let (took, misses) = unwrap_join(thread.join());
+                    gets.0 += &took;
+                    gets.1 += misses;
                 }
                 (relists, gets)
             });
             let mut extra = memory.fields();
-            if gets.misses > 0 {
-                let misses = gets.misses;
+            if misses > 0 {
                 return Err(format!("readers {variant}: {misses} gets missed a known key").into());
             }
             let expected = expected::<S::Object, E>(Workload::Relist, objects);
             for relist in &relists {
                 expect(format_args!("readers {variant}"), *relist, expected)?;
             }
-            if gets.took.len() == 0 {
+            if took.len() == 0 {
                 return Err(
                     "readers: no get began in time: pass more --seconds or --objects".into()
                 );
             }
-            extra.insert("gets".into(), gets.took.len().into());
+            extra.insert("gets".into(), took.len().into());
             extra.insert("replaces".into(), relists.len().into());
             if state.gave_up.load(Ordering::Relaxed) {
                 extra.insert("relist_starved".into(), true.into());
@@ -101,12 +100,12 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
             // The number of relists depends on the engine; the counts of the last one do not.
             counts = relists.last().copied().unwrap_or(counts);
             add_outcome::<S>(counts, engine, &mut extra);
-            extra.insert("misses".into(), gets.misses.into());
+            extra.insert("misses".into(), misses.into());
             // With more threads than cores, the longest get belongs to a thread that was not
             // scheduled.
             let quantiles =
                 if readers == 1 { &[P50, P99_9, P99_99, MAX][..] } else { &[P50, P99_9, P99_99] };
-            let rows = gets.took.rows(Workload::Readers, &variant, quantiles, &extra);
+            let rows = took.rows(Workload::Readers, &variant, quantiles, &extra);
             output::rows(rows)?;
         }
     }
@@ -139,28 +138,17 @@ impl ReadingState {
     }
 }
 
-/// The gets of one reader: their times and results.
-struct Gets {
-    took: Latencies,
-    misses: usize,
-}
-
-impl Gets {
-    fn new() -> Self {
-        Self { took: Latencies::new(), misses: 0 }
-    }
-}
-
 /// Gets the keys one after another, over and over, beginning with key number `first`. The caller
 /// has drawn the keys at random. Ends when the main thread stops the readers, or at the deadline
-/// during a relist.
+/// during a relist. Returns the times of the gets that count, and the number of gets that found no
+/// object.
 fn read<T, E: StoreEngine<T>>(
     engine: &E,
     keys: &[E::Key],
     first: usize,
     state: &ReadingState,
-) -> Gets {
-    let mut gets = Gets::new();
+) -> (Latencies, usize) {
+    let (mut took, mut misses) = (Latencies::new(), 0);
     let mut has_reported = false;
     for key in keys.iter().cycle().skip(first) {
         if state.stop.load(Ordering::Relaxed) {
@@ -169,21 +157,21 @@ fn read<T, E: StoreEngine<T>>(
         let counts = state.counting.load(Ordering::Relaxed);
         let began = Instant::now();
         let found = black_box(engine.get(black_box(key)));
-        let took = began.elapsed();
+        let elapsed = began.elapsed();
         if counts {
-            gets.took.record(took);
+            took.record(elapsed);
             if !has_reported {
                 state.has_counted.store(true, Ordering::Relaxed);
                 has_reported = true;
             }
         }
-        gets.misses += usize::from(found.is_none());
+        misses += usize::from(found.is_none());
         if counts && has_reported && began > state.deadline {
             state.gave_up.store(true, Ordering::Relaxed);
             break;
         }
     }
-    gets
+    (took, misses)
 }
 
 /// Relists back to back for `length`, at least once, and longer if no get has been counted yet.

@@ -13,7 +13,6 @@
 //! first poll.
 
 use std::iter;
-use std::ops::AddAssign;
 use std::time::Duration;
 
 use deltafifo_informer::workqueue::WorkQueue;
@@ -117,13 +116,6 @@ impl KeyDigest {
     }
 }
 
-impl AddAssign for KeyDigest {
-    fn add_assign(&mut self, other: Self) {
-        self.keys += other.keys;
-        self.last_bytes = self.last_bytes.wrapping_add(other.last_bytes);
-    }
-}
-
 /// Runs a variant until all keys are taken and done. Returns the time, and the digest of the taken
 /// keys.
 fn drive<Q: WorkEngine>(
@@ -148,11 +140,11 @@ fn drive<Q: WorkEngine>(
     });
     let workers = iter::repeat_n(worker, workers);
     let (elapsed, by_adders, by_workers) = run_threads(adders, workers, || queue.shut_down());
-    let mut taken = KeyDigest::default();
-    for digest in by_adders.into_iter().chain(by_workers) {
-        taken += digest;
-    }
-    (elapsed, taken)
+    let sum = |one: KeyDigest, other: KeyDigest| KeyDigest {
+        keys: one.keys + other.keys,
+        last_bytes: one.last_bytes.wrapping_add(other.last_bytes),
+    };
+    (elapsed, by_adders.into_iter().chain(by_workers).fold(KeyDigest::default(), sum))
 }
 
 /// Adds `at_once` keys and takes as many, until all keys are added. A take always finds a key,

@@ -111,7 +111,7 @@ fn offer_during_replaces<T: Send + Sync, E: QueueEngine<T>>(
     length: Duration,
 ) -> usize {
     let stop = &AtomicBool::new(false);
-    offers.start();
+    offers.clock();
     thread::scope(|scope| {
         let replacer = scope.spawn(move || {
             let mut replaces = 0;

@@ -59,12 +59,8 @@ impl<T: Send + Sync> Offers<T> {
         }
     }
 
-    /// Starts the clock that all times refer to. Does nothing if it is running already.
-    pub fn start(&self) {
-        self.clock();
-    }
-
-    fn clock(&self) -> Instant {
+    /// Returns the start of the clock that all times refer to. The first call starts the clock.
+    pub fn clock(&self) -> Instant {
         *self.started.get_or_init(Instant::now)
     }
 

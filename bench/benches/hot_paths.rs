@@ -1,5 +1,5 @@
 //! Times the hot paths of a queue fused with its store with criterion. `ci/instructions.sh` counts
-//! their instructions, and `relist` compares the engines.
+//! the instructions of most of them, and `relist` compares the engines.
 //!
 //! The store knows 100,000 objects. Inputs are created, and results dropped, outside the measured
 //! time. If gnuplot is installed, plots are in `criterion/report` of the build directory.

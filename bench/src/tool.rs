@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use crate::causes::with_causes;
 use crate::cli::Cli;
 #[cfg(feature = "peers")]
-use crate::data::{ListFiles, ListFilesError, Multiplied, Pods};
+use crate::data::{ListFiles, ListFilesError, Pods};
 use crate::machine::Machine;
 use crate::names::{EngineName, Workload};
 use crate::protocol::{ChildArgs, GoPeer, Interrupt, Settings};
@@ -131,10 +131,10 @@ fn check_separate(cli: &Cli) -> Result<(), Error> {
 #[cfg(feature = "peers")]
 fn list_files(cli: &Cli) -> Result<Option<ListFiles>, ListFilesError> {
     let input = cli.input.as_ref().filter(|_| cli.workloads().contains(&Workload::Cache));
-    let multiplied = if cli.as_is { Multiplied::AsIs } else { Multiplied::Replicas(cli.replicas) };
+    let replicas = (!cli.as_is).then_some(cli.replicas);
     let write = |input: &PathBuf| {
         eprintln!("writing the lists");
-        ListFiles::write(input, cli.most_objects(), multiplied)
+        ListFiles::write(input, cli.most_objects(), replicas)
     };
     input.map(write).transpose()
 }

@@ -17,15 +17,6 @@ use super::input::{InputError, read};
 /// list.
 const CHANGES: usize = 100;
 
-/// The way in which the pods of a list are multiplied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Multiplied {
-    /// The pods are replicas of generated Kubernetes workloads, with this many replicas in each.
-    Replicas(NonZero<usize>),
-    /// The pods are copies, which differ from their model only in their names, ids and versions.
-    AsIs,
-}
-
 /// Two LIST responses in files: a first list, and a later one in which one object in a hundred has
 /// changed. Dropping the value deletes the files.
 #[derive(Debug)]
@@ -44,15 +35,17 @@ pub enum ListFilesError {
 
 impl ListFiles {
     /// Multiplies the pods of `input` to `objects` pods, or to slightly fewer if random names
-    /// collide, and writes both lists. Both list the pods in the order of their keys, as an API
-    /// server does. The list of `input` must not be empty.
+    /// collide, and writes both lists. With `replicas`, the pods are those of generated Kubernetes
+    /// workloads with this many replicas each. Without, they are copies, which differ from their
+    /// model only in their names, ids and versions. Both list the pods in the order of their keys,
+    /// as an API server does. The list of `input` must not be empty.
     pub fn write(
         input: &Path,
         objects: usize,
-        multiplied: Multiplied,
+        replicas: Option<NonZero<usize>>,
     ) -> Result<Self, ListFilesError> {
         let cluster = Cluster::new(&read(input)?).map_err(InputError::json(input))?;
-        let mut pods = multiply(&cluster, objects, multiplied);
+        let mut pods = multiply(&cluster, objects, replicas);
         let files = Self { directory: TempDir::new()? };
         write_list(&files.first(), "1", &pods)?;
         for (at, (_, pod)) in pods.iter_mut().enumerate().skip(CHANGES / 2).step_by(CHANGES) {
@@ -74,10 +67,14 @@ impl ListFiles {
 }
 
 /// Returns keys and texts of distinct pods, in the order of their keys.
-fn multiply(cluster: &Cluster, objects: usize, multiplied: Multiplied) -> Vec<(String, Vec<u8>)> {
-    let make = |index| match multiplied {
-        Multiplied::Replicas(replicas) => cluster.pod(index, replicas.get()),
-        Multiplied::AsIs => cluster.copy(index),
+fn multiply(
+    cluster: &Cluster,
+    objects: usize,
+    replicas: Option<NonZero<usize>>,
+) -> Vec<(String, Vec<u8>)> {
+    let make = |index| match replicas {
+        Some(replicas) => cluster.pod(index, replicas.get()),
+        None => cluster.copy(index),
     };
     let mut pods = build_in_parts(objects, make);
     pods.sort();
@@ -139,14 +136,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let input = directory.path().join("input.json");
         fs::write(&input, json!({ "items": [pod("a"), pod("b")] }).to_string()).unwrap();
-        let replicas = NonZero::new(20).unwrap();
-        for multiplied in [Multiplied::Replicas(replicas), Multiplied::AsIs] {
-            let files = ListFiles::write(&input, 400, multiplied).unwrap();
+        for replicas in [NonZero::new(20), None] {
+            let files = ListFiles::write(&input, 400, replicas).unwrap();
             let (first, second) = (versions(&files.first()), versions(&files.second()));
             assert_eq!(first.len(), 400);
             assert!(first.keys().eq(second.keys()));
             let changed = first.iter().filter(|(key, version)| second[*key] != **version).count();
-            assert_eq!(changed, 4, "{multiplied:?}");
+            assert_eq!(changed, 4, "{replicas:?}");
         }
     }
 }

@@ -33,7 +33,7 @@ pub use input::{InputError, Pods};
 pub use labels::APP;
 pub(crate) use labels::{AppSelector, LabelMap};
 #[cfg(feature = "peers")]
-pub(crate) use list_files::{ListFiles, ListFilesError, Multiplied};
+pub(crate) use list_files::{ListFiles, ListFilesError};
 pub(crate) use node::node;
 pub(crate) use plan::{ListPlan, added, changed, removed};
 pub(crate) use random::{Zipf, splitmix64, uniform_key};

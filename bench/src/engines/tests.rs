@@ -2,6 +2,7 @@
 //! lists, and lists with pending keys. Each process compares its counts, gets and answers with the
 //! expected ones, and the tool compares the stores of all engines (`tests/cli.rs`).
 
+use std::any::type_name;
 use std::sync::Arc;
 
 use super::dashmap::DashMapEngine;
@@ -49,8 +50,10 @@ fn check_lists<E: ListEngine<Object>>(engine: &E) {
     ] {
         let wanted = digest(list.iter().map(|object| &**object));
         engine.replace(E::List::from(&*list), "1");
-        assert_eq!(engine.drain(), if E::MAKES_DELTAS { counts } else { Counts::default() });
-        assert_eq!(stored(engine), wanted);
+        let (counts, name) =
+            (if E::MAKES_DELTAS { counts } else { Counts::default() }, type_name::<E>());
+        assert_eq!(engine.drain(), counts, "{name}");
+        assert_eq!(stored(engine), wanted, "{name}");
     }
 }
 
@@ -75,33 +78,15 @@ fn check_queue<E: QueueEngine<Object>>(new: impl Fn(ObjectAccess) -> E) {
 }
 
 #[test]
-fn floor() {
+fn engines_have_exactly_the_objects_of_the_last_list() {
     check_lists(&Floor::new(ObjectAccess));
-}
-
-#[cfg(feature = "peers")]
-#[test]
-fn kube_writer() {
-    check_lists(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::default());
-    check_lists(&KubeWriterEngine::<Arc<Object>, ObjectAccess>::default());
-}
-
-#[test]
-fn dashmap() {
-    check_queue(DashMapEngine::new);
-}
-
-#[test]
-fn mutex() {
-    check_queue(MutexEngine::new);
-}
-
-#[test]
-fn deltafifo() {
-    check_queue(DeltaFifoEngine::<_, _, false>::new);
-}
-
-#[test]
-fn deltafifo_that_skips_unchanged_objects() {
     check_lists(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess));
+    check_queue(DeltaFifoEngine::<_, _, false>::new);
+    check_queue(MutexEngine::new);
+    check_queue(DashMapEngine::new);
+    #[cfg(feature = "peers")]
+    {
+        check_lists(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::default());
+        check_lists(&KubeWriterEngine::<Arc<Object>, ObjectAccess>::default());
+    }
 }

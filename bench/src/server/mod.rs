@@ -40,10 +40,10 @@ pub use error::ServerError;
 use objects::Objects;
 use plan::WORKLOAD;
 pub use plan::{ChosenClients, ServerPlan};
-use turn::{ClientTurn, TurnResult};
+use turn::ClientTurn;
 
 use crate::causes::with_causes;
-use crate::protocol::Measured;
+use crate::protocol::{Measured, Row};
 use crate::report::Missed;
 use crate::rounds::{Interrupted, Outcome};
 
@@ -90,7 +90,7 @@ fn record(
     outcome: &mut Outcome,
     turn: &ClientTurn,
     plan: &ServerPlan,
-    TurnResult { rows, version }: TurnResult,
+    (rows, version): (Vec<Row>, String),
 ) {
     let (engine, objects) = (turn.client.to_string(), plan.objects);
     let measured = rows.into_iter().map(|row| Measured { engine: engine.clone(), objects, row });

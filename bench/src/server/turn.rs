@@ -35,13 +35,6 @@ pub(super) struct ClientTurn {
     has_defaults: bool,
 }
 
-/// The result of a turn.
-pub(super) struct TurnResult {
-    pub rows: Vec<Row>,
-    /// The client's description of itself.
-    pub version: String,
-}
-
 impl ClientTurn {
     /// Returns all turns in order.
     pub fn all(clients: &[ClientName], rounds: usize) -> Vec<Self> {
@@ -58,16 +51,16 @@ impl ClientTurn {
         all
     }
 
-    /// Measures the client.
+    /// Measures the client. Returns the rows, and the client's description of itself.
     pub async fn run(
         &self,
         plan: &ServerPlan,
         objects: &Objects,
-    ) -> Result<TurnResult, TurnFailed> {
+    ) -> Result<(Vec<Row>, String), TurnFailed> {
         if let Some(curl) = plan.chosen.curl().filter(|_| self.client.program() == Program::Curl) {
             let (usage, bytes) = curl.read(objects.namespace(), self.client.is_streamed()).await?;
             let rows = times("list", usage.wall, usage.cpu, &map(&[("bytes", bytes)])).into();
-            return Ok(TurnResult { rows, version: curl.version.clone() });
+            return Ok((rows, curl.version.clone()));
         }
         let command =
             plan.chosen.command(self.client, &plan.kubeconfig, plan.objects, self.has_defaults)?;
@@ -117,7 +110,7 @@ impl ClientTurn {
             rows.push(peak("list-peak", listed, objects, &first));
             rows.push(peak("relist-peak", relisted, objects, &second));
         }
-        Ok(TurnResult { rows, version: counts.version })
+        Ok((rows, counts.version))
     }
 }
 

@@ -38,7 +38,7 @@ use crate::names::{EngineName, Workload};
 use crate::process::{anonymous, cpu};
 use crate::protocol::{ChildArgs, Done, Line, Row, output};
 use kube_rs::KubeRsCache;
-use ours::{Informer, OursCache};
+use ours::OursCache;
 use packed::{Cbor, Gzip, PackedStore};
 use server::ListServer;
 
@@ -93,16 +93,16 @@ async fn measure(args: &ChildArgs, lists: [PathBuf; 2]) -> Result<(), ChildError
     let usage = UsageAtStart::set(args)?;
     match args.engine {
         EngineName::DeltaFifo => {
-            steps(args, &server, usage, OursCache::start(Informer::typed(&server))?).await
+            steps(args, &server, usage, OursCache::start(ours::typed(&server))?).await
         }
         EngineName::DeltaFifoWithout => {
-            steps(args, &server, usage, OursCache::start(Informer::without(&server))?).await
+            steps(args, &server, usage, OursCache::start(ours::without(&server))?).await
         }
         EngineName::DeltaFifoCompact => {
-            steps(args, &server, usage, OursCache::start(Informer::compact(&server, false))?).await
+            steps(args, &server, usage, OursCache::start(ours::compact(&server, false))?).await
         }
         EngineName::DeltaFifoCompactValidated => {
-            steps(args, &server, usage, OursCache::start(Informer::compact(&server, true))?).await
+            steps(args, &server, usage, OursCache::start(ours::compact(&server, true))?).await
         }
         EngineName::KubeWriter => {
             steps(args, &server, usage, KubeRsCache::start(server.client())).await

@@ -18,122 +18,119 @@ use crate::digest::Digest;
 /// The time between two polls for the end of a list, which no notification announces.
 const POLL: Duration = Duration::from_millis(10);
 
-/// The engine: a running informer.
-pub(super) struct OursCache<K: Send + Sync + 'static>
+/// An object of the informer, as the workload reads it.
+pub(super) trait CachedObject: Send + Sync + Sized + 'static
 where
-    KubeMeta: Meta<K>,
+    KubeMeta: Meta<Self>,
 {
-    informer: SharedInformer<K>,
-    access: Access<K>,
-}
+    /// Reads the whole object. Returns whether it decodes.
+    fn read(&self) -> bool;
 
-/// An informer that does not run yet, and the functions that read its objects.
-pub(super) struct Informer<K: Send + Sync + 'static>
-where
-    KubeMeta: Meta<K>,
-{
-    builder: SharedInformerBuilder<K, KubeMeta>,
-    access: Access<K>,
-}
+    fn read_header(&self);
 
-/// The functions with which the workload reads objects of one kind.
-struct Access<K: Send + Sync + 'static>
-where
-    KubeMeta: Meta<K>,
-{
-    /// Reads a whole object. Returns whether it decodes.
-    read: fn(&K) -> bool,
-    read_header: fn(&K),
     /// Returns the number of background passes over all objects so far; `None` if the informer
     /// makes none.
-    passes: fn(&SharedInformer<K>) -> Option<u64>,
-    extra: fn(&SharedInformer<K>) -> Map<String, Value>,
-}
-
-impl Informer<Pod> {
-    pub(super) fn typed(server: &ListServer) -> Self {
-        let source = KubeListerWatcher::new::<Pod>(server.client(), &(), None);
-        let access = Access {
-            read: |pod: &Pod| {
-                black_box(pod);
-                true
-            },
-            read_header: |pod: &Pod| {
-                let metadata = &pod.metadata;
-                let labels = metadata.labels.as_ref();
-                black_box((&metadata.name, &metadata.uid, &metadata.resource_version));
-                black_box(labels.and_then(|labels| labels.get("app")));
-            },
-            passes: |_| None,
-            extra: |_| Map::new(),
-        };
-        let builder = SharedInformer::builder(source).reflector(|pods| pods.watch_list(false));
-        Self { builder, access }
+    fn passes(_informer: &SharedInformer<Self>) -> Option<u64> {
+        None
     }
 
-    pub(super) fn without(server: &ListServer) -> Self {
-        let Self { builder, access } = Self::typed(server);
-        let builder = builder.reflector(|pods| pods.without(&["metadata", "managedFields"]));
-        Self { builder, access }
+    fn extra(_informer: &SharedInformer<Self>) -> Map<String, Value> {
+        Map::new()
     }
 }
 
-impl Informer<Compact<Pod>> {
-    pub(super) fn compact(server: &ListServer, validate: bool) -> Self {
-        let source = KubeListerWatcher::new::<Pod>(server.client(), &(), None);
-        let access = Access {
-            read: |pod: &Compact<Pod>| black_box(pod.decode()).is_ok(),
-            read_header: |pod: &Compact<Pod>| {
-                black_box((pod.name(), pod.uid(), pod.resource_version()));
-                black_box(pod.labels().find(|(key, _)| *key == "app"));
-            },
-            passes: |informer| Some(informer.compact_stats().passes),
-            extra: stats,
-        };
-        let builder = SharedInformer::builder(source).reflector(move |pods| {
-            pods.watch_list(false).compactor(Compactor::builder().validate(validate))
-        });
-        Self { builder, access }
+impl CachedObject for Pod {
+    fn read(&self) -> bool {
+        black_box(self);
+        true
+    }
+
+    fn read_header(&self) {
+        let (metadata, labels) = (&self.metadata, self.metadata.labels.as_ref());
+        black_box((&metadata.name, &metadata.uid, &metadata.resource_version));
+        black_box(labels.and_then(|labels| labels.get("app")));
     }
 }
 
-/// Returns the memory of the compact objects as the informer counts it, in bytes, and the number
-/// of bases (the texts to which similar objects are stored as differences).
-fn stats(informer: &SharedInformer<Compact<Pod>>) -> Map<String, Value> {
-    let stats = informer.compact_stats();
-    let figures = [
-        ("compact_bytes", stats.bytes),
-        ("raw_bytes", stats.raw_bytes),
-        ("bases", stats.bases),
-        ("base_bytes", stats.base_bytes),
-        ("unpacked_base_bytes", stats.unpacked_base_bytes),
-        ("dictionary_bytes", stats.dictionary_bytes),
-    ];
-    figures.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+impl CachedObject for Compact<Pod> {
+    fn read(&self) -> bool {
+        black_box(self.decode()).is_ok()
+    }
+
+    fn read_header(&self) {
+        black_box((self.name(), self.uid(), self.resource_version()));
+        black_box(self.labels().find(|(key, _)| *key == "app"));
+    }
+
+    fn passes(informer: &SharedInformer<Self>) -> Option<u64> {
+        Some(informer.compact_stats().passes)
+    }
+
+    /// Returns the memory of the compact objects as the informer counts it, in bytes, and the number
+    /// of bases (the texts to which similar objects are stored as differences).
+    fn extra(informer: &SharedInformer<Self>) -> Map<String, Value> {
+        let stats = informer.compact_stats();
+        let figures = [
+            ("compact_bytes", stats.bytes),
+            ("raw_bytes", stats.raw_bytes),
+            ("bases", stats.bases),
+            ("base_bytes", stats.base_bytes),
+            ("unpacked_base_bytes", stats.unpacked_base_bytes),
+            ("dictionary_bytes", stats.dictionary_bytes),
+        ];
+        figures.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+    }
 }
 
-impl<K: Send + Sync + 'static> OursCache<K>
+/// Returns an informer of typed pods, which does not run yet.
+pub(super) fn typed(server: &ListServer) -> SharedInformerBuilder<Pod, KubeMeta> {
+    let source = KubeListerWatcher::new::<Pod>(server.client(), &(), None);
+    SharedInformer::builder(source).reflector(|pods| pods.watch_list(false))
+}
+
+/// Returns an informer of typed pods without managed fields.
+pub(super) fn without(server: &ListServer) -> SharedInformerBuilder<Pod, KubeMeta> {
+    typed(server).reflector(|pods| pods.without(&["metadata", "managedFields"]))
+}
+
+/// Returns an informer of compact pods.
+pub(super) fn compact(
+    server: &ListServer,
+    validate: bool,
+) -> SharedInformerBuilder<Compact<Pod>, KubeMeta> {
+    let source = KubeListerWatcher::new::<Pod>(server.client(), &(), None);
+    SharedInformer::builder(source).reflector(move |pods| {
+        pods.watch_list(false).compactor(Compactor::builder().validate(validate))
+    })
+}
+
+/// The engine: a running informer.
+pub(super) struct OursCache<K: CachedObject>(SharedInformer<K>)
+where
+    KubeMeta: Meta<K>;
+
+impl<K: CachedObject> OursCache<K>
 where
     KubeMeta: Meta<K>,
 {
     /// Starts the informer in a task.
-    pub(super) fn start(Informer { builder, access }: Informer<K>) -> Result<Self, ChildError> {
+    pub(super) fn start(builder: SharedInformerBuilder<K, KubeMeta>) -> Result<Self, ChildError> {
         let informer = builder.on_error(|error| eprintln!("{error}")).build()?;
         let running = informer.clone();
         tokio::spawn(async move { running.run().await });
-        Ok(Self { informer, access })
+        Ok(Self(informer))
     }
 }
 
-impl<K: Send + Sync + 'static> CacheEngine for OursCache<K>
+impl<K: CachedObject> CacheEngine for OursCache<K>
 where
     KubeMeta: Meta<K>,
 {
     async fn listed(&self, list: u64) -> Result<(), ChildError> {
-        self.informer.wait_for_sync().await?;
+        self.0.wait_for_sync().await?;
         let version = Some(list.to_string());
-        while self.informer.last_sync_resource_version() != version
-            || (self.access.passes)(&self.informer).is_some_and(|passes| passes < list)
+        while self.0.last_sync_resource_version() != version
+            || K::passes(&self.0).is_some_and(|passes| passes < list)
         {
             sleep(POLL).await;
         }
@@ -141,25 +138,24 @@ where
     }
 
     fn keys(&self) -> Vec<String> {
-        self.informer.store().list_keys()
+        self.0.store().list_keys()
     }
 
     fn get(&self, key: &str) -> bool {
-        self.informer.store().get_by_key(key).is_some_and(|object| (self.access.read)(&object))
+        self.0.store().get_by_key(key).is_some_and(|object| object.read())
     }
 
     fn get_header(&self, key: &str) -> bool {
-        let object = self.informer.store().get_by_key(key);
-        object.map(|object| (self.access.read_header)(&object)).is_some()
+        self.0.store().get_by_key(key).map(|object| object.read_header()).is_some()
     }
 
     fn digest(&self) -> Digest {
         let mut digest = Digest::default();
-        self.informer.store().for_each(|object| digest.add(&KubeMeta, &**object));
+        self.0.store().for_each(|object| digest.add(&KubeMeta, &**object));
         digest
     }
 
     fn extra(&self) -> Map<String, Value> {
-        (self.access.extra)(&self.informer)
+        K::extra(&self.0)
     }
 }

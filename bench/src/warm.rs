@@ -99,16 +99,12 @@ impl ReservedMemory {
     }
 
     /// Releases pieces until the released memory exceeds `used` bytes by at least one piece, or
-    /// until no piece is left.
-    pub fn release(&mut self, used: u64) {
+    /// until no piece is left. Returns whether a piece is left.
+    pub fn release(&mut self, used: u64) -> bool {
         while self.released < used + Self::PIECE as u64 && self.pieces.pop().is_some() {
             self.released += Self::PIECE as u64;
         }
-    }
-
-    /// Returns whether all memory is released.
-    pub fn is_released(&self) -> bool {
-        self.pieces.is_empty()
+        !self.pieces.is_empty()
     }
 }
 

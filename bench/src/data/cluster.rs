@@ -132,7 +132,7 @@ impl Cluster {
         for owner in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
             owner["uid"] = random.uid().into();
         }
-        for_each(&mut pod["status"], STATUSES, |container| {
+        for_each(&mut pod["status"], &STATUSES, |container| {
             if container.get("containerID").is_some() {
                 container["containerID"] = random.container_id();
             }
@@ -228,11 +228,7 @@ fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> St
     metadata["uid"] = random.uid().into();
     metadata["resourceVersion"] = random.version();
     metadata["creationTimestamp"] = random.time();
-    if let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
-        for owner in owners {
-            owner["uid"] = workload.uid().into();
-        }
-    }
+    for_each(metadata, &["ownerReferences"], |owner| owner["uid"] = workload.uid().into());
     let labels = metadata
         .as_object_mut()
         .map(|metadata| metadata.entry("labels").or_insert_with(|| Map::new().into()));
@@ -258,7 +254,7 @@ fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> St
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         condition["lastTransitionTime"] = random.time();
     }
-    for_each(status, STATUSES, |container| {
+    for_each(status, &STATUSES, |container| {
         container["containerID"] = random.container_id();
         if let Some(Value::Object(states)) = container.get_mut("state") {
             for state in states.values_mut() {
@@ -293,13 +289,13 @@ fn add_token_volume(spec: &mut Value, suffix: &str) {
     push(spec, "volumes", volume);
     let path = "/var/run/secrets/kubernetes.io/serviceaccount";
     let mount = json!({ "mountPath": path, "name": name, "readOnly": true });
-    for_each(spec, ["containers", "initContainers"], |container| {
+    for_each(spec, &["containers", "initContainers"], |container| {
         push(container, "volumeMounts", mount.clone());
     });
 }
 
 /// Calls `change` with each item of these lists of `value`. A missing list has no items.
-fn for_each(value: &mut Value, lists: [&str; 2], mut change: impl FnMut(&mut Value)) {
+fn for_each(value: &mut Value, lists: &[&str], mut change: impl FnMut(&mut Value)) {
     for list in lists {
         let items = value.get_mut(list).and_then(Value::as_array_mut);
         items.into_iter().flatten().for_each(&mut change);

@@ -60,7 +60,7 @@ pub fn run_child(
         for line in BufReader::new(stdout).lines() {
             let line = line.map_err(|source| ChildFailed::Read { engine, source })?;
             match serde_json::from_str(&line) {
-                Ok(Line::Done(end)) => done = Some(end.version),
+                Ok(Line::Done { version }) => done = Some(version),
                 Ok(line) => on_line(line),
                 Err(source) => return Err(ChildFailed::Protocol { engine, line, source }),
             }

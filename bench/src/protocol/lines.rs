@@ -17,8 +17,8 @@ pub enum Line {
     Progress(Progress),
     /// A figure.
     Row(Row),
-    /// The end of the output.
-    Done(Done),
+    /// The end of the output: the engine, with the versions of its parts.
+    Done { version: String },
 }
 
 /// The current activity of a child. A child in Go also prints the number of steps that it has
@@ -83,11 +83,4 @@ impl Measured {
     pub fn new(engine: EngineName, objects: usize, row: Row) -> Self {
         Self { engine: engine.to_string(), objects, row }
     }
-}
-
-/// The last line of a child.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Done {
-    /// The engine, with the versions of its parts.
-    pub version: String,
 }

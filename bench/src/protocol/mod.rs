@@ -13,4 +13,4 @@ pub use args::{ChildArgs, Settings};
 pub use child::{ChildFailed, run_child};
 pub use go::GoPeer;
 pub use interrupt::Interrupt;
-pub use lines::{Done, Line, Measured, Progress, Row};
+pub use lines::{Line, Measured, Progress, Row};

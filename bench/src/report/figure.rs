@@ -30,11 +30,6 @@ pub(super) fn count(objects: usize) -> String {
     HumanCount(objects as u64).to_string()
 }
 
-/// Returns a number of samples as text, as in `2 samples`.
-pub(super) fn samples(number: usize) -> String {
-    if number == 1 { "1 sample".to_owned() } else { format!("{} samples", count(number)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

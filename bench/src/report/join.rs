@@ -19,9 +19,6 @@ pub struct Repeated {
     second: String,
 }
 
-/// A row, with the name of its file.
-type Owned<'a> = (&'a str, &'a Summary);
-
 /// Joins reports, which are given with the names of their files. The result notes the differences
 /// between the files, and has the machine of the first one. Returns `None` if there are no files,
 /// and [`Repeated`] if a row occurs twice.
@@ -52,10 +49,10 @@ pub fn join(files: Vec<(String, Report)>) -> Result<Option<Report>, Repeated> {
     Ok(Some(joined))
 }
 
-/// Checks that no row occurs twice. Returns a note that names the workloads in which figures of
-/// different files are compared: a ratio is only valid within one run. Returns `None` if there are
-/// no such workloads.
-fn check(rows: &[Owned<'_>]) -> Result<Option<String>, Repeated> {
+/// Checks that no row, given with the name of its file, occurs twice. Returns a note that names the
+/// workloads in which figures of different files are compared: a ratio is only valid within one
+/// run. Returns `None` if there are no such workloads.
+fn check(rows: &[(&str, &Summary)]) -> Result<Option<String>, Repeated> {
     let mut mixed = Vec::new();
     for (at, (second, row)) in rows.iter().enumerate() {
         for (first, other) in &rows[..at] {

@@ -35,19 +35,15 @@ fn advantage(report: &Report) -> Option<String> {
         (EngineName::ClientGoInformer, "client-go's informer"),
     ];
     let others = others.into_iter().filter_map(|(engine, name)| {
-        let ratio = relist(report, engine)?.times_slower_than(ours)?;
-        Some(format!("{name} {}", times(ratio)))
+        Some(format!("{name} {}", times(relist(report, engine)?.times_slower_than(ours)?)))
     });
-    let others: Vec<_> = others.collect();
-    if others.is_empty() {
-        return None;
-    }
-    Some(format!(
-        "deltafifo brings a list of {} known objects to its handler in {}, and the others take longer: {}.",
-        count(ours.objects),
-        figure(ours.median, &ours.unit),
-        others.join(", ")
-    ))
+    let others = others.collect::<Vec<_>>().join(", ");
+    let (objects, figure) = (count(ours.objects), figure(ours.median, &ours.unit));
+    (!others.is_empty()).then(|| {
+        format!(
+            "deltafifo brings a list of {objects} known objects to its handler in {figure}, and the others take longer: {others}."
+        )
+    })
 }
 
 /// Returns the sentence that compares deltafifo with the engine `floor`, the lower limit for the

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::figure::{count, samples};
+use super::figure::count;
 use super::percentile::is_the_largest;
 use super::summary::Summary;
 
@@ -49,8 +49,8 @@ impl Summary {
 pub(super) fn losses(variant: &str, extra: &Map<String, Value>) -> String {
     let mut losses = Vec::new();
     if let Some(samples) = number(extra, "samples").filter(|_| is_the_largest(variant, extra)) {
-        let samples = self::samples(samples);
-        losses.push(format!("the largest of {samples}, too few for a percentile"));
+        let (number, plural) = (count(samples), if samples == 1 { "" } else { "s" });
+        losses.push(format!("the largest of {number} sample{plural}, too few for a percentile"));
     }
     if let (Some(made), Some(intended)) =
         (number(extra, "offers_made"), number(extra, "offers_intended"))

@@ -13,7 +13,6 @@ use std::process::Command;
 
 use crate::causes::with_causes;
 use crate::machine::Machine;
-use crate::names::EngineName;
 use crate::names::Workload;
 use crate::protocol::{
     ChildArgs, ChildFailed, GoPeer, Interrupt, Line, Measured, Settings, run_child,
@@ -44,7 +43,9 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, interrupt: &Interrupt) -> Outcome {
         progress.begin(turn, &all[done..]);
         match run_turn(plan, turn, go, interrupt, &progress, &mut outcome.measured) {
             Ok(version) => {
-                outcome.describe(turn.engine.to_string(), &described(turn.engine, version));
+                let go = turn.engine.is_go().then(|| turn.engine.description() + ": ");
+                let description = go.unwrap_or_default() + &version;
+                outcome.describe(turn.engine.to_string(), &description);
             }
             Err(ChildFailed::Interrupted) => {
                 outcome.interrupted = Some(Interrupted { done, of: all.len() });
@@ -54,7 +55,7 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, interrupt: &Interrupt) -> Outcome {
             }
             Err(why) => {
                 let failed = format!("{turn}: {}", with_causes(&why));
-                progress.print_failure(&failed);
+                progress.print(&format!("FAILED: {failed}; continuing with the other turns"));
                 outcome.failed.push(missed_turn(plan, turn, &failed));
             }
         }
@@ -73,11 +74,6 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, interrupt: &Interrupt) -> Outcome {
         }
     }
     outcome
-}
-
-/// Returns the description of an engine whose process has printed `version`.
-fn described(engine: EngineName, version: String) -> String {
-    if engine.is_go() { format!("{}: {version}", engine.description()) } else { version }
 }
 
 fn missed_turn(plan: &Plan, turn: &Turn, message: &str) -> Missed {
@@ -111,7 +107,7 @@ fn run_turn(
             progress.print_figure(turn, &row);
             measured.push(Measured { engine: engine.to_string(), objects, row });
         }
-        Line::Done(_) => {}
+        Line::Done { .. } => {}
     })
 }
 

@@ -57,11 +57,6 @@ impl<'a> RunProgress<'a> {
         self.bar.set_message(format!("{turn}: {}{of}", at.what));
     }
 
-    /// Prints a failure at once, although the report contains it, too.
-    pub fn print_failure(&self, failed: &str) {
-        self.print(&format!("FAILED: {failed}; continuing with the other turns"));
-    }
-
     /// Prints the time of a list at once, because the report comes much later.
     pub fn print_figure(&self, turn: &Turn, row: &Row) {
         if Workload::named(&row.workload).is_some_and(Workload::is_list) && row.variant.is_empty() {

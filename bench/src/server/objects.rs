@@ -27,11 +27,11 @@ pub(super) fn namespace(objects: usize) -> String {
 /// The objects on the server.
 pub(super) struct Objects {
     maps: Api<ConfigMap>,
-    namespace: String,
+    pub namespace: String,
     wanted: usize,
     /// Number of config maps in the namespace. It may be one more than were created, because a
     /// cluster may put a config map of its own into every namespace.
-    number: usize,
+    pub number: usize,
 }
 
 impl Objects {
@@ -58,15 +58,6 @@ impl Objects {
             return Err(ServerError::Number { namespace, objects, found: filled.number });
         }
         Ok(filled)
-    }
-
-    pub fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
-    /// Returns the number of config maps in the namespace.
-    pub fn number(&self) -> usize {
-        self.number
     }
 
     /// Changes one object in a hundred, always the same ones, the last object among them. Returns

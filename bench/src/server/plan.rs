@@ -32,7 +32,7 @@ pub struct ChosenClients {
     /// Clients that cannot be run here, with the reason.
     pub skipped: Vec<String>,
     go: Option<GoPeer>,
-    curl: Option<Curl>,
+    pub(super) curl: Option<Curl>,
 }
 
 impl ChosenClients {
@@ -80,10 +80,6 @@ impl ChosenClients {
                 Ok(None)
             }
         }
-    }
-
-    pub(super) fn curl(&self) -> Option<&Curl> {
-        self.curl.as_ref()
     }
 
     /// Returns a command that starts a client other than curl. A client in Go is started either

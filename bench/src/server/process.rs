@@ -25,7 +25,7 @@ pub(super) struct Process {
     output: BufReader<ChildStdout>,
     last_error: JoinHandle<String>,
     began: Instant,
-    id: u32,
+    pub id: u32,
     clock: ClockId,
 }
 
@@ -71,10 +71,6 @@ impl Process {
     pub fn usage(&self) -> Result<Usage, TurnFailed> {
         let wall = self.began.elapsed();
         Ok(Usage { wall, cpu: clock_gettime(self.clock)?.into(), peak: peak_of(self.id) })
-    }
-
-    pub fn id(&self) -> u32 {
-        self.id
     }
 
     /// Writes a line to the process.

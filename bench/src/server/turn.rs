@@ -57,8 +57,10 @@ impl ClientTurn {
         plan: &ServerPlan,
         objects: &Objects,
     ) -> Result<(Vec<Row>, String), TurnFailed> {
-        if let Some(curl) = plan.chosen.curl().filter(|_| self.client.program() == Program::Curl) {
-            let (usage, bytes) = curl.read(objects.namespace(), self.client.is_streamed()).await?;
+        if let Some(curl) =
+            plan.chosen.curl.as_ref().filter(|_| self.client.program() == Program::Curl)
+        {
+            let (usage, bytes) = curl.read(&objects.namespace, self.client.is_streamed()).await?;
             let rows = times("list", usage.wall, usage.cpu, &map(&[("bytes", bytes)])).into();
             return Ok((rows, curl.version.clone()));
         }
@@ -66,18 +68,17 @@ impl ClientTurn {
             plan.chosen.command(self.client, &plan.kubeconfig, plan.objects, self.has_defaults)?;
         let mut reserved = ReservedMemory::reserve(plan.objects, Machine::available_bytes());
         let mut process = Process::start(command)?;
-        let id = process.id();
+        let id = process.id;
         // The task ends with this function.
         let mut releasing = JoinSet::new();
         releasing.spawn(async move {
-            while !reserved.is_released() {
-                reserved.release(peak_of(id));
+            while reserved.release(peak_of(id)) {
                 sleep(RELEASE_INTERVAL).await;
             }
         });
 
         let (listed, counts) = completed(&mut process, "its first list").await?;
-        let (calls, stored, objects_there) = (counts.calls, counts.stored, objects.number());
+        let (calls, stored, objects_there) = (counts.calls, counts.stored, objects.number);
         if (calls, stored) != (objects_there, objects_there) {
             return Err(TurnFailed::Objects { calls, stored, objects: objects_there });
         }
@@ -160,7 +161,7 @@ fn peak(variant: &str, usage: Usage, objects: &Objects, extra: &Extra) -> Row {
         ("start_bytes".to_owned(), json!(0)),
         ("peak_bytes".to_owned(), json!(usage.peak)),
     ]);
-    row(variant, "B", usage.peak as f64 / objects.number() as f64, &extra)
+    row(variant, "B", usage.peak as f64 / objects.number as f64, &extra)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::engines::kube_writer::{KubeWriterEngine, Owned};
 use crate::engines::mutex_engine::MutexEngine;
 use crate::engines::{ListEngine, QueueEngine, StoreEngine};
 use crate::names::{EngineName, Workload};
-use crate::protocol::{ChildArgs, Done, Line, output};
+use crate::protocol::{ChildArgs, Line, output};
 
 /// Runs a child process to its end.
 pub fn run(args: &ChildArgs) -> Result<(), ChildError> {
@@ -89,7 +89,7 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
         }
         other => return Err(format!("{other} is not an engine of this process").into()),
     }
-    Ok(output::line(&Line::Done(Done { version: args.engine.description() }))?)
+    Ok(output::line(&Line::Done { version: args.engine.description() })?)
 }
 
 fn run_queue<S: Source, E: QueueEngine<S::Object> + StoreEngine<S::Object>>(

@@ -71,26 +71,21 @@ pub fn run(name: ClientName, kubeconfig: &Path, objects: usize) -> Result<(), Bo
     Runtime::new()?.block_on(async {
         let (cut, namespace) = (Cut::default(), namespace(objects));
         let client = cut.client(config(kubeconfig).await?)?;
-        let kube = |config| KubeRs::start(client.clone(), &namespace, config, name.is_without());
-        match name {
+        let config = match name {
             ClientName::DeltaFifo | ClientName::DeltaFifoList | ClientName::DeltaFifoWithout => {
                 let version = format!("deltafifo-informer {}", locked("deltafifo-informer"));
-                follow(&Ours::start(client, &namespace, name)?, &cut, &version).await
+                return follow(&Ours::start(client, &namespace, name)?, &cut, &version).await;
             }
-            ClientName::KubeList => follow_kube(&kube(watcher::Config::default()), &cut).await,
-            ClientName::KubeListAny => {
-                follow_kube(&kube(watcher::Config::default().any_semantic()), &cut).await
-            }
+            ClientName::KubeList => watcher::Config::default(),
+            ClientName::KubeListAny => watcher::Config::default().any_semantic(),
             ClientName::KubeStreamed | ClientName::KubeWithout => {
-                follow_kube(&kube(watcher::Config::default().streaming_lists()), &cut).await
+                watcher::Config::default().streaming_lists()
             }
-            _ => Err(format!("{name} is a client of another program").into()),
-        }
+            _ => return Err(format!("{name} is a client of another program").into()),
+        };
+        let client = KubeRs::start(client, &namespace, config, name.is_without());
+        follow(&client, &cut, &format!("kube-runtime {}", locked("kube-runtime"))).await
     })
-}
-
-async fn follow_kube(client: &KubeRs, cut: &Cut) -> Result<(), BoxError> {
-    follow(client, cut, &format!("kube-runtime {}", locked("kube-runtime"))).await
 }
 
 /// Reads the commands of the standard input, and carries them out.

@@ -36,7 +36,7 @@ use crate::data::splitmix64;
 use crate::digest::Digest;
 use crate::names::{EngineName, Workload};
 use crate::process::{anonymous, cpu};
-use crate::protocol::{ChildArgs, Done, Line, Row, output};
+use crate::protocol::{ChildArgs, Line, Row, output};
 use kube_rs::KubeRsCache;
 use ours::OursCache;
 use packed::{Cbor, Gzip, PackedStore};
@@ -85,7 +85,7 @@ pub(super) fn run(args: &ChildArgs) -> Result<(), ChildError> {
     let lists = [first.clone(), second.clone()];
     let runtime = Builder::new_multi_thread().enable_all().thread_keep_alive(KEEP_ALIVE).build()?;
     runtime.block_on(measure(args, lists))?;
-    Ok(output::line(&Line::Done(Done { version: args.engine.description() }))?)
+    Ok(output::line(&Line::Done { version: args.engine.description() })?)
 }
 
 async fn measure(args: &ChildArgs, lists: [PathBuf; 2]) -> Result<(), ChildError> {

@@ -66,8 +66,8 @@ impl CachedObject for Compact<Pod> {
         Some(informer.compact_stats().passes)
     }
 
-    /// Returns the memory of the compact objects as the informer counts it, in bytes, and the number
-    /// of bases (the texts to which similar objects are stored as differences).
+    /// Returns the memory of the compact objects as the informer counts it, in bytes, and the
+    /// number of bases (the texts to which similar objects are stored as differences).
     fn extra(informer: &SharedInformer<Self>) -> Map<String, Value> {
         let stats = informer.compact_stats();
         let figures = [

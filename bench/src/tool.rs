@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::names::{EngineName, Workload};
 use crate::protocol::{ChildArgs, GoPeer, Interrupt, Settings};
 use crate::report::{Outputs, Report, Run, Summary, Unwritable, Verdict, join, meaning};
-use crate::rounds::{self, FIRST_RUN, Interrupted, Outcome, Plan};
+use crate::rounds::{self, FIRST_RUN, Go, Interrupted, Outcome, Plan};
 #[cfg(feature = "peers")]
 use crate::server;
 use crate::workloads;
@@ -103,7 +103,7 @@ fn parent(cli: &Cli) -> Result<(), Error> {
     // Not earlier: Ctrl-C while Go compiles has nothing to keep.
     let interrupt = Interrupt::catch()?;
     let mut run = Run::begins(plan.rounds);
-    let mut outcome = rounds::run(&plan, go.as_ref(), &interrupt);
+    let mut outcome = rounds::run(&plan, go, &interrupt);
     outcome.skipped.extend(skipped);
     run.verdict = Verdict::of(&outcome.measured);
     if cli.is_first_run() {
@@ -182,32 +182,32 @@ fn report(
     }
 }
 
-/// Engines, the peer in Go if one of them needs it, and notes about engines that were left out.
-type Chosen = (Vec<EngineName>, Option<GoPeer>, Vec<String>);
-
-/// Returns the selected engines, or all that can be run here if none is selected. Leaves out
-/// engines that can run none of the selected workloads.
-fn engines(cli: &Cli, workloads: &[Workload]) -> Result<Chosen, Error> {
-    let (mut go, mut skipped) = (None, Vec::new());
+/// Returns the selected engines, or all engines if none is selected; the state of the peer in Go;
+/// and notes about engines that cannot be run here, with the reason. Leaves out engines that can
+/// run none of the selected workloads.
+fn engines(cli: &Cli, workloads: &[Workload]) -> Result<(Vec<EngineName>, Go, Vec<String>), Error> {
+    let (mut go, mut skipped) = (Go::Absent, Vec::new());
     let mut engines = cli.engines();
     let are_named = !engines.is_empty();
     if !are_named {
         let all = if cli.is_first_run() { FIRST_RUN } else { EngineName::ALL };
         engines.extend(all.iter().filter(|engine| engine.is_built()));
     }
-    if engines.iter().any(|engine| engine.is_go()) {
-        eprintln!("building client-go with Go: up to a minute the first time");
-        match GoPeer::build() {
-            Ok(peer) => go = Some(peer),
-            // If an engine is named, its failure is an error. If not, the other engines are
-            // measured without it.
-            Err(error) if are_named => return Err(error.into()),
-            Err(error) => {
-                let why = with_causes(&error);
-                eprintln!("skipping the engines of client-go: {why}");
-                skipped.push(format!("The engines of client-go were left out: {why}."));
-                engines.retain(|engine| !engine.is_go());
-            }
+    let is_go = engines.iter().any(|engine| engine.is_go());
+    match GoPeer::find() {
+        _ if !is_go => {}
+        Ok(_) if !are_named => go = Go::Unbuilt,
+        Err(error) if !are_named => {
+            let why = with_causes(&error);
+            eprintln!("skipping the engines of client-go: {why}");
+            skipped.push(format!("The engines of client-go were left out: {why}."));
+            engines.retain(|engine| !engine.is_go());
+        }
+        // If an engine is named, its failure is an error. If not, the other engines are measured
+        // without it.
+        _ => {
+            eprintln!("building client-go with Go");
+            go = Go::Built(GoPeer::build()?);
         }
     }
     engines.retain(|engine| {

@@ -49,7 +49,7 @@ impl GoPeer {
     }
 
     /// Returns the directory of the peers' source, if Go can build it here.
-    fn find() -> Result<PathBuf, GoUnusable> {
+    pub fn find() -> Result<PathBuf, GoUnusable> {
         let found =
             Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !found.is_ok_and(|status| status.success()) {

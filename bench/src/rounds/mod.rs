@@ -28,9 +28,19 @@ use turn::Turn;
 #[cfg(feature = "peers")]
 pub(crate) use turn::order;
 
+/// The state of the peer in Go, the program with the engines of client-go (`protocol/go.rs`).
+#[derive(Debug)]
+pub enum Go {
+    /// Go is installed, but the peer is not built yet.
+    Unbuilt,
+    /// The peer is built.
+    Built(GoPeer),
+    /// No turn needs the peer, or it cannot be built.
+    Absent,
+}
+
 /// Runs all child processes. If a child fails, its turn has no result, and the others still run.
-/// `go` runs the engines of client-go.
-pub fn run(plan: &Plan, go: Option<&GoPeer>, interrupt: &Interrupt) -> Outcome {
+pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
     let all = Turn::all(plan);
     let mut progress = RunProgress::new(all.len(), plan);
     let mut outcome = Outcome::default();
@@ -40,8 +50,15 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, interrupt: &Interrupt) -> Outcome {
         touch_memory(first, interrupt);
     }
     for (done, turn) in all.iter().enumerate() {
+        if turn.engine.is_go() && matches!(go, Go::Unbuilt) {
+            go = build(&progress, interrupt, &mut outcome);
+        }
+        if turn.engine.is_go() && matches!(go, Go::Absent) {
+            progress.skip();
+            continue;
+        }
         progress.begin(turn, &all[done..]);
-        match run_turn(plan, turn, go, interrupt, &progress, &mut outcome.measured) {
+        match run_turn(plan, turn, &go, interrupt, &progress, &mut outcome.measured) {
             Ok(version) => {
                 let go = turn.engine.is_go().then(|| turn.engine.description() + ": ");
                 let description = go.unwrap_or_default() + &version;
@@ -76,6 +93,24 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, interrupt: &Interrupt) -> Outcome {
     outcome
 }
 
+/// Builds the peer in Go. If that fails, its turns are skipped.
+fn build(progress: &RunProgress<'_>, interrupt: &Interrupt, outcome: &mut Outcome) -> Go {
+    progress.print(
+        "building client-go with Go: up to a minute the first time, which the estimate leaves out",
+    );
+    match GoPeer::build() {
+        Ok(peer) => Go::Built(peer),
+        // Ctrl-C ends Go, too. The current turn is then the interrupted one.
+        Err(_) if interrupt.is_requested_soon() => Go::Unbuilt,
+        Err(why) => {
+            let why = with_causes(&why);
+            progress.print(&format!("skipping the engines of client-go: {why}"));
+            outcome.skipped.push(format!("The engines of client-go were left out: {why}."));
+            Go::Absent
+        }
+    }
+}
+
 fn missed_turn(plan: &Plan, turn: &Turn, message: &str) -> Missed {
     let workloads = turn.workloads(plan).iter().map(ToString::to_string).collect();
     Missed::new(turn.engine.to_string(), turn.objects, workloads, message)
@@ -84,7 +119,7 @@ fn missed_turn(plan: &Plan, turn: &Turn, message: &str) -> Missed {
 fn run_turn(
     plan: &Plan,
     turn: &Turn,
-    go: Option<&GoPeer>,
+    go: &Go,
     interrupt: &Interrupt,
     progress: &RunProgress<'_>,
     measured: &mut Vec<Measured>,
@@ -96,8 +131,8 @@ fn run_turn(
     }
     let command = match go {
         // Memory is measured with Go's default settings.
-        Some(go) if engine.is_go() && memory => go.with_defaults(),
-        Some(go) if engine.is_go() => go.with_tuning(),
+        Go::Built(go) if engine.is_go() && memory => go.with_defaults(),
+        Go::Built(go) if engine.is_go() => go.with_tuning(),
         _ => own_child(memory, &settings)?,
     };
     let args = ChildArgs { engine, objects, settings };

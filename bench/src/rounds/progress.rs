@@ -81,6 +81,11 @@ impl<'a> RunProgress<'a> {
         Duration::try_from_secs_f64(pace * estimated).unwrap_or(Duration::MAX)
     }
 
+    /// Counts a turn as done without running it.
+    pub fn skip(&self) {
+        self.bar.inc(1);
+    }
+
     pub fn end(&mut self, turn: &Turn) {
         self.measured += self.began.elapsed().as_secs_f64();
         self.estimated += estimate::seconds(self.plan, turn);

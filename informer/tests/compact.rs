@@ -536,6 +536,12 @@ async fn scope_of_a_factory_names_fields_of_compact_objects() {
     }
     server.wait_for_watchers(2).await;
     assert!(matches!(other.store().by_index("field:/data/data", "x"), Err(IndexError::Unknown(_))));
+    let [joined, two] =
+        [Scope::all().index_field("/a by /b"), Scope::all().index_field("/a").index_field("/b")]
+            .map(informer);
+    for (user, has_it) in [(joined, false), (two, true)] {
+        assert_eq!(user.store().by_index("field:/a", "x").is_ok(), has_it);
+    }
     let invalid = factory.informer::<Map>(&Scope::all().index_field("data"));
     assert!(matches!(invalid, Err(FactoryError::Build(BuildError::Pointer(_)))));
 }

@@ -194,6 +194,19 @@ fn initial_population_ignores_a_waived_or_removed_scope() {
 }
 
 #[test]
+fn list_with_a_version_that_is_no_number_ends_a_waiver_and_keeps_the_applied_version() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[], "10");
+    list(&fifo, &green, &[], "5");
+    fifo.waive_scope(&green);
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("10"));
+    list(&fifo, &green, &[], "x");
+    drain(&fifo);
+    assert_eq!(fifo.store().applied_version().as_deref(), Some("5"));
+}
+
+#[test]
 fn new_scope_holds_the_applied_version_back_until_its_first_list_is_handled() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);

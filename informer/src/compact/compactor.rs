@@ -509,9 +509,13 @@ impl<K> Compactor<K> {
 
     /// Packs an object again if its group has a newer base, if few objects still hold its base, or
     /// if its dictionary was replaced. If the dictionary of its base was replaced, packs the base
-    /// again. Call this method from time to time for all stored objects.
+    /// again. Call this method from time to time for all stored objects. Does nothing for an object
+    /// of another compactor.
     pub fn repack(&self, object: &Arc<Compact<K>>) {
         let with = object.with();
+        if !Arc::ptr_eq(&with.common, &self.common) {
+            return;
+        }
         let dictionary = self.dictionary();
         let keeps_base = match with.base() {
             Some(base) => {

@@ -414,6 +414,21 @@ fn field_that_was_not_named_is_an_error() {
 }
 
 #[test]
+fn object_of_another_compactor_is_not_packed_again() {
+    let build = || Compactor::<Pod>::builder().field("/kind").types("v1", "Pod").build();
+    let (own, other) = (build(), build());
+    let json = pod(1, 1);
+    let [first, second] = [&own, &own].map(|own| pack(own, &json));
+    other.end_list();
+    let bytes = other.stats();
+    [&first, &second].map(|object| other.repack(object));
+    assert_eq!(other.stats(), bytes);
+    assert_eq!(first.field("/kind").unwrap().as_deref(), second.field("/kind").unwrap().as_deref());
+    drop((first, second));
+    assert_eq!(own.stats().objects, 0);
+}
+
+#[test]
 fn bases_that_exceed_the_cache_are_unpacked_again() {
     let compactor = Compactor::<Pod>::builder().base_cache(2 * pod(1, 1).len()).build();
     let workloads = MANY.min(20);

@@ -154,7 +154,7 @@ mod tests {
         let trainer = Arc::new(Trainer::default());
         let training = trainer.end.lock().await;
         let decoder = trainer.clone();
-        let source = InformerSource::lists(maps, Box::new(move |_, _| decoder));
+        let source = InformerSource::lists(maps, Box::new(move |_, _, _| decoder));
         let keys = KeyFunc::meta_namespace(KubeMeta);
         let informer = SharedInformerBuilder::new(source, keys).build().unwrap();
         let running = informer.clone();

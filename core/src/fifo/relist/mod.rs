@@ -438,12 +438,11 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             if let Some(scope) = scope {
                 let applied = &fifo.core.applied;
                 let completes = last.scopes.listed(scope, version, self.span.marks, applied);
-                // A version that is not a number is never applied, as for the whole queue.
-                complete = self
-                    .fifo
+                // A version that is not a number is never applied, as for the whole queue. The
+                // list ends a waiver all the same, and so changes the lowest version.
+                complete = fifo
                     .mark_scope(&mut last.scopes, scope, version, self.span.began)
-                    .ok()
-                    .flatten();
+                    .unwrap_or_else(|_| fifo.mark_least(&last.scopes));
                 return completes && fifo.life.initial.commit();
             }
             last.version = Some(version.to_owned());

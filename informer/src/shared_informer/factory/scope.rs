@@ -139,7 +139,8 @@ impl Scope {
         }
         for pointer in &self.indexed {
             text.push_str(" by ");
-            text.push_str(pointer);
+            // Pointers with spaces would make two sets of pointers alike.
+            text.push_str(&pointer.replace('%', "%25").replace(' ', "%20"));
         }
         text
     }

@@ -438,8 +438,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             if let Some(scope) = scope {
                 let applied = &fifo.core.applied;
                 let completes = last.scopes.listed(scope, version, self.span.marks, applied);
-                // A version that is not a number is never applied, as for the whole queue. The
-                // list ends a waiver all the same, and so changes the lowest version.
+                // A version that is not a number is never applied, as for the whole queue. Such a
+                // list also ends a waiver, and so changes the lowest version.
                 complete = fifo
                     .mark_scope(&mut last.scopes, scope, version, self.span.began)
                     .unwrap_or_else(|_| fifo.mark_least(&last.scopes));

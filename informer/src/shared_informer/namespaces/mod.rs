@@ -232,9 +232,10 @@ impl Namespaces {
 
     /// Adds a namespace. Returns whether it was not in the set.
     ///
-    /// An informer that has not synced yet waits for the first list of the namespace, unless it
-    /// syncs before its task has noticed the addition. In a set that [follows](Self::follow) a
-    /// stream or an informer, the namespace stays until the next names arrive, which replace all.
+    /// An informer that has not synced yet waits for the first list of the namespace, unless the
+    /// first lists of all other namespaces are complete when its task notices the addition. In a
+    /// set that [follows](Self::follow) a stream or an informer, the namespace stays until the next
+    /// names arrive, which replace all.
     ///
     /// # Errors
     /// [`InvalidNamespace`] if no namespace can have this name.

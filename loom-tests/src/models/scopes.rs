@@ -72,7 +72,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes::added_during_a_handler",
         bound: Some(3),
-        at_least: 70,
+        at_least: 48,
         outcomes: &["none"],
         body: added_during_a_handler,
     },
@@ -121,7 +121,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes::waived_during_a_handler",
         bound: Some(3),
-        at_least: 90,
+        at_least: 57,
         outcomes: &["applied 2"],
         body: waived_during_a_handler,
     },
@@ -149,7 +149,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "scopes::restored_during_a_list",
         bound: Some(3),
-        at_least: 810,
+        at_least: 400,
         outcomes: &["applied none, then 3"],
         body: restored_during_a_list,
     },

@@ -138,12 +138,11 @@ impl<'a> Fields<'a> {
     /// Returns a number that is equal for all versions of an object: a hash of the uid, or else of
     /// the namespace and the name.
     pub(super) fn identity(&self, state: &impl BuildHasher) -> u32 {
-        let hash = match &self.uid {
-            Some(Text(uid)) => state.hash_one(uid),
-            None => {
-                let key = [&self.namespace, &self.name];
-                state.hash_one(key.map(|text| text.as_ref().map(|Text(text)| text)))
-            }
+        let hash = if let Some(Text(uid)) = &self.uid {
+            state.hash_one(uid)
+        } else {
+            let key = [&self.namespace, &self.name];
+            state.hash_one(key.map(|text| text.as_ref().map(|Text(text)| text)))
         };
         (hash >> 32) as u32
     }

@@ -421,7 +421,9 @@ fn object_of_another_compactor_is_not_packed_again() {
     let [first, second] = [&own, &own].map(|own| pack(own, &json));
     other.end_list();
     let bytes = other.stats();
-    [&first, &second].map(|object| other.repack(object));
+    for object in [&first, &second] {
+        other.repack(object);
+    }
     assert_eq!(other.stats(), bytes);
     assert_eq!(first.field("/kind").unwrap().as_deref(), second.field("/kind").unwrap().as_deref());
     drop((first, second));

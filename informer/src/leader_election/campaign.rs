@@ -18,6 +18,7 @@ use crate::lease::{
     Answer, CandidateStep, FormerTerm, Hold, HoldOwner, LeaseApi, LeaseState, Loss, Protocol,
     Timing, Watched,
 };
+use crate::util::task;
 
 /// A campaign: one candidacy for the lease, from its start until the lease is lost or the campaign
 /// is stopped. It runs in a task of its own, which is aborted when the `Campaign` is dropped.
@@ -105,14 +106,7 @@ impl Campaign {
 
     /// Waits until the campaign has ended: the lease is lost, or the campaign was stopped.
     pub(super) async fn ended(&mut self) -> CampaignEnd {
-        match (&mut self.task).await {
-            Ok(ended) => ended,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down.
-                Err(_) => std::future::pending().await,
-            },
-        }
+        task::ended(&mut self.task).await
     }
 }
 

@@ -65,8 +65,6 @@ mod upkeep;
 mod worker;
 
 use std::fmt;
-use std::future::pending;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,13 +72,14 @@ use deltafifo::locks::Mutex;
 use deltafifo::{IndexError, IndexReader, Indexers, KeyFunc, Lister, Meta};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinError};
+use tokio::task::AbortHandle;
 
 use crate::KubeMeta;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Named;
 use crate::reflector::{Decodable, WatchStatus};
 use crate::util::in_flight::InFlight;
+use crate::util::task;
 pub use builder::SharedInformerBuilder;
 use delivery::Distributor;
 pub use delivery::{
@@ -320,13 +319,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// If called outside of a tokio runtime, or if the destructor of an object panics.
     pub async fn add_indexers(&self, indexers: Indexers<K>) -> Result<(), IndexError> {
         let store = self.store();
-        let adding = spawn_blocking(move || store.add_indexers(indexers));
-        match adding.await.map_err(JoinError::try_into_panic) {
-            Ok(added) => added,
-            Err(Ok(panic)) => resume_unwind(panic),
-            // The runtime is shutting down, which ends the caller's task as well.
-            Err(Err(_)) => pending().await,
-        }
+        task::ended(spawn_blocking(move || store.add_indexers(indexers))).await
     }
 
     /// Returns a handle for reading the store (client-go `GetStore`, `GetIndexer`), which outlives

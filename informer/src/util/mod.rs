@@ -4,4 +4,5 @@ pub(crate) mod catching;
 pub(crate) mod in_flight;
 pub(crate) mod slab;
 pub(crate) mod sleep;
+pub(crate) mod task;
 pub(crate) mod time;

@@ -223,7 +223,7 @@ fn unusable_files_and_clients_are_rejected() {
         ("--server some-file --objects 1,2", "one number"),
         (
             "--server some-file --client abacus",
-            "curl, curl-streamed, deltafifo, deltafifo-list, deltafifo-without, kube-list",
+            "curl, curl-streamed, deltafifo, deltafifo-list, deltafifo-without, deltafifo-compact",
         ),
         ("--child --server some-file", "--client"),
     ] {

@@ -54,10 +54,11 @@ fn stderr(run: &Output) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_client_is_notified_of_all_objects_and_changes() {
-    const CLIENTS: [&str; 7] = [
+    const CLIENTS: [&str; 8] = [
         "deltafifo",
         "deltafifo-list",
         "deltafifo-without",
+        "deltafifo-compact",
         "kube-list",
         "kube-list-any",
         "kube-streamed",

@@ -41,7 +41,7 @@ pub(super) fn seconds(plan: &Plan, turn: &Turn) -> f64 {
             }
             Workload::Events => (0.1, [70.0, 200.0]),
             Workload::Stall => (2.0 * length, [10.0, 50.0]),
-            Workload::Readers => (2.5 * length, [10.0, 50.0]),
+            Workload::Readers => (5.0 * length, [20.0, 50.0]),
             // Every object is looked up forty times, and checked by forty scans.
             Workload::Queries => (0.1, [25.0, 60.0]),
             // Every key is taken nine times.

@@ -23,6 +23,9 @@ pub enum ClientName {
     /// This project's shared informer without managed fields, which it leaves out while decoding
     #[value(name = "deltafifo-without")]
     DeltaFifoWithout,
+    /// This project's shared informer of compact objects, with a list of any version
+    #[value(name = "deltafifo-compact")]
+    DeltaFifoCompact,
     /// kube-rs' watcher and store with their defaults: the newest version, in pages of 500;
     /// handlers do not get old objects
     KubeList,

@@ -45,6 +45,7 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
         EngineName::DeltaFifo => {
             run_queue(args, source, DeltaFifoEngine::<_, _, false>::new)?;
             queries::run(args, source, DeltaFifoEngine::<_, _, false>::with_nodes)?;
+            readers::run_index(args, source, DeltaFifoEngine::<_, _, false>::with_nodes)?;
             let with_apps = DeltaFifoEngine::<_, _, false>::with_apps;
             Selection::INDEXED.run(args, source, with_apps)?;
             Selection::SCAN.run(args, source, DeltaFifoEngine::<_, _, false>::new)?;
@@ -66,6 +67,7 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
         EngineName::Mutex => {
             run_queue(args, source, MutexEngine::new)?;
             queries::run(args, source, MutexEngine::with_nodes)?;
+            readers::run_index(args, source, MutexEngine::with_nodes)?;
             Selection::INDEXED.run(args, source, MutexEngine::with_apps)?;
             #[cfg(feature = "peers")]
             workqueue::run(args, source, MutexWorkQueue::new)?;
@@ -73,6 +75,7 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
         EngineName::DashMap => {
             run_queue(args, source, DashMapEngine::new)?;
             queries::run(args, source, DashMapEngine::with_nodes)?;
+            readers::run_index(args, source, DashMapEngine::with_nodes)?;
         }
         EngineName::Floor => run_lists(args, source, Floor::new(S::Meta::default()))?,
         #[cfg(feature = "peers")]

@@ -37,7 +37,9 @@ impl KubeRs {
         let handler_tally = tally.clone();
         tokio::spawn(reflector(writer, events).for_each(move |event| {
             match event {
-                Ok(Event::InitApply(map) | Event::Apply(map)) => handler_tally.record(&map),
+                Ok(Event::InitApply(map) | Event::Apply(map)) => {
+                    handler_tally.record(map.metadata.resource_version.as_deref());
+                }
                 Ok(Event::InitDone) => handler_tally.list_ended(),
                 Ok(Event::Init | Event::Delete(_)) => {}
                 Err(error) => eprintln!("{error}"),

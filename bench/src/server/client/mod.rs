@@ -21,6 +21,8 @@ use std::path::Path;
 use std::thread;
 
 use deltafifo::BoxError;
+use deltafifo_informer::compact::Compact;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
@@ -73,8 +75,12 @@ pub fn run(name: ClientName, kubeconfig: &Path, objects: usize) -> Result<(), Bo
         let client = cut.client(config(kubeconfig).await?)?;
         let config = match name {
             ClientName::DeltaFifo | ClientName::DeltaFifoList | ClientName::DeltaFifoWithout => {
-                let version = format!("deltafifo-informer {}", locked("deltafifo-informer"));
-                return follow(&Ours::start(client, &namespace, name)?, &cut, &version).await;
+                let client = Ours::<ConfigMap>::start(client, &namespace, name)?;
+                return follow(&client, &cut, &ours()).await;
+            }
+            ClientName::DeltaFifoCompact => {
+                let client = Ours::<Compact<ConfigMap>>::start(client, &namespace, name)?;
+                return follow(&client, &cut, &ours()).await;
             }
             ClientName::KubeList => watcher::Config::default(),
             ClientName::KubeListAny => watcher::Config::default().any_semantic(),
@@ -86,6 +92,11 @@ pub fn run(name: ClientName, kubeconfig: &Path, objects: usize) -> Result<(), Bo
         let client = KubeRs::start(client, &namespace, config, name.is_without());
         follow(&client, &cut, &format!("kube-runtime {}", locked("kube-runtime"))).await
     })
+}
+
+/// Returns the name and version of this project's library.
+fn ours() -> String {
+    format!("deltafifo-informer {}", locked("deltafifo-informer"))
 }
 
 /// Reads the commands of the standard input, and carries them out.

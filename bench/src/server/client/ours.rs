@@ -1,11 +1,13 @@
-//! The client of this project: a shared informer, and one handler that counts. The client's name
-//! selects whether the list is streamed, and whether managed fields are left out.
+//! The client of this project: a shared informer of typed or of compact objects, and one handler
+//! that counts. The client's name selects whether the list is streamed, and whether managed fields
+//! are left out.
 
 use std::time::Duration;
 
-use deltafifo::BoxError;
+use deltafifo::{BoxError, Meta};
+use deltafifo_informer::reflector::Decodable;
 use deltafifo_informer::shared_informer::{Notification, Registration};
-use deltafifo_informer::{KubeListerWatcher, SharedInformer};
+use deltafifo_informer::{KubeListerWatcher, KubeMeta, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use tokio::time::sleep;
@@ -15,17 +17,23 @@ use super::cut::Cut;
 use super::tally::{HandlerCounts, Tally};
 use crate::server::client_name::ClientName;
 
-pub(super) struct Ours {
-    informer: SharedInformer<ConfigMap>,
-    handler: Registration<ConfigMap>,
+pub(super) struct Ours<T: Send + Sync + 'static>
+where
+    KubeMeta: Meta<T>,
+{
+    informer: SharedInformer<T>,
+    handler: Registration<T>,
     tally: Tally,
 }
 
-impl Ours {
+impl<T: Decodable> Ours<T>
+where
+    KubeMeta: Meta<T>,
+{
     /// Starts the informer in a task.
     pub fn start(client: Client, namespace: &str, name: ClientName) -> Result<Self, BoxError> {
         let source = KubeListerWatcher::new::<ConfigMap>(client, &(), Some(namespace));
-        let informer = SharedInformer::<ConfigMap>::builder(source)
+        let informer = SharedInformer::<T>::builder(source)
             .reflector(move |reflector| {
                 let reflector = reflector.watch_list(name.is_streamed());
                 if name.is_without() {
@@ -38,20 +46,22 @@ impl Ours {
             .build()?;
         let (tally, running) = (Tally::default(), informer.clone());
         let handler_tally = tally.clone();
-        let handler =
-            informer.add_event_handler(move |notification: Notification<ConfigMap>| {
-                if let Notification::Added { new, .. } | Notification::Updated { new, .. } =
-                    &notification
-                {
-                    handler_tally.record(new);
-                }
-            })?;
+        let handler = informer.add_event_handler(move |notification: Notification<T>| {
+            if let Notification::Added { new, .. } | Notification::Updated { new, .. } =
+                &notification
+            {
+                handler_tally.record(KubeMeta.version(new));
+            }
+        })?;
         tokio::spawn(async move { running.run().await });
         Ok(Self { informer, handler, tally })
     }
 }
 
-impl Watching for Ours {
+impl<T: Send + Sync + 'static> Watching for Ours<T>
+where
+    KubeMeta: Meta<T>,
+{
     async fn first_list(&self) -> Result<(), BoxError> {
         Ok(self.handler.wait_for_sync().await?)
     }

@@ -1,6 +1,5 @@
 //! Counts of the notifications of a handler.
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::watch;
 
 /// A counter of notifications. Clones share their counts.
@@ -26,11 +25,10 @@ pub(super) struct HandlerCounts {
 }
 
 impl Tally {
-    /// Counts a call of the handler with this object.
-    pub fn record(&self, map: &ConfigMap) {
+    /// Counts a call of the handler with an object of this version.
+    pub fn record(&self, version: Option<&str>) {
         // An object whose version is not a number is counted, but never as changed.
-        let version =
-            map.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
+        let version = version.and_then(|version| version.parse().ok());
         self.0.send_if_modified(|counts| counts.record(version.unwrap_or(0)));
     }
 

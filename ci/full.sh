@@ -27,7 +27,7 @@ run() { # part
     e2e-election-full | e2e-election-defaults | e2e-election-handovers) ci/e2e.sh "${1#e2e-}" ;;
     # Elections with fewer trials, of this project's elector and of four other libraries.
     rivals) ci/rivals.sh ;;
-    package | verify | msrv | docs | deny | semver) ci/release.sh "$1" ;;
+    package | verify | msrv | musl | docs | deny | semver) ci/release.sh "$1" ;;
     *) echo "unknown part: $1" >&2; return 2 ;;
   esac
 }
@@ -36,7 +36,7 @@ parts=("$@")
 if ((!$#)); then
   parts=(models lease simulation shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
     fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact fuzz-prune mutants e2e
-    e2e-election-full e2e-election-defaults e2e-election-handovers rivals package verify msrv docs deny semver)
+    e2e-election-full e2e-election-defaults e2e-election-handovers rivals package verify msrv musl docs deny semver)
 fi
 # Records uncommitted changes, except those of the result file.
 commit=$(git rev-parse --short HEAD)

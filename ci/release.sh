@@ -5,6 +5,8 @@
 #   that a manifest names exists. The packages are not built; `verify` does that.
 # - verify: the packages build by themselves, outside of this repository.
 # - msrv: they build with the Rust version of Cargo.toml, and nothing needs a newer one.
+# - musl: the informer builds for musl, without and with compact objects, whose codec is written in
+#   C. Prints the seconds of the first build, and of what the second adds to it.
 # - docs: the documentation builds as on docs.rs: nightly, with its cfg, and with the Kubernetes
 #   version from the package's own metadata instead of this repository's configuration.
 # - deny: cargo-deny with deny.toml: known vulnerabilities, licences, sources of dependencies.
@@ -33,6 +35,16 @@ run() { # part
       cargo "+$version" --version >/dev/null 2>&1 || rustup toolchain install "$version" --profile minimal >/dev/null 2>&1 ||
         skip "Rust $version cannot be installed"
       CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/msrv cargo "+$version" check --quiet --locked "${published[@]}" --features deltafifo-informer/leader-election
+      ;;
+    musl)
+      local target=x86_64-unknown-linux-musl
+      rustup target add "$target" >/dev/null 2>&1 || skip "Rust for musl cannot be installed"
+      command -v musl-gcc >/dev/null || skip "musl-gcc was not found; it is in the package musl-tools"
+      for features in '' compact; do
+        local from=$SECONDS
+        cargo build --quiet --target "$target" -p deltafifo-informer --features "$features"
+        echo "features '$features': $((SECONDS - from)) s"
+      done
       ;;
     docs)
       need_nightly
@@ -63,6 +75,6 @@ run() { # part
   echo "ok: $1"
 }
 
-if (($#)); then parts=("$@"); else parts=(package verify msrv docs deny semver); fi
+if (($#)); then parts=("$@"); else parts=(package verify msrv musl docs deny semver); fi
 # Each part in its own shell, so that a skipped part does not skip the others.
 for part in "${parts[@]}"; do (run "$part"); done

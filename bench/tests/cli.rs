@@ -87,7 +87,8 @@ fn small_run_of_all_workloads_writes_tables_and_json() {
         ("churn", 5),
         ("events", 4 * 12),
         ("stall", 4 * 16),
-        ("readers", 4 * 14),
+        // Single keys in four engines, and an index of deltafifo, mutex and dashmap.
+        ("readers", (4 + 3) * 14),
         // deltafifo, mutex and dashmap, each with two indexes; selectors of deltafifo and mutex;
         // scans of deltafifo
         ("queries", 3 * 2 * 3 + 2 * 3 + 2),

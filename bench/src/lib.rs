@@ -8,7 +8,7 @@ mod digest;
 mod engines;
 mod machine;
 mod names;
-mod process;
+pub mod process;
 mod protocol;
 mod report;
 mod rounds;

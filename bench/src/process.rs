@@ -10,7 +10,8 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 
 /// Returns the resident memory of this process, in bytes.
-pub(crate) fn resident() -> u64 {
+#[must_use]
+pub fn resident() -> u64 {
     status_bytes("self", "VmRSS:")
 }
 
@@ -22,7 +23,8 @@ pub(crate) fn anonymous() -> u64 {
 
 /// Returns the peak of the resident memory of this process in bytes, since its start or since
 /// `MemoryMark::set` last reset the peak.
-pub(crate) fn peak() -> u64 {
+#[must_use]
+pub fn peak() -> u64 {
     status_bytes("self", "VmHWM:")
 }
 
@@ -34,8 +36,11 @@ pub(crate) fn peak_of(process: u32) -> u64 {
 }
 
 /// Returns the CPU time of this process so far.
+///
+/// # Errors
+/// If the system has no clock for the CPU time of a process.
 #[cfg(feature = "peers")]
-pub(crate) fn cpu() -> nix::Result<Duration> {
+pub fn cpu() -> nix::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
 }
 

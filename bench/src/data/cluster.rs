@@ -4,10 +4,13 @@
 //! every engine receives the same bytes.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
+use super::input::{InputError, read};
 use super::splitmix64;
 
 /// The limit for common tokens (words of ASCII letters and digits): a token that occurs in at least
@@ -80,7 +83,7 @@ impl Random {
 
 impl Cluster {
     /// Creates a generator with the items of a list as models. There must be at least one.
-    pub fn new(list: &[u8]) -> serde_json::Result<Self> {
+    fn new(list: &[u8]) -> serde_json::Result<Self> {
         #[derive(serde::Deserialize)]
         struct List {
             items: Vec<Value>,
@@ -101,25 +104,60 @@ impl Cluster {
         Ok(Self { models, vocabulary })
     }
 
+    /// Reads the models from a file with a list of pods, which may be gzipped. The list must not be
+    /// empty.
+    ///
+    /// # Errors
+    /// [`InputError`] if the file cannot be read, or is not such a list.
+    pub fn read(list: &Path) -> Result<Self, InputError> {
+        Self::new(&read(list)?).map_err(InputError::json(list))
+    }
+
     /// Makes pod number `index` of a cluster in which every Kubernetes workload has `replicas`
     /// pods. Returns the key and the JSON of the pod.
-    pub fn pod(&self, index: usize, replicas: usize) -> (String, Vec<u8>) {
+    pub(super) fn pod(&self, index: usize, replicas: usize) -> (String, Vec<u8>) {
         let workload = index / replicas;
+        let mut pod = self.template(workload);
+        let key = make_replica(&mut pod, workload, index);
+        (key, pod.to_string().into_bytes())
+    }
+
+    /// Returns a function that makes the pod with a number, as `pod` does, and appends the number
+    /// to its name. The function keeps the template of the last pod, so it is fast for consecutive
+    /// numbers.
+    pub fn numbered_pods(self, replicas: usize) -> impl Fn(u64) -> Value + Send + Sync {
+        let template = Mutex::new((usize::MAX, Value::Null));
+        move |number| {
+            let index = usize::try_from(number).unwrap_or(usize::MAX);
+            let workload = index / replicas;
+            let mut template = template.lock();
+            if template.0 != workload {
+                *template = (workload, self.template(workload));
+            }
+            let mut pod = template.1.clone();
+            drop(template);
+            make_replica(&mut pod, workload, index);
+            let name = &mut pod["metadata"]["name"];
+            *name = format!("{}-{number}", name.as_str().unwrap_or_default()).into();
+            pod
+        }
+    }
+
+    /// Returns the pod of which all replicas of a Kubernetes workload are copies. [`make_replica`]
+    /// makes a copy differ from the other ones.
+    fn template(&self, workload: usize) -> Value {
         let mut pod = self.models[workload % self.models.len()].clone();
         let round = workload / self.models.len();
         if round > 0 {
             self.rename(&mut pod, round as u64);
         }
-        let of_workload = Random(splitmix64(workload as u64 ^ 0x0C1B_0000_0000));
-        let of_pod = Random(splitmix64(index as u64 ^ 0x90D0_0000_0000));
-        let key = make_replica(&mut pod, of_workload, of_pod);
-        (key, pod.to_string().into_bytes())
+        pod
     }
 
     /// Makes pod number `index` as a copy of a pod of the list, under another name and with other
     /// uids, another version and other ids of containers. Returns the key and the JSON of the
     /// copy.
-    pub fn copy(&self, index: usize) -> (String, Vec<u8>) {
+    pub(super) fn copy(&self, index: usize) -> (String, Vec<u8>) {
         let mut pod = self.models[index % self.models.len()].clone();
         let mut random = Random(splitmix64(index as u64 ^ 0xC0B1_0000_0000));
         let metadata = &mut pod["metadata"];
@@ -215,10 +253,13 @@ fn collect(value: &Value, tokens: &mut HashSet<String>, names: &mut HashSet<Stri
     }
 }
 
-/// Turns a copy of a model into a replica of a Kubernetes workload. The fields that all replicas of
-/// the workload share get values from the random numbers `workload`, and the fields that differ
-/// between replicas get values from `random`. Returns the key of the pod.
-fn make_replica(pod: &mut Value, mut workload: Random, mut random: Random) -> String {
+/// Turns a copy of the [template](Cluster::template) of a Kubernetes workload into pod number
+/// `index` of the cluster. The fields that all replicas of the workload share get random values
+/// that depend on `workload`, and the fields that differ between replicas get values that depend on
+/// `index`. Returns the key of the pod.
+fn make_replica(pod: &mut Value, workload: usize, index: usize) -> String {
+    let mut workload = Random(splitmix64(workload as u64 ^ 0x0C1B_0000_0000));
+    let mut random = Random(splitmix64(index as u64 ^ 0x90D0_0000_0000));
     let metadata = &mut pod["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (namespace, own_name) = (text(&metadata["namespace"]), text(&metadata["name"]));
@@ -384,5 +425,16 @@ mod tests {
         let cluster = cluster();
         let keys: HashSet<_> = (0..1000).map(|index| cluster.pod(index, 10).0).collect();
         assert_eq!(keys.len(), 1000);
+    }
+
+    #[test]
+    fn numbered_pods_are_the_pods_of_the_cluster_with_numbers_in_their_names() {
+        let numbered = cluster().numbered_pods(2);
+        for index in [0, 1, 13, 2] {
+            let mut expected = pod(index, 2);
+            let name = &mut expected["metadata"]["name"];
+            *name = format!("{}-{index}", name.as_str().unwrap()).into();
+            assert_eq!(numbered(index as u64), expected);
+        }
     }
 }

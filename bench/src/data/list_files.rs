@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::build_in_parts;
 use super::cluster::Cluster;
-use super::input::{InputError, read};
+use super::input::InputError;
 
 /// The number of objects per changed object: one object in a hundred has changed in the second
 /// list.
@@ -44,7 +44,7 @@ impl ListFiles {
         objects: usize,
         replicas: Option<NonZero<usize>>,
     ) -> Result<Self, ListFilesError> {
-        let cluster = Cluster::new(&read(input)?).map_err(InputError::json(input))?;
+        let cluster = Cluster::read(input)?;
         let mut pods = multiply(&cluster, objects, replicas);
         let files = Self { directory: TempDir::new()? };
         write_list(&files.first(), "1", &pods)?;

@@ -26,6 +26,8 @@ use std::thread;
 use deltafifo::Meta;
 
 use crate::process::cores;
+#[cfg(feature = "peers")]
+pub use cluster::Cluster;
 pub(crate) use fnv::Fnv;
 pub use generated::{Generated, Object, ObjectAccess, ObjectMeta};
 #[cfg(feature = "pods")]

@@ -2,10 +2,10 @@
 # Runs the same elections with this project's elector and with those of other libraries: client-go
 # (`e2e/client-go`), kubert, kube-lease-manager and kube-leader-election (`e2e/rivals`).
 # `rivals.sh [NAME...]` runs those of the named libraries, by default of all, with `deltafifo` for
-# this project. 20 leaders that write as fast as the server answers are killed, and 20 are stopped;
-# then 50 leaders that write each object once are terminated, and 50 killed. The line that the tool
-# prints for a scenario has its overlapped and late writes, and the
-# times until another candidate writes. All Rust programs are debug builds.
+# this project. 20 leaders that write as fast as the server answers are killed, and 20 are stopped.
+# Then, with this project and with client-go, 50 leaders that write each object once are terminated,
+# and 50 killed. The line that the tool prints for a scenario has its overlapped and late writes,
+# and the times until another candidate writes. All Rust programs are debug builds.
 #
 # Proves that client-go's elector has the three faults that the documentation names. The figures are
 # those of one run: an election without an overlap does not prove that none is possible. Fails if a
@@ -43,5 +43,6 @@ for name in "${names[@]}"; do
   fi
   echo "== $name"
   "${e2e[@]}" --trials 20 election-full
-  "${e2e[@]}" election-handovers
+  # Candidates of the other libraries often lead both, and such a trial is repeated.
+  if [[ $name == deltafifo || $name == client-go ]]; then "${e2e[@]}" election-handovers; fi
 done

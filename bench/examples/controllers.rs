@@ -211,7 +211,9 @@ fn compact(pods: Api<Pod>, cache: Option<usize>) -> Result<Controller<Compact<Po
     };
     let source = KubeListerWatcher::new::<Pod>(pods.into_client(), &(), None);
     let informer = SharedInformer::<Compact<Pod>>::builder(source)
-        .reflector(move |pods| pods.compactor(Compactor::builder().decoded_cache(bytes)))
+        .reflector(move |pods| {
+            pods.watch_list(false).compactor(Compactor::builder().decoded_cache(bytes))
+        })
         .on_error(|error| eprintln!("{error}"))
         .build()?;
     let running = informer.clone();

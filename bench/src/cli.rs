@@ -80,7 +80,7 @@ pub struct Cli {
     /// File to which the figures are written as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Directory to which the report is written: a page with two plots and a table of the medians,
+    /// Directory to which the report is written: a page with plots and a table of the medians,
     /// report.html; each of them as a file; the text that the terminal shows, and the figures as
     /// JSON (needs the feature `peers`)
     #[arg(long, value_name = "DIR")]

@@ -1,5 +1,6 @@
-//! The plots of a report as SVG: the time of a relist, and the time of an add during relists. Each
-//! plot has a row for each engine, with a mark at each of its values, and with two columns of text.
+//! The plots of a report as SVG: the time of a relist, the time of an add during relists, and the
+//! bytes of a cached pod. Each plot has a row for each engine, with a mark at each of its values,
+//! and with two columns of text.
 
 use std::io;
 use std::time::Duration;
@@ -39,37 +40,47 @@ type Undrawn = DrawingAreaErrorKind<io::Error>;
 /// A row of a plot.
 struct Line<'a> {
     engine: &'a str,
-    seconds: Vec<f64>,
+    values: Vec<f64>,
     figures: [String; 2],
 }
 
 /// Returns the name and the SVG of each plot for which the report has rows.
 pub(super) fn plots(report: &Report) -> Result<Vec<(&'static str, String)>, Undrawn> {
-    let all = [("relist", relist(&report.rows)), ("stall-add", adds(&report.rows))];
+    let rows = &report.rows;
+    let relist = spread(rows, (Workload::Relist, ""), "relist of # objects", label);
+    let rest = spread(rows, (Workload::Cache, "rest-bytes"), "bytes a pod of #", |bytes| {
+        figure(bytes, "B")
+    });
+    let all = [("relist", relist), ("stall-add", adds(rows)), ("rest-bytes", rest)];
     let drawn = |(name, svg): (_, Result<Option<String>, Undrawn>)| {
         svg.map(|svg| svg.map(|svg| (name, svg))).transpose()
     };
     all.into_iter().filter_map(drawn).collect()
 }
 
-/// Draws the smallest, the median and the largest time of a relist.
-fn relist(rows: &[Summary]) -> Result<Option<String>, Undrawn> {
-    let rows =
-        widest(rows, |row| row.workload == Workload::Relist.name() && row.variant.is_empty());
+/// Draws the smallest, the median and the largest value of a variant. In the title `#` stands for
+/// the number of objects.
+fn spread(
+    rows: &[Summary],
+    (workload, variant): (Workload, &str),
+    title: &str,
+    label: fn(f64) -> String,
+) -> Result<Option<String>, Undrawn> {
+    let rows = widest(rows, |row| row.workload == workload.name() && row.variant == variant);
     let Some(base) = base(&rows) else { return Ok(None) };
     let lines: Vec<_> = rows
         .iter()
         .map(|row| Line {
             engine: &row.engine,
-            seconds: vec![row.min, row.median, row.max],
+            values: vec![row.min, row.median, row.max],
             figures: [
                 figure(row.median, &row.unit),
                 row.times_slower_than(base).map(times).unwrap_or_default(),
             ],
         })
         .collect();
-    let title = format!("relist of {} objects: least, median, most", count(base.objects));
-    draw(&title, ["median", "ratio"], &lines).map(Some)
+    let title = format!("{}: least, median, most", title.replace('#', &count(base.objects)));
+    draw(&title, ["median", "ratio"], &lines, label).map(Some)
 }
 
 /// Draws the percentiles of an add during relists. A percentile of too few samples is left out.
@@ -88,11 +99,11 @@ fn adds(rows: &[Summary]) -> Result<Option<String>, Undrawn> {
             };
             let text = |variant| median(variant).map_or_else(String::new, |one| figure(one, "s"));
             let figures = [text(ADDS[2]), text(ADDS[3])];
-            Line { engine, seconds: ADDS.into_iter().filter_map(median).collect(), figures }
+            Line { engine, values: ADDS.into_iter().filter_map(median).collect(), figures }
         })
         .collect();
     let title = format!("add, {} objects: p50, p99, p99.9, longest", count(first.objects));
-    draw(&title, ["p99.9", "longest"], &lines).map(Some)
+    draw(&title, ["p99.9", "longest"], &lines, label).map(Some)
 }
 
 /// Returns the wanted rows for one number of objects: the number that has the most rows, or the
@@ -106,10 +117,15 @@ fn widest(rows: &[Summary], wanted: impl Fn(&Summary) -> bool) -> Vec<&Summary> 
     rows.into_iter().filter(|row| Some(row.objects) == widest).collect()
 }
 
-/// Draws a row for each line over a logarithmic axis of seconds. `headers` are the headers of the
-/// two columns of text.
-fn draw(title: &str, headers: [&str; 2], lines: &[Line]) -> Result<String, Undrawn> {
-    let (low, high) = ends(lines.iter().flat_map(|line| &line.seconds));
+/// Draws a row for each line over a logarithmic axis, whose powers of ten have the labels `label`.
+/// `headers` are the headers of the two columns of text.
+fn draw(
+    title: &str,
+    headers: [&str; 2],
+    lines: &[Line],
+    label: fn(f64) -> String,
+) -> Result<String, Undrawn> {
+    let (low, high) = ends(lines.iter().flat_map(|line| &line.values));
     let height = TOP + AXIS + lines.iter().map(|_| ROW).sum::<i32>();
     let mut svg = String::new();
     {
@@ -137,7 +153,7 @@ fn draw(title: &str, headers: [&str; 2], lines: &[Line]) -> Result<String, Undra
             .axis_style(GRID)
             .x_labels(4)
             .x_label_style(font(FontStyle::Normal).color(&TEXT))
-            .x_label_formatter(&|seconds| label(*seconds))
+            .x_label_formatter(&|value| label(*value))
             .draw()?;
         for (line, row) in lines.iter().zip(0..) {
             let y = TOP + row * ROW + ROW / 2;
@@ -148,9 +164,8 @@ fn draw(title: &str, headers: [&str; 2], lines: &[Line]) -> Result<String, Undra
                 let band = [(0, y - ROW / 2), (WIDTH, y + ROW / 2)];
                 area.draw(&Rectangle::new(band, colour.mix(0.14).filled()))?;
             }
-            let place =
-                |seconds: &f64| (chart.backend_coord(&(seconds.clamp(low, high), 0.0)).0, y);
-            let places: Vec<_> = line.seconds.iter().map(place).collect();
+            let place = |value: &f64| (chart.backend_coord(&(value.clamp(low, high), 0.0)).0, y);
+            let places: Vec<_> = line.values.iter().map(place).collect();
             for place in &places {
                 area.draw(&Circle::new(*place, 4, colour.filled()))?;
             }
@@ -167,8 +182,8 @@ fn draw(title: &str, headers: [&str; 2], lines: &[Line]) -> Result<String, Undra
 
 /// Returns the ends of an axis for all positive values: just outside powers of ten, so that
 /// rounding does not lose their labels.
-fn ends<'a>(seconds: impl Iterator<Item = &'a f64>) -> (f64, f64) {
-    let positive = seconds.copied().filter(|seconds| seconds.is_normal() && *seconds > 0.0);
+fn ends<'a>(values: impl Iterator<Item = &'a f64>) -> (f64, f64) {
+    let positive = values.copied().filter(|value| value.is_normal() && *value > 0.0);
     let logarithms = positive.map(f64::log10);
     let (low, high) = logarithms
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), one| (low.min(one), high.max(one)));

@@ -140,14 +140,15 @@ mod plots {
         for engine in EngineName::ALL {
             rows.push(row("relist", "", engine.name(), 1_000_000, "s", 0.5));
             rows.push(row("stall", "add-p99.9", engine.name(), 1_000_000, "s", 1e-3));
+            rows.push(row("cache", "rest-bytes", engine.name(), 1_000_000, "B", 833.0));
         }
         let drawn = plots(&report(&rows)).expect("they are drawn");
         let names: Vec<_> = drawn.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, ["relist", "stall-add"]);
+        assert_eq!(names, ["relist", "stall-add", "rest-bytes"]);
         for (name, svg) in drawn {
             let has = |text: &str| svg.lines().any(|line| line == text);
             assert!(EngineName::ALL.iter().all(|engine| has(engine.name())), "{name}: {svg}");
-            assert!(!has("unknown") && svg.contains("1,000,000 objects"), "{name}: {svg}");
+            assert!(!has("unknown") && svg.contains("1,000,000"), "{name}: {svg}");
         }
     }
 

@@ -33,6 +33,8 @@ use crate::wire::{Prune, Types, trim};
 /// The factor by which the number of groups must grow after a training before packing an object
 /// trains the next dictionary. [`Compactor::end_list`] may train it earlier.
 const GROWTH: usize = 8;
+/// The value of `train_at` while a training is due.
+const ASKED: usize = usize::MAX;
 /// The largest number of bytes of samples. Training takes about 100 ms for each MiB.
 const SAMPLE_BYTES: usize = 1 << 20;
 /// The largest size of a text that is a sample, in bytes. Larger texts would leave room for too few
@@ -69,11 +71,13 @@ pub struct Compactor<K> {
     /// The current dictionary, or [`Material::Nothing`] if there is none.
     dictionary: RwLock<Arc<Reference>>,
     pub(super) groups: Groups<K>,
-    /// The number of groups at which the next dictionary is trained.
+    /// The number of groups at which the next dictionary is trained; [`ASKED`] while a training is
+    /// due.
     train_at: AtomicUsize,
     /// The lock that is held while a dictionary is trained.
     training: Mutex<()>,
-    /// The number of complete lists of the informer.
+    /// How often the informer was asked for its work in the background: at the end of each list,
+    /// and if a later object makes a training due.
     pub(super) lists: watch::Sender<u64>,
     /// The number of passes over all objects of the informer.
     pub(super) passes: AtomicU64,
@@ -351,12 +355,16 @@ impl<K> Compactor<K> {
         let groups = self.groups.add_first(group, &features, &object);
         let train_at = self.train_at.load(Ordering::Relaxed);
         // Only one of the threads that reach the number trains.
-        let never = usize::MAX;
         let exchange =
-            |at| self.train_at.compare_exchange(at, never, Ordering::Relaxed, Ordering::Relaxed);
+            |at| self.train_at.compare_exchange(at, ASKED, Ordering::Relaxed, Ordering::Relaxed);
         if groups >= train_at && exchange(train_at).is_ok() {
-            let _guard = self.training.lock();
-            self.train();
+            // A list is packed on threads that may block, a later object of a watch is not.
+            if *self.lists.borrow() > 0 {
+                self.lists.send_modify(|lists| *lists += 1);
+            } else {
+                let _guard = self.training.lock();
+                self.train();
+            }
         }
         object
     }
@@ -500,7 +508,8 @@ impl<K> Compactor<K> {
     pub fn end_list(&self) {
         self.groups.purge();
         let _guard = self.training.lock();
-        let trained = self.train_at.load(Ordering::Relaxed) / GROWTH;
+        let train_at = self.train_at.load(Ordering::Relaxed);
+        let trained = if train_at == ASKED { 0 } else { train_at / GROWTH };
         let is_untrained = matches!(self.dictionary().kind, Material::Nothing);
         if is_untrained || self.groups.count() * 2 > trained * 3 {
             self.train();

@@ -319,6 +319,20 @@ fn dictionary_is_trained_at_the_end_of_a_list_unless_refused() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "packs too many objects")]
+fn object_after_the_list_leaves_the_training_to_the_background() {
+    let compactor = pods();
+    crate::reflector::Decode::end_list(&compactor);
+    let lists = compactor.lists.subscribe();
+    let objects: Vec<_> = (0..300).map(|at| pack(&compactor, &pod(at, at))).collect();
+    assert_eq!(compactor.stats().dictionary_bytes, 0);
+    assert!(lists.has_changed().unwrap());
+    compactor.end_list();
+    assert!(compactor.stats().dictionary_bytes > 0);
+    drop(objects);
+}
+
+#[test]
 fn end_of_a_list_packs_no_text_again() {
     let compactor = pods();
     let objects: Vec<_> = (0..MANY + 4).map(|at| pack(&compactor, &pod(at % MANY, at))).collect();

@@ -13,6 +13,13 @@ pub struct Digest {
 }
 
 impl Digest {
+    /// Returns the digest of these objects.
+    pub fn of<T>(meta: &impl Meta<T>, objects: impl IntoIterator<Item: AsRef<T>>) -> Self {
+        let mut digest = Self::default();
+        objects.into_iter().for_each(|object| digest.add(meta, object.as_ref()));
+        digest
+    }
+
     pub fn add<T>(&mut self, meta: &impl Meta<T>, object: &T) {
         self.add_hash(Fnv::new(), meta, object);
     }

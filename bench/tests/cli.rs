@@ -112,6 +112,7 @@ fn small_run_of_all_workloads_writes_tables_and_json() {
     }
     let rows = rows(&report, None);
     assert!(rows.iter().all(|row| row["min"].as_f64() <= row["median"].as_f64()), "{rows:?}");
+    assert!(rows.iter().all(|row| (row["engine"] == "floor") != row["extra"]["walk"].is_null()));
     assert!(report["machine"]["cores"].as_u64() > Some(0));
 }
 

@@ -162,7 +162,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// variantsOf checks the samples of all rows, and returns the variants.
+// variantsOf checks the samples of all rows and the curves of medians, and returns the variants.
 func variantsOf(t *testing.T, rows []row) []string {
 	t.Helper()
 	var variants []string
@@ -170,6 +170,9 @@ func variantsOf(t *testing.T, rows []row) []string {
 		variants = append(variants, r.Variant)
 		if r.Unit == "s" && (r.Extra["samples"] == nil || r.Extra["largest"].(float64) < r.Value) {
 			t.Errorf("%s %s: %v is of %v samples, the largest %v", r.Workload, r.Variant, r.Value, r.Extra["samples"], r.Extra["largest"])
+		}
+		if curve, has := r.Extra["curve"].([]any); has != strings.HasSuffix(r.Variant, "p50") || has && len(curve) != len(curveQuantiles) {
+			t.Errorf("%s %s: curve %v", r.Workload, r.Variant, curve)
 		}
 	}
 	return variants

@@ -9,11 +9,7 @@ use super::{Generated, ListPlan, ObjectAccess, Source, Zipf, build, splitmix64, 
 use crate::digest::Digest;
 
 fn digest(plan: &ListPlan) -> String {
-    let mut digest = Digest::default();
-    for object in build(&Generated { objects: 1000 }, plan) {
-        digest.add(&ObjectAccess, &*object);
-    }
-    digest.hex()
+    Digest::of(&ObjectAccess, build(&Generated { objects: 1000 }, plan)).hex()
 }
 
 #[test]

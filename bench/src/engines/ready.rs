@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 /// again within a microsecond, and a wake-up takes several.
 const SPINS: usize = 200;
 
-/// A queue of keys for blocking consumers.
+#[derive(Default)]
 pub struct ReadyQueue<K> {
     keys: SegQueue<K>,
     closed: AtomicBool,
@@ -20,16 +20,6 @@ pub struct ReadyQueue<K> {
 }
 
 impl<K> ReadyQueue<K> {
-    pub fn new() -> Self {
-        Self {
-            keys: SegQueue::new(),
-            closed: AtomicBool::new(false),
-            sleepers: AtomicUsize::new(0),
-            sleeping: Mutex::new(()),
-            wake: Condvar::new(),
-        }
-    }
-
     pub fn push(&self, key: K) {
         self.keys.push(key);
         // Pairs with the fence in `sleep`: either this thread sees the sleeper, or the sleeper sees

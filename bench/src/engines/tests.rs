@@ -21,34 +21,26 @@ fn list(plan: &ListPlan) -> Vec<Arc<Object>> {
     build(&Generated { objects: OBJECTS }, plan)
 }
 
-fn digest<'a>(objects: impl Iterator<Item = &'a Object>) -> String {
-    let mut digest = Digest::default();
-    objects.for_each(|object| digest.add(&ObjectAccess, object));
-    digest.hex()
-}
-
-fn stored(engine: &impl ListEngine<Object>) -> String {
+fn stored(engine: &impl ListEngine<Object>) -> Digest {
     let mut digest = Digest::default();
     engine.for_each_known(|object| digest.add(&ObjectAccess, object));
-    digest.hex()
+    digest
 }
 
 fn check_lists<E: ListEngine<Object>>(engine: &E) {
     let (same, churn) = (list(&ListPlan::same(OBJECTS)), list(&ListPlan::churn(OBJECTS)));
     let skips = E::SKIPS_UNCHANGED;
-    for (list, counts) in [
-        (same.clone(), Counts { adds: 1000, updates: 0, deletes: 0 }),
-        (
-            self::list(&ListPlan::same(OBJECTS)),
-            Counts { adds: 0, updates: if skips { 0 } else { 1000 }, deletes: 0 },
-        ),
-        (churn.clone(), Counts { adds: 10, updates: if skips { 100 } else { 990 }, deletes: 10 }),
+    for (list, adds, updates, deletes) in [
+        (same.clone(), 1000, 0, 0),
+        (self::list(&ListPlan::same(OBJECTS)), 0, if skips { 0 } else { 1000 }, 0),
+        (churn.clone(), 10, if skips { 100 } else { 990 }, 10),
         // A short list leaves only the objects of that list in the store.
-        (churn[..3].to_vec(), Counts { adds: 0, updates: if skips { 0 } else { 3 }, deletes: 997 }),
-        (same.clone(), Counts { adds: 997, updates: if skips { 0 } else { 3 }, deletes: 0 }),
-        (Vec::new(), Counts { adds: 0, updates: 0, deletes: 1000 }),
+        (churn[..3].to_vec(), 0, if skips { 0 } else { 3 }, 997),
+        (same.clone(), 997, if skips { 0 } else { 3 }, 0),
+        (Vec::new(), 0, 0, 1000),
     ] {
-        let wanted = digest(list.iter().map(|object| &**object));
+        let (counts, wanted) =
+            (Counts { adds, updates, deletes }, Digest::of(&ObjectAccess, &list));
         engine.replace(E::List::from(&*list), "1");
         let (counts, name) =
             (if E::MAKES_DELTAS { counts } else { Counts::default() }, type_name::<E>());
@@ -67,7 +59,7 @@ fn check_lists_with_pending_keys(engine: &impl QueueEngine<Object>) {
     assert_eq!(counts.adds, 501, "{counts:?}");
     assert_eq!(counts.updates, 400, "{counts:?}");
     assert_eq!(counts.deletes, 101, "{counts:?}");
-    assert_eq!(stored(engine), digest(same[..400].iter().map(|object| &**object)));
+    assert_eq!(stored(engine), Digest::of(&ObjectAccess, &same[..400]));
     engine.replace(Vec::new(), "3");
     engine.drain();
 }

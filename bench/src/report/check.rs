@@ -112,6 +112,8 @@ pub(super) fn difference<'a>(rows: impl Iterator<Item = Checked<'a>>) -> Option<
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::protocol::Row;
 
@@ -123,20 +125,11 @@ mod tests {
         digest: &str,
     ) -> Measured {
         let mut row = Row::new(workload, variant, "s", 1.0);
-        let counts = [
-            ("adds", 0),
-            ("updates", updates),
-            ("deletes", 0),
-            ("store_len", 10),
-            ("answers", 10),
-            ("taken", 10),
-        ];
-        for (field, count) in counts {
-            row.extra.insert(field.into(), count.into());
-        }
-        for field in ["store_digest", "answers_digest", "taken_digest"] {
-            row.extra.insert(field.into(), digest.into());
-        }
+        let extra = json!({
+            "adds": 0, "updates": updates, "deletes": 0, "store_len": 10, "store_digest": digest,
+            "answers": 10, "answers_digest": digest, "taken": 10, "taken_digest": digest,
+        });
+        row.extra = serde_json::from_value(extra).expect("a map");
         Measured::new(engine, 10, row)
     }
 

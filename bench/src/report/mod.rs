@@ -8,6 +8,7 @@ mod figure;
 mod file;
 mod groups;
 mod join;
+mod limits;
 mod meaning;
 mod medians;
 mod outputs;

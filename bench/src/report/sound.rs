@@ -1,6 +1,7 @@
 //! Checks that the figures of a report are valid, and collects its warnings.
 
 use super::check::{Checked, difference};
+use super::limits::exceeded;
 use super::run::Verdict;
 use super::whole::Report;
 
@@ -18,6 +19,7 @@ impl Report {
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.differences.clone();
         warnings.extend(self.disagreement().filter(|_| self.runs.len() > 1));
+        warnings.extend(exceeded(&self.rows));
         for run in &self.runs {
             if let Verdict::Disagree(_) = run.verdict {
                 warnings.push(run.verdict.sentence());

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::protocol::Measured;
 use crate::report::Missed;
 
-/// The results of a run.
 #[derive(Default)]
 pub struct Outcome {
     /// All rows, including those of turns that did not complete: each row is complete by itself.

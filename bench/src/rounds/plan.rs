@@ -9,7 +9,6 @@ use crate::names::EngineName;
 use crate::names::Workload;
 use crate::protocol::Settings;
 
-/// The plan of a run: its engines, workloads and numbers of objects.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The engines, in order.

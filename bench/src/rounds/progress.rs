@@ -11,7 +11,6 @@ use crate::names::Workload;
 use crate::protocol::{Progress, Row};
 use crate::report::figure;
 
-/// The progress of a run.
 pub(super) struct RunProgress<'a> {
     bar: ProgressBar,
     plan: &'a Plan,

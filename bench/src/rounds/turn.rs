@@ -20,17 +20,12 @@ impl Turn {
     /// Returns all turns in order: by round, then by number of objects, then by engine. The
     /// workload `memory` of an engine has a turn of its own, after that of its other workloads.
     pub fn all(plan: &Plan) -> Vec<Self> {
-        let mut all = Vec::new();
-        for round in 1..=plan.rounds {
+        let (mut all, rounds) = (Vec::new(), plan.rounds);
+        for round in 1..=rounds {
             for objects in plan.objects.iter().copied() {
                 for engine in order(&plan.engines, round) {
-                    let turns = [false, true].map(|memory| Self {
-                        round,
-                        rounds: plan.rounds,
-                        objects,
-                        engine,
-                        memory,
-                    });
+                    let turns =
+                        [false, true].map(|memory| Self { round, rounds, objects, engine, memory });
                     let has_work = |turn: &Self| !turn.workloads(plan).is_empty();
                     all.extend(turns.into_iter().filter(has_work));
                 }

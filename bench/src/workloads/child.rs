@@ -9,11 +9,10 @@ use deltafifo_classic::MutexWorkQueue;
 
 use super::fill::ChildError;
 use super::footprint::{self, OfferFn};
-use super::lists::{Lists, run_owned};
 use super::queries::{self, Selection};
 #[cfg(feature = "peers")]
 use super::{cache, workqueue};
-use super::{events, readers, slow_handler, stall};
+use super::{events, lists, readers, slow_handler, stall};
 #[cfg(feature = "peers")]
 use crate::data::Pods;
 use crate::data::{Generated, Source};
@@ -23,9 +22,12 @@ use crate::engines::floor::Floor;
 #[cfg(feature = "peers")]
 use crate::engines::kube_writer::{KubeWriterEngine, Owned};
 use crate::engines::mutex_engine::MutexEngine;
-use crate::engines::{ListEngine, QueueEngine, StoreEngine};
+use crate::engines::{QueueEngine, StoreEngine};
 use crate::names::{EngineName, Workload};
 use crate::protocol::{ChildArgs, Line, output};
+
+/// The engine of this project, with relists that take every object.
+type OwnEngine<T, M> = DeltaFifoEngine<T, M, false>;
 
 /// Runs a child process to its end.
 pub fn run(args: &ChildArgs) -> Result<(), ChildError> {
@@ -43,27 +45,18 @@ pub fn run(args: &ChildArgs) -> Result<(), ChildError> {
 fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
     match args.engine {
         EngineName::DeltaFifo => {
-            run_queue(args, source, DeltaFifoEngine::<_, _, false>::new)?;
-            queries::run(args, source, DeltaFifoEngine::<_, _, false>::with_nodes)?;
-            readers::run_index(args, source, DeltaFifoEngine::<_, _, false>::with_nodes)?;
-            let with_apps = DeltaFifoEngine::<_, _, false>::with_apps;
-            Selection::INDEXED.run(args, source, with_apps)?;
-            Selection::SCAN.run(args, source, DeltaFifoEngine::<_, _, false>::new)?;
+            run_queue(args, source, OwnEngine::new)?;
+            queries::run(args, source, OwnEngine::with_nodes)?;
+            readers::run_index(args, source, OwnEngine::with_nodes)?;
+            Selection::INDEXED.run(args, source, OwnEngine::with_apps)?;
+            Selection::SCAN.run(args, source, OwnEngine::new)?;
             #[cfg(feature = "peers")]
             workqueue::run(args, source, workqueue::ours)?;
         }
-        EngineName::DeltaFifoSkip => {
-            run_queue(args, source, DeltaFifoEngine::<_, _, true>::new)?;
-        }
-        EngineName::DeltaFifoOneThread => {
-            run_queue(args, source, DeltaFifoEngine::<_, _, false>::one_thread)?;
-        }
-        EngineName::DeltaFifoLane => {
-            run_queue(args, source, DeltaFifoEngine::<_, _, false>::with_lane)?;
-        }
-        EngineName::DeltaFifoSingle => {
-            run_queue(args, source, DeltaFifoEngine::<_, _, false>::single)?;
-        }
+        EngineName::DeltaFifoSkip => run_queue(args, source, DeltaFifoEngine::<_, _, true>::new)?,
+        EngineName::DeltaFifoOneThread => run_queue(args, source, OwnEngine::one_thread)?,
+        EngineName::DeltaFifoLane => run_queue(args, source, OwnEngine::with_lane)?,
+        EngineName::DeltaFifoSingle => run_queue(args, source, OwnEngine::single)?,
         EngineName::Mutex => {
             run_queue(args, source, MutexEngine::new)?;
             queries::run(args, source, MutexEngine::with_nodes)?;
@@ -77,7 +70,7 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             queries::run(args, source, DashMapEngine::with_nodes)?;
             readers::run_index(args, source, DashMapEngine::with_nodes)?;
         }
-        EngineName::Floor => run_lists(args, source, Floor::new(S::Meta::default()))?,
+        EngineName::Floor => lists::run(args, source, Floor::new(S::Meta::default()))?,
         #[cfg(feature = "peers")]
         EngineName::KubeWriter => {
             let new = KubeWriterEngine::<Owned<_>, S::Meta>::default;
@@ -123,7 +116,7 @@ fn run_store<S: Source, E: StoreEngine<S::Object>>(
     offer: Option<OfferFn<E, S::Object>>,
 ) -> Result<(), ChildError> {
     if args.settings.workloads.iter().any(|workload| workload.is_list()) {
-        run_lists(args, source, new())?;
+        lists::run(args, source, new())?;
     }
     if args.includes(Workload::Readers) {
         readers::run(args, source, &new())?;
@@ -132,24 +125,4 @@ fn run_store<S: Source, E: StoreEngine<S::Object>>(
         footprint::run(args, source, new, offer)?;
     }
     Ok(())
-}
-
-fn run_lists<S: Source, E: ListEngine<S::Object>>(
-    args: &ChildArgs,
-    source: &S,
-    engine: E,
-) -> Result<(), ChildError> {
-    let lists = Lists::build(args, source)?;
-    output::rows(lists.run::<S, _>(args, &engine)?)?;
-    if E::OWNS_LISTS && args.settings.owned && args.includes(Workload::Relist) {
-        output::rows([run_owned(args, source, &engine)?])?;
-    }
-    leak((lists, engine));
-    Ok(())
-}
-
-/// Leaks a value. Freeing millions of objects one by one takes long; the end of the process frees
-/// them at once.
-fn leak<V>(value: V) {
-    std::mem::forget(value);
 }

@@ -12,6 +12,9 @@ use crate::protocol::Row;
 const LONGEST: u64 = 3_600_000_000_000;
 /// Number of significant digits of each time.
 const DIGITS: u8 = 3;
+/// The quantiles of the field `curve`.
+const CURVE: [f64; 13] =
+    [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
 /// The name of a quantile in variants, and the quantile.
 pub type Quantile = (&'static str, f64);
@@ -44,7 +47,8 @@ impl Latencies {
     }
 
     /// Returns the rows of these quantiles. Each has the number of samples and the largest sample,
-    /// because a percentile of few samples is not shown (`report/percentile.rs`).
+    /// because a percentile of few samples is not shown (`report/percentile.rs`). The row of the
+    /// median has the quantiles of the curve, each with its time in seconds.
     pub fn rows(
         &self,
         workload: Workload,
@@ -56,6 +60,10 @@ impl Latencies {
             let mut extra = extra.clone();
             extra.insert("samples".into(), self.len().into());
             extra.insert("largest".into(), self.seconds(MAX.1).into());
+            if *name == P50.0 {
+                let curve = CURVE.iter().map(|at| vec![*at, self.seconds(*at)]);
+                extra.insert("curve".into(), curve.collect());
+            }
             let variant = format!("{prefix}{name}");
             Row { extra, ..Row::new(workload, &variant, "s", self.seconds(*quantile)) }
         };
@@ -94,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_the_number_of_samples_and_the_largest() {
+    fn rows_have_their_samples_and_the_row_of_the_median_has_the_curve() {
         let mut latencies = Latencies::new();
         (1..=1000).for_each(|micros| latencies.record(Duration::from_micros(micros)));
         let rows = latencies.rows(Workload::Stall, "add-", &[P50, MAX], &Map::new());
@@ -104,5 +112,10 @@ mod tests {
             assert_eq!(row.extra["samples"], 1000);
             assert_eq!(row.extra["largest"], rows[1].value);
         }
+        let curve: Vec<(f64, f64)> =
+            serde_json::from_value(rows[0].extra["curve"].clone()).expect("pairs");
+        assert_eq!(curve.iter().map(|point| point.0).collect::<Vec<_>>(), CURVE);
+        assert!(near(curve[2].1, 500.0) && near(curve[12].1, 1000.0), "{curve:?}");
+        assert!(!rows[1].extra.contains_key("curve"));
     }
 }

@@ -2,7 +2,6 @@
 //! each starts with the result of the one before. If only `relist` or `churn` is requested, the
 //! initial fill runs without being measured.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::fill::{ChildError, relist};
@@ -10,52 +9,43 @@ use super::memory::MemoryMark;
 use super::outcome::{add_outcome, expect};
 use crate::data::{ListPlan, Source, added, build, changed, removed};
 use crate::engines::{Counts, ListEngine};
-use crate::names::Workload;
+use crate::names::{EngineName, Workload};
 use crate::protocol::{ChildArgs, Row, output};
 
-/// The lists of a child's workloads. They live until the end of the process, so that no measurement
-/// includes the freeing of a list.
-pub(super) struct Lists<T>(Vec<(Workload, Vec<Arc<T>>)>);
-
-impl<T: Send + Sync> Lists<T> {
-    /// Builds the lists of the requested workloads, and always the initial list.
-    pub fn build<S: Source<Object = T>>(args: &ChildArgs, source: &S) -> Result<Self, ChildError> {
-        let mut lists = Vec::new();
-        for workload in [Workload::Initial, Workload::Relist, Workload::Churn] {
-            if workload == Workload::Initial || args.includes(workload) {
-                output::progress(format!("building the list of {workload}"))?;
-                let is_churn = workload == Workload::Churn;
-                let plan = if is_churn { ListPlan::churn } else { ListPlan::same };
-                lists.push((workload, build(source, &plan(args.objects))));
-            }
+/// Runs the workloads on an engine, each with its list, and prints the rows of the requested ones.
+pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    engine: E,
+) -> Result<(), ChildError> {
+    let (mut lists, mut rows) = (Vec::new(), Vec::new());
+    for workload in [Workload::Initial, Workload::Relist, Workload::Churn] {
+        if workload == Workload::Initial || args.includes(workload) {
+            output::progress(format!("building the list of {workload}"))?;
+            let is_churn = workload == Workload::Churn;
+            let plan = if is_churn { ListPlan::churn } else { ListPlan::same };
+            lists.push((workload, build(source, &plan(args.objects))));
         }
-        Ok(Self(lists))
     }
-
-    /// Runs the workloads on an engine, each with its list. Returns the rows of the requested ones.
-    pub fn run<S: Source<Object = T>, E: ListEngine<T>>(
-        &self,
-        args: &ChildArgs,
-        engine: &E,
-    ) -> Result<Vec<Row>, ChildError> {
-        let mut rows = Vec::new();
-        for (at, (workload, list)) in self.0.iter().enumerate() {
-            output::progress(workload.name())?;
-            let version = (5_000_000 + at).to_string();
-            let given = E::List::from(list);
-
-            let row = measure::<S, _>(args, engine, given, &version, *workload, "")?;
-            if args.includes(*workload) {
-                rows.push(row);
-            }
-        }
-        Ok(rows)
+    for (at, (workload, list)) in lists.iter().enumerate() {
+        output::progress(workload.name())?;
+        let (given, version) = (E::List::from(list), (5_000_000 + at).to_string());
+        let row = measure::<S, _>(args, &engine, given, &version, *workload, "")?;
+        rows.extend(args.includes(*workload).then_some(row));
     }
+    output::rows(rows)?;
+    if E::OWNS_LISTS && args.settings.owned && args.includes(Workload::Relist) {
+        output::rows([run_owned(args, source, &engine)?])?;
+    }
+    // So that no measurement includes the freeing of a list. The end of the process frees millions
+    // of objects at once, which takes long one by one.
+    std::mem::forget((lists, engine));
+    Ok(())
 }
 
 /// Gives the engine a list that only the engine holds, and measures a relist with another list:
 /// handling the new objects frees the old ones.
-pub(super) fn run_owned<S: Source, E: ListEngine<S::Object>>(
+fn run_owned<S: Source, E: ListEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     engine: &E,
@@ -83,6 +73,10 @@ fn measure<S: Source, E: ListEngine<S::Object>>(
     let elapsed = start.elapsed();
 
     let mut extra = memory.fields();
+    if args.engine == EngineName::Floor {
+        // The only way in which the floor walks a list today. Scripts read the field.
+        extra.insert("walk".into(), "in order".into());
+    }
     let expected = expected::<S::Object, E>(workload, args.objects);
     expect(format_args!("{workload} {variant}"), counts, expected)?;
     add_outcome::<S>(counts, engine, &mut extra);

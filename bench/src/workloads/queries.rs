@@ -31,13 +31,8 @@ const CALLS: usize = 10_000;
 /// (`report/percentile.rs`).
 const SCANS: usize = 20;
 
-/// An index: the function that computes the value of an object, and the engine's function that
-/// looks up a value.
-struct QueriedIndex<E, T, M> {
-    variant: &'static str,
-    value: fn(&M, &T) -> String,
-    find: fn(&E, &str) -> Vec<Arc<T>>,
-}
+/// A function of an engine that looks up a value of an index.
+type Find<E, T> = fn(&E, &str) -> Vec<Arc<T>>;
 
 /// Fills one engine, and runs the variants that look up the values of an index, if the workload was
 /// requested. `new` creates an engine with an index by node.
@@ -52,12 +47,8 @@ pub(super) fn run<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>
     output::progress("building objects")?;
     let list = build(source, &ListPlan::same(args.objects));
     let engine = filled(|| new(S::Meta::default()), &list);
-    let indexes: [QueriedIndex<E, S::Object, S::Meta>; 2] = [
-        QueriedIndex { variant: "by-index", value: node, find: E::by_node },
-        QueriedIndex { variant: "namespace", value: namespace, find: E::by_namespace },
-    ];
     let meta = S::Meta::default();
-    for QueriedIndex { variant, value, find } in indexes {
+    let measure = |variant, value: fn(&S::Meta, &S::Object) -> String, find: Find<E, S::Object>| {
         let (mut values, mut expected) = (BTreeSet::new(), Digest::default());
         for object in &list {
             let value = value(&meta, object);
@@ -66,9 +57,10 @@ pub(super) fn run<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>
         }
         let queries = values.into_iter().collect();
         let calls = Calls { variant, count: CALLS, queries, value: String::as_str };
-        calls.run(args, &meta, &expected, |value| find(&engine, value))?;
-    }
-    Ok(())
+        calls.run(args, &meta, &expected, |value| find(&engine, value))
+    };
+    measure("by-index", node, E::by_node)?;
+    measure("namespace", namespace, E::by_namespace)
 }
 
 fn namespace<T>(meta: &impl Meta<T>, object: &T) -> String {

@@ -66,7 +66,7 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         Self {
             meta,
             pending: Map::default(),
-            ready: ReadyQueue::new(),
+            ready: ReadyQueue::default(),
             store: Map::default(),
             namespaces: Index::default(),
             nodes,

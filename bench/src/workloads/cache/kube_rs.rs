@@ -7,14 +7,15 @@ use std::sync::Arc;
 use deltafifo_informer::KubeMeta;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, reflector, watcher};
-use kube::{Api, Client};
 use tokio::sync::watch;
 
+use super::server::ListServer;
 use super::{CacheEngine, ChildError};
-use crate::data::write_key;
+use crate::data::with_key;
 use crate::digest::Digest;
 
 pub(super) struct KubeRsCache {
@@ -25,10 +26,10 @@ pub(super) struct KubeRsCache {
 
 impl KubeRsCache {
     /// Starts the watcher in a task. The watcher lists any version, in one page.
-    pub(super) fn start(client: Client) -> Self {
+    pub(super) fn start(server: &ListServer) -> Self {
         let (store, writer) = reflector::store();
         let config = watcher::Config::default().any_semantic();
-        let events = watcher(Api::all(client), config).default_backoff();
+        let events = watcher(Api::all(server.client()), config).default_backoff();
         let (sender, lists) = watch::channel(0);
         tokio::spawn(reflector(writer, events).for_each(move |event| {
             match event {
@@ -55,11 +56,7 @@ impl CacheEngine for KubeRsCache {
     }
 
     fn keys(&self) -> Vec<String> {
-        let key = |pod: &Arc<Pod>| {
-            let mut key = String::new();
-            write_key(&KubeMeta, &**pod, &mut key);
-            key
-        };
+        let key = |pod: &Arc<Pod>| with_key(&KubeMeta, &**pod, str::to_owned);
         self.store.state().iter().map(key).collect()
     }
 
@@ -77,8 +74,6 @@ impl CacheEngine for KubeRsCache {
     }
 
     fn digest(&self) -> Digest {
-        let mut digest = Digest::default();
-        self.store.state().iter().for_each(|pod| digest.add(&KubeMeta, &**pod));
-        digest
+        Digest::of(&KubeMeta, self.store.state())
     }
 }

@@ -104,9 +104,7 @@ async fn measure(args: &ChildArgs, lists: [PathBuf; 2]) -> Result<(), ChildError
         EngineName::DeltaFifoCompactValidated => {
             steps(args, &server, usage, OursCache::start(ours::compact(&server, true))?).await
         }
-        EngineName::KubeWriter => {
-            steps(args, &server, usage, KubeRsCache::start(server.client())).await
-        }
+        EngineName::KubeWriter => steps(args, &server, usage, KubeRsCache::start(&server)).await,
         EngineName::Gzip => steps(args, &server, usage, PackedStore::<Gzip>::new(&server)?).await,
         EngineName::Cbor => steps(args, &server, usage, PackedStore::<Cbor>::new(&server)?).await,
         other => Err(format!("{other} is not an engine of this process").into()),

@@ -150,9 +150,7 @@ where
     }
 
     fn digest(&self) -> Digest {
-        let mut digest = Digest::default();
-        self.0.store().for_each(|object| digest.add(&KubeMeta, &**object));
-        digest
+        Digest::of(&KubeMeta, self.0.store().list())
     }
 
     fn extra(&self) -> Map<String, Value> {

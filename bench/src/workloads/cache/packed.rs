@@ -206,9 +206,7 @@ impl<C: Codec> CacheEngine for PackedStore<C> {
     }
 
     fn digest(&self) -> Digest {
-        let mut digest = Digest::default();
-        self.store.for_each(|object| digest.add(&PackedMeta, &**object));
-        digest
+        Digest::of(&PackedMeta, self.store.list())
     }
 }
 

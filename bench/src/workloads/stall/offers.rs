@@ -97,10 +97,8 @@ impl<T: Send + Sync> Offers<T> {
     /// Records that an update was handled. Only updates that [`offer`](Self::offer) offers have a
     /// version that starts with an `e`; all other versions are numbers.
     pub fn record_handled<S: Source<Object = T>>(&self, object: &Arc<T>) {
-        let sequence = S::Meta::default()
-            .version(object)
-            .and_then(|version| version.strip_prefix('e')?.parse().ok());
-        let sequence: Option<usize> = sequence;
+        let number = |version: &str| version.strip_prefix('e')?.parse::<usize>().ok();
+        let sequence = S::Meta::default().version(object).and_then(number);
         if let Some(offer) = sequence.and_then(|sequence| self.records.get(sequence)) {
             offer.handled_at.store(self.now(), Ordering::Relaxed);
             self.handled.fetch_add(1, Ordering::Relaxed);

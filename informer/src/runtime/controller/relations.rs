@@ -17,7 +17,9 @@ use super::error::RunnerError;
 use super::key::{StoreKey, key_of_ref};
 use super::owned::{Owned, OwnedMeta, OwnerKind};
 use super::schedule::LOW;
-use super::source::{InformerOwner, OwnedInformer, Source, Trigger, as_configured, listen, of_api};
+use super::source::{
+    InformerOwner, OwnedInformer, Source, as_configured, listen, of_api, triggering_states,
+};
 use super::start::{Relation, Started, Terms};
 use crate::KubeMeta;
 #[cfg(feature = "compact")]
@@ -320,9 +322,10 @@ where
     M: Meta<O>,
 {
     listen(informer, owner, terms, started, move |notification, schedule, user_calls| {
-        let Some(trigger) = Trigger::of(&notification, &update_filter, user_calls) else { return };
-        for state in trigger.states.into_iter().flatten() {
-            user_calls.call(|| objects(state, &mut |key| schedule.request(key, trigger.priority)));
+        let triggering = triggering_states(&notification, &update_filter, user_calls);
+        let Some((states, priority)) = triggering else { return };
+        for state in states.into_iter().flatten() {
+            user_calls.call(|| objects(state, &mut |key| schedule.request(key, priority)));
         }
     })
 }

@@ -23,7 +23,7 @@ use super::key::{StoreKey, key_of, reference};
 use super::metrics::Metrics;
 use super::relations::request_all_on;
 use super::schedule::Schedule;
-use super::source::{Failure, InformerOwner, Trigger, listen};
+use super::source::{Failure, InformerOwner, listen, triggering_states};
 use super::start::{Relation, Started, Terms};
 use super::term::Term;
 use super::{Action, Controller, Types};
@@ -209,13 +209,11 @@ where
                 return;
             }
             let update_filter = |old: &_, new: &_| update_filter.accepts(old, new);
-            let Some(trigger) = Trigger::of(&notification, update_filter, user_calls) else {
-                return;
-            };
-            if let Some(key) =
-                trigger.states.into_iter().flatten().next().and_then(|object| key_of(&**object))
-            {
-                schedule.request(key, trigger.priority);
+            let triggering = triggering_states(&notification, update_filter, user_calls);
+            let Some((states, priority)) = triggering else { return };
+            let state = states.into_iter().flatten().next();
+            if let Some(key) = state.and_then(|state| key_of(&**state)) {
+                schedule.request(key, priority);
             }
         })?;
         for Relation { start, is_optional } in relations {

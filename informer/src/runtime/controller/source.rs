@@ -118,40 +118,29 @@ where
     }
 }
 
-/// The states in a notification that are mapped to main objects, and the priority of the
-/// resulting requests.
-pub(super) struct Trigger<'n, K> {
-    pub(super) states: [Option<&'n Arc<K>>; 2],
-    pub(super) priority: i32,
-}
-
-impl<'n, K> Trigger<'n, K> {
-    /// Returns the states of a notification that are mapped, and their priority. Returns `None` for
-    /// notifications that trigger nothing: updates that the predicate rejects, deletions because a
-    /// namespace was removed, and the markers around a handler resync. A predicate that panics
-    /// counts as accepting.
-    pub(super) fn of(
-        notification: &'n Notification<K>,
-        update_filter: impl Fn(&Arc<K>, &Arc<K>) -> bool,
-        user_calls: &mut FirstPanic,
-    ) -> Option<Self> {
-        let mut update_filter =
-            |old, new| user_calls.call(|| update_filter(old, new)).unwrap_or(true);
-        let (states, cause) = match notification {
-            Notification::Added { new, cause, .. } => ([Some(new), None], cause),
-            Notification::Updated { old, new, cause } if update_filter(old, new) => {
-                ([Some(old), Some(new)], cause)
-            }
-            // The children of a removed namespace may still exist, so their owners need no
-            // reconcile.
-            Notification::Deleted { cause: Cause::NamespaceRemoved, .. } => return None,
-            Notification::Deleted { old, last, cause } => {
-                ([Some(old), last.object().filter(|last| !Arc::ptr_eq(old, last))], cause)
-            }
-            _ => return None,
-        };
-        Some(Self { states, priority: priority(*cause) })
-    }
+/// Returns the states in a notification that are mapped to main objects, and the priority of the
+/// resulting requests. Returns `None` for notifications that trigger nothing: updates that the
+/// predicate rejects, deletions because a namespace was removed, and the markers around a handler
+/// resync. A predicate that panics counts as accepting.
+pub(super) fn triggering_states<'n, K>(
+    notification: &'n Notification<K>,
+    update_filter: impl Fn(&Arc<K>, &Arc<K>) -> bool,
+    user_calls: &mut FirstPanic,
+) -> Option<([Option<&'n Arc<K>>; 2], i32)> {
+    let mut update_filter = |old, new| user_calls.call(|| update_filter(old, new)).unwrap_or(true);
+    let (states, cause) = match notification {
+        Notification::Added { new, cause, .. } => ([Some(new), None], cause),
+        Notification::Updated { old, new, cause } if update_filter(old, new) => {
+            ([Some(old), Some(new)], cause)
+        }
+        // The children of a removed namespace may still exist, so their owners need no reconcile.
+        Notification::Deleted { cause: Cause::NamespaceRemoved, .. } => return None,
+        Notification::Deleted { old, last, cause } => {
+            ([Some(old), last.object().filter(|last| !Arc::ptr_eq(old, last))], cause)
+        }
+        _ => return None,
+    };
+    Some((states, priority(*cause)))
 }
 
 /// A guard that removes the handler from the informer when the controller ends.

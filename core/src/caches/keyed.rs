@@ -7,14 +7,13 @@
 //! until it is deleted or missing in a later list. The queue is synced when no mark is left.
 
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::key_heap::{Before, HeapEntry, KeyHeap};
 use crate::engine::release::{OneByOne, Rest, UserCode};
 use crate::engine::sync::{Arc, Event, IntoNotification, Mutex};
 use crate::engine::wait::wait;
 use crate::error::{Closed, KeyError, ProcessError};
-use crate::panics::{FirstPanic, panic_message};
+use crate::panics::{FirstPanic, caught};
 use crate::{KeyFunc, KeySource, Meta};
 
 /// The common methods of [`Fifo`](crate::caches::Fifo) and [`Heap`](crate::caches::Heap), which
@@ -250,15 +249,14 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>,
     ) -> Result<R, ProcessError<E>> {
         let taken = UserCode::new(self.take(true)?);
-        let outcome = catch_unwind(AssertUnwindSafe(|| handler(&taken.object, taken.initial)));
-        // The order function may panic.
-        let outcome = UserCode::new(outcome);
+        // Guarded, because the order function may panic.
+        let outcome = UserCode::new(caught(|| handler(&taken.object, taken.initial)));
         self.end(&taken);
         let key = || taken.key.clone().into_string();
         match outcome.into_inner() {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(ProcessError::Handler { key: key(), error }),
-            Err(panic) => Err(ProcessError::Panicked { key: key(), message: panic_message(panic) }),
+            Err(message) => Err(ProcessError::Panicked { key: key(), message }),
         }
     }
 

@@ -7,7 +7,6 @@
 //! [`Popped`]). Other keys are not affected.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::DeltaFifo;
@@ -20,7 +19,7 @@ use crate::engine::slot::{Content, Pending, QueuedSlot, RunningSlot, TakenDeltas
 use crate::engine::sync::{Arc, assert_none_held, mutant};
 use crate::error::{Closed, ProcessError, StoreError};
 use crate::lifecycle::Marks;
-use crate::panics::{ignore_panic, panic_message};
+use crate::panics::{caught, ignore_panic};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
 /// The time after which a handler is logged as slow, as in client-go, if more than [`SLOW_DEPTH`]
@@ -114,15 +113,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         handler: impl FnOnce(&mut Popped<'_, T, M>) -> Result<R, E>,
     ) -> Result<R, ProcessError<E>> {
         let mut popped = self.pop()?;
-        let outcome = catch_unwind(AssertUnwindSafe(|| handler(&mut popped)));
-        let result = match outcome {
+        let result = match caught(|| handler(&mut popped)) {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(ProcessError::Handler { key: popped.key().to_owned(), error }),
-            Err(panic) => {
-                let error = ProcessError::Panicked {
-                    key: popped.key().to_owned(),
-                    message: panic_message(panic),
-                };
+            Err(message) => {
+                let error = ProcessError::Panicked { key: popped.key().to_owned(), message };
                 popped.panicked();
                 return Err(error);
             }

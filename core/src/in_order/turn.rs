@@ -12,7 +12,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::InOrderFifo;
 use super::event::{Event, LogEntry};
@@ -22,7 +21,7 @@ use crate::engine::release::OneByOne;
 use crate::engine::sync::mutant;
 use crate::error::{ProcessError, StoreError};
 use crate::fifo::{SLOW, report_slow};
-use crate::panics::{ignore_panic, panic_message};
+use crate::panics::{caught, ignore_panic};
 use crate::{Change, Meta};
 
 /// The key in errors and log lines about a relist or resync, which has all keys.
@@ -189,7 +188,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         &mut self,
         handler: impl FnOnce(&mut Self) -> Result<R, E>,
     ) -> Result<R, ProcessError<E>> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| handler(self)));
+        let outcome = caught(|| handler(self));
         self.broke = false;
         if self.first.is_some() {
             self.advance();
@@ -197,12 +196,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         match outcome {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(ProcessError::Handler { key: self.last_key().to_owned(), error }),
-            Err(panic) => {
+            Err(message) => {
                 self.report_panic();
-                Err(ProcessError::Panicked {
-                    key: self.last_key().to_owned(),
-                    message: panic_message(panic),
-                })
+                Err(ProcessError::Panicked { key: self.last_key().to_owned(), message })
             }
         }
     }

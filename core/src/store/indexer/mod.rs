@@ -4,7 +4,6 @@ mod builder;
 
 use std::collections::HashSet;
 use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::apply::{Failed, Plan, log_differing};
 use super::{Core, IndexReader, Transformer};
@@ -15,7 +14,7 @@ use crate::engine::sync::{Arc, Event, IntoNotification, mutant};
 use crate::engine::wait::wait;
 use crate::error::{KeyError, OfferError, StoreError, TransactionError, VersionError};
 use crate::key::KeyBuf;
-use crate::panics::{FirstPanic, ignore_panic, panic_message};
+use crate::panics::{FirstPanic, caught, ignore_panic};
 use crate::store::applied::{self, Origin, Source};
 use crate::{DeltaObject, KeyFunc, KeySource, Meta};
 pub use builder::IndexerBuilder;
@@ -360,11 +359,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// [`StoreError::Released`], so that the caller still writes the others.
     fn put(&self, key: &str, new: Option<Arc<T>>) -> Result<(), StoreError> {
         let old = self.write(key.as_bytes(), new)?;
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(old)));
-        dropped.map_err(|panic| StoreError::Released {
-            key: key.to_owned(),
-            message: panic_message(panic),
-        })
+        caught(|| drop(old))
+            .map_err(|message| StoreError::Released { key: key.to_owned(), message })
     }
 
     /// Stores `new` under `key`, or removes the object if `new` is `None`. Returns the replaced

@@ -496,6 +496,21 @@ async fn equal_scopes_share_one_informer() {
     }
 }
 
+#[tokio::test]
+async fn scopes_of_equal_names_have_informers_of_their_own() {
+    let factory = factory(&server());
+    let two = Scope::all().index_field("/a").index_field("/b");
+    let one = Scope::all().index_field("/a by /b");
+    let [two, one] = [two, one].map(|scope| factory.informer::<ConfigMap>(&scope).unwrap());
+    let name = r#""configmaps.v1 by /a by /b""#;
+    assert_eq!(
+        format!("{factory:?}"),
+        format!("SharedInformerFactory {{ informers: [{name}, {name}], .. }}")
+    );
+    assert!(two.store().by_index("field:/b", "x").is_ok());
+    assert!(one.store().by_index("field:/b", "x").is_err());
+}
+
 #[tokio::test(start_paused = true)]
 async fn users_of_an_informer_add_indexes_before_and_after_its_start() {
     let server = server();

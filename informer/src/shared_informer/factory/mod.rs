@@ -21,13 +21,10 @@ use tokio::task::AbortHandle;
 use super::builder::SharedInformerBuilder;
 use super::error::{FactoryError, NotSynced};
 use super::{SharedInformer, Stopped};
+use crate::lister_watcher::resource;
 use crate::{KubeListerWatcher, KubeMeta};
 pub use kind::FactoryKind;
 pub use scope::Scope;
-use scope::name;
-
-/// The name that errors use for an informer.
-type Name = String;
 
 /// A factory that holds one informer for each kind and [`Scope`], over one client. Cheap to clone.
 ///
@@ -75,8 +72,22 @@ struct Informers {
     is_shut_down: bool,
 }
 
-/// The key of an informer: the type of its objects, and the name that states its kind and scope.
-type InformerKey = (TypeId, Name);
+/// The key of an informer.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct InformerKey {
+    /// The type of the objects.
+    objects: TypeId,
+    /// The resource. A type such as `DynamicObject` has informers of several resources.
+    resource: String,
+    scope: Scope,
+}
+
+impl InformerKey {
+    /// Returns the name that errors use for the informer.
+    fn name(&self) -> String {
+        self.scope.name_of(&self.resource)
+    }
+}
 
 /// An informer in the map of a factory.
 struct FactoryEntry {
@@ -301,10 +312,11 @@ impl SharedInformerFactory {
         K: FactoryKind,
         KubeMeta: Meta<K>,
     {
-        let (key, scope) = self.kind::<K>(types, scope);
+        let key = self.key::<K>(types, scope);
         if let Some(made) = self.informers.lock().running(&key)? {
             return Ok(made);
         }
+        let scope = &key.scope;
         let informers_name = format!("{}{}", self.name, scope.suffix());
         let (client, namespace) = (self.client.clone(), scope.namespace.as_deref());
         let mut source = KubeListerWatcher::new::<K::Resource>(client, types, namespace);
@@ -355,14 +367,17 @@ impl SharedInformerFactory {
         Ok(informer)
     }
 
-    /// Returns the key of a kind and scope, and the scope with the factory's query added.
-    fn kind<K: FactoryKind>(
+    /// Returns the key of a kind and scope, to which it adds the factory's query.
+    fn key<K: FactoryKind>(
         &self,
         types: &<K::Resource as Resource>::DynamicType,
         scope: &Scope,
-    ) -> (InformerKey, Scope) {
-        let scope = scope.clone().and(&self.scope);
-        ((TypeId::of::<K>(), name::<K::Resource>(types, &scope)), scope)
+    ) -> InformerKey {
+        InformerKey {
+            objects: TypeId::of::<K>(),
+            resource: resource::<K::Resource>(types),
+            scope: scope.clone().and(&self.scope),
+        }
     }
 
     /// Starts a task for each informer that does not run yet (client-go `Start`). Informers that
@@ -402,7 +417,7 @@ impl SharedInformerFactory {
         types: &<K::Resource as Resource>::DynamicType,
         scope: &Scope,
     ) -> bool {
-        let (key, _) = self.kind::<K>(types, scope);
+        let key = self.key::<K>(types, scope);
         let Some(removed) = self.informers.lock().remove(&key) else { return false };
         removed.runs.stop().await;
         drop(removed);
@@ -436,7 +451,7 @@ impl SharedInformerFactory {
             let is_missing = |made: &FactoryEntry| !made.runs.has_synced();
             let counts = !informer.has_synced()
                 && self.informers.lock().by_kind.get(kind).is_some_and(is_missing);
-            counts.then(|| kind.1.clone())
+            counts.then(|| kind.name())
         };
         let mut names: Vec<_> = started.iter().filter_map(has_not_synced).collect();
         names.sort();
@@ -464,7 +479,7 @@ impl SharedInformerFactory {
 
 impl fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names: Vec<_> = self.all(|_| true).into_iter().map(|((_, name), _)| name).collect();
+        let mut names: Vec<_> = self.all(|_| true).iter().map(|(key, _)| key.name()).collect();
         names.sort();
         f.debug_struct("SharedInformerFactory").field("informers", &names).finish_non_exhaustive()
     }

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use deltafifo::Selector;
-use kube::Resource;
 
-use crate::lister_watcher::resource;
 use crate::shared_informer::Namespaces;
 
 /// The objects of a kind that an informer has: all that match the selectors, in all or in some
@@ -139,25 +137,22 @@ impl Scope {
         }
         for pointer in &self.indexed {
             text.push_str(" by ");
-            // Pointers with spaces would make two sets of pointers alike.
-            text.push_str(&pointer.replace('%', "%25").replace(' ', "%20"));
+            text.push_str(pointer);
         }
         text
     }
-}
 
-/// Returns the name that errors, and the map of a factory, use for the informer of a kind and
-/// scope, for example `pods.v1` or `deployments.v1.apps in shop?labelSelector=app%3Dweb`. The
-/// indexed fields are part of the name.
-pub(super) fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> String {
-    let mut name = resource::<K>(types);
-    if let Some(namespace) = &scope.namespace {
-        name = format!("{name} in {namespace}");
-    } else if let Some(namespaces) = &scope.namespaces {
-        name = format!("{name} in {namespaces}");
+    /// Returns the name that errors use for the informer of a resource and this scope, for example
+    /// `pods.v1` or `deployments.v1.apps in shop?labelSelector=app%3Dweb`. Scopes that are not
+    /// equal may have the same name.
+    pub(super) fn name_of(&self, resource: &str) -> String {
+        let suffix = self.suffix();
+        match (&self.namespace, &self.namespaces) {
+            (Some(namespace), _) => format!("{resource} in {namespace}{suffix}"),
+            (None, Some(namespaces)) => format!("{resource} in {namespaces}{suffix}"),
+            (None, None) => format!("{resource}{suffix}"),
+        }
     }
-    name.push_str(&scope.suffix());
-    name
 }
 
 /// Splits a label selector into requirements in canonical form. Text that is not a selector is

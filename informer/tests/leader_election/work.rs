@@ -49,6 +49,16 @@ fn running_maps(server: &ApiServer) -> SharedInformer<Stored> {
     maps
 }
 
+/// Returns a server with the map `a`, an informer of its maps, and a leader with its term.
+async fn leading() -> (ApiServer, SharedInformer<Stored>, Replica, Term) {
+    let server = server();
+    server.apply(map("a")).unwrap();
+    let maps = running_maps(&server);
+    let mut leader = Replica::start(&server, "a");
+    let term = leader.term().await;
+    (server, maps, leader, term)
+}
+
 /// Begins a request of the term that gets no answer. Returns once the server has received it.
 async fn create_without_an_answer(
     server: &ApiServer,
@@ -216,11 +226,7 @@ async fn lease_is_not_released_before_a_reconcile_that_blocks_its_thread_has_bee
 
 #[tokio::test(start_paused = true)]
 async fn reconciles_are_dropped_at_the_deadline() {
-    let server = server();
-    server.apply(map("a")).unwrap();
-    let maps = running_maps(&server);
-    let mut leader = Replica::start(&server, "a");
-    let term = leader.term().await;
+    let (server, maps, _leader, term) = leading().await;
     let (controller, mut events) = endless_controller(&maps, &term);
     let began = Instant::now();
     server.fault(Fault::refused().on(Verb::Update).times(usize::MAX));
@@ -280,11 +286,7 @@ fn endless_controller(
 
 #[tokio::test(start_paused = true)]
 async fn controller_reconciles_only_while_its_term_continues() {
-    let server = server();
-    server.apply(map("a")).unwrap();
-    let maps = running_maps(&server);
-    let mut leader = Replica::start(&server, "a");
-    let term = leader.term().await;
+    let (server, maps, mut leader, term) = leading().await;
     let (controller, mut events) = endless_controller(&maps, &term);
     let controller = tokio::spawn(controller);
     assert_eq!(events.recv().await.unwrap(), "a");
@@ -304,12 +306,8 @@ async fn controller_reconciles_only_while_its_term_continues() {
 
 #[tokio::test(start_paused = true)]
 async fn reconciles_are_cancelled_although_the_stream_is_not_polled() {
-    let server = server();
-    server.apply(map("a")).unwrap();
+    let (server, maps, mut leader, term) = leading().await;
     server.apply(map("b")).unwrap();
-    let maps = running_maps(&server);
-    let mut leader = Replica::start(&server, "a");
-    let term = leader.term().await;
     let (sender, mut events) = mpsc::unbounded_channel();
     let reconcile = move |map: Arc<ConfigMap>, _: Arc<()>| {
         let dropped = Dropped(sender.clone());

@@ -18,7 +18,7 @@ use deltafifo_informer::runtime::controller::Action;
 use deltafifo_informer::runtime::reflector::ObjectRef;
 use deltafifo_informer::runtime::watcher;
 use deltafifo_testkit::Resource;
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use parking_lot::Mutex;
@@ -161,6 +161,12 @@ async fn predicates_and_mappers_run_in_the_span_of_their_informer() {
     }
 }
 
+/// Polls the stream of a controller for a second, in the span `mine`.
+async fn poll_in_a_span(stream: impl Stream) {
+    let polling = stream.for_each(|_| async {}).instrument(tracing::info_span!("mine"));
+    timeout(Duration::from_secs(1), polling).await.unwrap_err();
+}
+
 #[tokio::test(start_paused = true)]
 async fn trigger_streams_run_in_the_span_that_polls_the_controller() {
     let (log, _listens) = Log::listening();
@@ -173,8 +179,7 @@ async fn trigger_streams_run_in_the_span_that_polls_the_controller() {
     let controller = controller(&server).reconcile_on(asks);
     let reconcile = |_, _| async { Ok::<_, Failed>(Action::await_change()) };
     let stream = controller.run(reconcile, |_, _, _| Action::await_change(), Arc::new(()));
-    let polling = stream.for_each(|_| async {}).instrument(tracing::info_span!("mine"));
-    timeout(Duration::from_secs(1), polling).await.unwrap_err();
+    poll_in_a_span(stream).await;
     assert_eq!(log.take(), ["mine"]);
 }
 
@@ -206,8 +211,7 @@ async fn compact_objects_are_decoded_in_the_span_that_polls_the_controller() {
     let controller = Controller::new_with(maps, watcher::Config::default(), types).compact();
     let reconcile = |_, _| async { Ok::<_, Failed>(Action::await_change()) };
     let stream = controller.run(reconcile, |_, _, _| Action::await_change(), Arc::new(()));
-    let polling = stream.for_each(|_| async {}).instrument(tracing::info_span!("mine"));
-    timeout(Duration::from_secs(1), polling).await.unwrap_err();
+    poll_in_a_span(stream).await;
     assert_eq!(log.take(), ["mine"]);
 }
 

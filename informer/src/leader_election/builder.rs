@@ -116,7 +116,8 @@ impl LeaderElectorBuilder {
     /// use kube::runtime::events::{Recorder, Reporter};
     ///
     /// fn elector(client: Client, pod: String) -> Result<LeaderElector, BuildError> {
-    ///     let reporter = Reporter { controller: "counter".to_owned(), instance: Some(pod.clone()) };
+    ///     let instance = Some(pod.clone());
+    ///     let reporter = Reporter { controller: "counter".to_owned(), instance };
     ///     let lock = LeaseLock::new("shop", "counter").identity(pod);
     ///     LeaderElector::builder(client.clone(), lock)
     ///         .event_recorder(Recorder::new(client, reporter))

@@ -47,11 +47,15 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     /// #     fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> { Some(pod.name) }
     /// # }
     /// # impl Labels<Pod> for PodMeta {
-    /// #     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> { pod.labels.get(key).copied() }
+    /// #     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> {
+    /// #         pod.labels.get(key).copied()
+    /// #     }
     /// # }
     /// let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta)).label("app").build()?;
-    /// store.add(Arc::new(Pod { name: "a", labels: BTreeMap::from([("app", "web"), ("tier", "front")]) }))?;
-    /// store.add(Arc::new(Pod { name: "b", labels: BTreeMap::from([("app", "web"), ("tier", "back")]) }))?;
+    /// for (name, tier) in [("a", "front"), ("b", "back")] {
+    ///     let labels = BTreeMap::from([("app", "web"), ("tier", tier)]);
+    ///     store.add(Arc::new(Pod { name, labels }))?;
+    /// }
     /// // Checks the two objects of `app=web`, and no others.
     /// let front = Lister::new(store.reader()).select(&"app=web, tier!=back".parse()?);
     /// assert_eq!(front.iter().map(|pod| pod.name).collect::<Vec<_>>(), ["a"]);
@@ -113,14 +117,19 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     /// #     fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> { Some(pod.name) }
     /// # }
     /// impl Fields<Pod> for PodMeta {
-    ///     fn field<'a>(&self, pod: &'a Pod, pointer: &str) -> Result<Option<Cow<'a, str>>, BoxError> {
+    ///     fn field<'a>(
+    ///         &self,
+    ///         pod: &'a Pod,
+    ///         pointer: &str,
+    ///     ) -> Result<Option<Cow<'a, str>>, BoxError> {
     ///         match pointer {
     ///             "/spec/nodeName" => Ok(Some(pod.node.into())),
     ///             _ => Err(format!("a pod has no field {pointer:?}").into()),
     ///         }
     ///     }
     /// }
-    /// let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta)).field("/spec/nodeName").build()?;
+    /// let keys = KeyFunc::meta_namespace(PodMeta);
+    /// let store = Indexer::builder(keys).field("/spec/nodeName").build()?;
     /// store.add(Arc::new(Pod { name: "a", node: "n1" }))?;
     /// assert_eq!(store.index_keys("field:/spec/nodeName", "n1")?, ["a"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

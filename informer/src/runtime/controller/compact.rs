@@ -112,7 +112,9 @@ where
     /// # fn build(api: kube::Api<Deployment>) -> Controller<Compact<Deployment>> {
     /// Controller::new(api, watcher::Config::default())
     ///     .compact()
-    ///     .when_compact(|old, new| predicates::generation(old, new) || predicates::labels(old, new))
+    ///     .when_compact(|old, new| {
+    ///         predicates::generation(old, new) || predicates::labels(old, new)
+    ///     })
     /// # }
     /// ```
     pub fn when_compact(

@@ -41,10 +41,14 @@ where
     /// # use deltafifo_informer::runtime::{Controller, controller::Action};
     /// # use futures_util::StreamExt;
     /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// # async fn reconcile(_: Arc<ConfigMap>, _: Arc<kube::Client>) -> Result<Action, Infallible> {
+    /// # use kube::Client;
+    /// # async fn reconcile(_: Arc<ConfigMap>, _: Arc<Client>) -> Result<Action, Infallible> {
     /// #     Ok(Action::await_change())
     /// # }
-    /// # async fn example(elector: LeaderElector, maps: SharedInformer<ConfigMap>) -> Result<(), ElectionError> {
+    /// # async fn example(
+    /// #     elector: LeaderElector,
+    /// #     maps: SharedInformer<ConfigMap>,
+    /// # ) -> Result<(), ElectionError> {
     /// elector
     ///     .run(|term| async move {
     ///         let client = Arc::new(term.client());

@@ -14,6 +14,7 @@ pub struct Digest {
 
 impl Digest {
     /// Returns the digest of these objects.
+    #[cfg(any(test, feature = "peers"))]
     pub fn of<T>(meta: &impl Meta<T>, objects: impl IntoIterator<Item: AsRef<T>>) -> Self {
         let mut digest = Self::default();
         objects.into_iter().for_each(|object| digest.add(meta, object.as_ref()));

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::pin::pin;
 use std::sync::Arc;
 
-use deltafifo_informer::runtime::controller::Action;
+use deltafifo_informer::runtime::controller::{Action, Error, RunnerError};
 use deltafifo_informer::runtime::{Controller, watcher};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use tokio::task;
 
-use super::rig::{Failed, map, server};
+use super::rig::{Failed, idle, map, server};
 
 thread_local! {
     /// The tasks, on this thread, in which a [`Spy`] was decoded; `None` for the test itself.
@@ -44,9 +44,19 @@ impl Drop for Spy {
     }
 }
 
-/// Runs a compact controller of one map, which has this spec, until the map has been reconciled.
-/// The test itself polls the stream, outside of any task.
-async fn reconcile(spec: Value) {
+/// The end of a reconcile.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Success,
+    Error,
+    Panic,
+}
+
+const ENDS: [End; 3] = [End::Success, End::Error, End::Panic];
+
+/// Runs a compact controller of one map, which has this spec, until the map has been reconciled
+/// once, with this end. The test itself polls the stream, outside of any task.
+async fn reconcile(spec: Value, end: End) {
     let server = server();
     let mut map = map("a", "1");
     map["spec"] = spec;
@@ -54,29 +64,46 @@ async fn reconcile(spec: Value) {
     let types = ApiResource::erase::<ConfigMap>(&());
     let maps = Api::<Object<Spy, NotUsed>>::all_with(server.client(), &types);
     let controller = Controller::new_with(maps, watcher::Config::default(), types).compact();
-    let reconciler = |_, _| async { Ok::<_, Failed>(Action::await_change()) };
+    let reconciler = move |_, _| async move {
+        match end {
+            End::Success => Ok(Action::await_change()),
+            End::Error => Err(Failed("expected by this test")),
+            End::Panic => panic!("expected by this test"),
+        }
+    };
     let policy = |_, _: &Failed, _| Action::await_change();
     let mut stream = pin!(controller.run(reconciler, policy, Arc::new(())));
-    let (object, _) = stream.next().await.expect("the controller runs").unwrap();
-    assert_eq!(object.name, "a");
+    match (end, stream.next().await.expect("the controller runs")) {
+        (End::Success, Ok((object, _))) => assert_eq!(object.name, "a"),
+        (End::Error, Err(Error::ReconcilerFailed(_, object))) => assert_eq!(object.name, "a"),
+        (End::Panic, Err(Error::RunnerError(error))) => {
+            assert!(matches!(error, RunnerError::Panicked { .. }), "{error}");
+        }
+        (_, other) => panic!("{end:?}: {other:?}"),
+    }
+    idle().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn objects_are_decoded_and_freed_in_tasks() {
-    reconcile(json!({})).await;
-    for tasks in [DECODED.take(), DROPPED.take()] {
-        assert!(matches!(&tasks[..], [Some(_)]), "{tasks:?}");
+    for end in ENDS {
+        reconcile(json!({}), end).await;
+        for tasks in [DECODED.take(), DROPPED.take()] {
+            assert!(matches!(&tasks[..], [Some(_)]), "{end:?}: {tasks:?}");
+        }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn destructor_of_a_decoded_object_that_panics_does_not_end_the_controller() {
-    reconcile(json!({ "panics": true })).await;
-    assert_eq!(DROPPED.take().len(), 1);
+    for end in ENDS {
+        reconcile(json!({ "panics": true }), end).await;
+        assert_eq!(DROPPED.take().len(), 1, "{end:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn large_object_is_decoded_on_another_thread() {
-    reconcile(json!({ "text": "x".repeat(2 << 20) })).await;
+    reconcile(json!({ "text": "x".repeat(2 << 20) }), End::Success).await;
     assert!(DECODED.take().is_empty());
 }

@@ -18,8 +18,7 @@ where
     /// Keeps the main objects [compact](crate::compact): compressed, and decoded for each use. The
     /// reconciler, the error policy, the deletion handler, predicates and mappers still receive
     /// `K`. An object is decoded once per reconcile, in a task, so that the task that polls the
-    /// stream is not delayed. It is freed in a task, too, unless the reconciler returns an error:
-    /// then the error policy receives the object.
+    /// stream is not delayed. It is freed in a task, too.
     ///
     /// Set [`concurrency`](super::Config::concurrency), which is the number of objects that are
     /// decoded for reconciles at a time. Without a limit all objects of a list can be decoded at

@@ -3,7 +3,7 @@
 
 use std::error::Error as StdError;
 use std::future::pending;
-use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use async_stream::stream;
@@ -488,7 +488,7 @@ where
             let outcome = tokio::select! {
                 biased;
                 () = lost => return None,
-                outcome = AssertUnwindSafe(call).catch_unwind() => outcome,
+                outcome = catching(call) => outcome,
             };
             let outcome = outcome
                 .unwrap_or_else(|panic| Outcome::Panicked { message: panic_message(panic), again });
@@ -515,8 +515,12 @@ where
                 Some(Ok((object_ref, action)))
             }
             Outcome::Failed(object_ref, object, error) => {
-                let after = error_policy(object, &error).requeue_after;
+                let after = error_policy(object.clone(), &error).requeue_after;
                 self.schedule.request_after_error(key.clone(), priority, after);
+                if !F::IS_OBJECT {
+                    // As in `reconcile`, this may be the last handle, so a task drops it.
+                    tokio::spawn(async move { ignore_panic(|| drop(object)) });
+                }
                 Some(Err(Error::ReconcilerFailed(error, Box::new(object_ref.erase()))))
             }
             Outcome::Deleted => {

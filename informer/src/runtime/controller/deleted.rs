@@ -31,6 +31,14 @@ impl<K> Deletion<K> {
     }
 }
 
+impl<F: Form> Deletion<F> {
+    /// Returns whether a state that may have to be decoded is [large](Form::is_large).
+    pub(super) fn is_large(&self) -> bool {
+        let states = [self.last.object(), self.before.as_ref()];
+        states.into_iter().flatten().any(|state| state.is_large())
+    }
+}
+
 /// Deletions that have not been handled yet, by key and in order of arrival.
 pub(super) struct Deletions<K> {
     by_key: Mutex<HashMap<StoreKey, Vec<Deletion<K>>, foldhash::fast::RandomState>>,

@@ -329,10 +329,7 @@ where
     fn decode(&mut self, item: Item<StoreKey>, work: Work<F>) {
         let is_large = match &work {
             Work::Reconcile(object) => object.is_large(),
-            Work::Deletions(deletions) => {
-                let mut lasts = deletions.iter().filter_map(|deletion| deletion.last.object());
-                lasts.any(|last| last.is_large())
-            }
+            Work::Deletions(deletions) => deletions.iter().any(Deletion::is_large),
         };
         let span = Span::current();
         let decode = move || span.in_scope(|| Some(Self::decoded(item, work)));

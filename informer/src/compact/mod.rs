@@ -68,6 +68,40 @@ mod values;
 #[doc = include_str!("../../../docs/src/compact.md")]
 mod chapter {}
 
+/// The README's controller with the call of `compact` that the README describes. The README is
+/// compiled without the feature `compact`.
+///
+/// ```no_run
+/// # use std::{sync::Arc, time::Duration};
+/// # use deltafifo_informer::runtime::{
+/// #     Controller, controller::Action, reflector::ObjectRef, watcher,
+/// # };
+/// # use futures_util::StreamExt;
+/// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+/// # use kube::{Api, Client, ResourceExt};
+/// async fn reconcile(map: Arc<ConfigMap>, client: Arc<Client>) -> kube::Result<Action> {
+/// #     let _ = (map, client);
+/// #     Ok(Action::await_change())
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> kube::Result<()> {
+/// # let client = Client::try_default().await?;
+/// # let (maps, pods) = (Api::<ConfigMap>::all(client.clone()), Api::<Pod>::all(client.clone()));
+/// # let map = |p: Pod| Some(ObjectRef::new(p.labels().get("counted-by")?).within(&p.namespace()?));
+/// Controller::new(maps, watcher::Config::default().labels("counts-pods"))
+///     .compact()
+///     .watches(pods, watcher::Config::default().labels("counted-by"), map)
+///     .shutdown_on_signal()
+///     .run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(5)), Arc::new(client))
+///     .for_each(|reconciled| async move { println!("{reconciled:?}") })
+///     .await;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(doctest)]
+mod readme {}
+
 pub use compactor::{CompactStats, Compactor, CompactorBuilder};
 pub use error::{DecodeError, DecodeFailure, PackError, UnnamedField};
 pub use header::OwnerReference;

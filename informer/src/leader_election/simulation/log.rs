@@ -208,12 +208,12 @@ pub struct Work {
 }
 
 impl Work {
-    /// Checks that the leader may work now: no other leader has begun since, and the term is held,
-    /// or ended a moment ago by a wall clock that was set.
+    /// Checks that the leader may work now: no leader of a later term has begun, and the term is
+    /// held, or ended a moment ago by a wall clock that was set.
     pub fn works(&mut self, term: &Term) {
         let mut state = self.log.0.lock();
         let candidate = state.spans[self.number].candidate;
-        if state.spans.len() > self.number + 1 {
+        if has_successor(&state.spans, self.number) {
             state.overlap(format_args!("{candidate} works after its successor has begun"));
         }
         if term.is_held() {
@@ -226,6 +226,16 @@ impl Work {
     }
 }
 
+/// Returns whether a leader has begun in a later term than that of span `number`, or has begun later
+/// with another lease. The answer to a claim may be so late that the leader of the next term has
+/// begun before.
+fn has_successor(spans: &[Span], number: usize) -> bool {
+    let Span { uid, transitions, .. } = &spans[number];
+    spans.iter().enumerate().any(|(other, span)| {
+        if span.uid == *uid { span.transitions > *transitions } else { other > number }
+    })
+}
+
 impl Drop for Work {
     fn drop(&mut self) {
         let mut state = self.log.0.lock();
@@ -234,4 +244,19 @@ impl Drop for Work {
         let (candidate, transitions) = (span.candidate, span.transitions);
         state.line(format_args!("{candidate} ends its work in term {transitions}"));
     }
+}
+
+#[test]
+fn successor_is_the_leader_of_a_later_term_in_any_order() {
+    let span = |uid: &str, transitions| Span {
+        candidate: 0,
+        uid: uid.to_owned(),
+        transitions,
+        is_running: true,
+    };
+    // Term 5 was claimed before term 6, and its leader heard of it afterwards.
+    let spans = [span("a", 4), span("a", 6), span("a", 5), span("b", 1), span("b", 2)];
+    let of_two = |number| has_successor(&spans[..3], number);
+    assert_eq!([0, 1, 2].map(of_two), [true, false, true]);
+    assert_eq!([1, 2, 3, 4].map(|number| has_successor(&spans, number)), [true, true, true, false]);
 }

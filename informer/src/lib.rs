@@ -45,6 +45,9 @@ mod pointer;
 pub mod reflector;
 #[cfg(feature = "runtime")]
 pub mod runtime;
+// Not compiled for users yet: only its tests use it.
+#[cfg(all(test, feature = "leader-election"))]
+mod sharding;
 pub mod shared_informer;
 mod util;
 mod wire;

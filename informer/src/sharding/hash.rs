@@ -1,0 +1,153 @@
+//! The shard of an object, and the selector of a server that shards.
+//!
+//! A server with the feature `ShardedListAndWatch` (KEP-5866) hashes the uid or the namespace of an
+//! object by FNV-1a with 64 bits, and selects objects by ranges of this hash. [`ShardBy::Uid`] and
+//! [`ShardBy::Namespace`] use the same hash. FNV-1a distributes similar strings badly over ranges:
+//! its high bits hardly depend on the last byte. [`ShardBy::Key`] therefore mixes the hash with the
+//! finalizer of `MurmurHash3`, which no server does.
+
+use super::shards::{ShardCount, ShardSet};
+
+/// The property that decides to which shard an object belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ShardBy {
+    /// Namespace and name. An object that is deleted and created again stays in its shard.
+    Key,
+    /// The namespace. All objects of a namespace are in one shard.
+    Namespace,
+    /// The uid.
+    Uid,
+}
+
+/// The properties of an object that can decide its shard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ObjectId<'a> {
+    /// Empty if the object is cluster-scoped.
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+}
+
+impl ShardBy {
+    /// Returns the shard of an object.
+    pub(crate) fn shard_of(self, object: ObjectId<'_>, shards: ShardCount) -> u8 {
+        let ObjectId { namespace, name, uid } = object;
+        shards.shard_of(match self {
+            Self::Key if namespace.is_empty() => fmix64(fnv1a(&[name])),
+            Self::Key => fmix64(fnv1a(&[namespace, "/", name])),
+            Self::Namespace => fnv1a(&[namespace]),
+            Self::Uid => fnv1a(&[uid]),
+        })
+    }
+
+    /// Returns the `shardSelector` of lists and watches of these shards: one range for each run of
+    /// neighbours. Returns `None` if no server can select by this property.
+    pub(crate) fn selector(self, selected: ShardSet, shards: ShardCount) -> Option<String> {
+        let field = match self {
+            Self::Key => return None,
+            Self::Namespace => "object.metadata.namespace",
+            Self::Uid => "object.metadata.uid",
+        };
+        let all: Vec<u8> = (0..=u8::MAX).take(shards.get()).collect();
+        let runs = all.chunk_by(|a, b| selected.contains(*a) == selected.contains(*b));
+        let ranges = runs.filter(|run| selected.contains(run[0])).map(|run| {
+            let from = shards.first_hash(run[0]);
+            let to = shards.first_hash(run[run.len() - 1] + 1);
+            format!("shardRange({field},'{from:#018x}','{to:#018x}')")
+        });
+        Some(ranges.collect::<Vec<_>>().join(" || "))
+    }
+}
+
+/// Returns the hash of the concatenated strings by FNV-1a with 64 bits.
+pub(super) fn fnv1a(parts: &[&str]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// Mixes the bits of a hash: the finalizer of `MurmurHash3`.
+pub(super) fn fmix64(mut hash: u64) -> u64 {
+    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ hash >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ObjectId, ShardBy, ShardCount, ShardSet, fmix64, fnv1a};
+
+    /// A string, its hash by FNV-1a, and that hash after `fmix64`. The hashes were computed by
+    /// another program; those of the first three strings by FNV-1a are also published by its
+    /// authors.
+    const HASHES: [(&str, u64, u64); 10] = [
+        ("", 0xcbf2_9ce4_8422_2325, 0xefd0_1f60_ba99_2926),
+        ("a", 0xaf63_dc4c_8601_ec8c, 0x82a2_a958_a9be_ce5b),
+        ("foobar", 0x8594_4171_f739_67e8, 0x2c22_1949_22d1_672b),
+        ("default", 0xebad_a516_8620_c5fe, 0xd470_84e0_f7c5_d5ad),
+        ("kube-system", 0xdf65_c7bc_1d82_b35e, 0xe313_d0e7_4eaa_50dc),
+        ("shop", 0x46dc_5e18_e28e_2409, 0xbd4a_b545_86fb_fbcb),
+        ("6e6c2f0b-1f6e-4b0e-9d3a-0f2d5b7c8e11", 0x7372_337c_c207_d0fd, 0xe89c_920b_9b98_eadf),
+        ("shop/cart-1", 0xf055_4477_8754_97fa, 0x226b_dca4_45ea_48de),
+        ("cluster-scoped", 0x030a_2d19_974f_4d00, 0x506b_688f_cf71_1427),
+        ("ns-1/ü", 0xc0d4_e274_e13f_f8b2, 0x1aed_b04b_7fab_1a8c),
+    ];
+
+    fn shards(count: u32) -> ShardCount {
+        ShardCount::new(count).unwrap()
+    }
+
+    #[test]
+    fn hashes_are_those_of_another_program() {
+        for (text, hash, mixed) in HASHES {
+            assert_eq!(fnv1a(&[text]), hash, "{text}");
+            assert_eq!(fmix64(hash), mixed, "{text}");
+            let (head, tail) = text.split_at(text.find('/').unwrap_or(0));
+            assert_eq!(fnv1a(&[head, tail]), hash, "{text} in two parts");
+        }
+    }
+
+    #[test]
+    fn shard_is_the_first_bits_of_the_hash_of_the_property() {
+        let cart = ObjectId {
+            namespace: "shop",
+            name: "cart-1",
+            uid: "6e6c2f0b-1f6e-4b0e-9d3a-0f2d5b7c8e11",
+        };
+        let of = |by: ShardBy, count| by.shard_of(cart, shards(count));
+        assert_eq!([1, 2, 16, 64, 128].map(|count| of(ShardBy::Key, count)), [0, 0, 2, 8, 17]);
+        assert_eq!(
+            [1, 2, 16, 64, 128].map(|count| of(ShardBy::Namespace, count)),
+            [0, 0, 4, 17, 35]
+        );
+        assert_eq!([1, 2, 16, 64, 128].map(|count| of(ShardBy::Uid, count)), [0, 0, 7, 28, 57]);
+        let node = ObjectId { namespace: "", name: "cluster-scoped", uid: "" };
+        assert_eq!(ShardBy::Key.shard_of(node, shards(64)), 20);
+    }
+
+    #[test]
+    fn selector_has_one_range_for_each_run_of_neighbours() {
+        let selector = |by: ShardBy, selected: &[u8], count| {
+            by.selector(selected.iter().copied().collect::<ShardSet>(), shards(count)).unwrap()
+        };
+        assert_eq!(
+            selector(ShardBy::Uid, &[0], 2),
+            "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')"
+        );
+        assert_eq!(
+            selector(ShardBy::Namespace, &[0, 1, 3], 4),
+            "shardRange(object.metadata.namespace,'0x0000000000000000','0x8000000000000000') || \
+             shardRange(object.metadata.namespace,'0xc000000000000000','0x10000000000000000')"
+        );
+        let all: Vec<u8> = (0..128).collect();
+        assert_eq!(
+            selector(ShardBy::Uid, &all, 128),
+            "shardRange(object.metadata.uid,'0x0000000000000000','0x10000000000000000')"
+        );
+        let every_second: Vec<u8> = (0..128).step_by(2).collect();
+        let selector = selector(ShardBy::Uid, &every_second, 128);
+        assert_eq!(selector.matches("shardRange").count(), 64, "the most that a server accepts");
+        assert_eq!(ShardBy::Key.selector([0].into_iter().collect(), shards(2)), None);
+    }
+}

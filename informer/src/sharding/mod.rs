@@ -1,0 +1,10 @@
+//! Sharding: several replicas of a program share the objects of a cluster, each reconciling a part.
+//!
+//! Each object belongs to one of the *shards* of a group. Each replica is a *member* of the group,
+//! and each shard has a `Lease` that names the member that holds it.
+
+// * `hash.rs`: the shard of an object, and the selector of a server that shards.
+// * `shards.rs`: numbers and sets of shards.
+
+mod hash;
+mod shards;

@@ -1,0 +1,80 @@
+//! Numbers and sets of shards.
+
+/// The number of shards of a group: a power of two, at most [`ShardCount::MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ShardCount(u8);
+
+impl ShardCount {
+    pub(crate) const MAX: u32 = 128;
+
+    /// Returns `None` if the number is no power of two, or too large.
+    pub(crate) fn new(count: u32) -> Option<Self> {
+        let is_valid = count.is_power_of_two() && count <= Self::MAX;
+        u8::try_from(count).ok().filter(|_| is_valid).map(Self)
+    }
+
+    pub(crate) fn get(self) -> usize {
+        self.0.into()
+    }
+
+    /// Returns the shard of a hash. Each shard is a range of hashes, and the ranges are in the order
+    /// of the shards.
+    pub(crate) fn shard_of(self, hash: u64) -> u8 {
+        // The shard is the first `log2(count)` bits. A shift by 64 bits would overflow.
+        let shard = hash.checked_shr(u64::BITS - self.0.ilog2()).unwrap_or_default();
+        u8::try_from(shard).expect("there are at most 128 shards")
+    }
+
+    /// Returns the smallest hash of a shard, or 2⁶⁴ for the number after the last shard.
+    pub(crate) fn first_hash(self, shard: u8) -> u128 {
+        u128::from(shard) << (u64::BITS - self.0.ilog2())
+    }
+}
+
+/// A set of shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct ShardSet(u128);
+
+impl ShardSet {
+    pub(crate) fn contains(self, shard: u8) -> bool {
+        self.0 >> shard & 1 != 0
+    }
+
+    pub(crate) fn insert(&mut self, shard: u8) {
+        self.0 |= 1 << shard;
+    }
+}
+
+impl FromIterator<u8> for ShardSet {
+    fn from_iter<I: IntoIterator<Item = u8>>(shards: I) -> Self {
+        let mut set = Self::default();
+        shards.into_iter().for_each(|shard| set.insert(shard));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ShardCount;
+
+    #[test]
+    fn number_of_shards_is_a_power_of_two_of_at_most_128() {
+        let valid = (0..=1024).filter(|count| ShardCount::new(*count).is_some());
+        assert_eq!(valid.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 128]);
+        assert!(ShardCount::new(1 << 31).is_none());
+    }
+
+    #[test]
+    fn shards_divide_the_hashes_into_equal_ranges() {
+        for count in (0..=7).map(|power| 1 << power) {
+            let shards = ShardCount::new(count).unwrap();
+            for shard in 0..u8::try_from(count).unwrap() {
+                let (first, after) = (shards.first_hash(shard), shards.first_hash(shard + 1));
+                assert_eq!(after - first, (1 << 64) / u128::from(count));
+                for hash in [first, after - 1] {
+                    assert_eq!(shards.shard_of(hash.try_into().unwrap()), shard);
+                }
+            }
+        }
+    }
+}

@@ -5,6 +5,8 @@
 
 // * `hash.rs`: the shard of an object, and the selector of a server that shards.
 // * `shards.rs`: numbers and sets of shards.
+// * `assign.rs`: the member that is to hold each shard.
 
+mod assign;
 mod hash;
 mod shards;

@@ -15,6 +15,8 @@ mod fence;
 mod hold;
 mod protocol;
 
+#[cfg(test)]
+pub(crate) use clocks::Clocks;
 pub(crate) use api::{LeaseApi, LeaseState, Watched};
 pub(crate) use fence::fenced;
 pub use fence::is_lost;

@@ -6,7 +6,9 @@
 // * `hash.rs`: the shard of an object, and the selector of a server that shards.
 // * `shards.rs`: numbers and sets of shards.
 // * `assign.rs`: the member that is to hold each shard.
+// * `protocol/`: the protocol of a member, without I/O.
 
 mod assign;
 mod hash;
+mod protocol;
 mod shards;

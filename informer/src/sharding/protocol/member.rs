@@ -1,0 +1,217 @@
+//! The Lease of a member itself.
+
+use std::time::Duration;
+
+#[cfg(not(test))]
+use super::mutant;
+#[cfg(test)]
+use super::mutants::mutant;
+use super::{
+    Answer, Attempts, Clocks, Flight, LeaseName, MemberEnd, Phase, Protocol, Purpose, Record,
+    Request, ShardState, Write,
+};
+
+/// The Lease of a member itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct OwnLease<T> {
+    /// The newest known state, in which the Lease is this member's.
+    pub(super) record: Option<Record<T>>,
+    /// The renewals that were answered, and whose versions the view does not contain yet.
+    pub(super) unseen: Vec<Renewal>,
+    pub(super) attempts: Attempts,
+    /// The time of the monotonic clock of the next renewal.
+    pub(super) renew_at: Duration,
+}
+
+/// A renewal that was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Renewal {
+    pub(super) version: u64,
+    /// The deadline of the member when this renewal counts.
+    pub(super) deadline: Clocks,
+}
+
+impl<T> Default for OwnLease<T> {
+    fn default() -> Self {
+        Self {
+            record: None,
+            unseen: Vec::new(),
+            attempts: Attempts::default(),
+            renew_at: Duration::ZERO,
+        }
+    }
+}
+
+impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
+    /// Returns the next request for the member's own Lease, or for that of the group.
+    pub(super) fn next_own(&mut self, now: Clocks) -> Option<Request<T>> {
+        let is_idle = self.shards.iter().all(|shard| !shard.is_working);
+        if let (Phase::Lost(end), None, true) = (self.phase, &self.own.record, is_idle) {
+            // A creation in flight may still be applied. Others will fence that Lease.
+            self.phase = Phase::Ended(end);
+        }
+        let base = self.own.record.as_ref().map_or(0, |record| record.version);
+        if !self.view.is_complete || !self.own.attempts.may_send(now, base) {
+            return None;
+        }
+        let holder = Some(self.identity.clone());
+        let replace = |base: &Record<T>, holder, is_ready| Write::Replace {
+            base: base.clone(),
+            holder,
+            transitions: base.transitions,
+            is_ready,
+        };
+        let (purpose, write) = match (self.phase, &self.own.record) {
+            (Phase::Joining, None) if !self.view.has_group => {
+                let write = Write::Create { holder: None, is_ready: false };
+                return Some(self.send_own(now, LeaseName::Group, Purpose::Create, write));
+            }
+            (Phase::Joining, None) => (Purpose::Create, Write::Create { holder, is_ready: true }),
+            (Phase::Live(_), Some(record)) if self.is_stopping && self.holds_nothing() => {
+                (Purpose::Delete, Write::Delete { base: record.clone() })
+            }
+            (Phase::Joining | Phase::Live(_), Some(record)) => {
+                // The others assign nothing to a member that is not ready, so they must know at once.
+                let is_due =
+                    now.monotonic >= self.own.renew_at || self.is_stopping && record.is_ready;
+                if !is_due {
+                    return None;
+                }
+                (Purpose::Renew, replace(record, holder, !self.is_stopping))
+            }
+            (Phase::Lost(_), Some(record)) => {
+                mutant!(self, FencesItselfBeforeIdle => let is_idle = true);
+                if !is_idle {
+                    return None;
+                }
+                (Purpose::Fence, replace(record, None, false))
+            }
+            (Phase::Live(_) | Phase::Ended(_), _) | (Phase::Lost(_), None) => return None,
+        };
+        Some(self.send_own(now, LeaseName::Member(self.identity.clone()), purpose, write))
+    }
+
+    fn send_own(
+        &mut self,
+        now: Clocks,
+        name: LeaseName<T>,
+        purpose: Purpose,
+        write: Write<T>,
+    ) -> Request<T> {
+        let number = self.number();
+        let base = self.own.record.as_ref().map_or(0, |record| record.version);
+        self.own.attempts.flight = Some(Flight { number, purpose, base, sent: now });
+        Request { name, number, write }
+    }
+
+    /// Returns whether no shard is held, drained or claimed, and the view has none with this
+    /// member's name.
+    fn holds_nothing(&self) -> bool {
+        let is_done = |shard: &super::Shard<T>| {
+            matches!(shard.state, ShardState::Foreign)
+                && !shard.is_working
+                && shard.attempts.flight.is_none()
+        };
+        self.shards.iter().all(is_done) && !self.view.is_named(&self.identity)
+    }
+
+    pub(super) fn answered_own(&mut self, now: Clocks, flight: Flight, answer: &Answer<T>) {
+        mutant!(self, DeadlineFromAnswer => let flight = Flight { sent: now, ..flight });
+        match (flight.purpose, answer) {
+            (Purpose::Create | Purpose::Renew, Answer::Written(Some(record)))
+                if record.holder.as_ref() == Some(&self.identity) =>
+            {
+                let (Phase::Joining | Phase::Live(_)) = self.phase else { return };
+                let renewal = Renewal { version: record.version, deadline: self.deadline(flight) };
+                self.own.unseen.retain(|renewal| !renewal.deadline.has_passed(now));
+                self.own.unseen.push(renewal);
+                self.own.learn(record);
+                let pause = (self.timing.lease_duration / 3).min(self.timing.renew_deadline / 2);
+                self.own.renew_at = flight.sent.monotonic.saturating_add(pause);
+                self.confirm(now);
+            }
+            // A creation was refused because an earlier one has been applied, and a pause follows
+            // until the view shows that.
+            (Purpose::Create, Answer::Conflict) => {
+                self.own.attempts.refused = None;
+                let retry_at = now.monotonic.saturating_add(self.timing.retry_period);
+                self.own.attempts.not_before = retry_at;
+            }
+            (Purpose::Fence, Answer::Written(_)) => {
+                if let Phase::Lost(end) = self.phase {
+                    self.phase = Phase::Ended(end);
+                }
+            }
+            (Purpose::Delete, Answer::Written(_)) => self.phase = Phase::Ended(MemberEnd::Stopped),
+            _ => {}
+        }
+    }
+
+    /// Takes the state of the member's own Lease in the view.
+    pub(super) fn observed_own(&mut self, now: Clocks) {
+        let Some(seen) = self.view.peer(&self.identity).map(|peer| &peer.seen) else {
+            // The Lease is gone. No shard names the member.
+            return self.own_is_gone();
+        };
+        let is_mine = |record: &&Record<T>| {
+            record.holder.as_ref() == Some(&self.identity)
+                && self.own.record.as_ref().is_none_or(|known| known.uid == record.uid)
+        };
+        let Some(record) = seen.record.as_ref().filter(is_mine).cloned() else {
+            return self.own_is_gone();
+        };
+        mutant!(self, ViewCountsAsRenewal => self.renew_at(now, record.version));
+        self.own.learn(&record);
+        self.confirm(now);
+    }
+
+    /// Ends the membership, or its last step, since the member's Lease is not its own any more.
+    fn own_is_gone(&mut self) {
+        let is_leaving =
+            matches!(self.own.attempts.flight, Some(Flight { purpose: Purpose::Delete, .. }));
+        if is_leaving && let Phase::Live(_) = self.phase {
+            self.phase = Phase::Ended(MemberEnd::Stopped);
+            return;
+        }
+        self.lose(MemberEnd::Replaced);
+        // There is nothing to fence. The membership ends in the next step.
+        self.own.record = None;
+    }
+
+    /// Moves the deadline if the view contains the versions of renewals.
+    fn confirm(&mut self, now: Clocks) {
+        let seen = self.view.peer(&self.identity);
+        let seen =
+            seen.filter(|peer| peer.seen.record.is_some()).map_or(0, |peer| peer.seen.version);
+        mutant!(self, RenewalCountsUnseen => let seen = u64::MAX);
+        let counts = self.own.unseen.iter().rposition(|renewal| renewal.version <= seen);
+        let Some(at) = counts else { return };
+        let Renewal { deadline, .. } = self.own.unseen[at];
+        self.own.unseen.drain(..=at);
+        if let Phase::Joining | Phase::Live(_) = self.phase
+            && !deadline.has_passed(now)
+        {
+            self.phase = Phase::Live(deadline);
+        }
+    }
+
+    /// Returns the deadline of a member whose renewal counts.
+    pub(super) fn deadline(&self, flight: Flight) -> Clocks {
+        let works_for = self.timing.renew_deadline;
+        mutant!(self, WorksForLeaseDuration => let works_for = self.timing.lease_duration);
+        let deadline = flight.sent.after(works_for);
+        mutant!(self, MemberIgnoresWallClock => let deadline = super::defects::without_wall(deadline));
+        mutant!(self, MemberIgnoresMonotonicClock => let deadline =
+            super::defects::without_monotonic(deadline));
+        deadline
+    }
+}
+
+impl<T: Clone> OwnLease<T> {
+    /// Records a state of the Lease, in which it is this member's, if it is newer than the known one.
+    pub(super) fn learn(&mut self, record: &Record<T>) {
+        if self.record.as_ref().is_none_or(|known| known.version < record.version) {
+            self.record = Some(record.clone());
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! The protocol of a member of a group, without I/O: time and inputs go in, requests and orders come
+//! out.
+//!
+//! A group has one Lease for each member, one for each shard, and one for itself. Members renew their
+//! own Lease; a shard's Lease names the member that holds the shard, and is never renewed. All of them
+//! come to a member by one list and one watch, so in one order.
+//!
+//! ```text
+//! member:   Joining --its renewal is seen--> Live --deadline, or its Lease is gone--> Lost --> Ended
+//!                                              |                                               ^
+//!                                              +--stopped, and all shards are released --------+
+//!
+//! shard:                  free                written           the store holds a new list
+//!            Foreign -------------> Claiming ---------> Filling ------------> Owned <---+
+//!               ^                                          | assigned to another |      | mine again
+//!               |                                          v                     v      |
+//!               +------------------ written ---------- Releasing <--idle-- Draining ----+
+//! ```
+//!
+//! | state of a shard | new work is admitted | next request or order |
+//! | --- | --- | --- |
+//! | `Foreign` | no | a claim, if the shard is assigned to this member and free; a creation, if its Lease does not exist |
+//! | `Claiming` | no | none: the claim is in flight |
+//! | `Filling` | no | [`Fill`](MemberStep::Fill): list the objects of the shard |
+//! | `Owned` | until the deadline | [`Enqueue`](MemberStep::Enqueue) all keys |
+//! | `Draining` | no | [`Drop`](MemberStep::Drop) the work, after the drain timeout |
+//! | `Releasing` | no: all work has ended | the release |
+//!
+//! # Rules
+//!
+//! 1. Every write contains the version that it replaces, so the holders of a Lease form one sequence.
+//!    There are no reads: the watch shows what a write that was refused, or not answered, has missed.
+//! 2. A member works until its *deadline*: the time when it sent a renewal, plus the renew deadline.
+//!    A renewal counts when it was answered *and* the view contains its version. So the view of a
+//!    member that works is never older than the renew deadline.
+//! 3. A member holds a shard only by an answer to its own claim. A shard that names the member for
+//!    another reason, such as a claim that was answered too late, is claimed again or released.
+//! 4. An answer counts only for the attempt in progress, and a list only for the claim before it.
+//! 5. Another member is dead once its Lease has been *fenced*: an observer has removed its name by a
+//!    write that contains a version which has not changed for the lease duration since the observer
+//!    first saw it. The observer takes the larger of its own lease duration and the one in the Lease,
+//!    by its monotonic clock. A member without a Lease is dead if that was so for the lease duration.
+//! 6. A shard is free if no member holds it, or its holder is dead. It is released only after all
+//!    work has ended, and is claimed only when no work of an earlier term is in progress here.
+//! 7. A shard without a Lease gets one that names its creator and has had no claim. It is free when
+//!    its version has not changed for the lease duration, and for its creator as well: the owner of a
+//!    Lease that was deleted may be at work until it sees the deletion or reaches its deadline, and a
+//!    creation may have been delayed until after the deletion.
+//! 8. An owner that sees its shard's Lease gone, made anew or held by another forgets the shard.
+//! 9. A member that has lost its Lease fences that Lease itself once no work is in progress, and
+//!    joins again under another identity.
+//!
+//! # Why no two members work on a shard
+//!
+//! By rule 1 the holder of a shard changes by a conditional write. Its own write comes after its work
+//! (6). Another's comes after the holder is dead (5): the observer has waited for a lease duration
+//! since it *saw* a renewal, and the holder has counted a shorter time since it *sent* it. The version
+//! in the write that fences shows that there was no later renewal. If the Lease of the shard was
+//! deleted by hand, the owner's deadline comes from a renewal before the deletion, or the owner has
+//! seen the deletion (2, 8); another has waited for a lease duration since it saw the new Lease (7).
+//! All of this holds while the rates of the clocks differ by a factor of less than the lease duration
+//! divided by the renew deadline.
+//!
+//! # Why no object is missed
+//!
+//! The list of rule 4 begins after the claim, so it has every write that the former owner knows to
+//! have succeeded. The store holds that list before the first reconcile, and every key of the shard
+//! is enqueued; also when a member becomes the owner again without a release.
+
+#[cfg(test)]
+mod defects;
+mod member;
+#[cfg(test)]
+mod mutants;
+mod peers;
+mod shard;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::time::Duration;
+
+use super::shards::{ShardCount, ShardSet};
+use crate::lease::Clocks;
+use member::OwnLease;
+#[cfg(test)]
+use mutants::{Mutant, mutant};
+use shard::{Shard, ShardState};
+use view::View;
+pub(crate) use view::{LeaseName, Record};
+
+/// A [`mutant!`] line marks the place of a deliberate defect, and expands to nothing outside of
+/// tests. Skip these lines when you read the code.
+#[cfg(not(test))]
+macro_rules! mutant {
+    ($($defect:tt)*) => {};
+}
+#[cfg(not(test))]
+use mutant;
+
+/// The durations of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GroupTiming {
+    /// The time for which others wait before they fence a member that does not renew its Lease.
+    pub(crate) lease_duration: Duration,
+    /// The time for which a member works without another renewal.
+    pub(crate) renew_deadline: Duration,
+    /// The time between attempts after a failure, and the time limit of a request.
+    pub(crate) retry_period: Duration,
+    /// The time for which work of a shard may continue after the shard was assigned to another.
+    pub(crate) drain_timeout: Duration,
+    /// The time after which a ready member counts as settled.
+    pub(crate) settle: Duration,
+    /// The time by which a member fences another later than the member before it in the order of
+    /// their rendezvous scores.
+    pub(crate) fence_stagger: Duration,
+}
+
+/// A request to the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Request<T> {
+    pub(crate) name: LeaseName<T>,
+    /// The number of the attempt.
+    pub(crate) number: u64,
+    pub(crate) write: Write<T>,
+}
+
+/// A write of a Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Write<T> {
+    /// Creates the Lease with this holder and no transitions.
+    Create { holder: Option<T>, is_ready: bool },
+    /// Replaces this version of the Lease.
+    Replace { base: Record<T>, holder: Option<T>, transitions: i32, is_ready: bool },
+    /// Deletes this version of the Lease.
+    Delete { base: Record<T> },
+}
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Answer<T> {
+    /// The state that was written, or `None` if the Lease was deleted.
+    Written(Option<Record<T>>),
+    /// The write was refused because the Lease has another version, exists already, or is deleted.
+    Conflict,
+    /// The request failed or was not answered in time, and may still be applied.
+    Unclear,
+}
+
+/// The next step of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum MemberStep<T> {
+    /// Send this request, and pass its answer to [`Protocol::answered`].
+    Send(Request<T>),
+    /// List the objects of the shard, consistently and beginning after this step. Once the store has
+    /// each listed object in the listed version or a later one, call [`Protocol::filled`] with the
+    /// number.
+    Fill { shard: u8, number: u64 },
+    /// Enqueue all keys of the shard, and admit its work from now on.
+    Enqueue { shard: u8 },
+    /// Drop the futures of the shard's work.
+    Drop { shard: u8 },
+    /// Wait for an input, or until this time of the monotonic clock.
+    Wait(Option<Duration>),
+    /// The membership has ended. No step follows.
+    Ended(MemberEnd),
+}
+
+/// The reason why a membership has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum MemberEnd {
+    /// The member was stopped, has released its shards and deleted its Lease.
+    Stopped,
+    /// No renewal was answered and seen before the deadline.
+    Deadline,
+    /// The member's Lease was fenced, edited or deleted.
+    Replaced,
+    /// A Lease of the group has other settings.
+    Mismatch,
+}
+
+/// A member of a group: a state machine that takes inputs and the time, and returns the next
+/// [`MemberStep`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Protocol<T> {
+    timing: GroupTiming,
+    identity: T,
+    count: ShardCount,
+    phase: Phase,
+    /// Whether the member was asked to stop.
+    is_stopping: bool,
+    own: OwnLease<T>,
+    view: View<T>,
+    shards: Vec<Shard<T>>,
+    /// The shards that are assigned to this member.
+    assigned: ShardSet,
+    /// The number of the last attempt or fill.
+    last_number: u64,
+    #[cfg(test)]
+    mutant: Option<Mutant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    /// The member has no deadline yet.
+    Joining,
+    /// The member works until this deadline.
+    Live(Clocks),
+    /// The member does not work. It fences its own Lease when no work is in progress.
+    Lost(MemberEnd),
+    Ended(MemberEnd),
+}
+
+/// The attempts to write one Lease, of which at most one is in progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Attempts {
+    flight: Option<Flight>,
+    /// No request is sent before this time of the monotonic clock.
+    not_before: Duration,
+    /// The version of the Lease that a refused write contained. Nothing is written until the view
+    /// shows another version.
+    refused: Option<u64>,
+}
+
+/// An attempt in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Flight {
+    number: u64,
+    purpose: Purpose,
+    /// The version that the request contains.
+    base: u64,
+    /// The time when the request was sent.
+    sent: Clocks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Purpose {
+    Create,
+    Renew,
+    Claim,
+    Release,
+    Fence,
+    Delete,
+}
+
+impl Attempts {
+    /// Returns whether a write that contains this version may be sent.
+    fn may_send(&self, now: Clocks, base: u64) -> bool {
+        self.flight.is_none() && now.monotonic >= self.not_before && self.refused != Some(base)
+    }
+
+    /// Ends an attempt. Returns `None` if it is no longer in progress.
+    fn end<T>(
+        &mut self,
+        now: Clocks,
+        number: u64,
+        answer: &Answer<T>,
+        retry: Duration,
+    ) -> Option<Flight> {
+        let flight = self.flight.take_if(|flight| flight.number == number)?;
+        match answer {
+            Answer::Written(_) => {}
+            Answer::Conflict => self.refused = Some(flight.base),
+            Answer::Unclear => self.not_before = now.monotonic.saturating_add(retry),
+        }
+        Some(flight)
+    }
+
+    /// Gives up an attempt in progress. Its answer will not count.
+    fn abandon(&mut self) {
+        self.flight = None;
+    }
+}
+
+impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
+    /// Creates a member that joins a group. No member may have had the identity before.
+    pub(crate) fn new(timing: GroupTiming, identity: T, shards: ShardCount) -> Self {
+        Self {
+            timing,
+            identity,
+            count: shards,
+            phase: Phase::Joining,
+            is_stopping: false,
+            own: OwnLease::default(),
+            view: View::new(shards.get()),
+            shards: vec![Shard::default(); shards.get()],
+            assigned: ShardSet::default(),
+            last_number: 0,
+            #[cfg(test)]
+            mutant: None,
+        }
+    }
+
+    /// Returns the time until which the work of a shard is admitted, or `None` if it is not.
+    pub(crate) fn admits(&self, shard: u8) -> Option<Clocks> {
+        match (self.phase, &self.shards[usize::from(shard)].state) {
+            (Phase::Live(deadline), ShardState::Owned { .. }) => Some(deadline),
+            _ => None,
+        }
+    }
+
+    /// Returns the next step. Call it after each input, and at the time that the last
+    /// [`MemberStep::Wait`] contains.
+    pub(crate) fn next(&mut self, now: Clocks) -> MemberStep<T> {
+        // This check comes first, so that nothing is sent after the deadline.
+        self.check_deadline(now);
+        self.reassign(now);
+        for shard in 0..self.shard_count() {
+            self.advance(now, shard);
+            if let Some(order) = self.order(now, shard) {
+                return order;
+            }
+        }
+        if let Some(request) = self.next_own(now) {
+            return MemberStep::Send(request);
+        }
+        if let Phase::Ended(end) = self.phase {
+            return MemberStep::Ended(end);
+        }
+        for shard in 0..self.shard_count() {
+            if let Some(request) = self.next_of_shard(now, shard) {
+                return MemberStep::Send(request);
+            }
+        }
+        for peer in 0..self.view.peers.len() {
+            if let Some(request) = self.next_of_peer(now, peer) {
+                return MemberStep::Send(request);
+            }
+        }
+        MemberStep::Wait(self.wakes_at(now))
+    }
+
+    /// Takes the answer to an attempt. Ignores it if the attempt is no longer in progress.
+    pub(crate) fn answered(
+        &mut self,
+        now: Clocks,
+        name: &LeaseName<T>,
+        number: u64,
+        answer: &Answer<T>,
+    ) {
+        mutant!(self, OldAnswersCount => let number = self.number_in_flight(name).unwrap_or(number));
+        // A renewal or claim that is answered after the deadline comes too late.
+        self.check_deadline(now);
+        let retry = self.timing.retry_period;
+        match name {
+            LeaseName::Shard(shard) => {
+                let attempts = &mut self.shards[usize::from(*shard)].attempts;
+                if let Some(flight) = attempts.end(now, number, answer, retry) {
+                    self.answered_shard(*shard, flight, answer);
+                }
+            }
+            LeaseName::Member(name) if *name != self.identity => {
+                // The view shows what a write has changed.
+                if let Some(peer) = self.view.peers.iter_mut().find(|peer| peer.name == *name) {
+                    peer.attempts.end(now, number, answer, retry);
+                }
+            }
+            LeaseName::Member(_) | LeaseName::Group => {
+                if let Some(flight) = self.own.attempts.end(now, number, answer, retry) {
+                    self.answered_own(now, flight, answer);
+                }
+            }
+        }
+    }
+
+    /// Takes a state of a Lease from the watch, or its deletion (`None`) with the version of that.
+    pub(crate) fn observed(
+        &mut self,
+        now: Clocks,
+        name: &LeaseName<T>,
+        version: u64,
+        record: Option<&Record<T>>,
+    ) {
+        if self.view.update(now, name, version, record) {
+            match name {
+                LeaseName::Member(name) if *name == self.identity => self.observed_own(now),
+                LeaseName::Shard(shard) => self.observed_shard(*shard),
+                LeaseName::Member(_) | LeaseName::Group => {}
+            }
+        }
+        self.view.prune();
+    }
+
+    /// Takes a consistent list of all Leases of the group, with its version.
+    pub(crate) fn listed(
+        &mut self,
+        now: Clocks,
+        version: u64,
+        leases: &[(LeaseName<T>, Record<T>)],
+    ) {
+        let is_listed = |name: &LeaseName<T>| leases.iter().any(|(listed, _)| listed == name);
+        let peers = self.view.peers.iter().map(|peer| &peer.name);
+        // The member's own Lease may have been created and deleted without having been seen.
+        let own = self.own.record.as_ref().filter(|record| record.version <= version);
+        let members = peers.chain(own.map(|_| &self.identity)).cloned().map(LeaseName::Member);
+        let shards = (0..self.shard_count()).map(LeaseName::Shard);
+        let known = members.chain(shards).chain([LeaseName::Group]);
+        let gone: Vec<LeaseName<T>> = known.filter(|name| !is_listed(name)).collect();
+        for name in &gone {
+            self.observed(now, name, version, None);
+        }
+        for (name, record) in leases {
+            self.observed(now, name, record.version, Some(record));
+        }
+        self.view.complete(now);
+    }
+
+    /// Takes note that the store holds the list of [`MemberStep::Fill`] with this number.
+    pub(crate) fn filled(&mut self, shard: u8, number: u64) {
+        mutant!(self, OldFillsCount => let number = self.fill_in_progress(shard).unwrap_or(number));
+        self.shards[usize::from(shard)].filled(number);
+    }
+
+    /// Takes note that no work of the shard is in progress: no permit is out, and every request of
+    /// its work is answered. Does nothing while work is admitted.
+    pub(crate) fn idle(&mut self, shard: u8) {
+        if self.admits(shard).is_none() {
+            self.shards[usize::from(shard)].is_working = false;
+        }
+    }
+
+    /// Stops the member. It drains its shards, and renews its Lease until they are released.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopping = true;
+        if let Phase::Joining = self.phase {
+            self.lose(MemberEnd::Stopped);
+        }
+    }
+
+    /// Takes note that a Lease of the group has other settings than this member.
+    pub(crate) fn mismatched(&mut self) {
+        self.lose(MemberEnd::Mismatch);
+    }
+
+    /// Ends the member's hold on its shards, if it has a deadline and that has passed.
+    fn check_deadline(&mut self, now: Clocks) {
+        if let Phase::Live(deadline) = self.phase
+            && deadline.has_passed(now)
+        {
+            self.lose(MemberEnd::Deadline);
+        }
+    }
+
+    /// Ends the member's hold on its shards.
+    fn lose(&mut self, end: MemberEnd) {
+        if let Phase::Lost(_) | Phase::Ended(_) = self.phase {
+            return;
+        }
+        self.phase = Phase::Lost(end);
+        self.own.attempts = Attempts::default();
+        self.own.unseen.clear();
+        self.shards.iter_mut().for_each(Shard::forget);
+    }
+
+    fn shard_count(&self) -> u8 {
+        u8::try_from(self.shards.len()).expect("there are at most 128 shards")
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// Returns the first time of the monotonic clock after `now` at which something may be due.
+    fn wakes_at(&self, now: Clocks) -> Option<Duration> {
+        let deadline = match self.phase {
+            Phase::Live(deadline) => Some(deadline.monotonic),
+            _ => None,
+        };
+        let own = [Some(self.own.attempts.not_before), Some(self.own.renew_at), deadline];
+        let shards = self.shards.iter().zip(&self.view.shards).flat_map(|(shard, seen)| {
+            let expires_at = seen.expires_at(self.timing.lease_duration);
+            let drained_at = shard.state.drained_at(self.timing.drain_timeout);
+            [Some(shard.attempts.not_before), Some(expires_at), drained_at]
+        });
+        let peers = self.view.peers.iter().flat_map(|peer| {
+            let fences_at = Some(self.fences_at(peer));
+            let settles_at = peer.ready_since.map(|since| since.saturating_add(self.timing.settle));
+            [Some(peer.attempts.not_before), self.dies_at(peer), fences_at, settles_at]
+        });
+        let times = own.into_iter().chain(shards).chain(peers).flatten();
+        times.filter(|time| *time > now.monotonic).min()
+    }
+}

@@ -1,0 +1,89 @@
+//! The mutants of the protocol, each with one deliberate defect. The exploration in `explore` must
+//! find all of them.
+
+/// A mutant of the protocol, named after its defect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Mutant {
+    DeadlineFromAnswer,
+    WorksForLeaseDuration,
+    MemberIgnoresWallClock,
+    MemberIgnoresMonotonicClock,
+    RenewalCountsUnseen,
+    ViewCountsAsRenewal,
+    FencesLiveMember,
+    FencesWithoutVersion,
+    TakesWithoutFence,
+    AbsentMemberIsDead,
+    ObserverUsesWallClock,
+    ObserverUsesOwnDuration,
+    ClaimsWithoutVersion,
+    ClaimsWhileWorking,
+    ClaimOverridesView,
+    AbsentShardIsFree,
+    CreatedShardIsFree,
+    OldAnswersCount,
+    KeepsIdentity,
+    FencesItselfBeforeIdle,
+    KeepsShardOfAnother,
+    ReleasesBeforeIdle,
+    ReleasesDroppedWork,
+    ReleasesAnothersShard,
+    KeysNotEnqueued,
+    OwnsAgainWithoutEnqueue,
+    ListsBeforeClaim,
+    StoreLacksList,
+    OldFillsCount,
+}
+
+impl Mutant {
+    /// All mutants, each with its defect.
+    pub(super) const ALL: [(Self, &str); 29] = [
+        (Self::DeadlineFromAnswer, "the deadline counts from the answer of a renewal"),
+        (Self::WorksForLeaseDuration, "a member works for the lease duration"),
+        (Self::MemberIgnoresWallClock, "a member's deadline is by the monotonic clock alone"),
+        (Self::MemberIgnoresMonotonicClock, "a member's deadline is by the wall clock alone"),
+        (Self::RenewalCountsUnseen, "a renewal counts before the view contains it"),
+        (Self::ViewCountsAsRenewal, "a renewal counts that was seen but not answered"),
+        (Self::FencesLiveMember, "an observer fences a member whose Lease has not expired"),
+        (Self::FencesWithoutVersion, "an observer fences a member without a version"),
+        (Self::TakesWithoutFence, "a shard of an expired member is taken without a fence"),
+        (Self::AbsentMemberIsDead, "a member without a Lease is dead at once"),
+        (Self::ObserverUsesWallClock, "an observer waits by the wall clock"),
+        (Self::ObserverUsesOwnDuration, "an observer waits for its own lease duration"),
+        (Self::ClaimsWithoutVersion, "a claim is written without a version"),
+        (Self::ClaimsWhileWorking, "a shard is claimed while work of an earlier term continues"),
+        (Self::ClaimOverridesView, "a claim counts although the view shows that it is over"),
+        (Self::AbsentShardIsFree, "the creator of a shard's Lease holds the shard"),
+        (Self::CreatedShardIsFree, "a Lease of a shard that was just created is like any other"),
+        (Self::OldAnswersCount, "an answer to an earlier attempt counts"),
+        (Self::KeepsIdentity, "a member joins again at once with its old identity"),
+        (Self::FencesItselfBeforeIdle, "a lost member fences itself before its work has ended"),
+        (Self::KeepsShardOfAnother, "a member that sees another holder goes on (c)"),
+        (Self::ReleasesBeforeIdle, "a shard is released before its work has ended"),
+        (Self::ReleasesDroppedWork, "a shard is released when its work was told to end"),
+        (Self::ReleasesAnothersShard, "a release takes a fresh version of any holder (b)"),
+        (Self::KeysNotEnqueued, "a new owner enqueues no keys"),
+        (Self::OwnsAgainWithoutEnqueue, "a member owns again without enqueuing keys"),
+        (Self::ListsBeforeClaim, "the list of a claim begins before its answer"),
+        (Self::StoreLacksList, "an owner does not wait until the store holds the list"),
+        (Self::OldFillsCount, "the list of an earlier claim counts"),
+    ];
+}
+
+/// Marks the place of a deliberate defect, which has an effect if a test has chosen its mutant.
+macro_rules! mutant {
+    // Replaces the value of a variable.
+    ($protocol:expr, $name:ident => let $variable:ident = $defect:expr) => {
+        let $variable = if $protocol.mutant == Some($crate::sharding::protocol::mutants::Mutant::$name) {
+            $defect
+        } else {
+            $variable
+        };
+    };
+    ($protocol:expr, $name:ident => $($defect:tt)*) => {
+        if $protocol.mutant == Some($crate::sharding::protocol::mutants::Mutant::$name) {
+            $($defect)*
+        }
+    };
+}
+pub(super) use mutant;

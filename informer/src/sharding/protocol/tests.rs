@@ -1,0 +1,372 @@
+//! Tests of single histories. `explore` covers their combinations.
+
+use super::*;
+
+const LEASE: Duration = Duration::from_secs(15);
+
+fn at(seconds: u64) -> Clocks {
+    Clocks {
+        monotonic: Duration::from_secs(seconds),
+        wall: Duration::from_secs(1_000_000 + seconds),
+    }
+}
+
+type WatchEvent = (LeaseName<&'static str>, u64, Option<Record<&'static str>>);
+
+/// A server, and the events that the member's watch has not delivered.
+struct Server {
+    version: u64,
+    leases: Vec<(LeaseName<&'static str>, Record<&'static str>)>,
+    unseen: Vec<WatchEvent>,
+    /// Whether the watch delivers each event at once.
+    is_watched: bool,
+    /// The names of the Leases that were written, and of their holders.
+    log: Vec<(LeaseName<&'static str>, Option<&'static str>)>,
+}
+
+impl Server {
+    fn set(&mut self, name: LeaseName<&'static str>, record: Option<Record<&'static str>>) {
+        self.version += 1;
+        let record = record.map(|record| Record { version: self.version, ..record });
+        self.leases.retain(|(known, _)| *known != name);
+        self.leases.extend(record.map(|record| (name, record)));
+        self.unseen.push((name, self.version, record));
+    }
+
+    fn lease(&self, name: LeaseName<&'static str>) -> Option<Record<&'static str>> {
+        self.leases.iter().find(|(known, _)| *known == name).map(|(_, record)| *record)
+    }
+
+    fn apply(&mut self, request: Request<&'static str>) -> Answer<&'static str> {
+        let Request { name, write, .. } = request;
+        let record = match (write, self.lease(name)) {
+            (Write::Create { holder, is_ready }, None) => {
+                Some(Record { is_ready, ..record("another uid", holder, 0) })
+            }
+            (Write::Replace { base, holder, transitions, is_ready }, Some(lease))
+                if lease.version == base.version =>
+            {
+                Some(Record { holder, transitions, is_ready, ..lease })
+            }
+            (Write::Delete { base }, Some(lease)) if lease.version == base.version => None,
+            _ => return Answer::Conflict,
+        };
+        self.set(name, record);
+        self.log.push((name, record.and_then(|record| record.holder)));
+        Answer::Written(self.lease(name))
+    }
+}
+
+fn record(
+    uid: &'static str,
+    holder: Option<&'static str>,
+    transitions: i32,
+) -> Record<&'static str> {
+    Record { version: 0, uid, holder, transitions, duration: LEASE, is_ready: false }
+}
+
+fn shard(holder: Option<&'static str>, transitions: i32) -> Record<&'static str> {
+    record("uid", holder, transitions)
+}
+
+fn ready(name: &'static str) -> Record<&'static str> {
+    Record { is_ready: true, ..record("uid", Some(name), 0) }
+}
+
+const SHARD: LeaseName<&str> = LeaseName::Shard(0);
+const ME: LeaseName<&str> = LeaseName::Member("me");
+const OTHER: LeaseName<&str> = LeaseName::Member("other");
+
+/// A member of a group, and its server.
+struct Group {
+    member: Protocol<&'static str>,
+    server: Server,
+}
+
+impl Group {
+    /// Creates a member that has listed these Leases at second 0.
+    fn with(leases: &[(LeaseName<&'static str>, Record<&'static str>)]) -> Self {
+        let timing = GroupTiming {
+            lease_duration: LEASE,
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            drain_timeout: Duration::from_secs(4),
+            settle: Duration::from_secs(5),
+            fence_stagger: Duration::from_secs(1),
+        };
+        let shards = leases.iter().filter(|(name, _)| matches!(name, LeaseName::Shard(_))).count();
+        let shards = ShardCount::new(u32::try_from(shards).unwrap().max(1)).unwrap();
+        let member = Protocol::new(timing, "me", shards);
+        let (unseen, log) = (Vec::new(), Vec::new());
+        let mut server = Server { version: 0, leases: Vec::new(), unseen, is_watched: true, log };
+        for (name, record) in leases {
+            server.set(*name, Some(*record));
+        }
+        server.unseen.clear();
+        let mut group = Self { member, server };
+        group.member.listed(at(0), group.server.version, &group.server.leases.clone());
+        group
+    }
+
+    /// Creates the owner of the shard, which has joined at second 0.
+    fn owner() -> Self {
+        let mut group = Self::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+        let (orders, _) = group.run(0);
+        let [MemberStep::Fill { shard: 0, number }] = orders[..] else { panic!("{orders:?}") };
+        group.member.filled(0, number);
+        assert_eq!(group.run(0), (vec![MemberStep::Enqueue { shard: 0 }], wait(5)));
+        assert_eq!(group.member.admits(0), Some(at(10)));
+        group.server.log.clear();
+        group
+    }
+
+    fn watch(&mut self, second: u64) {
+        for (name, version, record) in std::mem::take(&mut self.server.unseen) {
+            self.member.observed(at(second), &name, version, record.as_ref());
+        }
+    }
+
+    /// Answers all requests until the member waits or ends. Returns its orders, and the last step.
+    fn run(&mut self, second: u64) -> (Vec<MemberStep<&'static str>>, MemberStep<&'static str>) {
+        let mut orders = Vec::new();
+        loop {
+            if self.server.is_watched {
+                self.watch(second);
+            }
+            match self.member.next(at(second)) {
+                MemberStep::Send(request) => {
+                    let answer = self.server.apply(request);
+                    self.member.answered(at(second), &request.name, request.number, &answer);
+                }
+                step @ (MemberStep::Wait(_) | MemberStep::Ended(_)) => return (orders, step),
+                order => orders.push(order),
+            }
+        }
+    }
+
+    fn set(&mut self, name: LeaseName<&'static str>, record: Option<Record<&'static str>>) {
+        self.server.set(name, record);
+    }
+}
+
+fn wait(second: u64) -> MemberStep<&'static str> {
+    MemberStep::Wait(Some(Duration::from_secs(second)))
+}
+
+#[test]
+fn first_member_creates_the_leases_and_waits_before_it_claims_a_shard() {
+    let mut group = Group::with(&[]);
+    assert_eq!(group.run(0), (vec![], wait(5)));
+    let created = [(LeaseName::Group, None), (ME, Some("me")), (SHARD, Some("me"))];
+    assert_eq!(group.server.log, created);
+    for second in [5, 10] {
+        group.run(second);
+    }
+    assert_eq!(group.server.lease(SHARD).unwrap().transitions, 0);
+    let (orders, _) = group.run(15);
+    assert!(matches!(orders[..], [MemberStep::Fill { shard: 0, .. }]), "{orders:?}");
+    assert_eq!(group.server.lease(SHARD).unwrap().transitions, 1);
+}
+
+#[test]
+fn owner_renews_each_third_of_the_lease_duration_and_nothing_else() {
+    let mut group = Group::owner();
+    for second in 0..60 {
+        assert_eq!(group.run(second).0, []);
+    }
+    assert_eq!(group.server.log, [(ME, Some("me")); 11]);
+    assert_eq!(group.member.admits(0), Some(at(65)));
+}
+
+#[test]
+fn deadline_does_not_move_until_the_watch_shows_the_renewal() {
+    let mut group = Group::owner();
+    group.server.is_watched = false;
+    group.run(5);
+    assert_eq!(group.server.log, [(ME, Some("me"))]);
+    assert_eq!(group.member.admits(0), Some(at(10)));
+    group.watch(9);
+    assert_eq!(group.member.admits(0), Some(at(15)), "it counts from the time when it was sent");
+}
+
+#[test]
+fn list_without_the_members_lease_ends_its_work() {
+    let mut group = Group::owner();
+    group.set(ME, None);
+    group.member.listed(at(1), group.server.version, &group.server.leases.clone());
+    assert_eq!(group.member.admits(0), None);
+    assert_eq!(group.run(1).0, [MemberStep::Drop { shard: 0 }]);
+    group.member.idle(0);
+    assert_eq!(group.run(1).1, MemberStep::Ended(MemberEnd::Replaced));
+    assert_eq!(group.server.log, []);
+}
+
+#[test]
+fn lost_member_fences_itself_when_its_work_has_ended() {
+    let mut group = Group::owner();
+    assert_eq!(group.run(10).0, [MemberStep::Drop { shard: 0 }]);
+    assert_eq!(group.server.log, []);
+    group.member.idle(0);
+    assert_eq!(group.run(12).1, MemberStep::Ended(MemberEnd::Deadline));
+    assert_eq!(group.server.log, [(ME, None)]);
+}
+
+#[test]
+fn shard_of_another_settled_member_is_released_when_its_work_has_ended() {
+    let shards = [LeaseName::Shard(0), LeaseName::Shard(1)];
+    let leases = shards.map(|name| (name, shard(None, 4)));
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), leases[0], leases[1]]);
+    for order in group.run(0).0 {
+        let MemberStep::Fill { shard, number } = order else { panic!("{order:?}") };
+        group.member.filled(shard, number);
+    }
+    assert_eq!(group.run(0).0.len(), 2);
+    group.set(OTHER, Some(ready("other")));
+    let admitted = |group: &Group| [0, 1].map(|shard| group.member.admits(shard).is_some());
+    for second in 0..5 {
+        group.run(second);
+        assert_eq!(admitted(&group), [true; 2], "the other member is not settled");
+    }
+    group.run(5);
+    let moved = u8::from(admitted(&group) == [true, false]);
+    assert_eq!(admitted(&group).iter().filter(|is_admitted| **is_admitted).count(), 1);
+    assert_eq!(group.run(8).0, []);
+    assert_eq!(group.run(9).0, [MemberStep::Drop { shard: moved }]);
+    assert_eq!(group.server.lease(LeaseName::Shard(moved)).unwrap().holder, Some("me"));
+    group.member.idle(moved);
+    group.run(9);
+    assert_eq!(group.server.lease(LeaseName::Shard(moved)).unwrap().holder, None);
+}
+
+#[test]
+fn stopped_member_drains_its_shards_and_deletes_its_lease() {
+    let mut group = Group::owner();
+    group.member.stop();
+    group.run(1);
+    assert!(!group.server.lease(ME).unwrap().is_ready);
+    assert_eq!(group.server.lease(SHARD).unwrap().holder, Some("me"));
+    group.run(3);
+    group.member.idle(0);
+    assert_eq!(group.run(4).1, MemberStep::Ended(MemberEnd::Stopped));
+    assert_eq!(group.server.lease(SHARD).unwrap().holder, None);
+    assert_eq!(group.server.lease(ME), None);
+}
+
+#[test]
+fn shard_of_a_member_that_does_not_renew_is_claimed_after_a_fence() {
+    let leases = [
+        (LeaseName::Group, shard(None, 0)),
+        (OTHER, ready("other")),
+        (SHARD, shard(Some("other"), 4)),
+    ];
+    let mut group = Group::with(&leases);
+    for second in 0..15 {
+        assert_eq!(group.run(second).0, []);
+    }
+    group.server.log.clear();
+    let (orders, _) = group.run(15);
+    assert!(matches!(orders[..], [MemberStep::Fill { .. }]), "{orders:?}");
+    let expected = [(ME, Some("me")), (OTHER, None), (SHARD, Some("me")), (OTHER, None)];
+    assert_eq!(group.server.log, expected, "the last write deletes the Lease");
+    assert_eq!(group.server.lease(OTHER), None);
+}
+
+#[test]
+fn observer_waits_for_the_longer_lease_duration() {
+    let longer = Record { duration: 2 * LEASE, ..ready("other") };
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (OTHER, longer)]);
+    for second in 0..30 {
+        group.run(second);
+    }
+    assert!(group.server.lease(OTHER).is_some());
+    group.run(30);
+    assert_eq!(group.server.lease(OTHER), None);
+}
+
+#[test]
+fn members_fence_one_after_another() {
+    let leases = [
+        (LeaseName::Group, shard(None, 0)),
+        (LeaseName::Member("a"), ready("a")),
+        (LeaseName::Member("b"), ready("b")),
+    ];
+    let group = Group::with(&leases);
+    let ranks = |identity: &'static str, dead: &'static str| {
+        let mut member = group.member.clone();
+        member.identity = identity;
+        let me = Record { version: 9, ..ready("me") };
+        member.observed(at(0), &ME, 9, Some(&me));
+        member.fences_at(member.view.peer(&dead).unwrap())
+    };
+    let mut times = [ranks("me", "a"), ranks("b", "a")];
+    times.sort_unstable();
+    assert_eq!(times, [15, 16].map(Duration::from_secs));
+}
+
+#[test]
+fn shard_whose_lease_was_deleted_is_claimed_after_the_lease_duration_and_an_end_of_work() {
+    let mut group = Group::owner();
+    group.set(SHARD, None);
+    assert_eq!(group.run(1).0, [MemberStep::Drop { shard: 0 }]);
+    assert_eq!(group.member.admits(0), None);
+    assert_eq!(group.server.log, [], "work is in progress");
+    group.run(5);
+    group.member.idle(0);
+    group.run(6);
+    assert_eq!(group.server.lease(SHARD).unwrap().transitions, 0);
+    for second in 7..21 {
+        assert_eq!(group.run(second).0, []);
+    }
+    let (orders, _) = group.run(21);
+    assert!(matches!(orders[..], [MemberStep::Fill { .. }]), "{orders:?}");
+}
+
+#[test]
+fn claim_that_was_answered_too_late_is_claimed_again() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    let number = loop {
+        group.watch(0);
+        let MemberStep::Send(request) = group.member.next(at(0)) else { panic!("no request") };
+        let answer = group.server.apply(request);
+        if request.name == SHARD {
+            group.member.answered(at(1), &SHARD, request.number, &Answer::Unclear);
+            break request.number;
+        }
+        group.member.answered(at(0), &request.name, request.number, &answer);
+    };
+    let claimed = group.server.lease(SHARD).unwrap();
+    assert_eq!((claimed.holder, claimed.transitions), (Some("me"), 5));
+    group.member.answered(at(1), &SHARD, number, &Answer::Written(Some(claimed)));
+    assert_eq!(group.run(2).0, [], "the late answer does not count");
+    assert_eq!(group.run(3).0.len(), 1);
+    assert_eq!(group.server.lease(SHARD).unwrap().transitions, 6);
+}
+
+#[test]
+fn refused_claim_is_not_repeated_until_the_watch_shows_another_version() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    while group.server.lease(ME).is_none() {
+        group.watch(0);
+        let MemberStep::Send(request) = group.member.next(at(0)) else { panic!("no request") };
+        let answer = group.server.apply(request);
+        group.member.answered(at(0), &request.name, request.number, &answer);
+    }
+    group.watch(0);
+    group.server.is_watched = false;
+    group.set(SHARD, Some(shard(None, 6)));
+    assert_eq!(group.run(0).0, []);
+    assert_eq!(group.server.lease(SHARD).unwrap().transitions, 6);
+    group.watch(0);
+    assert_eq!(group.run(0).0.len(), 1);
+    assert_eq!(group.server.lease(SHARD).unwrap().transitions, 7);
+}
+
+#[test]
+fn member_of_a_group_with_other_settings_ends() {
+    let mut group = Group::owner();
+    group.member.mismatched();
+    assert_eq!(group.member.admits(0), None);
+    group.member.idle(0);
+    assert_eq!(group.run(1).1, MemberStep::Ended(MemberEnd::Mismatch));
+    assert_eq!(group.server.lease(ME).unwrap().holder, None);
+}

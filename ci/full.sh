@@ -11,6 +11,8 @@ run() { # part
     models) ci/models.sh ;;
     # Histories of two and three candidates for a lease, with a fault.
     lease) cargo test --release -p deltafifo-informer --lib lease::protocol::explore -- --nocapture ;;
+    # Histories of two and three members of a group that shares objects.
+    sharding) cargo test --release -p deltafifo-informer --lib sharding::protocol::explore -- --include-ignored --nocapture ;;
     # Histories of two to four electors, of which each is a seed.
     simulation) SEEDS=100000 cargo test --release -p deltafifo-informer --lib leader_election::simulation -- --nocapture ;;
     shuttle) ci/shuttle.sh 200000 ;;
@@ -34,7 +36,7 @@ run() { # part
 
 parts=("$@")
 if ((!$#)); then
-  parts=(models lease simulation shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
+  parts=(models lease sharding simulation shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
     fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact fuzz-prune mutants e2e
     e2e-election-full e2e-election-defaults e2e-election-handovers rivals package verify msrv musl docs deny semver)
 fi

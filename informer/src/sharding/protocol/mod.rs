@@ -69,6 +69,8 @@
 
 #[cfg(test)]
 mod defects;
+#[cfg(test)]
+mod explore;
 mod member;
 #[cfg(test)]
 mod mutants;

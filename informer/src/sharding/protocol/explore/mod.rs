@@ -1,0 +1,343 @@
+//! An exhaustive search of the protocol for a history in which two members work on a shard at a
+//! time, or a key is missed.
+//!
+//! A *world* is an API server with the Leases of a group, two or three processes that are members,
+//! and the messages between them. Its next worlds are all that can happen next: time passes, a
+//! process takes a step, a request arrives, an answer or a watch event is delivered, an attempt is
+//! given up, a member is stopped, its work ends. Nothing is urgent, so that every request, answer,
+//! watch event and process may be delayed for any time or for ever. This covers lost messages, cut
+//! connections and paused processes. A few delays are left out where a comment says why they have no
+//! effect of their own. Every member may claim or give up any shard at any time, so
+//! that nothing depends on the assignment. Crashes, duplicated requests, steps of a wall clock, time
+//! that a suspended machine does not count, and changes by hand are *faults*, of which a history has
+//! a limited number.
+//!
+//! A world with *data* also has one object in each shard, its writes, the members' stores, work
+//! queues and reconciles, and requests of reconciles in flight. Without data, a member that owns a
+//! shard always works on it.
+//!
+//! The present is always [`NOW`]: when time passes, all other times move into the past. The versions
+//! of each Lease are numbered in their order. So worlds that differ only in their age are one world.
+//! The search visits every world that can be reached within its bounds. It remembers worlds by a
+//! hash of 64 bits: among 10 million worlds, two share one with a probability of about 10⁻⁶.
+
+mod calm;
+mod events;
+mod normal;
+mod objects;
+mod world;
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use super::mutants::Mutant;
+use super::{Clocks, GroupTiming};
+use events::Event;
+use world::{Process, Violation, World};
+
+/// The length of a tick, in milliseconds, by a clock with a rate of 100 %.
+const TICK: u64 = 100;
+
+/// The present, by every clock.
+const NOW: Clocks = Clocks { monotonic: Duration::from_secs(100), wall: Duration::from_secs(100) };
+
+/// The bounds of a search.
+#[derive(Clone, Copy)]
+struct Bounds<'a> {
+    processes: &'a [Config],
+    shards: u32,
+    /// The kinds of faults, and how many of them a history may have.
+    faults: &'a [Fault],
+    most_faults: u8,
+    /// The largest number of claims of one shard in a history.
+    most_claims: i32,
+    /// The largest number of identities of one process in a history.
+    most_identities: u8,
+    /// The largest number of messages in flight of one process about one Lease.
+    most_messages: usize,
+    /// The largest number of events that a watch has not delivered.
+    most_events: usize,
+    /// The largest number of answered renewals whose versions the member has not seen.
+    most_unseen: usize,
+    /// The largest number of writes of the object of a shard; without data, `None`.
+    writes: Option<u8>,
+    /// Whether a history begins with a Lease for each shard.
+    has_leases: bool,
+}
+
+/// The configuration of a process. The renew deadline is two thirds of the lease duration, and the
+/// retry period one tick.
+#[derive(Clone, Copy)]
+struct Config {
+    /// The lease duration in ticks.
+    lease: u64,
+    /// The rate of the clocks in percent.
+    rate: u64,
+    /// Whether the member has no deadline, and its Lease never expires.
+    is_steady: bool,
+    /// Whether the server answers the member's requests at once.
+    is_prompt: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// A process ends without a word, and another one starts in its place.
+    Crash,
+    /// A member is stopped, and another one starts in its place.
+    Stop,
+    /// A request arrives twice.
+    Duplicate,
+    /// A wall clock is set forward or back.
+    WallStep,
+    /// A tick passes that a monotonic clock does not count.
+    Suspend,
+    /// The Lease of a shard is deleted by hand.
+    DeleteShard,
+    /// The Lease of a member is deleted by hand.
+    DeleteMember,
+    /// A Lease is written by hand, unchanged.
+    Touch,
+    /// A member sees a Lease with other settings.
+    Mismatch,
+}
+
+/// The number of worlds that a search visited, and the first history that it found that ends with a
+/// violation.
+struct SearchResult {
+    worlds: usize,
+    violation: Option<(Violation, Vec<Event>)>,
+}
+
+struct Search<'a> {
+    bounds: Bounds<'a>,
+    mutant: Option<Mutant>,
+}
+
+impl<'a> Search<'a> {
+    /// Visits all worlds. Every world whose number is a multiple of `calm_every` is followed by a
+    /// calm, in which all shards must find an owner.
+    fn run(bounds: Bounds<'a>, mutant: Option<Mutant>, calm_every: Option<usize>) -> SearchResult {
+        let search = Self { bounds, mutant };
+        let hasher = foldhash::quality::FixedState::default();
+        let mut seen = HashSet::with_hasher(foldhash::fast::FixedState::default());
+        // Each world that was reached, by the index of the world before it and the event.
+        let mut reached: Vec<(u32, Event)> = vec![(0, Event::Tick)];
+        let mut start = search.start();
+        search.normalise(&mut start);
+        let mut level = vec![(0, start)];
+        while !level.is_empty() {
+            let mut next = Vec::new();
+            for (index, world) in level {
+                let mut found = None;
+                search.successors(&world, &mut |event, mut world: World| {
+                    if found.is_some() {
+                        return;
+                    }
+                    search.normalise(&mut world);
+                    let is_late = |process: &Process| process.unseen.len() > bounds.most_events;
+                    if world.processes.iter().any(is_late) {
+                        return;
+                    }
+                    if !seen.insert(world.fingerprint(&hasher)) {
+                        return;
+                    }
+                    let to = u32::try_from(reached.len()).expect("a world fits in memory");
+                    reached.push((index, event));
+                    found = world.violation().map(|violation| (violation, to));
+                    if calm_every.is_some_and(|every| reached.len().is_multiple_of(every)) {
+                        found = found.or(search.calm_down(&world).map(|violation| (violation, to)));
+                    }
+                    next.push((to, world));
+                });
+                if let Some((violation, mut at)) = found {
+                    let mut history = Vec::new();
+                    while at != 0 {
+                        let (before, event) = reached[at as usize];
+                        history.push(event);
+                        at = before;
+                    }
+                    history.reverse();
+                    let violation = Some((violation, history));
+                    return SearchResult { worlds: reached.len(), violation };
+                }
+            }
+            level = next;
+        }
+        SearchResult { worlds: reached.len(), violation: None }
+    }
+
+    fn timing(&self, process: usize) -> GroupTiming {
+        let lease_ticks = self.bounds.processes[process].lease;
+        GroupTiming {
+            lease_duration: Duration::from_millis(lease_ticks * TICK),
+            renew_deadline: Duration::from_millis(lease_ticks * TICK * 2 / 3),
+            retry_period: Duration::from_millis(TICK),
+            drain_timeout: Duration::ZERO,
+            settle: Duration::from_millis(TICK),
+            fence_stagger: Duration::ZERO,
+        }
+    }
+}
+
+const fn process(lease: u64, rate: u64) -> Config {
+    Config { lease, rate, is_steady: false, is_prompt: false }
+}
+
+/// Returns a process that takes shards over from another one. Delays and a deadline of its own would
+/// only limit it; the other process shows what they can do.
+const fn heir(lease: u64, rate: u64) -> Config {
+    Config { lease, rate, is_steady: true, is_prompt: true }
+}
+
+/// Two processes whose clocks run at rates that differ by a factor of 1.5, the most that is safe.
+const RATES: &[Config] = &[process(3, 100), heir(3, 150)];
+
+/// Two processes with different lease durations. The process with the shorter one must wait for the
+/// longer one.
+const DURATIONS: &[Config] = &[process(6, 100), heir(3, 150)];
+
+/// Two processes with equal clocks.
+const EQUAL: &[Config] = &[process(3, 100), heir(3, 100)];
+
+/// Two processes that never lose their Leases.
+const STEADY: &[Config] = &[Config { is_steady: true, ..process(3, 100) }, heir(3, 100)];
+
+/// Two processes of which none is steady.
+const MORTAL: &[Config] = &[process(3, 100), process(3, 150)];
+
+/// Three processes with equal clocks.
+const THREE: &[Config] = &[process(3, 100), process(3, 100), heir(3, 100)];
+
+/// The bounds of two processes whose clocks differ, and one shard, without faults.
+const TWO: Bounds<'_> = Bounds {
+    processes: RATES,
+    shards: 1,
+    faults: &[],
+    most_faults: 1,
+    most_claims: 2,
+    most_identities: 1,
+    most_messages: 1,
+    most_events: 4,
+    most_unseen: 1,
+    writes: None,
+    has_leases: true,
+};
+
+/// The bounds of two processes and one shard with data.
+const WITH_DATA: Bounds<'_> = Bounds { processes: STEADY, writes: Some(2), ..TWO };
+
+/// The bounds of two processes and two shards.
+const TWO_SHARDS: Bounds<'_> =
+    Bounds { processes: EQUAL, shards: 2, most_claims: 1, most_events: 2, ..TWO };
+
+/// The bounds of three processes and one shard.
+const OF_THREE: Bounds<'_> = Bounds { processes: THREE, most_events: 2, ..TWO };
+
+/// Searches within bounds, prints the number of its worlds, and returns the first history that ends
+/// with a violation; `None` if there is none.
+fn search(
+    title: &str,
+    bounds: Bounds<'_>,
+    mutant: Option<Mutant>,
+    calm_every: Option<usize>,
+) -> Option<String> {
+    let began = Instant::now();
+    let SearchResult { worlds, violation } = Search::run(bounds, mutant, calm_every);
+    let seconds = began.elapsed().as_secs_f32();
+    let found = violation.as_ref().map(|(violation, _)| format!("{violation:?}"));
+    println!("| {title} | {worlds} | {seconds:.1} | {} |", found.as_deref().unwrap_or("safe"));
+    violation.map(|(violation, events)| {
+        let events = events.iter().map(Event::to_string).collect::<Vec<_>>().join(", ");
+        format!("{violation:?}: {events}")
+    })
+}
+
+fn assert_safe(title: &str, bounds: Bounds<'_>) {
+    let title = format!("{title}, faults: {:?}", bounds.faults);
+    if let Some(history) = search(&title, bounds, None, Some(512)) {
+        panic!("{history}");
+    }
+}
+
+#[test]
+fn no_history_without_faults_has_two_members_at_work() {
+    assert_safe("two processes", TWO);
+}
+
+// The tests that a debug build ignores, and those that are always ignored, run in
+// `ci/full.sh sharding`.
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without optimisation")]
+fn no_history_with_data_misses_a_key() {
+    assert_safe("two processes with data", WITH_DATA);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without optimisation")]
+fn no_history_with_a_fault_has_two_members_at_work() {
+    use Fault::{Crash, DeleteMember, DeleteShard, Duplicate, Mismatch, Suspend};
+    for fault in [Crash, Duplicate, Suspend, DeleteMember, Mismatch] {
+        assert_safe("two processes", Bounds { faults: &[fault], ..TWO });
+    }
+    let bounds = Bounds { faults: &[DeleteShard], most_events: 2, ..TWO };
+    assert_safe("two processes whose watches are soon up to date", bounds);
+}
+
+#[test]
+#[ignore = "takes many minutes"]
+fn no_history_of_a_larger_scope_has_two_members_at_work() {
+    use Fault::{
+        Crash, DeleteMember, DeleteShard, Duplicate, Mismatch, Stop, Suspend, Touch, WallStep,
+    };
+    let faults =
+        [Crash, Stop, Duplicate, WallStep, Suspend, DeleteShard, DeleteMember, Touch, Mismatch];
+    for fault in faults {
+        let bounds = Bounds { faults: &[fault], most_identities: 2, ..TWO };
+        assert_safe("two processes that join again", bounds);
+    }
+    assert_safe("three claims", Bounds { most_claims: 3, ..TWO });
+    let data = Bounds { processes: EQUAL, writes: Some(1), most_events: 2, ..TWO };
+    assert_safe("a mortal process with data", data);
+    assert_safe("two messages", Bounds { most_messages: 2, most_unseen: 2, ..TWO });
+    assert_safe("two durations", Bounds { processes: DURATIONS, ..TWO });
+    assert_safe("two mortal processes", Bounds { processes: MORTAL, most_events: 2, ..TWO });
+    assert_safe("two shards", TWO_SHARDS);
+    assert_safe("three processes", OF_THREE);
+}
+
+#[test]
+fn every_mutant_has_a_history_with_a_violation() {
+    use Fault::{DeleteMember, DeleteShard, Mismatch, Suspend, WallStep};
+    let mut alive = Vec::new();
+    for (mutant, defect) in Mutant::ALL {
+        let bounds = match mutant {
+            Mutant::MemberIgnoresWallClock => Bounds { faults: &[Suspend], ..TWO },
+            Mutant::MemberIgnoresMonotonicClock | Mutant::ObserverUsesWallClock => {
+                Bounds { faults: &[WallStep], ..TWO }
+            }
+            Mutant::RenewalCountsUnseen
+            | Mutant::ClaimsWhileWorking
+            | Mutant::ClaimOverridesView
+            | Mutant::AbsentShardIsFree
+            | Mutant::CreatedShardIsFree
+            | Mutant::KeepsShardOfAnother => Bounds { faults: &[DeleteShard], ..TWO },
+            Mutant::AbsentMemberIsDead => Bounds { faults: &[DeleteMember], ..TWO },
+            Mutant::KeepsIdentity => Bounds { faults: &[DeleteMember], most_identities: 2, ..TWO },
+            Mutant::FencesItselfBeforeIdle => Bounds { faults: &[Mismatch], ..TWO },
+            Mutant::ObserverUsesOwnDuration => Bounds { processes: DURATIONS, ..TWO },
+            Mutant::OldAnswersCount => Bounds { most_messages: 2, ..TWO },
+            Mutant::ReleasesAnothersShard => Bounds { most_claims: 3, ..TWO },
+            Mutant::KeysNotEnqueued
+            | Mutant::OwnsAgainWithoutEnqueue
+            | Mutant::ListsBeforeClaim
+            | Mutant::StoreLacksList => WITH_DATA,
+            Mutant::OldFillsCount => Bounds { most_claims: 3, ..WITH_DATA },
+            _ => TWO,
+        };
+        if search(defect, bounds, Some(mutant), None).is_none() {
+            alive.push(mutant);
+        }
+    }
+    assert!(alive.is_empty(), "these mutants survive: {alive:?}");
+}

@@ -15,9 +15,9 @@ mod fence;
 mod hold;
 mod protocol;
 
+pub(crate) use api::{LeaseApi, LeaseState, Watched};
 #[cfg(test)]
 pub(crate) use clocks::Clocks;
-pub(crate) use api::{LeaseApi, LeaseState, Watched};
 pub(crate) use fence::fenced;
 pub use fence::is_lost;
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! that is safe: an assignment only says which shards a member claims and releases.
 //!
 //! Each settled member is to hold ⌊B/N⌋ or ⌈B/N⌉ of the B shards. The members that hold most are to
-//! hold the larger number. A member that holds too many gives up the shards for which its rendezvous
-//! score is lowest. A free shard goes to the member with the highest score among those that hold too
-//! few. So no assignment with these numbers moves fewer shards.
+//! hold the larger number. A member that holds too many gives up the shards for which its
+//! rendezvous score is lowest. A free shard goes to the member with the highest score among those
+//! that hold too few. So no assignment with these numbers moves fewer shards.
 //!
 //! A member is *settled* some time after it has become ready. Until then it keeps its share of the
 //! shards that it holds, but is assigned others only if no member is settled, and only free ones: a
@@ -68,8 +68,8 @@ pub(crate) fn assign<'a>(
     assigned.iter().map(|member| member.map(|member| members[member].name)).collect()
 }
 
-/// Returns how many shards each member is to hold, from the number that it holds. The members are in
-/// the order of their names. Those that do not take shards keep at most a fair share.
+/// Returns how many shards each member is to hold, from the number that it holds. The members are
+/// in the order of their names. Those that do not take shards keep at most a fair share.
 fn targets(shards: usize, held: &[usize], takes: impl Fn(usize) -> bool) -> Vec<usize> {
     let (mut eligible, others): (Vec<usize>, Vec<usize>) =
         (0..held.len()).partition(|member| takes(*member));

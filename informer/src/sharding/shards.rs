@@ -17,8 +17,8 @@ impl ShardCount {
         self.0.into()
     }
 
-    /// Returns the shard of a hash. Each shard is a range of hashes, and the ranges are in the order
-    /// of the shards.
+    /// Returns the shard of a hash. Each shard is a range of hashes, and the ranges are in the
+    /// order of the shards.
     pub(crate) fn shard_of(self, hash: u64) -> u8 {
         // The shard is the first `log2(count)` bits. A shift by 64 bits would overflow.
         let shard = hash.checked_shr(u64::BITS - self.0.ilog2()).unwrap_or_default();

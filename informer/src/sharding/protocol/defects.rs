@@ -26,8 +26,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         }
     }
 
-    /// Counts a version of the member's Lease in the view as a renewal that was sent now: the defect
-    /// `ViewCountsAsRenewal`.
+    /// Counts a version of the member's Lease in the view as a renewal that was sent now: the
+    /// defect `ViewCountsAsRenewal`.
     pub(super) fn renew_at(&mut self, now: Clocks, version: u64) {
         let flight = Flight { number: 0, purpose: Purpose::Renew, base: 0, sent: now };
         let deadline = self.deadline(flight);

@@ -71,7 +71,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 (Purpose::Delete, Write::Delete { base: record.clone() })
             }
             (Phase::Joining | Phase::Live(_), Some(record)) => {
-                // The others assign nothing to a member that is not ready, so they must know at once.
+                // The others assign nothing to a member that is not ready, so they must know at
+                // once.
                 let is_due =
                     now.monotonic >= self.own.renew_at || self.is_stopping && record.is_ready;
                 if !is_due {
@@ -200,7 +201,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let works_for = self.timing.renew_deadline;
         mutant!(self, WorksForLeaseDuration => let works_for = self.timing.lease_duration);
         let deadline = flight.sent.after(works_for);
-        mutant!(self, MemberIgnoresWallClock => let deadline = super::defects::without_wall(deadline));
+        mutant!(self, MemberIgnoresWallClock => let deadline =
+            super::defects::without_wall(deadline));
         mutant!(self, MemberIgnoresMonotonicClock => let deadline =
             super::defects::without_monotonic(deadline));
         deadline
@@ -208,7 +210,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
 }
 
 impl<T: Clone> OwnLease<T> {
-    /// Records a state of the Lease, in which it is this member's, if it is newer than the known one.
+    /// Records a state of the Lease, in which it is this member's, if it is newer than the known
+    /// one.
     pub(super) fn learn(&mut self, record: &Record<T>) {
         if self.record.as_ref().is_none_or(|known| known.version < record.version) {
             self.record = Some(record.clone());

@@ -1,20 +1,20 @@
-//! The protocol of a member of a group, without I/O: time and inputs go in, requests and orders come
-//! out.
+//! The protocol of a member of a group, without I/O: time and inputs go in, requests and orders
+//! come out.
 //!
-//! A group has one Lease for each member, one for each shard, and one for itself. Members renew their
-//! own Lease; a shard's Lease names the member that holds the shard, and is never renewed. All of them
-//! come to a member by one list and one watch, so in one order.
+//! A group has one Lease for each member, one for each shard, and one for itself. Members renew
+//! their own Lease; a shard's Lease names the member that holds the shard, and is never renewed.
+//! All of them come to a member by one list and one watch, so in one order.
 //!
 //! ```text
-//! member:   Joining --its renewal is seen--> Live --deadline, or its Lease is gone--> Lost --> Ended
-//!                                              |                                               ^
-//!                                              +--stopped, and all shards are released --------+
+//! member:   Joining --its renewal is seen--> Live --deadline, or no Lease--> Lost --> Ended
+//!                                              |                                        ^
+//!                                              +--stopped, and all shards are released--+
 //!
-//! shard:                  free                written           the store holds a new list
-//!            Foreign -------------> Claiming ---------> Filling ------------> Owned <---+
-//!               ^                                          | assigned to another |      | mine again
-//!               |                                          v                     v      |
-//!               +------------------ written ---------- Releasing <--idle-- Draining ----+
+//! shard:              free             written           the store holds a new list
+//!            Foreign ------> Claiming --------> Filling -------------> Owned <---+
+//!               ^                                  | assigned to another |       | assigned to
+//!               |                                  v                     v       | this one
+//!               +-------------- written ------ Releasing <--idle-- Draining -----+
 //! ```
 //!
 //! | state of a shard | new work is admitted | next request or order |
@@ -28,38 +28,40 @@
 //!
 //! # Rules
 //!
-//! 1. Every write contains the version that it replaces, so the holders of a Lease form one sequence.
-//!    There are no reads: the watch shows what a write that was refused, or not answered, has missed.
-//! 2. A member works until its *deadline*: the time when it sent a renewal, plus the renew deadline.
-//!    A renewal counts when it was answered *and* the view contains its version. So the view of a
-//!    member that works is never older than the renew deadline.
+//! 1. Every write contains the version that it replaces, so the holders of a Lease form one
+//!    sequence. There are no reads: the watch shows what a write that was refused, or not answered,
+//!    has missed.
+//! 2. A member works until its *deadline*: the time when it sent a renewal, plus the renew
+//!    deadline. A renewal counts when it was answered *and* the view contains its version. So the
+//!    view of a member that works is never older than the renew deadline.
 //! 3. A member holds a shard only by an answer to its own claim. A shard that names the member for
 //!    another reason, such as a claim that was answered too late, is claimed again or released.
 //! 4. An answer counts only for the attempt in progress, and a list only for the claim before it.
-//! 5. Another member is dead once its Lease has been *fenced*: an observer has removed its name by a
-//!    write that contains a version which has not changed for the lease duration since the observer
-//!    first saw it. The observer takes the larger of its own lease duration and the one in the Lease,
-//!    by its monotonic clock. A member without a Lease is dead if that was so for the lease duration.
+//! 5. Another member is dead once its Lease has been *fenced*: an observer has removed its name by
+//!    a write that contains a version which has not changed for the lease duration since the
+//!    observer first saw it. The observer takes the larger of its own lease duration and the one in
+//!    the Lease, by its monotonic clock. A member without a Lease is dead if that was so for the
+//!    lease duration.
 //! 6. A shard is free if no member holds it, or its holder is dead. It is released only after all
 //!    work has ended, and is claimed only when no work of an earlier term is in progress here.
 //! 7. A shard without a Lease gets one that names its creator and has had no claim. It is free when
-//!    its version has not changed for the lease duration, and for its creator as well: the owner of a
-//!    Lease that was deleted may be at work until it sees the deletion or reaches its deadline, and a
-//!    creation may have been delayed until after the deletion.
+//!    its version has not changed for the lease duration, and for its creator as well: the owner of
+//!    a Lease that was deleted may be at work until it sees the deletion or reaches its deadline,
+//!    and a creation may have been delayed until after the deletion.
 //! 8. An owner that sees its shard's Lease gone, made anew or held by another forgets the shard.
 //! 9. A member that has lost its Lease fences that Lease itself once no work is in progress, and
 //!    joins again under another identity.
 //!
 //! # Why no two members work on a shard
 //!
-//! By rule 1 the holder of a shard changes by a conditional write. Its own write comes after its work
-//! (6). Another's comes after the holder is dead (5): the observer has waited for a lease duration
-//! since it *saw* a renewal, and the holder has counted a shorter time since it *sent* it. The version
-//! in the write that fences shows that there was no later renewal. If the Lease of the shard was
-//! deleted by hand, the owner's deadline comes from a renewal before the deletion, or the owner has
-//! seen the deletion (2, 8); another has waited for a lease duration since it saw the new Lease (7).
-//! All of this holds while the rates of the clocks differ by a factor of less than the lease duration
-//! divided by the renew deadline.
+//! By rule 1 the holder of a shard changes by a conditional write. Its own write comes after its
+//! work (6). Another's comes after the holder is dead (5): the observer has waited for a lease
+//! duration since it *saw* a renewal, and the holder has counted a shorter time since it *sent* it.
+//! The version in the write that fences shows that there was no later renewal. If the Lease of the
+//! shard was deleted by hand, the owner's deadline comes from a renewal before the deletion, or the
+//! owner has seen the deletion (2, 8); another has waited for a lease duration since it saw the new
+//! Lease (7). All of this holds while the rates of the clocks differ by a factor of less than the
+//! lease duration divided by the renew deadline.
 //!
 //! # Why no object is missed
 //!
@@ -154,9 +156,9 @@ pub(crate) enum Answer<T> {
 pub(crate) enum MemberStep<T> {
     /// Send this request, and pass its answer to [`Protocol::answered`].
     Send(Request<T>),
-    /// List the objects of the shard, consistently and beginning after this step. Once the store has
-    /// each listed object in the listed version or a later one, call [`Protocol::filled`] with the
-    /// number.
+    /// List the objects of the shard, consistently and beginning after this step. Once the store
+    /// has each listed object in the listed version or a later one, call [`Protocol::filled`] with
+    /// the number.
     Fill { shard: u8, number: u64 },
     /// Enqueue all keys of the shard, and admit its work from now on.
     Enqueue { shard: u8 },
@@ -340,7 +342,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         number: u64,
         answer: &Answer<T>,
     ) {
-        mutant!(self, OldAnswersCount => let number = self.number_in_flight(name).unwrap_or(number));
+        mutant!(self, OldAnswersCount => let number =
+            self.number_in_flight(name).unwrap_or(number));
         // A renewal or claim that is answered after the deadline comes too late.
         self.check_deadline(now);
         let retry = self.timing.retry_period;

@@ -74,14 +74,14 @@ impl Mutant {
 macro_rules! mutant {
     // Replaces the value of a variable.
     ($protocol:expr, $name:ident => let $variable:ident = $defect:expr) => {
-        let $variable = if $protocol.mutant == Some($crate::sharding::protocol::mutants::Mutant::$name) {
+        let $variable = if $protocol.mutant == Some($crate::sharding::protocol::Mutant::$name) {
             $defect
         } else {
             $variable
         };
     };
     ($protocol:expr, $name:ident => $($defect:tt)*) => {
-        if $protocol.mutant == Some($crate::sharding::protocol::mutants::Mutant::$name) {
+        if $protocol.mutant == Some($crate::sharding::protocol::Mutant::$name) {
             $($defect)*
         }
     };

@@ -124,7 +124,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             ShardState::Draining { claim, .. } => {
                 let is_idle = !shard.is_working;
                 mutant!(self, ReleasesBeforeIdle => let is_idle = true);
-                mutant!(self, ReleasesDroppedWork => let is_idle = is_idle || shard.state.is_dropped());
+                mutant!(self, ReleasesDroppedWork => let is_idle =
+                    is_idle || shard.state.is_dropped());
                 if is_idle {
                     shard.state = ShardState::Releasing { claim: claim.clone() };
                 }
@@ -238,7 +239,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let seen = &self.view.shards[usize::from(index)];
         let shard = &mut self.shards[usize::from(index)];
         let is_claim = flight.purpose == Purpose::Claim;
-        mutant!(self, AbsentShardIsFree => let is_claim = is_claim || flight.purpose == Purpose::Create);
+        mutant!(self, AbsentShardIsFree => let is_claim =
+            is_claim || flight.purpose == Purpose::Create);
         if is_claim {
             shard.state = match answer {
                 Answer::Written(Some(claim)) => {

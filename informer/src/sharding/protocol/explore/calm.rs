@@ -43,8 +43,8 @@ impl Search<'_> {
         (most - least > 1).then_some(Violation::Unbalanced)
     }
 
-    /// Lets every process take its next steps, and delivers all messages and events. Returns whether
-    /// something has happened.
+    /// Lets every process take its next steps, and delivers all messages and events. Returns
+    /// whether something has happened.
     fn progress(&self, world: &mut World) -> bool {
         let mut has_changed = false;
         for index in 0..world.processes.len() {

@@ -6,20 +6,21 @@
 //! process takes a step, a request arrives, an answer or a watch event is delivered, an attempt is
 //! given up, a member is stopped, its work ends. Nothing is urgent, so that every request, answer,
 //! watch event and process may be delayed for any time or for ever. This covers lost messages, cut
-//! connections and paused processes. A few delays are left out where a comment says why they have no
-//! effect of their own. Every member may claim or give up any shard at any time, so
-//! that nothing depends on the assignment. Crashes, duplicated requests, steps of a wall clock, time
-//! that a suspended machine does not count, and changes by hand are *faults*, of which a history has
-//! a limited number.
+//! connections and paused processes. A few delays are left out where a comment says why they have
+//! no effect of their own. Every member may claim or give up any shard at any time, so that nothing
+//! depends on the assignment. Crashes, duplicated requests, steps of a wall clock, time that a
+//! suspended machine does not count, and changes by hand are *faults*, of which a history has a
+//! limited number.
 //!
 //! A world with *data* also has one object in each shard, its writes, the members' stores, work
 //! queues and reconciles, and requests of reconciles in flight. Without data, a member that owns a
 //! shard always works on it.
 //!
-//! The present is always [`NOW`]: when time passes, all other times move into the past. The versions
-//! of each Lease are numbered in their order. So worlds that differ only in their age are one world.
-//! The search visits every world that can be reached within its bounds. It remembers worlds by a
-//! hash of 64 bits: among 10 million worlds, two share one with a probability of about 10⁻⁶.
+//! The present is always [`NOW`]: when time passes, all other times move into the past. The
+//! versions of each Lease are numbered in their order. So worlds that differ only in their age are
+//! one world. The search visits every world that can be reached within its bounds. It remembers
+//! worlds by a hash of 64 bits: among 10 million worlds, two share one with a probability of about
+//! 10⁻⁶.
 
 mod calm;
 mod events;
@@ -183,8 +184,8 @@ const fn process(lease: u64, rate: u64) -> Config {
     Config { lease, rate, is_steady: false, is_prompt: false }
 }
 
-/// Returns a process that takes shards over from another one. Delays and a deadline of its own would
-/// only limit it; the other process shows what they can do.
+/// Returns a process that takes shards over from another one. Delays and a deadline of its own
+/// would only limit it; the other process shows what they can do.
 const fn heir(lease: u64, rate: u64) -> Config {
     Config { lease, rate, is_steady: true, is_prompt: true }
 }

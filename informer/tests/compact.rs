@@ -215,16 +215,22 @@ async fn factory_has_informers_of_compact_objects() {
 #[tokio::test(start_paused = true)]
 async fn namespaces_share_bases() {
     let server = server();
-    for namespace in ["blue", "green"] {
+    let map = |namespace: &str| {
         let mut map = map("ca", "1");
         map["metadata"]["namespace"] = namespace.into();
-        server.apply(map).unwrap();
-    }
+        map
+    };
+    server.apply(map("blue")).unwrap();
     let maps = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
     let namespaces = Namespaces::new(["blue", "green"]).unwrap();
     let source = move |namespace: &str| maps.in_namespace(namespace);
     let informer = Informer::in_namespaces(&namespaces, source).build().unwrap();
+    let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
     run(&informer).await;
+    // Two objects that are packed at the same time may have no base.
+    server.wait_for_watchers(2).await;
+    server.apply(map("green")).unwrap();
+    assert_eq!(next(&mut stream, 2).await, ["+ca=1", "+ca=1"]);
     let stats = informer.compact_stats();
     assert_eq!((stats.objects, stats.bases), (2, 1));
     assert_eq!(value(&informer.store().get_by_key("green/ca").unwrap()), "1");

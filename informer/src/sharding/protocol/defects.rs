@@ -46,8 +46,8 @@ impl<T: Clone> ShardState<T> {
 }
 
 impl<T> ShardState<T> {
-    /// Returns whether the work was told to end. With the defect `ReleasesDroppedWork` the shard is
-    /// released then.
+    /// Returns whether the order to drop the work was given. With the defect `ReleasesDroppedWork`
+    /// the shard is released then.
     pub(super) fn is_dropped(&self) -> bool {
         matches!(self, Self::Draining { is_dropped: true, .. })
     }

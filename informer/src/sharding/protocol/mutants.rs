@@ -60,7 +60,10 @@ impl Mutant {
         (Self::FencesItselfBeforeIdle, "a lost member fences itself before its work has ended"),
         (Self::KeepsShardOfAnother, "a member that sees another holder goes on (c)"),
         (Self::ReleasesBeforeIdle, "a shard is released before its work has ended"),
-        (Self::ReleasesDroppedWork, "a shard is released when its work was told to end"),
+        (
+            Self::ReleasesDroppedWork,
+            "a shard is released when its work must be dropped, before it is",
+        ),
         (Self::ReleasesAnothersShard, "a release takes a fresh version of any holder (b)"),
         (Self::KeysNotEnqueued, "a new owner enqueues no keys"),
         (Self::OwnsAgainWithoutEnqueue, "a member owns again without enqueuing keys"),

@@ -195,7 +195,7 @@ impl Search<'_> {
         }
     }
 
-    /// The steps of a member.
+    /// Calls `after` with each step of a member.
     fn steps(
         &self,
         world: &World,
@@ -241,7 +241,7 @@ impl Search<'_> {
         }
     }
 
-    /// The inputs of a member that are no answers.
+    /// Calls `after` with each input of a member that is not an answer.
     fn inputs(
         index: usize,
         process: &Process,

@@ -47,7 +47,7 @@ impl Reconciler {
 /// An event of an object or of its work.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    /// Somebody writes the object.
+    /// Another client writes the object.
     Write,
     /// A write of a process that has ended is applied.
     OrphanArrives,

@@ -83,7 +83,7 @@ pub(super) enum Content {
     Written(Option<Record<Id>>),
 }
 
-/// What must not be.
+/// A state that no history may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Violation {
     /// Two members, or two terms of one member, work on this shard.

@@ -226,9 +226,9 @@ impl Work {
     }
 }
 
-/// Returns whether a leader has begun in a later term than that of span `number`, or has begun later
-/// with another lease. The answer to a claim may be so late that the leader of the next term has
-/// begun before.
+/// Returns whether a leader has begun in a later term than that of span `number`, or has begun
+/// later with another lease. The answer to a claim may be so late that the leader of the next term
+/// has begun before.
 fn has_successor(spans: &[Span], number: usize) -> bool {
     let Span { uid, transitions, .. } = &spans[number];
     spans.iter().enumerate().any(|(other, span)| {

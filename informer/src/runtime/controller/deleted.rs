@@ -135,4 +135,23 @@ mod tests {
         let last = decoded(&key, Deletion::new(&bad, &good.into())).last;
         assert!(!last.is_tombstone());
     }
+
+    #[cfg(feature = "compact")]
+    #[test]
+    fn deletion_is_large_if_one_of_its_states_is() {
+        use k8s_openapi::api::core::v1::ConfigMap;
+
+        use crate::compact::Compactor;
+        use crate::wire::LARGE;
+
+        let maps = Compactor::<ConfigMap>::builder().build();
+        let pack = |text: &str| maps.pack(format!(r#"{{"data":{{"a":"{text}"}}}}"#).as_bytes());
+        let (small, large) = (pack("b").unwrap(), pack(&"b".repeat(LARGE)).unwrap());
+        for (old, last, is_large) in
+            [(&small, &small, false), (&large, &small, true), (&small, &large, true)]
+        {
+            let deletion = Deletion::new(old, &DeltaObject::from(last.clone()));
+            assert_eq!(deletion.is_large(), is_large);
+        }
+    }
 }

@@ -43,6 +43,7 @@ for name in "${names[@]}"; do
   fi
   echo "== $name"
   "${e2e[@]}" --trials 20 election-full
-  # Candidates of the other libraries often lead both, and such a trial is repeated.
+  # With the other libraries, both candidates often lead at once. Such a trial is repeated, so a
+  # hundred trials can take longer than ten minutes.
   if [[ $name == deltafifo || $name == client-go ]]; then "${e2e[@]}" election-handovers; fi
 done

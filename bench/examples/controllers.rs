@@ -5,10 +5,10 @@
 //! cargo run --release -p deltafifo-bench --features peers --example controllers -- --store compact
 //! ```
 //!
-//! The pods are those of the workload `cache`, but uids, versions and times of creation are those
-//! of the test kit's server. It runs in this process and makes a pod when it sends it, so its CPU
-//! time is part of `cpu_seconds`. Afterwards the list is read once more without decoding, which
-//! takes `server_cpu_seconds`.
+//! The pods are those of the workload `cache`, but each name ends in the pod's number, and the test
+//! kit's server sets uids, versions and times of creation. The server runs in this process and
+//! makes each pod when it sends the pod, so its CPU time is part of `cpu_seconds`. Afterwards the
+//! example reads the list once more without decoding it, which takes `server_cpu_seconds`.
 //!
 //! `peak_bytes` is the peak of the whole process until it is at rest: compact pods were packed
 //! again after the list, and mimalloc has returned free pages.
@@ -46,11 +46,11 @@ use tokio::time::{interval, sleep};
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/pods-mixed.json.gz");
-/// The time for which idle threads, for each of which mimalloc keeps free pages, are kept.
+/// The time for which the runtime keeps an idle thread. mimalloc keeps free pages for each thread.
 const KEEP_ALIVE: Duration = Duration::from_millis(50);
 /// The time after which mimalloc has returned its free pages to the system.
 const PURGED: Duration = Duration::from_millis(1500);
-/// The time after which a measurement that has not ended has failed.
+/// The longest time until all pods are reconciled. A measurement that takes longer fails.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -121,8 +121,8 @@ impl Reconciled {
     }
 }
 
-/// Polls a controller in a task. Its reconciler counts the pod. Written once for both runtimes,
-/// whose types have equal names.
+/// Polls a controller in a task. Its reconciler adds each pod to `$reconciled`. This is a macro,
+/// because it serves both runtimes, whose types have equal names.
 macro_rules! start {
     ($runtime:ident, $controller:expr, $args:expr, $reconciled:expr) => {{
         let reconcile = |pod: Arc<Pod>, reconciled: Arc<Reconciled>| async move {
@@ -203,8 +203,8 @@ async fn measure(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a controller of compact pods. If a cache of decoded pods is requested, the controller is
-/// over an informer that runs in a task.
+/// Returns a controller of compact pods. If a cache of decoded pods is requested, the controller
+/// uses an informer, which this function runs in a task.
 fn compact(pods: Api<Pod>, cache: Option<usize>) -> Result<Controller<Compact<Pod>>, Failure> {
     let Some(bytes) = cache else {
         return Ok(Controller::new(pods, watcher::Config::default()).compact());

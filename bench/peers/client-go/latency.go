@@ -44,7 +44,7 @@ func (l latencies) seconds(value float64) float64 {
 
 // report writes the rows of these quantiles, each with the number of samples and the largest
 // sample: with few samples a percentile is not shown (bench/src/report/percentile.rs). The row of
-// the median has the quantiles of the curve, each with its time in seconds.
+// the median also has the field curve: pairs of a quantile and its time in seconds.
 func (l latencies) report(out *output, workload, prefix string, quantiles []quantile, extra map[string]any) error {
 	for _, q := range quantiles {
 		r := row{Workload: workload, Variant: prefix + q.name, Unit: "s", Value: l.seconds(q.value), Extra: maps.Clone(extra)}

@@ -58,8 +58,8 @@ pub(super) fn plots(report: &Report) -> Result<Vec<(&'static str, String)>, Undr
     all.into_iter().filter_map(drawn).collect()
 }
 
-/// Draws the smallest, the median and the largest value of a variant. In the title `#` stands for
-/// the number of objects.
+/// Draws the smallest, the median and the largest value of a variant. A `#` in `title` is replaced
+/// by the number of objects.
 fn spread(
     rows: &[Summary],
     (workload, variant): (Workload, &str),
@@ -117,7 +117,7 @@ fn widest(rows: &[Summary], wanted: impl Fn(&Summary) -> bool) -> Vec<&Summary> 
     rows.into_iter().filter(|row| Some(row.objects) == widest).collect()
 }
 
-/// Draws a row for each line over a logarithmic axis, whose powers of ten have the labels `label`.
+/// Draws a row for each line over a logarithmic axis. `label` returns the label of a power of ten.
 /// `headers` are the headers of the two columns of text.
 fn draw(
     title: &str,

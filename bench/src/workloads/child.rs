@@ -26,7 +26,7 @@ use crate::engines::{QueueEngine, StoreEngine};
 use crate::names::{EngineName, Workload};
 use crate::protocol::{ChildArgs, Line, output};
 
-/// The engine of this project, with relists that take every object.
+/// The engine of this project, whose relists do not skip unchanged objects.
 type OwnEngine<T, M> = DeltaFifoEngine<T, M, false>;
 
 /// Runs a child process to its end.

@@ -48,7 +48,7 @@ impl Latencies {
 
     /// Returns the rows of these quantiles. Each has the number of samples and the largest sample,
     /// because a percentile of few samples is not shown (`report/percentile.rs`). The row of the
-    /// median has the quantiles of the curve, each with its time in seconds.
+    /// median also has the field `curve`: pairs of a quantile and its time in seconds.
     pub fn rows(
         &self,
         workload: Workload,

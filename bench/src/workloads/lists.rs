@@ -37,8 +37,9 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     if E::OWNS_LISTS && args.settings.owned && args.includes(Workload::Relist) {
         output::rows([run_owned(args, source, &engine)?])?;
     }
-    // So that no measurement includes the freeing of a list. The end of the process frees millions
-    // of objects at once, which takes long one by one.
+    // The lists are kept so far, so that no measurement includes the freeing of a list. They are
+    // leaked, because freeing millions of objects one by one takes long. The end of the process
+    // frees them at once.
     std::mem::forget((lists, engine));
     Ok(())
 }
@@ -74,7 +75,8 @@ fn measure<S: Source, E: ListEngine<S::Object>>(
 
     let mut extra = memory.fields();
     if args.engine == EngineName::Floor {
-        // The only way in which the floor walks a list today. Scripts read the field.
+        // The floor has only this way of walking a list. Earlier rows have the field as well, so it
+        // remains for scripts that read rows.
         extra.insert("walk".into(), "in order".into());
     }
     let expected = expected::<S::Object, E>(workload, args.objects);

@@ -1,7 +1,8 @@
 //! The workload `readers`: the time of a get of a random key, in an idle store, and during
 //! back-to-back relists. Each of these relists is drained before the next one begins, and only gets
 //! that start during a relist are counted then. The variants `index-` look up the objects of a
-//! random node in an index instead, and no object may be missing, for no relist changes its node.
+//! random node in an index instead. No object may be missing, because no relist changes the node of
+//! an object.
 //!
 //! Each read is measured separately, so the figures of every engine include two readings of the
 //! clock (about 50 ns). The results are dropped outside the measured time, because Go has no such
@@ -74,7 +75,7 @@ pub(super) fn run_index<S: Source, E: IndexEngine<S::Object>>(
     Reads { prefix: "index-", keys, read }.run(args, source, &engine)
 }
 
-/// Returns as many random positions of a list as the list has.
+/// Returns random positions in a list of this length, as many as the list has elements.
 fn random(length: usize) -> impl Iterator<Item = usize> {
     (0..length).map(move |draw| uniform_key(draw, length))
 }

@@ -249,7 +249,8 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>,
     ) -> Result<R, ProcessError<E>> {
         let taken = UserCode::new(self.take(true)?);
-        // Guarded, because the order function may panic.
+        // `end` calls the order function. If that panics, `UserCode` discards a second panic of the
+        // outcome's destructor.
         let outcome = UserCode::new(caught(|| handler(&taken.object, taken.initial)));
         self.end(&taken);
         let key = || taken.key.clone().into_string();

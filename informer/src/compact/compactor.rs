@@ -354,11 +354,12 @@ impl<K> Compactor<K> {
         let object = self.compact(document, fields, stored);
         let groups = self.groups.add_first(group, &features, &object);
         let train_at = self.train_at.load(Ordering::Relaxed);
-        // Only one of the threads that reach the number trains.
+        // Only one of the threads that reach the number trains, or asks for a training.
         let exchange =
             |at| self.train_at.compare_exchange(at, ASKED, Ordering::Relaxed, Ordering::Relaxed);
         if groups >= train_at && exchange(train_at).is_ok() {
-            // A list is packed on threads that may block, a later object of a watch is not.
+            // Until the first list has ended, objects are packed on threads that may block. Later
+            // ones may be packed in the task of a watch, so the training is left to the background.
             if *self.lists.borrow() > 0 {
                 self.lists.send_modify(|lists| *lists += 1);
             } else {
@@ -509,9 +510,9 @@ impl<K> Compactor<K> {
         self.groups.purge();
         let _guard = self.training.lock();
         let train_at = self.train_at.load(Ordering::Relaxed);
-        let trained = if train_at == ASKED { 0 } else { train_at / GROWTH };
         let is_untrained = matches!(self.dictionary().kind, Material::Nothing);
-        if is_untrained || self.groups.count() * 2 > trained * 3 {
+        let has_grown = || self.groups.count() * 2 > train_at / GROWTH * 3;
+        if train_at == ASKED || is_untrained || has_grown() {
             self.train();
         }
     }

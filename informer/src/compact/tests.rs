@@ -330,6 +330,19 @@ fn object_after_the_list_leaves_the_training_to_the_background() {
     compactor.end_list();
     assert!(compactor.stats().dictionary_bytes > 0);
     drop(objects);
+    // Many more workloads come and go before the next training.
+    let pack_many = |from: usize| {
+        let objects: Vec<_> =
+            (from..).take(2500).map(|at| pack(&compactor, &pod(at, at))).collect();
+        objects.len()
+    };
+    let mut lists = compactor.lists.subscribe();
+    pack_many(1000);
+    assert!(lists.has_changed().unwrap());
+    compactor.end_list();
+    lists.mark_unchanged();
+    pack_many(10_000);
+    assert!(lists.has_changed().unwrap());
 }
 
 #[test]

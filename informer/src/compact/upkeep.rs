@@ -14,7 +14,8 @@ use crate::wire::{Prune, Types};
 
 /// The periodic work on packed objects of type `K`, for the informer that holds them.
 pub trait Upkeep<K>: Send + Sync {
-    /// Returns a receiver of the number of complete lists.
+    /// Returns a receiver that changes when [`end_list`](Self::end_list) is due: at the end of each
+    /// list, and when a later object makes a training due.
     fn lists(&self) -> watch::Receiver<u64>;
 
     /// Does the work that is due at the end of a list. Trains a dictionary if there is none, or if

@@ -41,7 +41,8 @@
 //!   by the renew deadline (by default 1.5).
 //! - No machine is suspended in a way that stops both its monotonic clock and its wall clock. A
 //!   leader stops at its deadline by either clock, so one running clock is enough.
-//! - Nobody removes the holder's name by hand.
+//! - Nobody removes the holder's name by hand, or deletes the lease and creates one without a
+//!   holder.
 //!
 //! No clock is compared with the clock of another machine. Every write of the lease is conditional.
 //! An etcd that is restored from a backup is out of scope: it may show a former holder.

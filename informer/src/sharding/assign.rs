@@ -4,10 +4,10 @@
 //! Members with the same view of both compute the same assignment. Views differ for a while, and
 //! that is safe: an assignment only says which shards a member claims and releases.
 //!
-//! Each settled member is to hold ⌊B/N⌋ or ⌈B/N⌉ of the B shards. The members that hold most are to
-//! hold the larger number. A member that holds too many gives up the shards for which its
-//! rendezvous score is lowest. A free shard goes to the member with the highest score among those
-//! that hold too few. So no assignment with these numbers moves fewer shards.
+//! If all N ready members are settled, each is to hold ⌊B/N⌋ or ⌈B/N⌉ of the B shards. The members
+//! that hold most are to hold the larger number. A member that holds too many gives up the shards
+//! for which its rendezvous score is lowest. A free shard goes to the member with the highest score
+//! among those that hold too few. So no assignment with these numbers moves fewer shards.
 //!
 //! A member is *settled* some time after it has become ready. Until then it keeps its share of the
 //! shards that it holds, but is assigned others only if no member is settled, and only free ones: a
@@ -27,7 +27,7 @@ pub(crate) struct ReadyMember<'a> {
 
 /// Returns the name of the member that is to hold each shard, or `None` if no member is ready.
 /// `holders` has the name of the present holder of each shard. A holder that is not ready counts as
-/// none. Takes O(B·N + N·log N) time for B shards and N members.
+/// none. Takes O(B·(N + log B) + N·log N) time for B shards and N members.
 pub(crate) fn assign<'a>(
     shards: ShardCount,
     ready: &[ReadyMember<'a>],
@@ -91,13 +91,13 @@ fn targets(shards: usize, held: &[usize], takes: impl Fn(usize) -> bool) -> Vec<
     targets
 }
 
-/// Returns the number of a member in scores.
+/// Returns the hash of a member's name, from which its scores are computed.
 pub(super) fn seed(member: &str) -> u64 {
     fnv1a(&[member])
 }
 
-/// Returns the rendezvous score of a member for something that members share (Thaler and
-/// Ravishankar, 1998).
+/// Returns the rendezvous score of a member for a subject: a shard to hold, or another member to
+/// fence (Thaler and Ravishankar, 1998).
 pub(super) fn score(seed: u64, subject: u64) -> u64 {
     fmix64(seed ^ fmix64(subject))
 }

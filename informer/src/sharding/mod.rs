@@ -6,8 +6,8 @@
 // * `hash.rs`: the shard of an object, and the selector of a server that shards.
 // * `shards.rs`: numbers and sets of shards.
 // * `assign.rs`: the member that is to hold each shard.
-// * `protocol/`: the protocol of a member, without I/O, and an exhaustive search of it for two
-//   members that work on a shard at a time.
+// * `protocol/`: the protocol of a member, without I/O, and an exhaustive search for a history in
+//   which two members work on the same shard at the same time.
 
 mod assign;
 mod hash;

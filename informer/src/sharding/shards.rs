@@ -7,7 +7,7 @@ pub(crate) struct ShardCount(u8);
 impl ShardCount {
     pub(crate) const MAX: u32 = 128;
 
-    /// Returns `None` if the number is no power of two, or too large.
+    /// Returns `None` if the number is not a power of two, or is too large.
     pub(crate) fn new(count: u32) -> Option<Self> {
         let is_valid = count.is_power_of_two() && count <= Self::MAX;
         u8::try_from(count).ok().filter(|_| is_valid).map(Self)

@@ -22,9 +22,10 @@ const PERIOD: Duration = Duration::from_secs(60);
 const STEP: usize = 512;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
-    /// Trains a dictionary after a list, if one is [needed](Upkeep::end_list). After each list, and
-    /// after each [`PERIOD`] in which objects have changed, packs again those stored objects whose
-    /// base or dictionary was replaced, or whose base is used by few other objects. Never returns.
+    /// Trains a dictionary after a list, or when a later object makes a training due, if one is
+    /// [needed](Upkeep::end_list). After each of these events, and after each [`PERIOD`] in which
+    /// objects have changed, packs again those stored objects whose base or dictionary was
+    /// replaced, or whose base is used by few other objects. Never returns.
     pub(super) async fn upkeep(&self) -> Infallible {
         let Some(upkeep) = self.feeder.upkeep() else { return pending().await };
         let threads = Threads { work: self.work.clone() };

@@ -14,8 +14,9 @@ use super::super::Term;
 use super::super::tests::leases;
 use super::network::Kind;
 
-/// The time for which two leaders are excused after the holder's name was removed by hand. The
-/// former holder may work until its renew deadline, which is shorter.
+/// The time for which two leaders are excused after the holder's name was removed by hand, or after
+/// a lease without a holder was created by hand in the place of a deleted one. The former holder
+/// may work until its renew deadline, which is shorter.
 pub const EXCUSED: Duration = Duration::from_secs(15);
 
 /// The time in which an elector notices that its wall clock, which was set, has passed the deadline
@@ -34,7 +35,7 @@ struct State {
     /// The candidates whose wall clocks were set.
     stepped: BTreeSet<usize>,
     /// The time until which two leaders do not count as a violation, because a person has removed
-    /// the holder's name.
+    /// the holder's name, or has created a lease without one.
     excused_until: Instant,
     faults: u32,
     /// The terms whose holder released the lease, each as the uid of the lease and the number of
@@ -126,7 +127,8 @@ impl Log {
         self.0.lock().stepped.insert(candidate);
     }
 
-    /// Records that a person has removed the name of the holder.
+    /// Records that a person has removed the name of the holder, or has created a lease without
+    /// one.
     pub fn excuse(&self) {
         self.0.lock().excused_until = Instant::now() + EXCUSED;
     }
@@ -227,8 +229,8 @@ impl Work {
 }
 
 /// Returns whether a leader has begun in a later term than that of span `number`, or has begun
-/// later with another lease. The answer to a claim may be so late that the leader of the next term
-/// has begun before.
+/// later with another lease. Spans of one lease are compared by term, and not by their order,
+/// because the answer to a claim may arrive after the leader of the next term has begun.
 fn has_successor(spans: &[Span], number: usize) -> bool {
     let Span { uid, transitions, .. } = &spans[number];
     spans.iter().enumerate().any(|(other, span)| {

@@ -191,9 +191,13 @@ fn edit(server: &ApiServer, log: &Log, random: &mut fastrand::Rng, has_one_durat
     let current = server.get(&leases(), "shop", "counter");
     let spec = current.map_or_else(|| json!({}), |lease| lease["spec"].clone());
     let with = |field: &str, value: Value| {
-        let mut spec = spec.clone();
-        spec[field] = value;
-        server.apply(lease(&spec)).unwrap();
+        let mut edited = spec.clone();
+        edited[field] = value;
+        if spec == json!({}) && edited["holderIdentity"].is_null() {
+            log.event("there was no lease");
+            log.excuse();
+        }
+        server.apply(lease(&edited)).unwrap();
     };
     match random.u8(..5) {
         0 if has_one_duration => {

@@ -49,9 +49,10 @@
 //! duration by the observer's clock takes longer than the renew deadline by the holder's. With
 //! client-go's durations of 15 and 10 s the clocks may run at rates that differ by a factor of 1.5.
 //!
-//! There can be two holders if a person removes the holder's name, or deletes the lease or its
-//! duration while candidates with a shorter lease duration wait. A suspended machine does not cause
-//! this, unless its wall clock stands still as well.
+//! There can be two holders if a person removes the holder's name, replaces the lease by one
+//! without a holder, or deletes the lease or its duration while candidates with a shorter lease
+//! duration wait. A suspended machine does not cause this, unless its wall clock stands still as
+//! well.
 
 #[cfg(test)]
 mod defects;

@@ -64,8 +64,8 @@ pub(super) fn without_monotonic(deadline: Clocks) -> Clocks {
     Clocks { monotonic: Duration::MAX, ..deadline }
 }
 
-/// Returns whether a time of the monotonic clock has passed by the wall clock, for an observer that
-/// waits since `since`: the defect `ObserverUsesWallClock`.
+/// Returns whether an observer that has waited since `since` has reached `time`, a time of the
+/// monotonic clock, if its wait is measured by the wall clock: the defect `ObserverUsesWallClock`.
 pub(super) fn has_passed_by_wall(since: Clocks, time: Duration, now: Clocks) -> bool {
     since.after(time.saturating_sub(since.monotonic)).wall <= now.wall
 }

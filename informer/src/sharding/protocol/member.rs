@@ -14,7 +14,7 @@ use super::{
 /// The Lease of a member itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OwnLease<T> {
-    /// The newest known state, in which the Lease is this member's.
+    /// The newest known state of the Lease in which it is this member's.
     pub(super) record: Option<Record<T>>,
     /// The renewals that were answered, and whose versions the view does not contain yet.
     pub(super) unseen: Vec<Renewal>,
@@ -105,8 +105,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         Request { name, number, write }
     }
 
-    /// Returns whether no shard is held, drained or claimed, and the view has none with this
-    /// member's name.
+    /// Returns whether this member holds, drains and claims no shard, and no Lease of a shard in
+    /// the view names it.
     fn holds_nothing(&self) -> bool {
         let is_done = |shard: &super::Shard<T>| {
             matches!(shard.state, ShardState::Foreign)
@@ -131,8 +131,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 self.own.renew_at = flight.sent.monotonic.saturating_add(pause);
                 self.confirm(now);
             }
-            // A creation was refused because an earlier one has been applied, and a pause follows
-            // until the view shows that.
+            // The Lease exists: an earlier creation was applied, or another member has created the
+            // Lease of the group. Attempts follow, with pauses, until the view shows that.
             (Purpose::Create, Answer::Conflict) => {
                 self.own.attempts.refused = None;
                 let retry_at = now.monotonic.saturating_add(self.timing.retry_period);
@@ -166,7 +166,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         self.confirm(now);
     }
 
-    /// Ends the membership, or its last step, since the member's Lease is not its own any more.
+    /// Ends the membership, because the member's Lease is deleted or is no longer its own. If this
+    /// member was deleting it, the membership was stopped.
     fn own_is_gone(&mut self) {
         let is_leaving =
             matches!(self.own.attempts.flight, Some(Flight { purpose: Purpose::Delete, .. }));
@@ -175,7 +176,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             return;
         }
         self.lose(MemberEnd::Replaced);
-        // There is nothing to fence. The membership ends in the next step.
+        // There is nothing to fence. The membership ends as soon as no work is in progress.
         self.own.record = None;
     }
 
@@ -210,8 +211,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
 }
 
 impl<T: Clone> OwnLease<T> {
-    /// Records a state of the Lease, in which it is this member's, if it is newer than the known
-    /// one.
+    /// Records a state of the Lease if it is newer than the known one. The Lease must be this
+    /// member's in that state.
     pub(super) fn learn(&mut self, record: &Record<T>) {
         if self.record.as_ref().is_none_or(|known| known.version < record.version) {
             self.record = Some(record.clone());

@@ -19,7 +19,7 @@
 //!
 //! | state of a shard | new work is admitted | next request or order |
 //! | --- | --- | --- |
-//! | `Foreign` | no | a claim, if the shard is assigned to this member and free; a creation, if its Lease does not exist |
+//! | `Foreign` | no | a claim, a creation, or the release of a late claim (rules 3, 6, 7) |
 //! | `Claiming` | no | none: the claim is in flight |
 //! | `Filling` | no | [`Fill`](MemberStep::Fill): list the objects of the shard |
 //! | `Owned` | until the deadline | [`Enqueue`](MemberStep::Enqueue) all keys |
@@ -28,14 +28,15 @@
 //!
 //! # Rules
 //!
-//! 1. Every write contains the version that it replaces, so the holders of a Lease form one
-//!    sequence. There are no reads: the watch shows what a write that was refused, or not answered,
-//!    has missed.
+//! 1. Every write contains the version that it replaces, or creates a Lease that must not exist.
+//!    So the holders of a Lease form one sequence. There are no reads: the watch shows the version
+//!    that made the server refuse a write, and whether an unanswered write was applied.
 //! 2. A member works until its *deadline*: the time when it sent a renewal, plus the renew
 //!    deadline. A renewal counts when it was answered *and* the view contains its version. So the
 //!    view of a member that works is never older than the renew deadline.
-//! 3. A member holds a shard only by an answer to its own claim. A shard that names the member for
-//!    another reason, such as a claim that was answered too late, is claimed again or released.
+//! 3. A member holds a shard only by an answer to its own claim. If the Lease of a shard names the
+//!    member because of a claim that was answered too late, the member claims the shard again, or
+//!    releases it. For a Lease that the member has created, see rule 7.
 //! 4. An answer counts only for the attempt in progress, and a list only for the claim before it.
 //! 5. Another member is dead once its Lease has been *fenced*: an observer has removed its name by
 //!    a write that contains a version which has not changed for the lease duration since the
@@ -44,10 +45,11 @@
 //!    lease duration.
 //! 6. A shard is free if no member holds it, or its holder is dead. It is released only after all
 //!    work has ended, and is claimed only when no work of an earlier term is in progress here.
-//! 7. A shard without a Lease gets one that names its creator and has had no claim. It is free when
-//!    its version has not changed for the lease duration, and for its creator as well: the owner of
-//!    a Lease that was deleted may be at work until it sees the deletion or reaches its deadline,
-//!    and a creation may have been delayed until after the deletion.
+//! 7. A member that is assigned a shard without a Lease creates one, which has its name and no
+//!    claim. The shard is free when this Lease has not changed for the lease duration. That also
+//!    holds for the creator: the owner of a Lease that was deleted may be at work until it sees the
+//!    deletion or reaches its deadline, and a creation may have been delayed until after the
+//!    deletion.
 //! 8. An owner that sees its shard's Lease gone, made anew or held by another forgets the shard.
 //! 9. A member that has lost its Lease fences that Lease itself once no work is in progress, and
 //!    joins again under another identity.
@@ -173,7 +175,7 @@ pub(crate) enum MemberStep<T> {
 /// The reason why a membership has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum MemberEnd {
-    /// The member was stopped, has released its shards and deleted its Lease.
+    /// The member was stopped. If it was live, it has released its shards and deleted its Lease.
     Stopped,
     /// No renewal was answered and seen before the deadline.
     Deadline,
@@ -215,7 +217,8 @@ enum Phase {
     Ended(MemberEnd),
 }
 
-/// The attempts to write one Lease, of which at most one is in progress.
+/// The attempts to write one Lease, of which at most one is in progress. A member that joins counts
+/// the creation of the group's Lease among the attempts for its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Attempts {
     flight: Option<Flight>,
@@ -231,7 +234,8 @@ struct Attempts {
 struct Flight {
     number: u64,
     purpose: Purpose,
-    /// The version that the request contains.
+    /// The version that the request contains. For a creation, the version of the last deletion that
+    /// the view contains, or 0.
     base: u64,
     /// The time when the request was sent.
     sent: Clocks,
@@ -306,7 +310,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
     /// Returns the next step. Call it after each input, and at the time that the last
     /// [`MemberStep::Wait`] contains.
     pub(crate) fn next(&mut self, now: Clocks) -> MemberStep<T> {
-        // This check comes first, so that nothing is sent after the deadline.
+        // This check comes first: after the deadline, a member sends only the fence of its own
+        // Lease.
         self.check_deadline(now);
         self.reassign(now);
         for shard in 0..self.shard_count() {

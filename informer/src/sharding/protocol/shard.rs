@@ -215,7 +215,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         Some(Request { name: LeaseName::Shard(index), number, write })
     }
 
-    /// Returns whether the shard is assigned to this member, and the member is to hold shards.
+    /// Returns whether the shard is assigned to this member, and the member is not stopping.
     fn is_assigned(&self, shard: u8) -> bool {
         !self.is_stopping && self.assigned.contains(shard)
     }

@@ -98,7 +98,7 @@ pub(super) struct Peer<T> {
     pub(super) attempts: Attempts,
 }
 
-/// The Leases of a group, in the order of their versions up to some version.
+/// The Leases of a group as the watch has shown them: a member's view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct View<T> {
     /// Whether a list has been seen, so that a Lease without an entry does not exist.
@@ -154,7 +154,8 @@ impl<T: Clone + Ord> View<T> {
             }
             LeaseName::Shard(shard) => {
                 let is_new = self.shards[usize::from(*shard)].update(now, version, record);
-                // The absence of a holder counts from here: it may never have been seen.
+                // If the view has no entry for the holder, its Lease counts as absent from now on:
+                // the view may never have contained that Lease.
                 if let Some(holder) = record.and_then(|record| record.holder.as_ref()) {
                     self.entry(now, holder, true);
                 }

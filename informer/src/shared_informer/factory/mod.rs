@@ -77,7 +77,8 @@ struct Informers {
 struct InformerKey {
     /// The type of the objects.
     objects: TypeId,
-    /// The resource. A type such as `DynamicObject` has informers of several resources.
+    /// The resource, which the type does not imply: objects of a type such as `DynamicObject` can
+    /// belong to several resources.
     resource: String,
     scope: Scope,
 }
@@ -367,7 +368,7 @@ impl SharedInformerFactory {
         Ok(informer)
     }
 
-    /// Returns the key of a kind and scope, to which it adds the factory's query.
+    /// Returns the key of a kind and scope. The scope in the key also has the factory's query.
     fn key<K: FactoryKind>(
         &self,
         types: &<K::Resource as Resource>::DynamicType,

@@ -394,8 +394,8 @@ impl Search<'_> {
         }
     }
 
-    /// Delivers all events to steady members. A deletion by hand is the end of a member's work, at
-    /// the latest by its deadline, but a steady member has none.
+    /// Delivers all events to steady members. Other members may see a deletion by hand late, since
+    /// their deadline ends their work. A steady member has no deadline, so it must see it at once.
     fn show_steady(&self, world: &mut World) {
         for (config, process) in self.bounds.processes.iter().zip(&mut world.processes) {
             let Some(member) = process.member.as_mut().filter(|_| config.is_steady) else {

@@ -1,16 +1,16 @@
-//! An exhaustive search of the protocol for a history in which two members work on a shard at a
-//! time, or a key is missed.
+//! An exhaustive search of the protocol for a history in which two members work on the same shard
+//! at the same time, a key is missed, or a reconcile begins from a stale state.
 //!
 //! A *world* is an API server with the Leases of a group, two or three processes that are members,
 //! and the messages between them. Its next worlds are all that can happen next: time passes, a
 //! process takes a step, a request arrives, an answer or a watch event is delivered, an attempt is
-//! given up, a member is stopped, its work ends. Nothing is urgent, so that every request, answer,
+//! given up, a member's work ends. Nothing is urgent, so that every request, answer,
 //! watch event and process may be delayed for any time or for ever. This covers lost messages, cut
 //! connections and paused processes. A few delays are left out where a comment says why they have
 //! no effect of their own. Every member may claim or give up any shard at any time, so that nothing
-//! depends on the assignment. Crashes, duplicated requests, steps of a wall clock, time that a
-//! suspended machine does not count, and changes by hand are *faults*, of which a history has a
-//! limited number.
+//! depends on the assignment. Crashes, stops, duplicated requests, steps of a wall clock, time that
+//! a suspended machine does not count, Leases with other settings, and changes by hand are
+//! *faults*, of which a history has a limited number.
 //!
 //! A world with *data* also has one object in each shard, its writes, the members' stores, work
 //! queues and reconciles, and requests of reconciles in flight. Without data, a member that owns a
@@ -20,7 +20,7 @@
 //! versions of each Lease are numbered in their order. So worlds that differ only in their age are
 //! one world. The search visits every world that can be reached within its bounds. It remembers
 //! worlds by a hash of 64 bits: among 10 million worlds, two share one with a probability of about
-//! 10⁻⁶.
+//! 3·10⁻⁶.
 
 mod calm;
 mod events;
@@ -47,8 +47,9 @@ const NOW: Clocks = Clocks { monotonic: Duration::from_secs(100), wall: Duration
 struct Bounds<'a> {
     processes: &'a [Config],
     shards: u32,
-    /// The kinds of faults, and how many of them a history may have.
+    /// The kinds of faults that a history may have.
     faults: &'a [Fault],
+    /// The largest number of faults in a history.
     most_faults: u8,
     /// The largest number of claims of one shard in a history.
     most_claims: i32,
@@ -82,9 +83,10 @@ struct Config {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// A process ends without a word, and another one starts in its place.
+    /// A process ends at any point, and another one starts in its place if `most_identities` allows
+    /// it.
     Crash,
-    /// A member is stopped, and another one starts in its place.
+    /// A member is stopped. Another one starts in its place if `most_identities` allows it.
     Stop,
     /// A request arrives twice.
     Duplicate,
@@ -184,8 +186,9 @@ const fn process(lease: u64, rate: u64) -> Config {
     Config { lease, rate, is_steady: false, is_prompt: false }
 }
 
-/// Returns a process that takes shards over from another one. Delays and a deadline of its own
-/// would only limit it; the other process shows what they can do.
+/// Returns a process that takes shards over from another one. Its requests are answered at once and
+/// it has no deadline, because delays and a deadline would only limit it. The other process of the
+/// search has both.
 const fn heir(lease: u64, rate: u64) -> Config {
     Config { lease, rate, is_steady: true, is_prompt: true }
 }
@@ -203,7 +206,7 @@ const EQUAL: &[Config] = &[process(3, 100), heir(3, 100)];
 /// Two processes that never lose their Leases.
 const STEADY: &[Config] = &[Config { is_steady: true, ..process(3, 100) }, heir(3, 100)];
 
-/// Two processes of which none is steady.
+/// Two processes, neither of which is steady.
 const MORTAL: &[Config] = &[process(3, 100), process(3, 150)];
 
 /// Three processes with equal clocks.

@@ -286,8 +286,8 @@ pub(super) fn owns(member: &Protocol<Id>, shard: usize) -> bool {
 
 impl Process {
     /// Adds an event to those that the watch has not delivered. Of several renewals of a Lease that
-    /// follow each other only the last remains: that the member sees another one now has no effect
-    /// that it would not have had before the last was applied.
+    /// follow each other only the last remains: the member might have seen each of the others when
+    /// the last was not applied yet, and seeing it later has no other effect.
     fn watch(&mut self, name: LeaseName<Id>, version: u64, record: Option<Record<Id>>) {
         let is_of = |(of, ..): &&WatchEvent| *of == name;
         let mut unseen = self.unseen.iter().filter(is_of).rev().map(|(.., record)| *record);

@@ -113,7 +113,12 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 && !shard.is_working
                 && shard.attempts.flight.is_none()
         };
-        self.shards.iter().all(is_done) && !self.view.is_named(&self.identity)
+        // A Lease that this member has created, and not claimed, gives it nothing to release.
+        let is_claimed = |record: &Record<T>| {
+            record.holder.as_ref() == Some(&self.identity) && !record.is_created()
+        };
+        let mut records = self.view.shards.iter().filter_map(|seen| seen.record.as_ref());
+        self.shards.iter().all(is_done) && !records.any(is_claimed)
     }
 
     pub(super) fn answered_own(&mut self, now: Clocks, flight: Flight, answer: &Answer<T>) {

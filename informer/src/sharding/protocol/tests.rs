@@ -22,6 +22,8 @@ struct Server {
     is_watched: bool,
     /// The names of the Leases that were written, and of their holders.
     log: Vec<(LeaseName<&'static str>, Option<&'static str>)>,
+    /// The number of writes that were refused.
+    refused: u32,
 }
 
 impl Server {
@@ -49,7 +51,10 @@ impl Server {
                 Some(Record { holder, transitions, is_ready, ..lease })
             }
             (Write::Delete { base }, Some(lease)) if lease.version == base.version => None,
-            _ => return Answer::Conflict,
+            _ => {
+                self.refused += 1;
+                return Answer::Conflict;
+            }
         };
         self.set(name, record);
         self.log.push((name, record.and_then(|record| record.holder)));
@@ -98,7 +103,8 @@ impl Group {
         let shards = ShardCount::new(u32::try_from(shards).unwrap().max(1)).unwrap();
         let member = Protocol::new(timing, "me", shards);
         let (unseen, log) = (Vec::new(), Vec::new());
-        let mut server = Server { version: 0, leases: Vec::new(), unseen, is_watched: true, log };
+        let mut server =
+            Server { version: 0, leases: Vec::new(), unseen, is_watched: true, log, refused: 0 };
         for (name, record) in leases {
             server.set(*name, Some(*record));
         }
@@ -141,6 +147,20 @@ impl Group {
                 step @ (MemberStep::Wait(_) | MemberStep::Ended(_)) => return (orders, step),
                 order => orders.push(order),
             }
+        }
+    }
+
+    /// Answers the requests before the first one for this Lease, which it returns.
+    fn run_until(&mut self, second: u64, name: LeaseName<&'static str>) -> Request<&'static str> {
+        loop {
+            self.watch(second);
+            let step = self.member.next(at(second));
+            let MemberStep::Send(request) = step else { panic!("no request: {step:?}") };
+            if request.name == name {
+                return request;
+            }
+            let answer = self.server.apply(request);
+            self.member.answered(at(second), &request.name, request.number, &answer);
         }
     }
 
@@ -253,6 +273,16 @@ fn stopped_member_drains_its_shards_and_deletes_its_lease() {
 }
 
 #[test]
+fn stopped_member_that_has_created_a_lease_of_a_shard_ends() {
+    let mut group = Group::with(&[]);
+    group.run(0);
+    assert_eq!(group.server.lease(SHARD).unwrap().holder, Some("me"));
+    group.member.stop();
+    assert_eq!(group.run(1).1, MemberStep::Ended(MemberEnd::Stopped));
+    assert_eq!(group.server.lease(ME), None);
+}
+
+#[test]
 fn shard_of_a_member_that_does_not_renew_is_claimed_after_a_fence() {
     let leases = [
         (LeaseName::Group, shard(None, 0)),
@@ -324,16 +354,10 @@ fn shard_whose_lease_was_deleted_is_claimed_after_the_lease_duration_and_an_end_
 #[test]
 fn claim_that_was_answered_too_late_is_claimed_again() {
     let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
-    let number = loop {
-        group.watch(0);
-        let MemberStep::Send(request) = group.member.next(at(0)) else { panic!("no request") };
-        let answer = group.server.apply(request);
-        if request.name == SHARD {
-            group.member.answered(at(1), &SHARD, request.number, &Answer::Unclear);
-            break request.number;
-        }
-        group.member.answered(at(0), &request.name, request.number, &answer);
-    };
+    let request = group.run_until(0, SHARD);
+    let number = request.number;
+    group.server.apply(request);
+    group.member.answered(at(1), &SHARD, number, &Answer::Unclear);
     let claimed = group.server.lease(SHARD).unwrap();
     assert_eq!((claimed.holder, claimed.transitions), (Some("me"), 5));
     group.member.answered(at(1), &SHARD, number, &Answer::Written(Some(claimed)));

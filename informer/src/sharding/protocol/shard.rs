@@ -244,14 +244,17 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         if is_claim {
             shard.state = match answer {
                 Answer::Written(Some(claim)) => {
-                    // The view may contain a deletion that came after the claim.
-                    let is_over = seen.version > claim.version
-                        && !seen.record.as_ref().is_some_and(|record| record.is_of(claim));
+                    // The view may contain a deletion that came after the claim, or a later state
+                    // of the claim, whose version the release must contain.
+                    let is_later = seen.version > claim.version;
+                    let of_claim = seen.record.as_ref().filter(|record| record.is_of(claim));
+                    let is_over = is_later && of_claim.is_none();
                     mutant!(self, ClaimOverridesView => let is_over = false);
                     if is_over {
                         ShardState::Foreign
                     } else {
-                        ShardState::Filling { claim: claim.clone(), fill: None }
+                        let claim = of_claim.filter(|_| is_later).unwrap_or(claim).clone();
+                        ShardState::Filling { claim, fill: None }
                     }
                 }
                 _ => ShardState::Foreign,

@@ -367,6 +367,20 @@ fn claim_that_was_answered_too_late_is_claimed_again() {
 }
 
 #[test]
+fn claim_that_is_answered_after_an_edit_of_its_lease_is_released() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    let request = group.run_until(0, SHARD);
+    let answer = group.server.apply(request);
+    group.set(SHARD, group.server.lease(SHARD));
+    group.watch(0);
+    group.member.answered(at(0), &SHARD, request.number, &answer);
+    assert_eq!(group.run(0).0.len(), 1);
+    group.member.stop();
+    assert_eq!(group.run(1).1, MemberStep::Ended(MemberEnd::Stopped));
+    assert_eq!(group.server.lease(SHARD).unwrap().holder, None);
+}
+
+#[test]
 fn refused_claim_is_not_repeated_until_the_watch_shows_another_version() {
     let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
     while group.server.lease(ME).is_none() {

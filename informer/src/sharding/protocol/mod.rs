@@ -290,7 +290,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             phase: Phase::Joining,
             is_stopping: false,
             own: OwnLease::default(),
-            view: View::new(shards.get()),
+            view: View::new(shards.get(), timing.settle),
             shards: vec![Shard::default(); shards.get()],
             assigned: ShardSet::default(),
             last_number: 0,
@@ -485,8 +485,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         });
         let peers = self.view.peers.iter().flat_map(|peer| {
             let fences_at = Some(self.fences_at(peer));
-            let settles_at = peer.ready_since.map(|since| since.saturating_add(self.timing.settle));
-            [Some(peer.attempts.not_before), self.dies_at(peer), fences_at, settles_at]
+            [Some(peer.attempts.not_before), self.dies_at(peer), fences_at, peer.settles_at]
         });
         let times = own.into_iter().chain(shards).chain(peers).flatten();
         times.filter(|time| *time > now.monotonic).min()

@@ -14,11 +14,11 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
     /// Computes the shards that are assigned to this member. Until it is live, none are.
     pub(super) fn reassign(&mut self, now: Clocks) {
         let Phase::Live(_) = self.phase else { return };
-        let settled = |since: Duration| since.saturating_add(self.timing.settle) <= now.monotonic;
         let ready = self.view.peers.iter().filter_map(|peer| {
             let is_fenced = peer.seen.record.as_ref()?.holder.is_none();
-            let since = peer.ready_since.filter(|_| !is_fenced)?;
-            Some(ReadyMember { name: peer.name.as_ref(), is_settled: settled(since) })
+            let settles_at = peer.settles_at.filter(|_| !is_fenced)?;
+            let is_settled = settles_at <= now.monotonic;
+            Some(ReadyMember { name: peer.name.as_ref(), is_settled })
         });
         let identity = self.identity.as_ref();
         let holders =
@@ -102,7 +102,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let score = |member: &T| score(seed(member.as_ref()), subject);
         let mine = score(&self.identity);
         let is_before = |other: &&Peer<T>| {
-            other.ready_since.is_some() && other.name != peer.name && score(&other.name) > mine
+            other.settles_at.is_some() && other.name != peer.name && score(&other.name) > mine
         };
         let before = u32::try_from(self.view.peers.iter().filter(is_before).count());
         let stagger = self.timing.fence_stagger.saturating_mul(before.unwrap_or(u32::MAX));

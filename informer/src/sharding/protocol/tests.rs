@@ -259,6 +259,15 @@ fn shard_of_another_settled_member_is_released_when_its_work_has_ended() {
 }
 
 #[test]
+fn member_that_starts_leaves_free_shards_to_those_of_its_first_list() {
+    let leases =
+        [(LeaseName::Group, shard(None, 0)), (OTHER, ready("other")), (SHARD, shard(None, 4))];
+    let mut group = Group::with(&leases);
+    group.run(0);
+    assert_eq!(group.server.log, [(ME, Some("me"))]);
+}
+
+#[test]
 fn stopped_member_drains_its_shards_and_deletes_its_lease() {
     let mut group = Group::owner();
     group.member.stop();

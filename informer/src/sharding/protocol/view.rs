@@ -92,8 +92,9 @@ impl<T: Clone> Seen<T> {
 pub(super) struct Peer<T> {
     pub(super) name: T,
     pub(super) seen: Seen<T>,
-    /// The time of the monotonic clock since when the member is ready.
-    pub(super) ready_since: Option<Duration>,
+    /// The time of the monotonic clock at which the member counts as settled. `None` if it is not
+    /// ready.
+    pub(super) settles_at: Option<Duration>,
     /// The attempts to fence the member, and then to delete its Lease.
     pub(super) attempts: Attempts,
 }
@@ -101,6 +102,8 @@ pub(super) struct Peer<T> {
 /// The Leases of a group as the watch has shown them: a member's view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct View<T> {
+    /// The time after which a member that becomes ready counts as settled.
+    settle: Duration,
     /// Whether a list has been seen, so that a Lease without an entry does not exist.
     pub(super) is_complete: bool,
     pub(super) has_group: bool,
@@ -110,10 +113,10 @@ pub(super) struct View<T> {
 }
 
 impl<T: Clone + Ord> View<T> {
-    pub(super) fn new(shards: usize) -> Self {
+    pub(super) fn new(shards: usize, settle: Duration) -> Self {
         let origin = Clocks { monotonic: Duration::ZERO, wall: Duration::ZERO };
         let shards = vec![Seen::absent(0, origin); shards];
-        Self { is_complete: false, has_group: false, peers: Vec::new(), shards }
+        Self { settle, is_complete: false, has_group: false, peers: Vec::new(), shards }
     }
 
     pub(super) fn peer(&self, name: &T) -> Option<&Peer<T>> {
@@ -142,13 +145,16 @@ impl<T: Clone + Ord> View<T> {
                 true
             }
             LeaseName::Member(name) => {
+                // The members of the first list have been ready for an unknown time. They count as
+                // settled, so that a member that has just started takes no shard before them.
+                let settle = if self.is_complete { self.settle } else { Duration::ZERO };
                 // A member that the view does not contain has no Lease.
                 let Some(peer) = self.entry(now, name, record.is_some()) else { return true };
                 let is_new = peer.seen.update(now, version, record);
                 if !peer.seen.record.as_ref().is_some_and(|record| record.is_ready) {
-                    peer.ready_since = None;
-                } else if peer.ready_since.is_none() {
-                    peer.ready_since = Some(now.monotonic);
+                    peer.settles_at = None;
+                } else if peer.settles_at.is_none() {
+                    peer.settles_at = Some(now.monotonic.saturating_add(settle));
                 }
                 is_new
             }
@@ -192,7 +198,7 @@ impl<T: Clone + Ord> View<T> {
                 let peer = Peer {
                     name: name.clone(),
                     seen: Seen::absent(0, now),
-                    ready_since: None,
+                    settles_at: None,
                     attempts: Attempts::default(),
                 };
                 self.peers.insert(at, peer);

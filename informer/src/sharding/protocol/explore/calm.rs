@@ -16,7 +16,7 @@ impl Search<'_> {
         let members = world.processes.iter_mut().filter_map(|process| process.member.as_mut());
         for peer in members.flat_map(|member| &mut member.view.peers) {
             let is_ready = peer.seen.record.as_ref().is_some_and(|record| record.is_ready);
-            peer.ready_since = is_ready.then_some(NOW.monotonic);
+            peer.settles_at = is_ready.then_some(NOW.monotonic);
         }
         for _ in 0..TICKS {
             self.tick(&mut world, None);

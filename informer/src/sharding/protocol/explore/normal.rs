@@ -229,7 +229,7 @@ impl Search<'_> {
         for peer in &mut member.view.peers {
             normalise_attempts(&mut peer.attempts);
             peer.attempts.flight.iter_mut().for_each(|flight| flight.sent = NOW);
-            peer.ready_since = None;
+            peer.settles_at = None;
             let is_fenced = peer.seen.record.as_ref().is_some_and(|record| record.holder.is_none());
             let config = self.bounds.processes[usize::from(peer.name.0 % IDENTITIES)];
             if is_fenced || peer.name == member.identity || config.is_steady {

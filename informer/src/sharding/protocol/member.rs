@@ -171,16 +171,10 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         self.confirm(now);
     }
 
-    /// Ends the membership, because the member's Lease is deleted or is no longer its own. If this
-    /// member was deleting it, the membership was stopped.
+    /// Ends the membership, because the member's Lease is deleted or is no longer its own. A member
+    /// that is stopping may have deleted it: the answer to that can be lost.
     fn own_is_gone(&mut self) {
-        let is_leaving =
-            matches!(self.own.attempts.flight, Some(Flight { purpose: Purpose::Delete, .. }));
-        if is_leaving && let Phase::Live(_) = self.phase {
-            self.phase = Phase::Ended(MemberEnd::Stopped);
-            return;
-        }
-        self.lose(MemberEnd::Replaced);
+        self.lose(if self.is_stopping { MemberEnd::Stopped } else { MemberEnd::Replaced });
         // There is nothing to fence. The membership ends as soon as no work is in progress.
         self.own.record = None;
     }

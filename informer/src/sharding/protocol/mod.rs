@@ -175,7 +175,8 @@ pub(crate) enum MemberStep<T> {
 /// The reason why a membership has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum MemberEnd {
-    /// The member was stopped. If it was live, it has released its shards and deleted its Lease.
+    /// The member was stopped. If it was live, it has released its shards and deleted its Lease,
+    /// unless the Lease was lost before.
     Stopped,
     /// No renewal was answered and seen before the deadline.
     Deadline,

@@ -292,6 +292,18 @@ fn stopped_member_that_has_created_a_lease_of_a_shard_ends() {
 }
 
 #[test]
+fn stopped_member_whose_deletion_was_not_answered_has_stopped() {
+    let mut group = Group::owner();
+    group.member.stop();
+    group.run(1);
+    group.member.idle(0);
+    let request = group.run_until(1, ME);
+    assert!(matches!(request.write, Write::Delete { .. }), "{request:?}");
+    group.server.apply(request);
+    group.member.answered(at(1), &ME, request.number, &Answer::Unclear);
+    assert_eq!(group.run(1).1, MemberStep::Ended(MemberEnd::Stopped));
+}
+#[test]
 fn shard_of_a_member_that_does_not_renew_is_claimed_after_a_fence() {
     let leases = [
         (LeaseName::Group, shard(None, 0)),

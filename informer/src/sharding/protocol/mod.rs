@@ -42,14 +42,15 @@
 //!    a write that contains a version which has not changed for the lease duration since the
 //!    observer first saw it. The observer takes the larger of its own lease duration and the one in
 //!    the Lease, by its monotonic clock. A member without a Lease is dead if that was so for the
-//!    lease duration.
+//!    lease duration: the largest of the observer's own, the one in the deleted Lease, and those
+//!    in the Leases of the member's shards.
 //! 6. A shard is free if no member holds it, or its holder is dead. It is released only after all
 //!    work has ended, and is claimed only when no work of an earlier term is in progress here.
 //! 7. A member that is assigned a shard without a Lease creates one, which has its name and no
-//!    claim. The shard is free when this Lease has not changed for the lease duration. That also
-//!    holds for the creator: the owner of a Lease that was deleted may be at work until it sees the
-//!    deletion or reaches its deadline, and a creation may have been delayed until after the
-//!    deletion.
+//!    claim. The shard is free when this Lease has not changed for the longest lease duration that
+//!    the view has of a member, of the deleted Lease or of the creator. That also holds for the
+//!    creator: the owner of a Lease that was deleted may be at work until it sees the deletion or
+//!    reaches its deadline, and a creation may have been delayed until after the deletion.
 //! 8. An owner that sees its shard's Lease gone, made anew or held by another forgets the shard.
 //! 9. A member that has lost its Lease fences that Lease itself once no work is in progress, and
 //!    joins again under another identity.
@@ -131,7 +132,7 @@ pub(crate) struct Request<T> {
     pub(crate) write: Write<T>,
 }
 
-/// A write of a Lease.
+/// A write of a Lease. Each write also contains the lease duration of its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Write<T> {
     /// Creates the Lease with this holder and no transitions.
@@ -480,9 +481,9 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         };
         let own = [Some(self.own.attempts.not_before), Some(self.own.renew_at), deadline];
         let shards = self.shards.iter().zip(&self.view.shards).flat_map(|(shard, seen)| {
-            let expires_at = seen.expires_at(self.timing.lease_duration);
+            let frees_at = Some(self.frees_at(seen));
             let drained_at = shard.state.drained_at(self.timing.drain_timeout);
-            [Some(shard.attempts.not_before), Some(expires_at), drained_at]
+            [Some(shard.attempts.not_before), frees_at, drained_at]
         });
         let peers = self.view.peers.iter().flat_map(|peer| {
             let fences_at = Some(self.fences_at(peer));

@@ -84,7 +84,9 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
     /// Returns the time of the monotonic clock when a member that has no Lease is dead.
     pub(super) fn dies_at(&self, peer: &Peer<T>) -> Option<Duration> {
         mutant!(self, AbsentMemberIsDead => return Some(peer.seen.since.monotonic));
-        peer.seen.record.is_none().then(|| peer.seen.expires_at(self.timing.lease_duration))
+        // The Lease may never have been seen, but those of the member's shards have its duration.
+        let duration = self.timing.lease_duration.max(self.view.duration_of_claims(&peer.name));
+        peer.seen.record.is_none().then(|| peer.seen.expires_at(duration))
     }
 
     /// Returns the time of the monotonic clock when this member fences another one. The member with

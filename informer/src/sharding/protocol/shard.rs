@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::mutant;
 #[cfg(test)]
 use super::mutants::mutant;
+use super::view::Seen;
 use super::{
     Answer, Attempts, Clocks, Flight, LeaseName, MemberStep, Phase, Protocol, Purpose, Record,
     Request, Write,
@@ -227,12 +228,18 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let is_created = record.is_created();
         mutant!(self, CreatedShardIsFree => let is_created = false);
         if is_created {
-            return seen.expires_at(self.timing.lease_duration) <= now.monotonic;
+            return self.frees_at(seen) <= now.monotonic;
         }
         match &record.holder {
             Some(holder) => *holder == self.identity || self.is_dead(now, holder),
             None => true,
         }
+    }
+
+    /// Returns the time of the monotonic clock when a Lease of a shard that a member has created is
+    /// free. Any member may be at work by a Lease that was deleted.
+    pub(super) fn frees_at(&self, seen: &Seen<T>) -> Duration {
+        seen.expires_at(self.timing.lease_duration.max(self.view.longest_duration()))
     }
 
     pub(super) fn answered_shard(&mut self, index: u8, flight: Flight, answer: &Answer<T>) {

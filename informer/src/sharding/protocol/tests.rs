@@ -335,6 +335,32 @@ fn observer_waits_for_the_longer_lease_duration() {
 }
 
 #[test]
+fn member_that_was_never_seen_is_dead_after_the_lease_duration_of_its_claim() {
+    let longer = Record { duration: 2 * LEASE, ..shard(Some("other"), 4) };
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, longer)]);
+    for second in 0..30 {
+        assert_eq!(group.run(second).0, []);
+    }
+    assert_eq!(group.run(30).0.len(), 1);
+}
+
+#[test]
+fn created_lease_is_free_after_the_longest_known_lease_duration() {
+    let longer = Record { duration: 2 * LEASE, ..ready("other") };
+    let claimed = (SHARD, Record { duration: 2 * LEASE, ..shard(Some("other"), 4) });
+    // A Lease of the former owner, or its claim, has shown its lease duration.
+    for shown in [(OTHER, Record { is_ready: false, ..longer }), claimed] {
+        let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), shown]);
+        group.set(SHARD, None);
+        group.set(SHARD, Some(record("another uid", Some("third"), 0)));
+        for second in 0..30 {
+            assert_eq!(group.run(second).0, [], "second {second}");
+        }
+        assert_eq!(group.run(30).0.len(), 1);
+    }
+}
+
+#[test]
 fn members_fence_one_after_another() {
     let leases = [
         (LeaseName::Group, shard(None, 0)),

@@ -54,7 +54,8 @@ pub(super) struct Seen<T> {
     pub(super) record: Option<Record<T>>,
     /// The time when this state was first seen.
     pub(super) since: Clocks,
-    /// The lease duration in the last state in which the Lease existed.
+    /// The lease duration in the last state in which the Lease existed. After a deletion, the
+    /// larger of those before and after it.
     duration: Duration,
 }
 
@@ -69,13 +70,16 @@ impl<T: Clone> Seen<T> {
         if version <= self.version {
             return false;
         }
-        if self.record.is_some() || record.is_some() {
+        let existed = self.record.is_some();
+        if existed || record.is_some() {
             self.since = now;
         }
         self.version = version;
         self.record = record.cloned();
         if let Some(record) = record {
-            self.duration = record.duration;
+            // If the Lease was deleted, its holder may be at work for the duration that it had.
+            let before = if existed { Duration::ZERO } else { self.duration };
+            self.duration = record.duration.max(before);
         }
         true
     }
@@ -129,6 +133,18 @@ impl<T: Clone + Ord> View<T> {
         let mut holders =
             self.shards.iter().filter_map(|seen| seen.record.as_ref()?.holder.as_ref());
         holders.any(|holder| holder == name)
+    }
+
+    /// Returns the longest lease duration that a member has written in its own Lease.
+    pub(super) fn longest_duration(&self) -> Duration {
+        self.peers.iter().map(|peer| peer.seen.duration).max().unwrap_or_default()
+    }
+
+    /// Returns the longest lease duration that a member has written in the Leases of its shards.
+    pub(super) fn duration_of_claims(&self, name: &T) -> Duration {
+        let is_holder = |record: &&Record<T>| record.holder.as_ref() == Some(name);
+        let records = self.shards.iter().filter_map(|seen| seen.record.as_ref());
+        records.filter(is_holder).map(|record| record.duration).max().unwrap_or_default()
     }
 
     /// Records a state of a Lease, and returns whether it is newer than the known one.

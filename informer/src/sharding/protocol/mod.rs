@@ -69,8 +69,9 @@
 //! # Why no object is missed
 //!
 //! The list of rule 4 begins after the claim, so it has every write that the former owner knows to
-//! have succeeded. The store holds that list before the first reconcile, and every key of the shard
-//! is enqueued; also when a member becomes the owner again without a release.
+//! have succeeded, and lacks every object that it knows to be deleted. Before the first reconcile,
+//! the store has all of that list and no other object of the shard, except for later changes. Every
+//! key of the shard is enqueued; also when a member becomes the owner again without a release.
 
 #[cfg(test)]
 mod defects;
@@ -159,9 +160,9 @@ pub(crate) enum Answer<T> {
 pub(crate) enum MemberStep<T> {
     /// Send this request, and pass its answer to [`Protocol::answered`].
     Send(Request<T>),
-    /// List the objects of the shard, consistently and beginning after this step. Once the store
-    /// has each listed object in the listed version or a later one, call [`Protocol::filled`] with
-    /// the number.
+    /// List the objects of the shard, consistently and beginning after this step. Call
+    /// [`Protocol::filled`] with the number once the store has each listed object in the listed
+    /// version or a later one, and has no other object of the shard in a version before the list's.
     Fill { shard: u8, number: u64 },
     /// Enqueue all keys of the shard, and admit its work from now on.
     Enqueue { shard: u8 },

@@ -32,12 +32,13 @@ pub(super) enum Mutant {
     OwnsAgainWithoutEnqueue,
     ListsBeforeClaim,
     StoreLacksList,
+    StoreKeepsDeleted,
     OldFillsCount,
 }
 
 impl Mutant {
     /// All mutants, each with its defect.
-    pub(super) const ALL: [(Self, &str); 29] = [
+    pub(super) const ALL: [(Self, &str); 30] = [
         (Self::DeadlineFromAnswer, "the deadline counts from the answer of a renewal"),
         (Self::WorksForLeaseDuration, "a member works for the lease duration"),
         (Self::MemberIgnoresWallClock, "a member's deadline is by the monotonic clock alone"),
@@ -69,6 +70,7 @@ impl Mutant {
         (Self::OwnsAgainWithoutEnqueue, "a member owns again without enqueuing keys"),
         (Self::ListsBeforeClaim, "the list of a claim begins before its answer"),
         (Self::StoreLacksList, "an owner does not wait until the store holds the list"),
+        (Self::StoreKeepsDeleted, "an owner's store may have objects that the list lacks"),
         (Self::OldFillsCount, "the list of an earlier claim counts"),
     ];
 }

@@ -351,7 +351,8 @@ fn every_mutant_has_a_history_with_a_violation() {
             Mutant::KeysNotEnqueued
             | Mutant::OwnsAgainWithoutEnqueue
             | Mutant::ListsBeforeClaim
-            | Mutant::StoreLacksList => WITH_DATA,
+            | Mutant::StoreLacksList
+            | Mutant::StoreKeepsDeleted => WITH_DATA,
             Mutant::OldFillsCount => Bounds { most_claims: 3, ..WITH_DATA },
             _ => TWO,
         };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::events::ALWAYS;
+use super::objects::exists_in;
 use super::world::{Content, IDENTITIES, Id, Message, Process, WatchEvent, World};
 use super::{Clocks, Fault, Mutant, NOW, Search, TICK};
 use crate::sharding::protocol::member::OwnLease;
@@ -126,6 +127,7 @@ impl Search<'_> {
                         match self.mutant {
                             Some(Mutant::ListsBeforeClaim) => listed = reconciler.before_claim,
                             Some(Mutant::StoreLacksList) => listed = 0,
+                            Some(Mutant::StoreKeepsDeleted) if !exists_in(listed) => listed = 0,
                             _ => {}
                         }
                         reconciler.reconciled = None;

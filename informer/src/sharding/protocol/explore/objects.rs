@@ -15,6 +15,11 @@ pub(super) struct Object {
     pub(super) orphans: u8,
 }
 
+/// Returns whether the object exists in a version: every other write deletes it.
+pub(super) fn exists_in(version: u8) -> bool {
+    version.is_multiple_of(2)
+}
+
 /// The store, the work queue and the reconcile of a process, for the object of one shard.
 #[derive(Clone, Default, Hash)]
 pub(super) struct Reconciler {

@@ -123,6 +123,10 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
 
     pub(super) fn answered_own(&mut self, now: Clocks, flight: Flight, answer: &Answer<T>) {
         mutant!(self, DeadlineFromAnswer => let flight = Flight { sent: now, ..flight });
+        if flight.purpose == Purpose::Create {
+            // A creation contains no version, and that of the group's Lease precedes another one.
+            self.own.attempts.replaced = None;
+        }
         match (flight.purpose, answer) {
             (Purpose::Create | Purpose::Renew, Answer::Written(Some(record)))
                 if record.holder.as_ref() == Some(&self.identity) =>
@@ -139,7 +143,6 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             // The Lease exists: an earlier creation was applied, or another member has created the
             // Lease of the group. Attempts follow, with pauses, until the view shows that.
             (Purpose::Create, Answer::Conflict) => {
-                self.own.attempts.refused = None;
                 let retry_at = now.monotonic.saturating_add(self.timing.retry_period);
                 self.own.attempts.not_before = retry_at;
             }

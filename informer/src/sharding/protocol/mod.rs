@@ -227,9 +227,9 @@ struct Attempts {
     flight: Option<Flight>,
     /// No request is sent before this time of the monotonic clock.
     not_before: Duration,
-    /// The version of the Lease that a refused write contained. Nothing is written until the view
-    /// shows another version.
-    refused: Option<u64>,
+    /// The version that the last write contained, if that was applied or refused: the Lease has
+    /// another version. Nothing is written until the view shows that.
+    replaced: Option<u64>,
 }
 
 /// An attempt in progress.
@@ -257,7 +257,7 @@ enum Purpose {
 impl Attempts {
     /// Returns whether a write that contains this version may be sent.
     fn may_send(&self, now: Clocks, base: u64) -> bool {
-        self.flight.is_none() && now.monotonic >= self.not_before && self.refused != Some(base)
+        self.flight.is_none() && now.monotonic >= self.not_before && self.replaced != Some(base)
     }
 
     /// Ends an attempt. Returns `None` if it is no longer in progress.
@@ -270,8 +270,7 @@ impl Attempts {
     ) -> Option<Flight> {
         let flight = self.flight.take_if(|flight| flight.number == number)?;
         match answer {
-            Answer::Written(_) => {}
-            Answer::Conflict => self.refused = Some(flight.base),
+            Answer::Written(_) | Answer::Conflict => self.replaced = Some(flight.base),
             Answer::Unclear => self.not_before = now.monotonic.saturating_add(retry),
         }
         Some(flight)

@@ -447,6 +447,19 @@ fn refused_claim_is_not_repeated_until_the_watch_shows_another_version() {
 }
 
 #[test]
+fn write_is_not_repeated_before_the_watch_shows_it() {
+    let mut group = Group::owner();
+    group.member.stop();
+    group.run(1);
+    group.member.idle(0);
+    group.server.is_watched = false;
+    group.run(1);
+    assert_eq!(group.server.lease(SHARD).unwrap().holder, None);
+    group.run(3);
+    assert_eq!(group.server.refused, 0);
+}
+
+#[test]
 fn member_of_a_group_with_other_settings_ends() {
     let mut group = Group::owner();
     group.member.mismatched();

@@ -261,7 +261,7 @@ impl Search<'_> {
 
 /// Forgets pauses: a pause is like a delay.
 fn normalise_attempts(attempts: &mut Attempts) {
-    (attempts.not_before, attempts.refused) = (NOW.monotonic, None);
+    (attempts.not_before, attempts.replaced) = (NOW.monotonic, None);
     attempts.flight.iter_mut().for_each(|flight| flight.base = 0);
 }
 

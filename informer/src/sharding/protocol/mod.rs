@@ -72,6 +72,12 @@
 //! have succeeded, and lacks every object that it knows to be deleted. Before the first reconcile,
 //! the store has all of that list and no other object of the shard, except for later changes. Every
 //! key of the shard is enqueued; also when a member becomes the owner again without a release.
+//!
+//! # Limits
+//!
+//! A shard whose Lease is deleted by hand, and applied again without a holder as in a manifest, is
+//! free at once. Its former owner may still be at work: it stops when it sees the deletion, at the
+//! latest at its deadline. That is also true of a Lease whose holder is removed by hand.
 
 #[cfg(test)]
 mod defects;

@@ -2,6 +2,8 @@
 
 pub(crate) mod catching;
 pub(crate) mod in_flight;
+#[cfg(all(test, feature = "leader-election"))]
+pub(crate) mod search;
 pub(crate) mod slab;
 pub(crate) mod sleep;
 pub(crate) mod task;

@@ -17,7 +17,6 @@
 //! remembers worlds by a hash of 64 bits: among 10 million worlds, two share one with a probability
 //! of about 10⁻⁶.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
@@ -27,6 +26,7 @@ use super::{
     Answer, CandidateStep, Clocks, FormerTerm, LeaseRequest, Protocol, Purpose, Record, Seen,
     State, Timing,
 };
+use crate::util::search::{SearchResult, breadth_first};
 
 type Lease = Record<u8, ()>;
 
@@ -151,58 +151,26 @@ enum Content {
     Answer(Answer<u8, ()>),
 }
 
-/// The number of worlds that a search visited, and the first history that it found that ends with
-/// two leaders, or with a leader that ignores another.
-struct SearchResult {
-    worlds: usize,
-    violation: Option<Vec<Event>>,
-}
-
 struct Search<'a> {
     bounds: Bounds<'a>,
     mutant: Option<Mutant>,
 }
 
 impl<'a> Search<'a> {
-    fn run(bounds: Bounds<'a>, mutant: Option<Mutant>) -> SearchResult {
+    fn run(bounds: Bounds<'a>, mutant: Option<Mutant>) -> SearchResult<Event, ()> {
         let search = Self { bounds, mutant };
         let hasher = foldhash::quality::FixedState::default();
-        let mut seen = HashSet::with_hasher(foldhash::fast::FixedState::default());
-        // Each world that was reached, by the index of the world before it and the event.
-        let mut reached: Vec<(u32, Event)> = vec![(0, Event::Tick)];
         let mut start = search.start();
         search.normalise(&mut start);
-        let mut level = vec![(0, start)];
-        while !level.is_empty() {
-            let mut next = Vec::new();
-            for (index, world) in level {
-                let mut violation = None;
-                search.successors(&world, &mut |event, mut world: World| {
-                    search.normalise(&mut world);
-                    if violation.is_some() || !seen.insert(search.fingerprint(&world, &hasher)) {
-                        return;
-                    }
-                    let to = u32::try_from(reached.len()).expect("a world fits in memory");
-                    reached.push((index, event));
-                    if world.leaders() > 1 || world.ignores_another {
-                        violation = Some(to);
-                    }
-                    next.push((to, world));
-                });
-                if let Some(mut at) = violation {
-                    let mut history = Vec::new();
-                    while at != 0 {
-                        let (before, event) = reached[at as usize];
-                        history.push(event);
-                        at = before;
-                    }
-                    history.reverse();
-                    return SearchResult { worlds: reached.len(), violation: Some(history) };
-                }
-            }
-            level = next;
-        }
-        SearchResult { worlds: reached.len(), violation: None }
+        let successors = |world: &World, visit: &mut dyn FnMut(Event, World)| {
+            search.successors(world, &mut |event, mut world| {
+                search.normalise(&mut world);
+                visit(event, world);
+            });
+        };
+        let violation =
+            |world: &World, _| (world.leaders() > 1 || world.ignores_another).then_some(());
+        breadth_first(start, |world| search.fingerprint(world, &hasher), successors, violation)
     }
 
     /// Returns the hash of a world. A world has the same hash as its mirror image if processes 1
@@ -776,11 +744,11 @@ const WITHOUT_LEASE: Bounds<'_> = Bounds { faults: &[Fault::Delete], has_lease: 
 /// leaders, or with a leader that ignores another; `None` if there is none.
 fn search(title: &str, bounds: Bounds<'_>, mutant: Option<Mutant>) -> Option<String> {
     let began = Instant::now();
-    let SearchResult { worlds, violation } = Search::run(bounds, mutant);
+    let SearchResult { states: worlds, violation } = Search::run(bounds, mutant);
     let seconds = began.elapsed().as_secs_f32();
     let found = if violation.is_some() { "two leaders" } else { "at most one leader" };
     println!("| {title} | {worlds} | {seconds:.1} | {found} |");
-    violation.map(|events| events.iter().map(Event::to_string).collect::<Vec<_>>().join(", "))
+    violation.map(|((), events)| events.iter().map(Event::to_string).collect::<Vec<_>>().join(", "))
 }
 
 fn assert_safe(title: &str, bounds: Bounds<'_>) {

@@ -28,11 +28,11 @@ mod normal;
 mod objects;
 mod world;
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::mutants::Mutant;
 use super::{Clocks, GroupTiming};
+use crate::util::search::{SearchResult, breadth_first};
 use events::Event;
 use world::{Process, Violation, World};
 
@@ -104,13 +104,6 @@ enum Fault {
     Mismatch,
 }
 
-/// The number of worlds that a search visited, and the first history that it found that ends with a
-/// violation.
-struct SearchResult {
-    worlds: usize,
-    violation: Option<(Violation, Vec<Event>)>,
-}
-
 struct Search<'a> {
     bounds: Bounds<'a>,
     mutant: Option<Mutant>,
@@ -119,54 +112,29 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     /// Visits all worlds. Every world whose number is a multiple of `calm_every` is followed by a
     /// calm, in which all shards must find an owner.
-    fn run(bounds: Bounds<'a>, mutant: Option<Mutant>, calm_every: Option<usize>) -> SearchResult {
+    fn run(
+        bounds: Bounds<'a>,
+        mutant: Option<Mutant>,
+        calm_every: Option<usize>,
+    ) -> SearchResult<Event, Violation> {
         let search = Self { bounds, mutant };
         let hasher = foldhash::quality::FixedState::default();
-        let mut seen = HashSet::with_hasher(foldhash::fast::FixedState::default());
-        // Each world that was reached, by the index of the world before it and the event.
-        let mut reached: Vec<(u32, Event)> = vec![(0, Event::Tick)];
         let mut start = search.start();
         search.normalise(&mut start);
-        let mut level = vec![(0, start)];
-        while !level.is_empty() {
-            let mut next = Vec::new();
-            for (index, world) in level {
-                let mut found = None;
-                search.successors(&world, &mut |event, mut world: World| {
-                    if found.is_some() {
-                        return;
-                    }
-                    search.normalise(&mut world);
-                    let is_late = |process: &Process| process.unseen.len() > bounds.most_events;
-                    if world.processes.iter().any(is_late) {
-                        return;
-                    }
-                    if !seen.insert(world.fingerprint(&hasher)) {
-                        return;
-                    }
-                    let to = u32::try_from(reached.len()).expect("a world fits in memory");
-                    reached.push((index, event));
-                    found = world.violation().map(|violation| (violation, to));
-                    if calm_every.is_some_and(|every| reached.len().is_multiple_of(every)) {
-                        found = found.or(search.calm_down(&world).map(|violation| (violation, to)));
-                    }
-                    next.push((to, world));
-                });
-                if let Some((violation, mut at)) = found {
-                    let mut history = Vec::new();
-                    while at != 0 {
-                        let (before, event) = reached[at as usize];
-                        history.push(event);
-                        at = before;
-                    }
-                    history.reverse();
-                    let violation = Some((violation, history));
-                    return SearchResult { worlds: reached.len(), violation };
+        let is_late = |process: &Process| process.unseen.len() > bounds.most_events;
+        let successors = |world: &World, visit: &mut dyn FnMut(Event, World)| {
+            search.successors(world, &mut |event, mut world| {
+                search.normalise(&mut world);
+                if !world.processes.iter().any(is_late) {
+                    visit(event, world);
                 }
-            }
-            level = next;
-        }
-        SearchResult { worlds: reached.len(), violation: None }
+            });
+        };
+        let violation = |world: &World, number: usize| {
+            let is_calm = calm_every.is_some_and(|every| number.is_multiple_of(every));
+            world.violation().or_else(|| is_calm.then(|| search.calm_down(world)).flatten())
+        };
+        breadth_first(start, |world| world.fingerprint(&hasher), successors, violation)
     }
 
     fn timing(&self, process: usize) -> GroupTiming {
@@ -246,7 +214,7 @@ fn search(
     calm_every: Option<usize>,
 ) -> Option<String> {
     let began = Instant::now();
-    let SearchResult { worlds, violation } = Search::run(bounds, mutant, calm_every);
+    let SearchResult { states: worlds, violation } = Search::run(bounds, mutant, calm_every);
     let seconds = began.elapsed().as_secs_f32();
     let found = violation.as_ref().map(|(violation, _)| format!("{violation:?}"));
     println!("| {title} | {worlds} | {seconds:.1} | {} |", found.as_deref().unwrap_or("safe"));

@@ -20,9 +20,10 @@ use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound, get_error_name};
 use super::standin::{CCtx, CDict, DCtx, DDict, compress_bound, from_continuous, get_error_name};
 use super::values::BaseText;
 
-/// The compression level of zstd. Level 6 would make differences a tenth smaller, and would take
-/// three times as long.
-const LEVEL: i32 = 3;
+/// The compression level of zstd. With level 3 the first list of 100,000 pods took a tenth more CPU
+/// time, and the memory was the same (`bench/LOG.md`). Level 6 would make differences a tenth
+/// smaller, and packing would take several times as long.
+const LEVEL: i32 = 1;
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 /// The position of the id in a trained dictionary. The id is set to zero, because otherwise each
 /// frame would repeat it.

@@ -1,17 +1,21 @@
 //! Tests of the tasks and threads in which a controller decodes and frees compact objects.
 
 use std::cell::RefCell;
+use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
 
+use deltafifo_informer::compact::Compact;
 use deltafifo_informer::runtime::controller::{Action, Error, RunnerError};
 use deltafifo_informer::runtime::{Controller, watcher};
-use futures_util::StreamExt;
+use deltafifo_testkit::{ApiServer, Resource};
+use futures_util::{FutureExt, Stream, StreamExt, poll};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ApiResource, NotUsed, Object};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task;
 
 use super::rig::{Failed, idle, map, server};
@@ -54,16 +58,23 @@ enum End {
 
 const ENDS: [End; 3] = [End::Success, End::Error, End::Panic];
 
-/// Runs a compact controller of one map, which has this spec, until the map has been reconciled
-/// once, with this end. The test itself polls the stream, outside of any task.
-async fn reconcile(spec: Value, end: End) {
-    let server = server();
+type SpyMap = Object<Spy, NotUsed>;
+
+/// Returns a compact controller of one map, which has this spec.
+fn controller(server: &ApiServer, spec: Value) -> Controller<Compact<SpyMap>> {
     let mut map = map("a", "1");
     map["spec"] = spec;
     server.apply(map).unwrap();
     let types = ApiResource::erase::<ConfigMap>(&());
-    let maps = Api::<Object<Spy, NotUsed>>::all_with(server.client(), &types);
-    let controller = Controller::new_with(maps, watcher::Config::default(), types).compact();
+    let maps = Api::<SpyMap>::all_with(server.client(), &types);
+    Controller::new_with(maps, watcher::Config::default(), types).compact()
+}
+
+/// Runs a compact controller of one map, which has this spec, until the map has been reconciled
+/// once, with this end. The test itself polls the stream, outside of any task.
+async fn reconcile(spec: Value, end: End) {
+    let server = server();
+    let controller = controller(&server, spec);
     let reconciler = move |_, _| async move {
         match end {
             End::Success => Ok(Action::await_change()),
@@ -92,6 +103,67 @@ async fn objects_are_decoded_and_freed_in_tasks() {
             assert!(matches!(&tasks[..], [Some(_)]), "{end:?}: {tasks:?}");
         }
     }
+}
+
+/// Polls the controller's stream until a task has decoded the map. The stream has not received the
+/// map then.
+async fn until_decoded(stream: &mut (impl Stream<Item: Debug> + Unpin)) {
+    while DECODED.with_borrow(Vec::is_empty) {
+        assert!(poll!(stream.next()).is_pending());
+        idle().await;
+    }
+}
+
+async fn never_called(_: Arc<SpyMap>, _: Arc<()>) -> Result<Action, Failed> {
+    panic!("nothing is reconciled")
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_that_is_not_reconciled_after_a_shutdown_is_freed_in_a_task() {
+    let (server, (stop, stopped)) = (server(), oneshot::channel::<()>());
+    let controller = controller(&server, json!({})).graceful_shutdown_on(stopped.map(drop));
+    let policy = |_, _: &Failed, _| Action::await_change();
+    let mut stream = pin!(controller.run(never_called, policy, Arc::new(())));
+    until_decoded(&mut stream).await;
+    stop.send(()).unwrap();
+    assert!(stream.next().await.is_none());
+    idle().await;
+    assert!(matches!(DROPPED.take()[..], [Some(_)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_that_is_decoded_when_the_stream_is_dropped_is_freed_in_a_task() {
+    let server = server();
+    let policy = |_, _: &Failed, _| Action::await_change();
+    let controller = controller(&server, json!({}));
+    let mut stream = Box::pin(controller.run(never_called, policy, Arc::new(())));
+    until_decoded(&mut stream).await;
+    drop(stream);
+    assert!(DROPPED.with_borrow(Vec::is_empty), "no task has run since");
+    idle().await;
+    assert!(matches!(DROPPED.take()[..], [Some(_)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_that_a_deletion_handler_drops_at_once_is_freed_in_a_task() {
+    let (server, (sender, mut deleted)) = (server(), mpsc::unbounded_channel());
+    let controller = controller(&server, json!({})).on_deleted(move |last| {
+        sender.send(last.is_tombstone()).unwrap();
+        async {}
+    });
+    let policy = |_, _: &Failed, _| Action::await_change();
+    let reconciler = async |_, _| Ok(Action::await_change());
+    let mut stream = pin!(controller.run(reconciler, policy, Arc::new(())));
+    assert_eq!(stream.next().await.unwrap().unwrap().0.name, "a");
+    server.wait_for_watchers(1).await;
+    server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    DROPPED.take();
+    tokio::select! {
+        other = stream.next() => panic!("{other:?}"),
+        is_tombstone = deleted.recv() => assert_eq!(is_tombstone, Some(false)),
+    }
+    idle().await;
+    assert!(matches!(DROPPED.take()[..], [Some(_)]));
 }
 
 #[tokio::test(start_paused = true)]

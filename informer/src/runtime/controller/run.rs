@@ -3,6 +3,7 @@
 
 use std::error::Error as StdError;
 use std::future::pending;
+use std::mem;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, Stream, StreamExt, TryFuture, TryFutureExt};
 use kube::Resource;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tracing::{Instrument, Span, info_span};
@@ -141,7 +143,7 @@ pub(super) type DecodeErrorPolicy<K> =
 /// An item of the controller's stream.
 pub(super) type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
 
-struct ControllerRun<F: Form, E> {
+struct ControllerRun<F: Form, E: Send + 'static> {
     types: Types<F>,
     store: IndexReader<F, KubeMeta>,
     schedule: Arc<Schedule>,
@@ -229,7 +231,7 @@ where
         if let Some(own) = own {
             own.run(&mut started, main);
         }
-        let syncs = std::mem::take(&mut started.syncs);
+        let syncs = mem::take(&mut started.syncs);
         Ok(Self {
             types,
             store,
@@ -363,10 +365,12 @@ where
     fn advance(&mut self, ended: Ended<F::Object, E>) -> Option<StreamStep<F::Object, E>> {
         let (item, work) = match ended {
             Ended::Call(done) => return Some(StreamStep::Done(done)),
-            Ended::Decoded(..) if self.is_shut_down => return None,
-            Ended::Decoded(..) if self.has_lost_term() => return Some(StreamStep::End),
             Ended::Decoded(item, work) => (item, work),
         };
+        if self.is_shut_down || self.has_lost_term() {
+            drop_in_task(work);
+            return (!self.is_shut_down).then_some(StreamStep::End);
+        }
         match work {
             Work::Reconcile(object) => Some(StreamStep::Reconcile(item, object)),
             Work::Deletions(deletions) => {
@@ -380,6 +384,9 @@ where
     fn call_on_deleted(&mut self, item: Item<StoreKey>, deletions: Vec<Deletion<F::Object>>) {
         let Some(on_deleted) = &mut self.on_deleted else { return };
         let span = info_span!("notifying of deletion", "object.ref" = %reference::<F::Object>(item.key(), self.types.clone()));
+        // The handler may drop its handles before it returns. Then the task frees the objects.
+        let states = deletions.iter().filter_map(|deletion| deletion.last.object());
+        let objects: Vec<_> = states.cloned().collect();
         let lasts = deletions.into_iter().map(|deletion| deletion.last);
         let calls: Vec<_> = span.in_scope(|| lasts.map(on_deleted).collect());
         self.call(item, false, span, async move {
@@ -390,6 +397,7 @@ where
                     user_calls.keep(panic);
                 }
             }
+            ignore_panic(|| drop(objects));
             user_calls.resume();
             Outcome::Deleted
         });
@@ -515,8 +523,8 @@ where
                 let after = error_policy(object.clone(), &error).requeue_after;
                 self.schedule.request_after_error(key.clone(), priority, after);
                 if !F::IS_OBJECT {
-                    // As in `reconcile`, this may be the last handle, so a task drops it.
-                    tokio::spawn(async move { ignore_panic(|| drop(object)) });
+                    // As in `reconcile`, this may be the last handle.
+                    drop_in_task(object);
                 }
                 Some(Err(Error::ReconcilerFailed(error, Box::new(object_ref.erase()))))
             }
@@ -560,6 +568,22 @@ where
     fn reference(&self, key: &str) -> ObjectRef<F::Object> {
         reference(key, self.types.clone())
     }
+}
+
+impl<F: Form, E: Send + 'static> Drop for ControllerRun<F, E> {
+    /// Cancels the tasks. A further task drops their results, which may hold decoded objects.
+    fn drop(&mut self) {
+        self.work.abort_all();
+        if !F::IS_OBJECT && Handle::try_current().is_ok() {
+            drop_in_task(mem::take(&mut self.work));
+        }
+    }
+}
+
+/// Drops a value in a task. It may hold the last handle of a decoded object, and to free a large
+/// object would delay the task that polls the stream. Ignores the panic of a destructor.
+fn drop_in_task(value: impl Send + 'static) {
+    tokio::spawn(async move { ignore_panic(|| drop(value)) });
 }
 
 /// Waits for the first lists, if they have not arrived yet.

@@ -1,23 +1,27 @@
-//! Measures the first reconciles of a controller: the time until each pod was reconciled once, and
-//! the memory of the process.
+//! Measures the first reconciles of a controller: the time until each object was reconciled once,
+//! and the memory of the process. It fails if an object is reconciled twice.
 //!
 //! ```text
 //! cargo run --release -p deltafifo-bench --features peers --example controllers -- --store compact
 //! ```
 //!
-//! The pods are those of the workload `cache`, but each name ends in the pod's number, and the test
-//! kit's server sets uids, versions and times of creation. The server runs in this process and
-//! makes each pod when it sends the pod, so its CPU time is part of `cpu_seconds`. Afterwards the
-//! example reads the list once more without decoding it, which takes `server_cpu_seconds`.
+//! The objects are the pods of the workload `cache`, but each name ends in the pod's number, and
+//! the test kit's server sets uids, versions and times of creation. The server runs in this process
+//! and makes each pod when it sends the pod, so its CPU time is part of `cpu_seconds`. Afterwards
+//! the example reads the list once more without decoding it, which takes `server_cpu_seconds`.
 //!
-//! `peak_bytes` is the peak of the whole process until it is at rest: compact pods were packed
+//! With `--server KUBECONFIG` the objects are the config maps in the namespace of that kubeconfig,
+//! whose names end in their numbers as well. `ci/million.sh` creates them on a real server.
+//!
+//! `peak_bytes` is the peak of the whole process until it is at rest: compact objects were packed
 //! again after the list, and mimalloc has returned free pages.
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::fmt::Debug;
 use std::hint::black_box;
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -32,11 +36,12 @@ use deltafifo_informer::{KubeListerWatcher, SharedInformer, error_chain};
 use deltafifo_testkit::{ApiServer, Resource};
 use futures_util::StreamExt;
 use http_body_util::BodyExt;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::runtime::controller as kubes;
 use kube::{Api, Client};
 use mimalloc::MiMalloc;
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -50,7 +55,7 @@ const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/pods-mixed.json.
 const KEEP_ALIVE: Duration = Duration::from_millis(50);
 /// The time after which mimalloc has returned its free pages to the system.
 const PURGED: Duration = Duration::from_millis(1500);
-/// The longest time until all pods are reconciled. A measurement that takes longer fails.
+/// The longest time until all objects are reconciled. A measurement that takes longer fails.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -58,19 +63,22 @@ type Failure = Box<dyn Error + Send + Sync>;
 /// Measure the first reconciles of a controller.
 #[derive(Parser)]
 struct Args {
-    /// The number of pods
+    /// The number of objects
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
     /// The number of pods of each Kubernetes workload
     #[arg(long, default_value = "20")]
     replicas: NonZero<usize>,
-    /// The controller, and the form of the pods in its store
+    /// Reconcile the config maps of a real server instead of pods
+    #[arg(long, value_name = "KUBECONFIG", conflicts_with = "replicas")]
+    server: Option<PathBuf>,
+    /// The controller, and the form of the objects in its store
     #[arg(long, value_enum, default_value_t = Engine::Compact)]
     store: Engine,
     /// The largest number of reconciles at a time
     #[arg(long, default_value_t = 8)]
     workers: u16,
-    /// Keep compact pods decoded, up to this number of bytes, and time gets of hot pods
+    /// Keep compact objects decoded, up to this number of bytes, and time gets of hot objects
     #[arg(long)]
     decoded_cache: Option<usize>,
 }
@@ -83,28 +91,41 @@ enum Engine {
     Kube,
 }
 
-/// The pods that were reconciled, by number.
+/// An object that a controller can reconcile.
+trait Object:
+    kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+impl<K> Object for K where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+/// The objects that were reconciled, by number.
 struct Reconciled {
-    pods: Vec<AtomicBool>,
+    objects: Vec<AtomicBool>,
     left: AtomicUsize,
     all: Notify,
+    /// The number of reconciles.
+    calls: AtomicUsize,
 }
 
 impl Reconciled {
-    fn add(&self, pod: &Pod) {
-        black_box(pod.spec.as_ref().map(|spec| spec.containers.len()));
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
+    fn add(&self, object: &impl Object) {
+        let name = black_box(object).meta().name.as_deref().unwrap_or_default();
         let number = name.rsplit('-').next().and_then(|number| number.parse::<usize>().ok());
-        let reconciled = number.and_then(|number| self.pods.get(number));
+        let Some(reconciled) = number.and_then(|number| self.objects.get(number)) else { return };
         // Relaxed: counts.
-        if reconciled.is_some_and(|reconciled| !reconciled.swap(true, Ordering::Relaxed))
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        if !reconciled.swap(true, Ordering::Relaxed)
             && self.left.fetch_sub(1, Ordering::Relaxed) == 1
         {
             self.all.notify_one();
         }
     }
 
-    /// Waits until all pods were reconciled, and prints the progress. `polling` is the task that
+    /// Waits until all objects were reconciled, and prints the progress. `polling` is the task that
     /// polls the controller.
     async fn wait(&self, polling: &mut JoinHandle<()>) -> Result<(), Failure> {
         let (began, mut progress) = (Instant::now(), interval(Duration::from_secs(5)));
@@ -114,19 +135,19 @@ impl Reconciled {
                 _ended = &mut *polling => return Err("the controller has ended".into()),
                 _ = progress.tick() => {}
             }
-            let done = self.pods.len() - self.left.load(Ordering::Relaxed);
-            eprintln!("{done} pods after {:.0?}, {} MiB", began.elapsed(), resident() >> 20);
+            let done = self.objects.len() - self.left.load(Ordering::Relaxed);
+            eprintln!("{done} objects after {:.0?}, {} MiB", began.elapsed(), resident() >> 20);
         }
-        Err(format!("not all pods were reconciled within {} s", LIMIT.as_secs()).into())
+        Err(format!("not all objects were reconciled within {} s", LIMIT.as_secs()).into())
     }
 }
 
-/// Polls a controller in a task. Its reconciler adds each pod to `$reconciled`. This is a macro,
-/// because it serves both runtimes, whose types have equal names.
+/// Polls a controller of objects `K` in a task. Its reconciler adds each object to `$reconciled`.
+/// This is a macro, because it serves both runtimes, whose types have equal names.
 macro_rules! start {
     ($runtime:ident, $controller:expr, $args:expr, $reconciled:expr) => {{
-        let reconcile = |pod: Arc<Pod>, reconciled: Arc<Reconciled>| async move {
-            reconciled.add(&pod);
+        let reconcile = |object: Arc<K>, reconciled: Arc<Reconciled>| async move {
+            reconciled.add(&*object);
             Ok::<_, Infallible>($runtime::Action::await_change())
         };
         let policy = |_, _: &Infallible, _| $runtime::Action::await_change();
@@ -146,31 +167,53 @@ fn main() -> Result<(), Failure> {
         return Err("--decoded-cache needs --store compact".into());
     }
     let runtime = Builder::new_multi_thread().enable_all().thread_keep_alive(KEEP_ALIVE).build()?;
-    runtime.block_on(measure(&args))
+    let row = match &args.server {
+        Some(kubeconfig) => runtime.block_on(measure_server(&args, kubeconfig))?,
+        None => runtime.block_on(measure_generated(&args))?,
+    };
+    println!("{row}");
+    Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "the number of pods is far below 2^53")]
-async fn measure(args: &Args) -> Result<(), Failure> {
+/// Measures a controller of the pods of a server in this process.
+async fn measure_generated(args: &Args) -> Result<Value, Failure> {
     let pods = Cluster::read(Path::new(MODELS))?.numbered_pods(args.replicas.get());
     let server = ApiServer::builder().resource(Resource::pods()).frame_size(64 << 10).build();
     server.generate(&Resource::pods(), args.objects as u64, pods)?;
+    let mut row = measure(args, Api::<Pod>::all(server.client())).await?;
+    let cpu_before = cpu()?;
+    read_list(server.client()).await?;
+    row["server_cpu_seconds"] = json!(cpu_since(cpu_before)?);
+    row["replicas"] = json!(args.replicas);
+    Ok(row)
+}
+
+/// Measures a controller of the config maps in the namespace of a kubeconfig.
+async fn measure_server(args: &Args, kubeconfig: &Path) -> Result<Value, Failure> {
+    let client = deltafifo_bench::connect(kubeconfig).await?;
+    measure(args, Api::<ConfigMap>::default_namespaced(client)).await
+}
+
+/// Runs a controller until it has reconciled all objects and is at rest. Returns the figures.
+#[expect(clippy::cast_precision_loss, reason = "the number of objects is far below 2^53")]
+async fn measure<K: Object>(args: &Args, api: Api<K>) -> Result<Value, Failure> {
     let reconciled = Arc::new(Reconciled {
-        pods: (0..args.objects).map(|_| AtomicBool::new(false)).collect(),
+        objects: (0..args.objects).map(|_| AtomicBool::new(false)).collect(),
         left: AtomicUsize::new(args.objects),
         all: Notify::new(),
+        calls: AtomicUsize::new(0),
     });
-    let cpu_since = |before| cpu().map(|now| now.saturating_sub(before).as_secs_f64());
     let (began, cpu_before) = (Instant::now(), cpu()?);
-    let (pods, config) = (Api::<Pod>::all(server.client()), watcher::Config::default());
+    let config = watcher::Config::default();
     let (mut polling, compact) = match args.store {
         Engine::Compact => {
-            let controller = compact(pods, args.decoded_cache)?;
+            let controller = compact(api, args.decoded_cache)?;
             let store = controller.store();
             (start!(ours, controller, args, reconciled), Some(store))
         }
-        Engine::Typed => (start!(ours, Controller::new(pods, config), args, reconciled), None),
+        Engine::Typed => (start!(ours, Controller::new(api, config), args, reconciled), None),
         Engine::Kube => {
-            (start!(kubes, kubes::Controller::new(pods, config), args, reconciled), None)
+            (start!(kubes, kubes::Controller::new(api, config), args, reconciled), None)
         }
     };
     reconciled.wait(&mut polling).await?;
@@ -184,35 +227,41 @@ async fn measure(args: &Args) -> Result<(), Failure> {
         let _ended = std::thread::spawn(|| black_box(Vec::<u8>::with_capacity(64))).join();
     }
     let (peak, rest, cpu_to_rest) = (peak(), resident(), cpu_since(cpu_before)?);
+    let calls = reconciled.calls.load(Ordering::Relaxed);
     let hot_get = args.decoded_cache.and(compact).map(|store| hot_get(&store)).transpose()?;
     polling.abort();
-    let cpu_before = cpu()?;
-    read_list(server.client()).await?;
     let (objects, rate) = (args.objects, args.objects as f64 / seconds);
+    if calls != objects {
+        return Err(format!("{objects} objects were reconciled {calls} times").into());
+    }
     let engine = args.store.to_possible_value().ok_or("each engine has a name")?;
     let mib = [peak, rest].map(|bytes| bytes >> 20);
-    eprintln!("{objects} pods after {seconds:.2} s, {rate:.0}/s; peak and rest: {mib:?} MiB");
-    let row = json!({
-        "engine": engine.get_name(), "objects": objects, "replicas": args.replicas,
+    eprintln!("{objects} objects after {seconds:.2} s, {rate:.0}/s; peak and rest: {mib:?} MiB");
+    Ok(json!({
+        "engine": engine.get_name(), "objects": objects, "reconciled": calls,
         "workers": args.workers, "decoded_cache": args.decoded_cache, "seconds": seconds,
         "reconciles_per_second": rate, "peak_bytes": peak, "rest_bytes": rest,
-        "cpu_seconds": cpu_seconds, "cpu_seconds_to_rest": cpu_to_rest,
-        "server_cpu_seconds": cpu_since(cpu_before)?, "hot_get_seconds": hot_get,
-    });
-    println!("{row}");
-    Ok(())
+        "cpu_seconds": cpu_seconds, "cpu_seconds_to_rest": cpu_to_rest, "hot_get_seconds": hot_get,
+    }))
 }
 
-/// Returns a controller of compact pods. If a cache of decoded pods is requested, the controller
-/// uses an informer, which this function runs in a task.
-fn compact(pods: Api<Pod>, cache: Option<usize>) -> Result<Controller<Compact<Pod>>, Failure> {
+fn cpu_since(before: Duration) -> Result<f64, Failure> {
+    Ok(cpu()?.saturating_sub(before).as_secs_f64())
+}
+
+/// Returns a controller of compact objects. If a cache of decoded objects is requested, the
+/// controller uses an informer, which this function runs in a task.
+fn compact<K: Object>(
+    api: Api<K>,
+    cache: Option<usize>,
+) -> Result<Controller<Compact<K>>, Failure> {
     let Some(bytes) = cache else {
-        return Ok(Controller::new(pods, watcher::Config::default()).compact());
+        return Ok(Controller::new(api, watcher::Config::default()).compact());
     };
-    let source = KubeListerWatcher::new::<Pod>(pods.into_client(), &(), None);
-    let informer = SharedInformer::<Compact<Pod>>::builder(source)
-        .reflector(move |pods| {
-            pods.watch_list(false).compactor(Compactor::builder().decoded_cache(bytes))
+    let source = KubeListerWatcher::of_api(api, &());
+    let informer = SharedInformer::<Compact<K>>::builder(source)
+        .reflector(move |builder| {
+            builder.watch_list(false).compactor(Compactor::builder().decoded_cache(bytes))
         })
         .on_error(|error| eprintln!("{error}"))
         .build()?;
@@ -221,21 +270,21 @@ fn compact(pods: Api<Pod>, cache: Option<usize>) -> Result<Controller<Compact<Po
     Ok(Controller::from_informer(&informer))
 }
 
-/// Returns the median time of 100,000 gets of 100 pods, in seconds.
-fn hot_get(store: &Store<Compact<Pod>>) -> Result<f64, Failure> {
+/// Returns the median time of 100,000 gets of 100 objects, in seconds.
+fn hot_get<K: Object>(store: &Store<Compact<K>>) -> Result<f64, Failure> {
     let keys = store.reader().list_keys().into_iter().take(100);
     let hot = keys.filter_map(|key| {
         let (namespace, name) = key.split_once('/')?;
-        Some(ObjectRef::<Pod>::new(name).within(namespace))
+        Some(ObjectRef::<K>::new(name).within(namespace))
     });
     let mut times = Vec::new();
-    for pod in hot.collect::<Vec<_>>().iter().cycle().take(100_000) {
+    for object in hot.collect::<Vec<_>>().iter().cycle().take(100_000) {
         let began = Instant::now();
-        black_box(store.get(pod)).ok_or("a pod is not in the store, or does not decode")?;
+        black_box(store.get(object)).ok_or("an object is not in the store, or does not decode")?;
         times.push(began.elapsed());
     }
     times.sort_unstable();
-    Ok(times.get(times.len() / 2).ok_or("there are no pods")?.as_secs_f64())
+    Ok(times.get(times.len() / 2).ok_or("there are no objects")?.as_secs_f64())
 }
 
 /// Reads the list of all pods and drops it.

@@ -19,4 +19,6 @@ mod versions;
 mod warm;
 mod workloads;
 
+#[cfg(feature = "peers")]
+pub use server::connect;
 pub use tool::run_tool;

@@ -17,6 +17,7 @@ mod controllers;
 mod conversions;
 mod election;
 mod fault;
+mod fill;
 mod gate;
 mod informers;
 mod oracle;
@@ -56,10 +57,12 @@ struct Cli {
     /// Run the three scenarios that every change must pass, with few objects
     #[arg(long, conflicts_with = "scenarios")]
     smoke: bool,
-    /// Run only the servers: print a kubeconfig, and end when the standard input ends
-    #[arg(long, conflicts_with_all = ["scenarios", "smoke", "objects", "trials", "candidate"])]
+    /// Run only the servers: print a kubeconfig, and end when the standard input ends. With
+    /// --objects, create these objects and print how many there are
+    #[arg(long, conflicts_with_all = ["scenarios", "smoke", "trials", "candidate"])]
     serve: bool,
-    /// The number of objects in the scenarios churn and large; 10000 and 100000 by default
+    /// The number of objects in the scenarios churn and large, 10000 and 100000 by default; with
+    /// --serve, the number of objects to create
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(100..=1_000_000))]
     objects: Option<u32>,
     /// The number of leaders that each fault of election-full and election-handovers ends; 100 and
@@ -110,7 +113,8 @@ async fn shutdown_signal() -> io::Result<()> {
 
 async fn run(cli: &Cli) -> ExitCode {
     if cli.serve {
-        return match serve::serve(&cli.binaries).await {
+        return match serve::serve(&cli.binaries, cli.objects.map(|objects| objects as usize)).await
+        {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("e2e: {}", error_chain(&*error));

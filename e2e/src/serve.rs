@@ -1,4 +1,5 @@
-//! Runs only the servers, for clients in other programs. `ci/server.sh` measures such clients.
+//! Runs only the servers, for clients in other programs. `ci/server.sh` and `ci/million.sh` measure
+//! such clients.
 
 use std::path::Path;
 use std::{fs, io, thread};
@@ -6,18 +7,20 @@ use std::{fs, io, thread};
 use deltafifo::BoxError;
 use tokio::sync::oneshot;
 
+use crate::fill::fill;
 use crate::scenarios::Setting;
 use crate::servers::{self, Options, Servers};
 
-/// Starts both servers, and prints the path of a kubeconfig for them. The servers run until the
+/// Starts both servers, and prints the path of a kubeconfig for them. Then creates this number of
+/// objects, and prints how many the servers have, and why it stopped. The servers run until the
 /// standard input ends.
-pub async fn serve(binaries: &Path) -> Result<(), BoxError> {
+pub async fn serve(binaries: &Path, objects: Option<usize>) -> Result<(), BoxError> {
     let dir = tempfile::Builder::new().prefix("deltafifo-e2e-").tempdir()?;
     let setting = Setting {
         binaries: binaries.to_owned(),
         dir: dir.path().to_owned(),
         smoke: false,
-        objects: None,
+        objects,
         trials: None,
         candidate: None,
         etcd34: None,
@@ -27,6 +30,9 @@ pub async fn serve(binaries: &Path) -> Result<(), BoxError> {
     let kubeconfig = setting.dir.join("kubeconfig");
     fs::write(&kubeconfig, servers.kubeconfig().to_string())?;
     println!("{}", kubeconfig.display());
+    if let Some(objects) = objects {
+        println!("{}", fill(&servers.writer(), objects).await?);
+    }
     // A thread that nothing joins: a signal must end the program without waiting for its input.
     let (sender, ended) = oneshot::channel();
     thread::spawn(move || sender.send(io::copy(&mut io::stdin(), &mut io::sink())));

@@ -54,10 +54,7 @@ pub fn run(plan: &ServerPlan) -> Result<Outcome, ServerError> {
 }
 
 async fn measure(plan: &ServerPlan) -> Result<Outcome, ServerError> {
-    let path = &plan.kubeconfig;
-    let config = config(path).await.map_err(ServerError::kubeconfig(path))?;
-    let client = Client::try_from(config)
-        .map_err(|source| ServerError::Client { path: path.clone(), source: source.into() })?;
+    let client = connect(&plan.kubeconfig).await?;
     let objects = Objects::fill(client, plan.objects).await?;
     let all = ClientTurn::all(&plan.chosen.clients, plan.rounds);
     let mut outcome = Outcome::default();
@@ -100,6 +97,18 @@ fn record(
 
 fn missed(turn: &ClientTurn, plan: &ServerPlan, message: &str) -> Missed {
     Missed::new(turn.client.to_string(), plan.objects, vec![WORKLOAD.to_owned()], message)
+}
+
+/// Creates a client of the server that the current context of a kubeconfig names.
+///
+/// # Errors
+/// If the file is not a kubeconfig, or names certificates or programs that do not exist.
+pub async fn connect(kubeconfig: &Path) -> Result<Client, ServerError> {
+    let config = config(kubeconfig).await.map_err(ServerError::kubeconfig(kubeconfig))?;
+    Client::try_from(config).map_err(|source| {
+        let path = kubeconfig.to_owned();
+        ServerError::Client { path, source: source.into() }
+    })
 }
 
 /// Reads the current context of a kubeconfig. All clients in Rust connect to the server with it.

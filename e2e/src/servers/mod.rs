@@ -132,14 +132,16 @@ impl Servers {
         Ok(Client::try_from(config(&format!("http://127.0.0.1:{}", self.ports.etcd))?)?)
     }
 
-    /// Returns a kubeconfig for clients in other programs. Its user has all permissions.
+    /// Returns a kubeconfig for clients in other programs. Its user has all permissions, and its
+    /// namespace is that of the scenarios' objects.
     pub fn kubeconfig(&self) -> Value {
         let server = format!("https://127.0.0.1:{}", self.ports.api);
+        let context = json!({ "cluster": "e2e", "user": "tester", "namespace": NAMESPACE });
         json!({
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "e2e",
-            "contexts": [{ "name": "e2e", "context": { "cluster": "e2e", "user": "tester" } }],
+            "contexts": [{ "name": "e2e", "context": context }],
             "clusters": [{ "name": "e2e", "cluster": { "server": server, "insecure-skip-tls-verify": true } }],
             "users": [{ "name": "tester", "user": { "token": TOKEN } }],
         })

@@ -76,6 +76,8 @@ mod version;
 // Hidden items, also methods of public types, are for the other crates of this workspace. They are
 // not part of the public API, and change without notice.
 #[doc(hidden)]
+pub use engine::admission::Admission;
+#[doc(hidden)]
 pub use engine::room;
 #[doc(hidden)]
 pub use engine::sync::locks;

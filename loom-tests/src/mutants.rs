@@ -187,6 +187,11 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::RefusedScopeListReleasedUnderLock => &["user_code"],
         Mutant::PlainNotifyInOrder => &["in_order::notified_and_not_polled"],
         Mutant::TurnEndNotifiesPlainly => &["in_order::notified_before_a_turn_ends"],
+        Mutant::AdmitsInTwoSteps
+        | Mutant::JoinsIdleGate
+        | Mutant::LeavesWithoutRelease
+        | Mutant::AdmitsWithoutAcquire
+        | Mutant::ClosedIsReadBeforeLeaving => &["admission"],
         Mutant::IndexReadByShards | Mutant::IndexLeftInOwnShard => &["store::index_of_two_threads"],
         Mutant::BuildEndsUnnoticed => &["build::second_user"],
         Mutant::RefusedWriteStaysJoined => &["build::function_fails_once"],

@@ -1,5 +1,5 @@
 //! The concurrent data structures of queues and stores. Nothing here is for users; the informer of
-//! this workspace uses `room`, too.
+//! this workspace uses `admission` and `room`, too.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -11,8 +11,10 @@
 //! | `ledger` | epochs and holds, for queues that track applied versions |
 //! | `wait`, `clock` | how threads and tasks wait; coarse time |
 //! | `release` | drops many objects, although the destructor of one may panic |
+//! | `admission` | counts work that a gate has admitted |
 //! | `room` | when a collection gives back memory |
 
+pub mod admission;
 pub(crate) mod buckets;
 pub(crate) mod by_namespace;
 pub(crate) mod clock;

@@ -42,8 +42,12 @@ impl Term {
         (uid, transitions): (&str, i32),
         identity: String,
     ) -> Self {
-        let shared =
-            TermInner { client: fenced(client, &hold), transitions, uid: uid.to_owned(), identity };
+        let begin = {
+            let hold = hold.clone();
+            move || hold.begin()
+        };
+        let client = fenced(client, &hold, begin);
+        let shared = TermInner { client, transitions, uid: uid.to_owned(), identity };
         let guard = hold.continue_work();
         Self { hold, shared: Arc::new(shared), _guard: guard }
     }

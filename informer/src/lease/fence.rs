@@ -37,7 +37,14 @@ pub fn is_lost(error: &kube::Error) -> bool {
 /// sends such a request, so the request is work under the lease until it is answered, even if its
 /// caller is dropped or gives up at the deadline. If the server refuses it, `client` does not
 /// repeat it. A request that waits for a connection at the deadline is not sent, if it has a body.
-pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
+///
+/// `begin` counts a request as work under the lease, until the guard that it returns is dropped. If
+/// it returns `None` because the lease is not held, the request is refused.
+pub(crate) fn fenced<G: Send + 'static>(
+    client: &Client,
+    hold: &Hold,
+    begin: impl Fn() -> Option<G> + Clone + Send + Sync + 'static,
+) -> Client {
     let (sender, hold) = (client.clone(), hold.clone());
     let namespace = client.default_namespace().to_owned();
     let fence = hold.clone();
@@ -48,11 +55,12 @@ pub(crate) fn fenced(client: &Client, hold: &Hold) -> Client {
     let echo = Client::new(echo, namespace.clone());
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, echo, hold) = (sender.clone(), echo.clone(), hold.clone());
+        let begin = begin.clone();
         async move {
             if !is_mutating(&request) {
                 return client.send(request).await.map_err(BoxError::from);
             }
-            let guard = hold.begin().ok_or(LeaseLost)?;
+            let guard = begin().ok_or(LeaseLost)?;
             let checked = hold.clone();
             let sent = tokio::spawn(async move {
                 let _guard = guard;

@@ -5,11 +5,14 @@
 
 // * `hash.rs`: the shard of an object, and the selector of a server that shards.
 // * `shards.rs`: numbers and sets of shards.
+// * `gate.rs`, `permit.rs`: whether work on a shard may start, and when it has ended.
 // * `assign.rs`: the member that is to hold each shard.
 // * `protocol/`: the protocol of a member, without I/O, and an exhaustive search for a history in
 //   which two members work on the same shard at the same time.
 
 mod assign;
+mod gate;
 mod hash;
+mod permit;
 mod protocol;
 mod shards;

@@ -1,5 +1,6 @@
 //! The models, one subject per file.
 
+mod admission;
 mod alone;
 mod applied;
 mod batch;
@@ -54,6 +55,7 @@ pub fn all() -> Vec<&'static Model> {
         user_code::MODELS,
         scopes::MODELS,
         scopes_in_order::MODELS,
+        admission::MODELS,
     ]
     .into_iter()
     .flatten()

@@ -63,7 +63,9 @@ gated! {
     AtomicI64 i64: load(order: Ordering) -> i64, fetch_add(value: i64, order: Ordering) -> i64,
         fetch_sub(value: i64, order: Ordering) -> i64;
     AtomicUsize usize: load(order: Ordering) -> usize, store(value: usize, order: Ordering),
-        fetch_add(value: usize, order: Ordering) -> usize;
+        fetch_add(value: usize, order: Ordering) -> usize, fetch_sub(value: usize, order: Ordering) -> usize,
+        fetch_or(value: usize, order: Ordering) -> usize, fetch_and(value: usize, order: Ordering) -> usize,
+        compare_exchange(seen: usize, new: usize, order: Ordering, failed: Ordering) -> Result<usize, usize>;
 }
 
 /// An atomic pointer whose accesses are steps of the model's schedule.

@@ -186,6 +186,11 @@ mutants! {
     IndexReadByShards: "a reader of an index value locks one of its shards at a time",
     IndexLeftInOwnShard: "a slot leaves an index value only in its thread's shard",
     RefusedWriteStaysJoined: "a refused write leaves the object under the index values of the refused one",
+    AdmitsInTwoSteps: "a gate checks that it is open before it counts the work that it admits",
+    JoinsIdleGate: "work is counted as a part of work in progress, although the gate is idle",
+    LeavesWithoutRelease: "the end of work is not visible to the thread that finds the gate idle",
+    AdmitsWithoutAcquire: "admitted work does not see what was done before the gate was opened",
+    ClosedIsReadBeforeLeaving: "work checks whether the gate is closed before it ends",
     BuiltIsJoinedAgain: "a writer adds an object to an index under construction although the builder has added it",
 }
 

@@ -1,0 +1,422 @@
+//! The gate in front of the work on shards: it decides for each shard whether work may start, and
+//! counts the work in progress.
+//!
+//! The driver of the member opens and closes the gate of each shard. Controllers ask it for a
+//! [`Permit`] for each piece of work.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use deltafifo::Admission;
+use deltafifo::locks::{Mutex, RwLock};
+use kube::Client;
+use tokio::sync::Notify;
+
+use super::hash::{ObjectId, ShardBy};
+use super::permit::{Permit, ShardWork, Tenure};
+use super::shards::{ShardCount, ShardSet};
+use crate::lease::{Clock, Clocks, Hold, HoldOwner};
+use crate::util::sleep::wait_until_some;
+
+/// Decides for each shard whether work may start. Clones share one gate. All shards are closed at
+/// first.
+#[derive(Clone)]
+pub(crate) struct Gate(Arc<Inner>);
+
+struct Inner {
+    count: ShardCount,
+    by: ShardBy,
+    client: Client,
+    clock: Clock,
+    tick: Duration,
+    shards: Vec<ShardGate>,
+    /// The shards that were closed and that [`Gate::idle`] has not reported since.
+    unreported: Mutex<BTreeSet<u8>>,
+    /// The signal that a shard was closed, or that the work on a closed shard has ended.
+    idle: Arc<Notify>,
+}
+
+/// The gate of one shard.
+struct ShardGate {
+    work: Arc<ShardWork>,
+    /// The hold of this member on the shard, from the time when the gate is opened until the closed
+    /// gate is reported to be idle.
+    held: RwLock<Option<Held>>,
+}
+
+/// A hold on a shard. It ends when the last clone is dropped.
+#[derive(Clone)]
+struct Held {
+    owner: Arc<HoldOwner>,
+    tenure: Arc<Tenure>,
+}
+
+/// The claim by which a member holds a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShardTerm {
+    /// The uid of the shard's Lease.
+    pub(crate) uid: Arc<str>,
+    /// The number of transitions of the shard's Lease.
+    pub(crate) transitions: i32,
+    /// The identity of the member.
+    pub(crate) member: Arc<str>,
+}
+
+impl Gate {
+    /// Creates a gate. Permits use `client` for their requests. If the wall clock ends a hold, that
+    /// is noticed within `tick`.
+    pub(crate) fn new(
+        count: ShardCount,
+        by: ShardBy,
+        client: Client,
+        clock: Clock,
+        tick: Duration,
+    ) -> Self {
+        let idle = Arc::new(Notify::new());
+        let shard = || ShardGate {
+            work: Arc::new(ShardWork { admission: Admission::default(), idle: Arc::clone(&idle) }),
+            held: RwLock::default(),
+        };
+        let shards = (0..count.get()).map(|_| shard()).collect();
+        let unreported = Mutex::default();
+        Self(Arc::new(Inner { count, by, client, clock, tick, shards, unreported, idle }))
+    }
+
+    /// Admits work on a shard from now on, until the deadline. Work that was admitted before the
+    /// shard was closed goes on with its permits, if `lease` is the same and they are not lost.
+    pub(crate) fn open(&self, shard: u8, lease: &ShardTerm, deadline: Clocks) {
+        let gate = self.shard(shard);
+        self.0.unreported.lock().remove(&shard);
+        let is_of = |held: &Held| held.tenure.lease == *lease && held.tenure.hold.is_held();
+        // A hold that ends or moves wakes user code, so this happens with no lock held.
+        match gate.held().filter(is_of) {
+            Some(held) => held.owner.extend(deadline),
+            None => drop(gate.held.write().replace(self.hold(shard, lease, deadline))),
+        }
+        // Last: work that is admitted finds its hold.
+        gate.work.admission.open();
+    }
+
+    fn hold(&self, shard: u8, lease: &ShardTerm, deadline: Clocks) -> Held {
+        let Inner { client, clock, tick, .. } = &*self.0;
+        let (owner, hold) = Hold::new(deadline, *clock, *tick);
+        let tenure = Arc::new(Tenure {
+            shard,
+            lease: lease.clone(),
+            hold,
+            work: Arc::clone(&self.shard(shard).work),
+            client: client.clone(),
+            fenced: OnceLock::new(),
+        });
+        Held { owner: Arc::new(owner), tenure }
+    }
+
+    /// Moves the deadline of all permits, and of the work that is admitted.
+    pub(crate) fn extend(&self, deadline: Clocks) {
+        for gate in &self.0.shards {
+            if let Some(held) = gate.held() {
+                held.owner.extend(deadline);
+            }
+        }
+    }
+
+    /// Admits no more work on a shard. Permits that are out stay held.
+    pub(crate) fn close(&self, shard: u8) {
+        self.shard(shard).work.admission.close();
+        self.0.unreported.lock().insert(shard);
+        self.0.idle.notify_waiters();
+    }
+
+    /// Admits no more work on a shard. Permits that are out are lost.
+    pub(crate) fn revoke(&self, shard: u8) {
+        self.close(shard);
+        if let Some(held) = self.shard(shard).held() {
+            held.owner.end();
+        }
+    }
+
+    /// Waits until a shard is closed and has no work in progress. Reports each shard once after it
+    /// was closed. No work of the shard is admitted after the report, until the shard is opened.
+    /// Cancel safe.
+    pub(crate) async fn idle(&self) -> u8 {
+        let idle = wait_until_some(&self.0.idle, || {
+            let mut unreported = self.0.unreported.lock();
+            let is_idle = |shard: &u8| self.shard(*shard).work.admission.is_idle();
+            let idle = unreported.iter().copied().find(is_idle)?;
+            unreported.remove(&idle);
+            Some(idle)
+        });
+        let shard = idle.await;
+        let held = self.shard(shard).held.write().take();
+        drop(held);
+        shard
+    }
+
+    /// Returns a permit for a piece of work that is about to start, or `None` if this member may
+    /// not start work on the shard.
+    pub(crate) fn admit(&self, shard: u8) -> Option<Permit> {
+        let gate = self.shard(shard);
+        Permit::grant(&gate.work, || gate.held.read().as_ref().map(|held| Arc::clone(&held.tenure)))
+    }
+
+    /// Returns the shard of an object.
+    pub(crate) fn shard_of(&self, object: ObjectId<'_>) -> u8 {
+        self.0.by.shard_of(object, self.0.count)
+    }
+
+    /// Returns all shards.
+    pub(crate) fn shards(&self) -> ShardSet {
+        (0..=u8::MAX).take(self.0.count.get()).collect()
+    }
+
+    /// Returns the property that decides to which shard an object belongs.
+    pub(crate) fn by(&self) -> ShardBy {
+        self.0.by
+    }
+
+    fn shard(&self, shard: u8) -> &ShardGate {
+        &self.0.shards[usize::from(shard)]
+    }
+}
+
+impl ShardGate {
+    fn held(&self) -> Option<Held> {
+        self.held.read().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::pin::pin;
+
+    use futures_util::{FutureExt, poll};
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A gate of four shards, and the requests that its permits send. A request is answered when it
+    /// is taken from the channel and its answer is sent.
+    struct Rig {
+        gate: Gate,
+        clock: Clock,
+        requests: mpsc::UnboundedReceiver<tokio::sync::oneshot::Sender<()>>,
+    }
+
+    fn rig() -> Rig {
+        let (sender, requests) = mpsc::unbounded_channel();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let (answer, answered) = tokio::sync::oneshot::channel();
+            let sent = sender.send(answer);
+            async move {
+                sent.expect("the test takes requests");
+                answered.await.expect("the test answers requests");
+                Ok::<_, std::io::Error>(Response::new(Body::empty()))
+            }
+        });
+        let clock = Clock::new();
+        let count = ShardCount::new(4).unwrap();
+        let client = Client::new(service, "default");
+        let gate = Gate::new(count, ShardBy::Key, client, clock, 2 * SECOND);
+        Rig { gate, clock, requests }
+    }
+
+    impl Rig {
+        fn open(&self, shard: u8, transitions: i32) {
+            self.gate.open(shard, &term(transitions), self.clock.now().after(10 * SECOND));
+        }
+
+        fn reported(&self) -> Option<u8> {
+            self.gate.idle().now_or_never()
+        }
+    }
+
+    fn term(transitions: i32) -> ShardTerm {
+        ShardTerm { uid: "lease".into(), transitions, member: "here".into() }
+    }
+
+    fn write() -> Request<Vec<u8>> {
+        Request::post("/").body(Vec::new()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_admitted_while_the_shard_is_open() {
+        let rig = rig();
+        assert!(rig.gate.admit(1).is_none(), "a gate is closed at first");
+        rig.open(1, 7);
+        let permit = rig.gate.admit(1).unwrap();
+        assert!(permit.is_held());
+        assert_eq!((permit.shard(), permit.transitions()), (1, 7));
+        assert_eq!((permit.uid(), permit.member()), ("lease", "here"));
+        assert!(rig.gate.admit(2).is_none());
+        rig.gate.close(1);
+        assert!(rig.gate.admit(1).is_none());
+        assert!(permit.is_held(), "work goes on while the shard drains");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deadline_ends_permits_unless_it_is_extended() {
+        let rig = rig();
+        rig.open(0, 1);
+        rig.open(3, 1);
+        let [open, drained] = [0, 3].map(|shard| rig.gate.admit(shard).unwrap());
+        rig.gate.close(3);
+        tokio::time::advance(9 * SECOND).await;
+        rig.gate.extend(rig.clock.now().after(10 * SECOND));
+        tokio::time::advance(9 * SECOND).await;
+        assert!(open.is_held() && drained.is_held());
+        let began = tokio::time::Instant::now();
+        drained.lost().await;
+        assert_eq!(began.elapsed(), SECOND);
+        assert!(!open.is_held());
+        assert!(rig.gate.admit(0).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn closed_shard_is_reported_once_when_its_last_permit_is_dropped() {
+        let rig = rig();
+        rig.open(2, 1);
+        let permit = rig.gate.admit(2).unwrap();
+        let clone = permit.clone();
+        assert_eq!(rig.reported(), None, "an open shard is not reported");
+        rig.gate.close(2);
+        drop(permit);
+        let mut idle = pin!(rig.gate.idle());
+        assert!(poll!(&mut idle).is_pending());
+        drop(clone);
+        assert_eq!(idle.await, 2);
+        assert_eq!(rig.reported(), None);
+        rig.gate.close(2);
+        assert_eq!(rig.reported(), Some(2), "each call of close is reported");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn shard_that_was_never_opened_is_reported_when_it_is_closed() {
+        let rig = rig();
+        let mut idle = pin!(rig.gate.idle());
+        assert!(poll!(&mut idle).is_pending());
+        rig.gate.revoke(0);
+        assert_eq!(idle.await, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn revoked_shard_loses_its_permits_and_is_idle_when_they_are_dropped() {
+        let rig = rig();
+        rig.open(1, 1);
+        rig.open(2, 1);
+        let [revoked, other] = [1, 2].map(|shard| rig.gate.admit(shard).unwrap());
+        let mut lost = pin!(revoked.lost());
+        assert!(poll!(&mut lost).is_pending());
+        rig.gate.revoke(1);
+        lost.await;
+        assert!(!revoked.is_held() && other.is_held());
+        assert!(rig.gate.admit(1).is_none());
+        assert_eq!(rig.reported(), None, "the work has not been dropped yet");
+        drop(revoked);
+        assert_eq!(rig.reported(), Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn shard_that_is_opened_again_while_it_drains_keeps_its_permits() {
+        let rig = rig();
+        rig.open(1, 1);
+        let permit = rig.gate.admit(1).unwrap();
+        rig.gate.close(1);
+        rig.open(1, 1);
+        assert!(permit.is_held() && rig.gate.admit(1).is_some());
+        drop(permit);
+        assert_eq!(rig.reported(), None, "the shard is open");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn shard_that_is_opened_after_a_revocation_counts_the_lost_permits() {
+        let rig = rig();
+        rig.open(1, 1);
+        let lost = rig.gate.admit(1).unwrap();
+        rig.gate.revoke(1);
+        rig.open(1, 1);
+        let permit = rig.gate.admit(1).unwrap();
+        assert!(permit.is_held() && !lost.is_held());
+        rig.gate.close(1);
+        drop(permit);
+        assert_eq!(rig.reported(), None);
+        drop(lost);
+        assert_eq!(rig.reported(), Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_in_flight_keeps_the_shard_from_being_idle() {
+        let mut rig = rig();
+        rig.open(1, 1);
+        let permit = rig.gate.admit(1).unwrap();
+        let client = permit.client();
+        rig.gate.close(1);
+        let request = async move { client.request_text(write()).await };
+        let request = tokio::spawn(request);
+        let answer = rig.requests.recv().await.unwrap();
+        drop(permit);
+        request.abort();
+        assert_eq!(rig.reported(), None, "the request of a dropped caller is in flight");
+        answer.send(()).unwrap();
+        assert_eq!(rig.gate.idle().await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_refuses_writes_when_the_permit_is_lost_or_the_shard_has_moved() {
+        let mut rig = rig();
+        rig.open(1, 1);
+        rig.open(2, 1);
+        let [lost, moved] = [1, 2].map(|shard| rig.gate.admit(shard).unwrap());
+        let clients = [lost.client(), moved.client()];
+        rig.gate.revoke(1);
+        rig.gate.close(2);
+        drop(moved);
+        assert_eq!(rig.gate.idle().await, 2);
+        for client in clients {
+            let error = client.request_text(write()).await.unwrap_err();
+            assert!(crate::leader_election::is_lost(&error), "{error:?}");
+        }
+        assert!(rig.requests.try_recv().is_err(), "no request was sent");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn gate_that_is_dropped_ends_the_permits() {
+        let rig = rig();
+        rig.open(1, 1);
+        let permit = rig.gate.admit(1).unwrap();
+        drop(rig);
+        assert!(!permit.is_held());
+        permit.lost().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_dropped_before_its_permit_when_the_permit_is_lost() {
+        struct AtDrop<F: FnMut()>(F);
+        impl<F: FnMut()> Drop for AtDrop<F> {
+            fn drop(&mut self) {
+                (self.0)();
+            }
+        }
+
+        let rig = rig();
+        rig.open(1, 1);
+        let permit = rig.gate.admit(1).unwrap();
+        let (gate, mut is_idle_at_drop) = (rig.gate.clone(), true);
+        let mut work = Box::pin(permit.run(async {
+            let _check = AtDrop(|| is_idle_at_drop = gate.idle().now_or_never().is_some());
+            assert_eq!(Permit::current().unwrap().shard(), 1);
+            pending::<()>().await;
+        }));
+        assert!(poll!(&mut work).is_pending());
+        assert!(Permit::current().is_none());
+        rig.gate.revoke(1);
+        assert_eq!(work.await, None);
+        assert!(!is_idle_at_drop);
+        assert_eq!(rig.reported(), Some(1));
+    }
+}

@@ -1,0 +1,181 @@
+//! A permit to work on an object of a shard.
+
+use std::sync::{Arc, OnceLock};
+
+use deltafifo::Admission;
+use kube::Client;
+use tokio::sync::Notify;
+
+use super::gate::ShardTerm;
+use crate::lease::{Hold, fenced};
+
+tokio::task_local! {
+    /// The permit of the reconcile or deletion handler that this task runs.
+    static CURRENT: Permit;
+}
+
+/// A permit to work on the objects of a shard. It is lost when this member loses the shard.
+///
+/// Clones are cheap. Each clone is *work on the shard*: another member gets the shard only after
+/// all clones are dropped, or after the Lease of this member has expired. A
+/// [sharded](crate::Controller::sharded) controller holds a permit until the future of a reconcile
+/// has been dropped. So a thread or task that works beyond that must hold a clone.
+///
+/// ```
+/// use deltafifo_informer::sharding::Permit;
+///
+/// # async fn index(parts: Vec<String>) -> Option<usize> {
+/// // In a reconcile of a sharded controller:
+/// let held = Permit::current()?;
+/// let index = move || parts.iter().take_while(|_| held.is_held()).count();
+/// tokio::task::spawn_blocking(index).await.ok()
+/// # }
+/// ```
+pub struct Permit {
+    tenure: Arc<Tenure>,
+    /// Held for its `Drop`, which ends this piece of work.
+    _work: WorkOnShard,
+}
+
+/// The time in which this member holds a shard and may work on it.
+pub(super) struct Tenure {
+    pub(super) shard: u8,
+    pub(super) lease: ShardTerm,
+    pub(super) hold: Hold,
+    pub(super) work: Arc<ShardWork>,
+    pub(super) client: Client,
+    /// The client that permits share, which is built when the first permit needs it.
+    pub(super) fenced: OnceLock<Client>,
+}
+
+/// The work on a shard that is in progress, of all tenures.
+pub(super) struct ShardWork {
+    pub(super) admission: Admission,
+    /// The signal that the work on some shard has ended while its gate is closed.
+    pub(super) idle: Arc<Notify>,
+}
+
+/// A guard of a piece of work on a shard that was counted.
+struct WorkOnShard(Arc<ShardWork>);
+
+impl ShardWork {
+    /// Counts a piece of work. Returns `None` if no new work is admitted.
+    fn admit(self: &Arc<Self>) -> Option<WorkOnShard> {
+        self.admission.admit().then(|| WorkOnShard(Arc::clone(self)))
+    }
+
+    /// Counts a piece of work that belongs to work in progress. Returns `None` if there is none,
+    /// and no new work is admitted.
+    fn join(self: &Arc<Self>) -> Option<WorkOnShard> {
+        self.admission.join().then(|| WorkOnShard(Arc::clone(self)))
+    }
+}
+
+impl Drop for WorkOnShard {
+    fn drop(&mut self) {
+        if self.0.admission.leave() {
+            self.0.idle.notify_waiters();
+        }
+    }
+}
+
+impl Permit {
+    /// Grants a permit for work that is about to start. `tenure` is called once the work counts.
+    pub(super) fn grant(
+        work: &Arc<ShardWork>,
+        tenure: impl FnOnce() -> Option<Arc<Tenure>>,
+    ) -> Option<Self> {
+        let work = work.admit()?;
+        let tenure = tenure().filter(|tenure| tenure.hold.is_held())?;
+        Some(Self { tenure, _work: work })
+    }
+
+    /// Returns the permit of the reconcile or deletion handler of a sharded controller that the
+    /// current task runs. Returns `None` elsewhere, also in a task that a reconcile has spawned.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(Self::clone).ok()
+    }
+
+    /// Runs `work` until it has ended, or until the permit is lost. Then drops `work`, and returns
+    /// `None`. Within `work` this permit is the current one.
+    pub(crate) async fn run<T>(self, work: impl Future<Output = T>) -> Option<T> {
+        let lost = self.lost();
+        // The scope drops `work` before it drops the permit.
+        tokio::select! {
+            biased;
+            () = lost => None,
+            done = CURRENT.scope(self, work) => Some(done),
+        }
+    }
+
+    /// Calls a function with this permit as the current one.
+    pub(crate) fn enter<T>(&self, call: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(self.clone(), call)
+    }
+
+    /// Returns whether this member may work on the shard. It may while the permit exists, until the
+    /// drain timeout after the shard was assigned to another member, and at most until the member's
+    /// renew deadline. Reads two clocks.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.tenure.hold.is_held()
+    }
+
+    /// Waits until the permit is lost. If the machine was suspended, this is noticed within a retry
+    /// period after it has resumed.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.tenure.hold.clone().ended()
+    }
+
+    /// Returns a client that refuses mutating requests once the permit is lost, like the
+    /// [client of a term](crate::leader_election::Term::client), with the same limits.
+    /// [`leader_election::is_lost`](crate::leader_election::is_lost) recognises the error of a
+    /// refused request. A request that has been sent is not cancelled with its caller, and is work
+    /// on the shard until it is answered.
+    ///
+    /// The client belongs to the member's hold on the shard. If it is kept after the permits were
+    /// dropped, it refuses requests once the shard has moved.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        let Tenure { fenced: cell, client, hold, work, .. } = &*self.tenure;
+        let build = || {
+            let (counted, held) = (Arc::clone(work), hold.clone());
+            fenced(client, hold, move || counted.join().filter(|_| held.is_held()))
+        };
+        cell.get_or_init(build).clone()
+    }
+
+    /// Returns the number of the shard.
+    #[must_use]
+    pub fn shard(&self) -> u8 {
+        self.tenure.shard
+    }
+
+    /// Returns the number of transitions (`leaseTransitions`) of the shard's Lease. Together with
+    /// [`uid`](Self::uid) it is a fencing token: later owners of the shard have larger numbers, up
+    /// to `i32::MAX`. A Lease that is deleted and created again starts anew, with another uid.
+    #[must_use]
+    pub fn transitions(&self) -> i32 {
+        self.tenure.lease.transitions
+    }
+
+    /// Returns the uid of the shard's Lease.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.tenure.lease.uid
+    }
+
+    /// Returns the identity of the member that holds the shard.
+    #[must_use]
+    pub fn member(&self) -> &str {
+        &self.tenure.lease.member
+    }
+}
+
+impl Clone for Permit {
+    fn clone(&self) -> Self {
+        let work = self.tenure.work.join().expect("this permit is work in progress");
+        Self { tenure: Arc::clone(&self.tenure), _work: work }
+    }
+}

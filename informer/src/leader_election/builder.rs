@@ -13,8 +13,7 @@ use super::error::BuildError;
 use super::lock::LeaseLock;
 use super::{ElectionOnError, LeaderElector, LeaseError};
 use crate::error_chain;
-use crate::lease::Timing;
-use crate::lease::api::duration_seconds;
+use crate::lease::{Timing, duration_seconds};
 
 /// A builder of a [`LeaderElector`] (client-go `LeaderElectionConfig`).
 #[must_use = "build() makes the elector"]

@@ -15,8 +15,8 @@ use tracing::Instrument;
 use super::metrics::Metrics;
 use super::{ElectionContext, LeaseError};
 use crate::lease::{
-    Answer, CandidateStep, FormerTerm, Hold, HoldOwner, LeaseApi, LeaseState, Loss, Protocol,
-    Timing, Watched,
+    Answer, CandidateStep, Failing, FormerTerm, Hold, HoldOwner, LeaseApi, LeaseState, Loss,
+    Protocol, Timing, Watched,
 };
 use crate::util::task;
 
@@ -77,7 +77,7 @@ impl Campaign {
             elected: Some(tenure),
             owner: None,
             logged_wait: false,
-            failing: Vec::new(),
+            failing: Failing::default(),
         };
         let span = tracing::info_span!("leader_election", lease = shared.title(), identity);
         let task = tokio::spawn(runner.run(received).instrument(span));
@@ -135,8 +135,7 @@ struct Runner {
     owner: Option<HoldOwner>,
     /// Whether the wait for a lease that is not free was logged.
     logged_wait: bool,
-    /// The verbs of requests that fail, with the status codes that were reported.
-    failing: Vec<(&'static str, Option<u16>)>,
+    failing: Failing,
 }
 
 impl Runner {
@@ -215,7 +214,7 @@ impl Runner {
     fn answered(&mut self, number: u64, verb: &'static str, answer: Sent) {
         let answer = match answer {
             Ok(answer) => {
-                self.failing.retain(|(failing, _)| *failing != verb);
+                self.failing.succeeded(verb);
                 // The answer to an abandoned attempt can be older than what the watch has shown.
                 if let Answer::State(state) = &answer
                     && self.protocol.is_in_progress(number)
@@ -235,7 +234,7 @@ impl Runner {
     fn watched(&mut self, event: Watched) {
         match event {
             Watched::Open => {
-                self.failing.retain(|(failing, _)| *failing != "watch");
+                self.failing.succeeded("watch");
                 self.protocol.set_watching(true);
             }
             Watched::Changed(state) => {
@@ -251,9 +250,7 @@ impl Runner {
 
     /// Reports an error, unless the last request with its verb failed in the same way.
     fn report(&mut self, error: &LeaseError) {
-        if !self.failing.contains(&error.kind()) {
-            self.failing.retain(|(verb, _)| *verb != error.kind().0);
-            self.failing.push(error.kind());
+        if self.failing.failed(error) {
             // The function is user code.
             ignore_panic(|| (self.shared.on_error)(error));
         }

@@ -107,9 +107,8 @@ use kube::runtime::events::Recorder;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-pub use crate::lease::api::LeaseError;
-pub use crate::lease::is_lost;
 use crate::lease::{Clock, FormerTerm, Hold, LeaseState, Loss, Timing};
+pub use crate::lease::{LeaseError, is_lost};
 use crate::metrics::Named;
 use crate::util::in_flight::WorkGuard;
 pub use builder::LeaderElectorBuilder;

@@ -1,0 +1,131 @@
+//! Requests for Leases, each with a time limit, and their errors.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use kube::api::Api;
+use tokio::time::timeout;
+
+/// A failed request for a Lease. It changes nothing else: the request is repeated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaseError {
+    /// The server refused the request, or the connection failed.
+    #[error("cannot {verb} leases.coordination.k8s.io {lease}; {}", advice(source))]
+    Request {
+        /// The verb, as in a role: for example `list`, `create` or `watch`.
+        verb: &'static str,
+        /// Namespace and name of the lease; `*` stands for all leases of a group.
+        lease: String,
+        /// The error of the client.
+        source: kube::Error,
+    },
+    /// The server did not answer within the retry period. The request may have been applied.
+    #[error(
+        "no answer to {verb} of leases.coordination.k8s.io {lease} in {limit:?}; the request is repeated"
+    )]
+    Timeout {
+        /// The verb, as in a role.
+        verb: &'static str,
+        /// Namespace and name of the lease; `*` stands for all leases of a group.
+        lease: String,
+        /// The retry period.
+        limit: Duration,
+    },
+}
+
+impl LeaseError {
+    /// Returns the verb, and the status code if the server answered.
+    fn kind(&self) -> (&'static str, Option<u16>) {
+        match self {
+            Self::Request { verb, source: kube::Error::Api(status), .. } => {
+                (verb, Some(status.code))
+            }
+            Self::Request { verb, .. } | Self::Timeout { verb, .. } => (verb, None),
+        }
+    }
+
+    /// Returns whether a write was refused because the lease is in another state. An update or a
+    /// deletion gets 404 if the lease was deleted.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(
+            self.kind(),
+            ("create" | "update" | "delete", Some(409)) | ("update" | "delete", Some(404))
+        )
+    }
+}
+
+fn advice(error: &kube::Error) -> &'static str {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => "grant this verb to the account",
+        kube::Error::Api(status) if status.code == 404 => {
+            "the namespace or the API does not exist; the request is repeated"
+        }
+        _ => "the request is repeated",
+    }
+}
+
+/// The verbs of requests that fail, with the status codes that were reported. An error that
+/// repeats, with the same verb and the same code, is reported once until a request with this verb
+/// succeeds.
+#[derive(Default)]
+pub(crate) struct Failing(Vec<(&'static str, Option<u16>)>);
+
+impl Failing {
+    /// Takes note that a request with this verb has succeeded.
+    pub(crate) fn succeeded(&mut self, verb: &str) {
+        self.0.retain(|(failing, _)| *failing != verb);
+    }
+
+    /// Takes note of a failure. Returns whether it must be reported.
+    pub(crate) fn failed(&mut self, error: &LeaseError) -> bool {
+        let is_new = !self.0.contains(&error.kind());
+        if is_new {
+            self.succeeded(error.kind().0);
+            self.0.push(error.kind());
+        }
+        is_new
+    }
+}
+
+/// A sender of requests for the Leases of a namespace. Each request has a time limit.
+pub(crate) struct LeaseClient {
+    pub(crate) api: Api<Lease>,
+    namespace: String,
+    limit: Duration,
+}
+
+impl LeaseClient {
+    pub(crate) fn new(client: Client, namespace: &str, limit: Duration) -> Self {
+        let api = Api::namespaced(client, namespace);
+        Self { api, namespace: namespace.to_owned(), limit }
+    }
+
+    /// Waits for the answer to a request for the Lease `name`, within the time limit. The error of
+    /// a refused write may be a [conflict](LeaseError::is_conflict).
+    ///
+    /// # Errors
+    /// [`LeaseError`] if the request failed, or was not answered in time.
+    pub(crate) async fn answer<T>(
+        &self,
+        verb: &'static str,
+        name: &str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, LeaseError> {
+        match timeout(self.limit, request).await {
+            Ok(answer) => answer.map_err(|source| self.failed(verb, name, source)),
+            Err(_) => Err(LeaseError::Timeout { verb, lease: self.title(name), limit: self.limit }),
+        }
+    }
+
+    /// Returns the error of a request that the server or the connection has failed.
+    pub(crate) fn failed(&self, verb: &'static str, name: &str, source: kube::Error) -> LeaseError {
+        LeaseError::Request { verb, lease: self.title(name), source }
+    }
+
+    /// Returns the namespace and the name of a Lease.
+    pub(crate) fn title(&self, name: &str) -> String {
+        format!("{}/{name}", self.namespace)
+    }
+}

@@ -47,6 +47,7 @@ pub mod reflector;
 pub mod runtime;
 // Not compiled for users yet: only its tests use it.
 #[cfg(all(test, feature = "leader-election"))]
+#[expect(dead_code, reason = "the group that uses the rest follows")]
 mod sharding;
 pub mod shared_informer;
 mod util;

@@ -21,6 +21,8 @@ mod protocol;
 
 pub(crate) use api::{LeaseApi, LeaseState, Watched};
 pub(crate) use client::Failing;
+#[cfg(test)]
+pub(crate) use client::LeaseClient;
 pub use client::LeaseError;
 #[cfg(test)]
 pub(crate) use clocks::Clocks;
@@ -30,6 +32,8 @@ pub use fence::is_lost;
 pub(crate) use hold::set_wall_clock;
 pub(crate) use hold::{Clock, Hold, HoldOwner};
 pub(crate) use object::duration_seconds;
+#[cfg(test)]
+pub(crate) use object::{LeaseFields, with_holder};
 pub(crate) use protocol::{Answer, CandidateStep, FormerTerm, Loss, Protocol, Timing};
 #[cfg(test)]
 pub(crate) use protocol::{CHOSEN_MUTANT, Mutant};

@@ -29,6 +29,15 @@ pub(crate) struct ObjectId<'a> {
 }
 
 impl ShardBy {
+    /// Returns the name of the property, as the Leases of a group have it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Namespace => "namespace",
+            Self::Uid => "uid",
+        }
+    }
+
     /// Returns the shard of an object.
     pub(crate) fn shard_of(self, object: ObjectId<'_>, shards: ShardCount) -> u8 {
         let ObjectId { namespace, name, uid } = object;

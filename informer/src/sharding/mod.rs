@@ -9,10 +9,15 @@
 // * `assign.rs`: the member that is to hold each shard.
 // * `protocol/`: the protocol of a member, without I/O, and an exhaustive search for a history in
 //   which two members work on the same shard at the same time.
+// * `object.rs`, `api.rs`, `error.rs`: the Leases of a group as objects, the requests for them, and
+//   their errors.
 
+mod api;
 mod assign;
+mod error;
 mod gate;
 mod hash;
+mod object;
 mod permit;
 mod protocol;
 mod shards;

@@ -107,7 +107,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
 
     /// Returns whether this member holds, drains and claims no shard, and no Lease of a shard in
     /// the view names it.
-    fn holds_nothing(&self) -> bool {
+    pub(crate) fn holds_nothing(&self) -> bool {
         let is_done = |shard: &super::Shard<T>| {
             matches!(shard.state, ShardState::Foreign)
                 && !shard.is_working
@@ -136,8 +136,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 self.own.unseen.retain(|renewal| !renewal.deadline.has_passed(now));
                 self.own.unseen.push(renewal);
                 self.own.learn(record);
-                let pause = (self.timing.lease_duration / 3).min(self.timing.renew_deadline / 2);
-                self.own.renew_at = flight.sent.monotonic.saturating_add(pause);
+                let period = self.timing.renew_period();
+                self.own.renew_at = flight.sent.monotonic.saturating_add(period);
                 self.confirm(now);
             }
             // The Lease exists: an earlier creation was applied, or another member has created the

@@ -130,6 +130,13 @@ pub(crate) struct GroupTiming {
     pub(crate) fence_stagger: Duration,
 }
 
+impl GroupTiming {
+    /// Returns the time between two renewals of a member's Lease.
+    pub(crate) fn renew_period(&self) -> Duration {
+        (self.lease_duration / 3).min(self.renew_deadline / 2)
+    }
+}
+
 /// A request to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Request<T> {
@@ -313,6 +320,28 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             (Phase::Live(deadline), ShardState::Owned { .. }) => Some(deadline),
             _ => None,
         }
+    }
+
+    /// Returns the time until which the member works, or `None` if it is not live.
+    pub(crate) fn works_until(&self) -> Option<Clocks> {
+        match self.phase {
+            Phase::Live(deadline) => Some(deadline),
+            Phase::Joining | Phase::Lost(_) | Phase::Ended(_) => None,
+        }
+    }
+
+    /// Returns the state of a shard's Lease since the claim by which this member owns the shard, or
+    /// `None` if it does not own the shard.
+    pub(crate) fn claim(&self, shard: u8) -> Option<&Record<T>> {
+        match &self.shards[usize::from(shard)].state {
+            ShardState::Owned { claim, .. } => Some(claim),
+            _ => None,
+        }
+    }
+
+    /// Returns whether work of any shard may be in progress.
+    pub(crate) fn is_working(&self) -> bool {
+        self.shards.iter().any(|shard| shard.is_working)
     }
 
     /// Returns the next step. Call it after each input, and at the time that the last

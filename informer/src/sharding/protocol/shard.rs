@@ -281,8 +281,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         }
         match &seen.record {
             Some(record) if record.is_of(claim) => *claim = record.clone(),
-            seen => {
-                mutant!(self, ReleasesAnothersShard => if shard.state.adopts(seen.as_ref()) {
+            _ => {
+                mutant!(self, ReleasesAnothersShard => if shard.state.adopts(seen.record.as_ref()) {
                     return;
                 });
                 mutant!(self, KeepsShardOfAnother => return);

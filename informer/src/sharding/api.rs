@@ -1,0 +1,231 @@
+//! The requests of a member.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use async_stream::{stream, try_stream};
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{DeleteParams, ListParams, PostParams, Preconditions, WatchEvent, WatchParams};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::error::{GroupError, RunError};
+use super::object::{GroupFormat, GroupLease, Labelled, LeaseName, parse_version};
+use super::protocol::{GroupTiming, Write};
+use crate::lease::LeaseClient;
+
+/// The name of all Leases of the group in errors.
+const ALL: &str = "*";
+
+/// An item of the watch of a group's Leases.
+pub(super) enum Watched {
+    /// All Leases of the group, and the version of the list.
+    Listed(u64, Vec<GroupLease>),
+    /// A watch has begun.
+    Open,
+    /// A Lease was created or changed.
+    Changed(GroupLease),
+    /// A Lease was deleted: the version of the deletion, and the last state.
+    Deleted(GroupLease),
+    /// A Lease has other settings than this member.
+    Mismatched(RunError),
+    /// A list or a watch failed and is repeated, or a Lease is ignored.
+    Failed(GroupError),
+}
+
+/// The answer to a write that the server has accepted or refused.
+pub(super) enum Sent {
+    /// The Lease that was written, or `None` if it was deleted.
+    Written(Option<GroupLease>),
+    Conflict,
+}
+
+/// A sender of the requests of one member.
+pub(super) struct GroupApi {
+    leases: LeaseClient,
+    pub(super) format: GroupFormat,
+    timing: GroupTiming,
+}
+
+impl GroupApi {
+    pub(super) fn new(client: kube::Client, format: GroupFormat, timing: GroupTiming) -> Self {
+        let leases = LeaseClient::new(client, &format.namespace, timing.retry_period);
+        Self { leases, format, timing }
+    }
+
+    /// Sends a write. `known` is the last known state of the Lease. A conflict is an answer, not an
+    /// error.
+    ///
+    /// # Errors
+    /// [`GroupError`] if the request failed for another reason, or was not answered within the
+    /// retry period. The write may still be applied.
+    pub(super) async fn send(
+        &self,
+        name: LeaseName,
+        write: Write<Arc<str>>,
+        known: Option<Arc<Lease>>,
+    ) -> Result<Sent, GroupError> {
+        let api = &self.leases.api;
+        let (verb, object) = (verb_of(&write), self.format.name_of(&name));
+        let lease = self.format.written(&name, &write, known.as_deref());
+        let post = PostParams::default();
+        let answer = async {
+            match (&write, lease) {
+                (Write::Create { .. }, Some(lease)) => api.create(&post, &lease).await.map(Some),
+                (Write::Replace { .. }, Some(lease)) => {
+                    api.replace(&object, &post, &lease).await.map(Some)
+                }
+                (Write::Delete { base }, _) => {
+                    let preconditions = Preconditions {
+                        resource_version: Some(base.version.to_string()),
+                        uid: Some(base.uid.to_string()),
+                    };
+                    let delete = DeleteParams::default().preconditions(preconditions);
+                    api.delete(&object, &delete).await.map(|_| None)
+                }
+                (Write::Create { .. } | Write::Replace { .. }, None) => unreachable!(),
+            }
+        };
+        match self.leases.answer(verb, &object, answer).await {
+            Ok(None) => Ok(Sent::Written(None)),
+            Ok(Some(lease)) => match self.format.read(lease)? {
+                Labelled::Lease(lease) => Ok(Sent::Written(Some(lease))),
+                // A webhook has changed the object. The watch shows it.
+                Labelled::Mismatched(_) | Labelled::Unknown(_) => Ok(Sent::Conflict),
+            },
+            Err(error) if error.is_conflict() => {
+                if let Write::Create { .. } = write {
+                    self.check_label(&object).await?;
+                }
+                Ok(Sent::Conflict)
+            }
+            Err(error) => Err(GroupError::Lease(error)),
+        }
+    }
+
+    /// Checks that an object that exists has the label of the group: without it, the watch never
+    /// shows the object. Lists, because a member needs no right to get.
+    async fn check_label(&self, name: &str) -> Result<(), GroupError> {
+        let params = ListParams::default().fields(&format!("metadata.name={name}"));
+        let found = self.leases.answer("list", name, self.leases.api.list(&params)).await;
+        let found = found.map_err(GroupError::Lease)?;
+        if found.items.iter().all(|lease| self.format.is_labelled(lease)) {
+            return Ok(());
+        }
+        Err(GroupError::Foreign { lease: self.leases.title(name), label: self.format.selector() })
+    }
+
+    /// Lists and watches the Leases of the group without end. While requests fail, the pause
+    /// between two lists grows to a quarter of the time for which they have failed. It is at least
+    /// the retry period and at most the lease duration.
+    pub(super) fn watch(&self) -> impl Stream<Item = Watched> {
+        let GroupTiming { lease_duration, retry_period, .. } = self.timing;
+        stream! {
+            let mut failing_since = None;
+            loop {
+                let began = Instant::now();
+                {
+                    let mut items = pin!(self.list_and_watch());
+                    while let Some(item) = items.next().await {
+                        if let Ok(Watched::Open) = item {
+                            failing_since = None;
+                        }
+                        yield item.unwrap_or_else(Watched::Failed);
+                    }
+                }
+                let failing = failing_since.get_or_insert_with(Instant::now).elapsed();
+                let pause = retry_period.max(lease_duration.min(failing / 4));
+                let jitter = retry_period.mul_f64(fastrand::f64() / 4.0);
+                sleep((pause + jitter).saturating_sub(began.elapsed())).await;
+            }
+        }
+    }
+
+    /// Lists the Leases of the group, and watches them until a watch fails or is silent. A watch
+    /// that the server ends is continued by another one.
+    fn list_and_watch(&self) -> impl Stream<Item = Result<Watched, GroupError>> {
+        let GroupTiming { retry_period, .. } = self.timing;
+        // A member renews its own Lease, so the connection of a watch that is silent for longer is
+        // probably lost. A renewal counts only when the watch has shown it.
+        let silence = self.timing.renew_period().saturating_add(retry_period);
+        let params = WatchParams::default().labels(&self.format.selector());
+        try_stream! {
+            let (mut version, items) = self.list().await?;
+            for item in items {
+                yield item;
+            }
+            'watches: loop {
+                let began = Instant::now();
+                let watch = self.leases.api.watch(&params, &version);
+                let watch = self.leases.answer("watch", ALL, watch).await;
+                let events = watch.map_err(GroupError::Lease)?;
+                let mut events = pin!(events);
+                yield Watched::Open;
+                loop {
+                    let Ok(event) = timeout(silence, events.try_next()).await else {
+                        break 'watches;
+                    };
+                    let (lease, is_deleted) = match event.map_err(|error| self.broken(error))? {
+                        Some(WatchEvent::Added(lease) | WatchEvent::Modified(lease)) => {
+                            (lease, false)
+                        }
+                        Some(WatchEvent::Deleted(lease)) => (lease, true),
+                        Some(WatchEvent::Bookmark(bookmark)) => {
+                            version = bookmark.metadata.resource_version;
+                            continue;
+                        }
+                        // The server no longer has the changes since the version.
+                        Some(WatchEvent::Error(status)) if status.code == 410 => break 'watches,
+                        Some(WatchEvent::Error(status)) => {
+                            Err(self.broken(kube::Error::Api(status)))?;
+                            break 'watches;
+                        }
+                        None => break,
+                    };
+                    version = lease.metadata.resource_version.clone().unwrap_or_default();
+                    yield match self.format.read(lease)? {
+                        Labelled::Lease(lease) if is_deleted => Watched::Deleted(lease),
+                        Labelled::Lease(lease) => Watched::Changed(lease),
+                        Labelled::Mismatched(mismatch) => Watched::Mismatched(mismatch),
+                        Labelled::Unknown(error) => Watched::Failed(error),
+                    };
+                }
+                // A server that ends each watch at once must not be flooded.
+                sleep(retry_period.saturating_sub(began.elapsed())).await;
+            }
+        }
+    }
+
+    /// Lists the Leases of the group, consistently. Returns the version of the list, and its items.
+    async fn list(&self) -> Result<(String, Vec<Watched>), GroupError> {
+        // Without a version, the server answers with the newest state.
+        let params = ListParams::default().labels(&self.format.selector());
+        let list = self.leases.answer("list", ALL, self.leases.api.list(&params)).await;
+        let list = list.map_err(GroupError::Lease)?;
+        let version = list.metadata.resource_version.unwrap_or_default();
+        let number = parse_version(&version, self.leases.title(ALL))?;
+        let (mut items, mut leases) = (Vec::new(), Vec::new());
+        for lease in list.items {
+            match self.format.read(lease)? {
+                Labelled::Lease(lease) => leases.push(lease),
+                Labelled::Mismatched(mismatch) => items.push(Watched::Mismatched(mismatch)),
+                Labelled::Unknown(error) => items.push(Watched::Failed(error)),
+            }
+        }
+        // Behind the others: a member with other settings must not write.
+        items.push(Watched::Listed(number, leases));
+        Ok((version, items))
+    }
+
+    fn broken(&self, source: kube::Error) -> GroupError {
+        GroupError::Lease(self.leases.failed("watch", ALL, source))
+    }
+}
+
+pub(super) fn verb_of<T>(write: &Write<T>) -> &'static str {
+    match write {
+        Write::Create { .. } => "create",
+        Write::Replace { .. } => "update",
+        Write::Delete { .. } => "delete",
+    }
+}

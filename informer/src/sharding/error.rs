@@ -1,0 +1,106 @@
+//! Errors of a group.
+
+use std::time::Duration;
+
+use crate::leader_election;
+use crate::lease::LeaseError;
+
+/// The reason why a group could not be built.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The namespace, the name of the group or the identity cannot be a part of the names of
+    /// objects.
+    #[error("the {part} {value:?} is not valid: {rule}")]
+    Name {
+        /// The name of the value.
+        part: &'static str,
+        /// The value.
+        value: String,
+        /// The rule that the value breaks.
+        rule: &'static str,
+    },
+    /// The number of shards is not a power of two, or is too large.
+    #[error("{0} shards are not possible; the number must be a power of two, at most 128")]
+    Shards(u32),
+    /// The durations of the Leases are not safe.
+    #[error(transparent)]
+    Durations(leader_election::BuildError),
+    /// Another group of this process exists.
+    #[error(
+        "this process has a group already; clone it for all controllers, or drop all its clones first"
+    )]
+    Exists,
+}
+
+/// A failure that a group reports, and survives.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// A request for a Lease failed.
+    #[error(transparent)]
+    Lease(LeaseError),
+    /// The server's resource versions are not numbers.
+    #[error(
+        "the resource version {version:?} of lease {lease} is not a number, so this member cannot \
+         order changes, and holds no shard; use an API server that numbers versions, or leader election"
+    )]
+    Version {
+        /// Namespace and name of the lease; `*` stands for the list of all.
+        lease: String,
+        /// The version.
+        version: String,
+    },
+    /// A Lease that is to be created exists, and does not have the label of the group.
+    #[error(
+        "lease {lease} exists without the label {label}, so it is not one of the group, which needs \
+         the name; delete it, or choose another name for the group"
+    )]
+    Foreign {
+        /// Namespace and name of the lease.
+        lease: String,
+        /// The label and its value.
+        label: String,
+    },
+    /// A Lease with the label of the group has a name that no Lease of the group has.
+    #[error("lease {lease} has the label of the group, but not a name of its leases; delete it")]
+    Unknown {
+        /// Namespace and name of the lease.
+        lease: String,
+    },
+}
+
+/// The reason why a group has ended without being stopped.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A Lease of the group was written by a member with other settings.
+    #[error(
+        "lease {lease} has the annotation {annotation}: {found:?}, but this member has {own:?}; a \
+         group keeps its settings: give all members the same ones, or choose another group name"
+    )]
+    Mismatch {
+        /// Namespace and name of the lease.
+        lease: String,
+        /// The name of the annotation.
+        annotation: &'static str,
+        /// The setting in the lease.
+        found: String,
+        /// The setting of this member.
+        own: String,
+    },
+    /// The group is already running.
+    #[error("the group is already running; run it once, and clone it for its controllers")]
+    Running,
+}
+
+/// The error of a failed health check: the Lease of a member has expired, but its work goes on.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "the lease of this member of group {group} has expired {overdue:?} ago, but its work has not \
+     ended; restart the process"
+)]
+pub struct CheckError {
+    pub(super) group: String,
+    pub(super) overdue: Duration,
+}

@@ -10,6 +10,8 @@
 //!   default).
 //! * `leader_election`: the election of one of several replicas of a program as the leader
 //!   (client-go `tools/leaderelection`; feature `leader-election`, off by default).
+//! * `sharding`: the distribution of objects among several replicas, each of which reconciles a
+//!   part of them (feature `leader-election`, off by default).
 //! * [`lister_watcher`]: the sources of objects: an API server, several namespaces of one, or a
 //!   script in a test (feature `scripted`, off by default).
 //! * [`KubeMeta`]: the metadata accessor of all Kubernetes types.
@@ -45,10 +47,9 @@ mod pointer;
 pub mod reflector;
 #[cfg(feature = "runtime")]
 pub mod runtime;
-// Not compiled for users yet: only its tests use it.
-#[cfg(all(test, feature = "leader-election"))]
-#[expect(dead_code, reason = "the group that uses the rest follows")]
-mod sharding;
+#[cfg(feature = "leader-election")]
+#[expect(dead_code, reason = "controllers and sources of informers will use the rest")]
+pub mod sharding;
 pub mod shared_informer;
 mod util;
 mod wire;

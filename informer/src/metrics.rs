@@ -9,7 +9,7 @@
 //! recorder that is installed when the component is created. `examples/metrics` serves them to
 //! Prometheus, and contains a dashboard. The work queue has metrics of its own
 //! ([`workqueue::Builder::name`]), as has a controller, under the name in its `Config`, and an
-//! elector (feature `leader-election`), under the name of its lease.
+//! elector and a sharded group (feature `leader-election`), under the name of the lease or group.
 //!
 //! | metric | kind | meaning |
 //! | --- | --- | --- |

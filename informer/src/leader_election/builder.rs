@@ -134,25 +134,32 @@ impl LeaderElectorBuilder {
     /// # Errors
     /// If a name is empty, or the durations are not safe: see [`BuildError`].
     pub fn build(self) -> Result<LeaderElector, BuildError> {
-        let Timing { lease_duration, renew_deadline, retry_period } = self.timing;
         if self.lock.namespace.is_empty() || self.lock.name.is_empty() {
             return Err(BuildError::NoLease);
         }
         if self.lock.identity.is_empty() {
             return Err(BuildError::NoIdentity);
         }
-        if duration_seconds(lease_duration).is_none() {
-            return Err(BuildError::LeaseDuration(lease_duration));
-        }
-        if lease_duration <= renew_deadline {
-            return Err(BuildError::RenewDeadline { lease_duration, renew_deadline });
-        }
-        if retry_period.is_zero() {
-            return Err(BuildError::NoRetryPeriod);
-        }
-        if renew_deadline.saturating_mul(5) <= retry_period.saturating_mul(6) {
-            return Err(BuildError::RetryPeriod { renew_deadline, retry_period });
-        }
+        check_timing(self.timing)?;
         Ok(LeaderElector::new(self))
     }
+}
+
+/// Checks that the durations are safe: that there is one holder at a time, which can renew its
+/// lease in time.
+pub(crate) fn check_timing(timing: Timing) -> Result<(), BuildError> {
+    let Timing { lease_duration, renew_deadline, retry_period } = timing;
+    if duration_seconds(lease_duration).is_none() {
+        return Err(BuildError::LeaseDuration(lease_duration));
+    }
+    if lease_duration <= renew_deadline {
+        return Err(BuildError::RenewDeadline { lease_duration, renew_deadline });
+    }
+    if retry_period.is_zero() {
+        return Err(BuildError::NoRetryPeriod);
+    }
+    if renew_deadline.saturating_mul(5) <= retry_period.saturating_mul(6) {
+        return Err(BuildError::RetryPeriod { renew_deadline, retry_period });
+    }
+    Ok(())
 }

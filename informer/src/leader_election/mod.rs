@@ -112,6 +112,7 @@ pub use crate::lease::{LeaseError, is_lost};
 use crate::metrics::Named;
 use crate::util::in_flight::WorkGuard;
 pub use builder::LeaderElectorBuilder;
+pub(crate) use builder::check_timing;
 use campaign::{Campaign, CampaignEnd};
 pub use error::{BuildError, CheckError, ElectionError};
 #[cfg(feature = "runtime")]

@@ -20,20 +20,15 @@ mod object;
 mod protocol;
 
 pub(crate) use api::{LeaseApi, LeaseState, Watched};
-pub(crate) use client::Failing;
-#[cfg(test)]
-pub(crate) use client::LeaseClient;
 pub use client::LeaseError;
-#[cfg(test)]
+pub(crate) use client::{Failing, LeaseClient};
 pub(crate) use clocks::Clocks;
 pub(crate) use fence::fenced;
 pub use fence::is_lost;
 #[cfg(test)]
 pub(crate) use hold::set_wall_clock;
 pub(crate) use hold::{Clock, Hold, HoldOwner};
-pub(crate) use object::duration_seconds;
-#[cfg(test)]
-pub(crate) use object::{LeaseFields, with_holder};
+pub(crate) use object::{LeaseFields, duration_seconds, with_holder};
 pub(crate) use protocol::{Answer, CandidateStep, FormerTerm, Loss, Protocol, Timing};
 #[cfg(test)]
 pub(crate) use protocol::{CHOSEN_MUTANT, Mutant};

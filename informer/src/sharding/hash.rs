@@ -10,7 +10,7 @@ use super::shards::{ShardCount, ShardSet};
 
 /// The property that decides to which shard an object belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ShardBy {
+pub enum ShardBy {
     /// Namespace and name. An object that is deleted and created again stays in its shard.
     Key,
     /// The namespace. All objects of a namespace are in one shard.

@@ -1,23 +1,142 @@
 //! Sharding: several replicas of a program share the objects of a cluster, each reconciling a part.
 //!
 //! Each object belongs to one of the *shards* of a group. Each replica is a *member* of the group,
-//! and each shard has a `Lease` that names the member that holds it.
+//! and each shard has a `Lease` that names the member that holds it. The members take their shares
+//! by themselves: there is no leader, and no other component.
+//!
+//! ```
+//! use deltafifo_informer::sharding::ShardGroup;
+//! # use std::time::Duration;
+//! # use deltafifo_testkit::{ApiServer, Resource};
+//! # use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+//! # use kube::core::{ApiResource, ObjectMeta, discovery::Scope};
+//! # use tokio::sync::oneshot;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let leases = Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced);
+//! # let client = ApiServer::builder().resource(leases).build().client();
+//! # let (stop, stopped) = oneshot::channel::<()>();
+//! # let sigterm = async { drop(stopped.await) };
+//! let group = ShardGroup::builder(client, "shop", "counter")
+//!     .identity("counter-7f9c-x2x4k")
+//!     .shards(16)
+//!     .build()?;
+//! let run = tokio::spawn(group.run_until(sigterm));
+//!
+//! group.owned().wait_for(|owned| owned.len() == 16).await?;
+//! # let metadata = ObjectMeta { name: Some("a".to_owned()), ..ObjectMeta::default() };
+//! # let object = ConfigMap { metadata, ..ConfigMap::default() };
+//! let permit = group.admit(&object).ok_or("another replica works on this object")?;
+//! println!("works in term {} of shard {}", permit.transitions(), permit.shard());
+//! let client = permit.client(); // refuses writes once the permit is lost
+//! # drop(client);
+//! drop(permit);
+//! # stop.send(()).map_err(|()| "the group has ended")?;
+//! run.await??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! - Two permits of different replicas for one shard are never held at the same time, under the
+//!   conditions of [leader election](crate::leader_election#guarantees): the rates of the clocks
+//!   differ by a factor of less than the lease duration divided by the renew deadline, no suspended
+//!   machine stops both of its clocks, and nobody removes a holder by hand, or deletes the Lease of
+//!   a shard and creates one without a holder.
+//! - No request of [`Permit::client`] is sent after the permit is lost. The limits of
+//!   [`Term::client`](crate::leader_election::Term::client) hold here as well. A write that must
+//!   not come from a former owner needs a `resourceVersion`, or the permit's fencing token.
+//! - Before the first work on a shard, the stores of all controllers that are
+//!   sharded by the group have every write that the former owner knows to have succeeded, and every
+//!   object of the shard is reconciled. An object that is deleted while nobody owns its shard is
+//!   not reported as deleted: use finalizers.
+//! - While one member is live, each shard has an owner within the lease duration, a few seconds and
+//!   the time of a list after its owner fails.
+//!
+//! Work is not done exactly once, and there is no order between objects.
+//!
+//! # Members
+//!
+//! A member renews its own Lease each third of the lease duration. The Leases of shards are written
+//! only when shards move. A member that stops gives back its shards, each when its work has ended,
+//! and another member claims each at once. If a member does not renew its Lease for the lease
+//! duration, another one *fences* it: it removes the member's name from the Lease, so that the
+//! member cannot renew it. Then the shards are free.
+//!
+//! Each member is to hold an equal number of shards, or one more. When a member joins, as few
+//! shards move as possible. A member takes shards from others only after it was ready for the
+//! [settle time](ShardGroupBuilder::settle).
+//!
+//! Without Leases of shards, the first members create them and wait for the lease duration: the
+//! owner of a Lease that was deleted may still be at work. A manifest saves this wait. It contains
+//! the Leases `<group>`, `<group>-shard-000`, `<group>-shard-001` and so on, with the label
+//! `deltafifo/group: <group>` and without a `spec`. Apply it before the members start, and not
+//! again while they run: a shard whose holder is removed is free at once.
+//!
+//! # Limits
+//!
+//! - A group has at most 128 shards, and should have at most 50 members.
+//! - The number of shards and [`ShardBy`] are fixed for the life of a group. A member that finds
+//!   other settings ends with an error. To change them, stop all members and delete all Leases of
+//!   the group, or choose another name for it.
+//! - A process has one group. Another group beside it, with another name, owns everything as well.
+//! - Every replica's informers hold all objects.
+//! - The server's resource versions must be numbers, as those of Kubernetes are.
+//!
+//! # Rights
+//!
+//! In the group's namespace, the account needs these verbs for `leases` in the group
+//! `coordination.k8s.io`: `list`, `watch`, `create`, `update` and `delete`. The names of members'
+//! Leases are not known before, so a rule must not have `resourceNames`.
+//!
+//! # Metrics
+//!
+//! | metric | kind | meaning |
+//! | --- | --- | --- |
+//! | `shard_group_owned_shards` | gauge | Shards that this process owns |
+//! | `shard_group_claims_total` | counter | Shards that this process has claimed |
+//! | `shard_group_releases_total` | counter | Shards that this process has released |
+//! | `shard_group_lost_memberships_total` | counter | Memberships of this process that ended because the Lease expired, was changed or was deleted |
+//! | `shard_group_fill_duration_seconds` | histogram | Time from the order to fill shards until the stores of all controllers have their objects |
+//!
+//! The label `name` is the name of the group. If the sum of the owned shards of all replicas is
+//! less than the number of shards for longer than the lease duration, no replica works on some
+//! objects.
 
 // * `hash.rs`: the shard of an object, and the selector of a server that shards.
 // * `shards.rs`: numbers and sets of shards.
-// * `gate.rs`, `permit.rs`: whether work on a shard may start, and when it has ended.
 // * `assign.rs`: the member that is to hold each shard.
 // * `protocol/`: the protocol of a member, without I/O, and an exhaustive search for a history in
 //   which two members work on the same shard at the same time.
-// * `object.rs`, `api.rs`, `error.rs`: the Leases of a group as objects, the requests for them, and
-//   their errors.
+// * `object.rs`, `api.rs`: the Leases of a group as objects, and the requests for them.
+// * `driver.rs`: runs the protocol.
+// * `gate.rs`, `permit.rs`: the permits of the work on shards.
+// * `participants.rs`: the controllers that take part in hand-overs.
+// * `group.rs`, `builder.rs`, `error.rs`, `metrics.rs`: the group, as the program sees it.
 
 mod api;
 mod assign;
+mod builder;
+mod driver;
 mod error;
 mod gate;
+mod group;
 mod hash;
+mod metrics;
 mod object;
+mod participants;
 mod permit;
 mod protocol;
 mod shards;
+#[cfg(test)]
+mod tests;
+
+pub use crate::lease::{LeaseError, is_lost};
+pub use builder::ShardGroupBuilder;
+pub use error::{BuildError, CheckError, GroupError, RunError};
+pub use group::ShardGroup;
+pub use hash::ShardBy;
+pub use permit::Permit;
+pub use shards::ShardSet;

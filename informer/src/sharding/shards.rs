@@ -1,5 +1,7 @@
 //! Numbers and sets of shards.
 
+use std::fmt;
+
 /// The number of shards of a group: a power of two, at most [`ShardCount::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ShardCount(u8);
@@ -17,6 +19,11 @@ impl ShardCount {
         self.0.into()
     }
 
+    /// Returns all shards.
+    pub(crate) fn all(self) -> impl Iterator<Item = u8> {
+        0..self.0
+    }
+
     /// Returns the shard of a hash. Each shard is a range of hashes, and the ranges are in the
     /// order of the shards.
     pub(crate) fn shard_of(self, hash: u64) -> u8 {
@@ -32,16 +39,45 @@ impl ShardCount {
 }
 
 /// A set of shards.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct ShardSet(u128);
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct ShardSet(u128);
 
 impl ShardSet {
-    pub(crate) fn contains(self, shard: u8) -> bool {
-        self.0 >> shard & 1 != 0
+    /// Returns whether the set contains a shard.
+    #[must_use]
+    pub fn contains(self, shard: u8) -> bool {
+        self.0.checked_shr(shard.into()).is_some_and(|rest| rest & 1 != 0)
+    }
+
+    /// Returns the number of shards.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.iter().count()
+    }
+
+    /// Returns whether the set has no shard.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Returns the shards in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = u8> {
+        (0..128).filter(move |shard| self.contains(*shard))
     }
 
     pub(crate) fn insert(&mut self, shard: u8) {
         self.0 |= 1 << shard;
+    }
+
+    pub(crate) fn remove(&mut self, shard: u8) {
+        self.0 &= !(1 << shard);
+    }
+}
+
+impl fmt::Debug for ShardSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
     }
 }
 

@@ -1,0 +1,181 @@
+//! The builder of a group.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+
+use super::error::{BuildError, GroupError};
+use super::group::{GroupOnError, ShardGroup};
+use super::hash::ShardBy;
+use super::object::GroupFormat;
+use super::protocol::GroupTiming;
+use super::shards::ShardCount;
+use crate::error_chain;
+use crate::leader_election::check_timing;
+use crate::lease::Timing;
+
+/// A builder of a [`ShardGroup`].
+#[must_use = "build() makes the group"]
+pub struct ShardGroupBuilder {
+    pub(super) client: Client,
+    namespace: String,
+    name: String,
+    pub(super) identity: String,
+    shards: u32,
+    by: ShardBy,
+    pub(super) timing: GroupTiming,
+    pub(super) on_error: Arc<GroupOnError>,
+    /// Whether the process may have no other group.
+    pub(super) is_only: bool,
+}
+
+impl ShardGroupBuilder {
+    pub(super) fn new(client: Client, namespace: String, name: String) -> Self {
+        Self {
+            client,
+            namespace,
+            name,
+            identity: String::new(),
+            shards: 64,
+            by: ShardBy::Key,
+            timing: GroupTiming {
+                lease_duration: Duration::from_secs(15),
+                renew_deadline: Duration::from_secs(10),
+                retry_period: Duration::from_secs(2),
+                drain_timeout: Duration::from_secs(10),
+                settle: Duration::from_secs(5),
+                fence_stagger: Duration::from_secs(1),
+            },
+            on_error: Arc::new(|error| {
+                tracing::warn!(
+                    error = error_chain(error),
+                    "sharding: an error of the group; the group continues"
+                );
+            }),
+            is_only: true,
+        }
+    }
+
+    /// Sets the name of this replica, usually the name of its pod. It is required. The identity of
+    /// a member is this name, `_` and a random number that is new for each membership.
+    pub fn identity(mut self, pod: impl Into<String>) -> Self {
+        self.identity = pod.into();
+        self
+    }
+
+    /// Sets the number of shards: a power of two, at most 128. The default is 64. It is fixed for
+    /// the life of a group: members that are configured differently refuse to run together. Choose
+    /// several times the largest number of replicas, so that each gets a similar number.
+    pub fn shards(mut self, count: u32) -> Self {
+        self.shards = count;
+        self
+    }
+
+    /// Sets the property that decides to which shard an object belongs. The default is its key. It
+    /// is fixed for the life of a group, like the number of shards.
+    pub fn by(mut self, by: ShardBy) -> Self {
+        self.by = by;
+        self
+    }
+
+    /// Sets the lease duration: if a member does not renew its Lease, the others wait for this time
+    /// before they take its shards. The default is 15 s. In the Lease it is rounded up to seconds.
+    /// Members may have different lease durations.
+    pub fn lease_duration(mut self, duration: Duration) -> Self {
+        self.timing.lease_duration = duration;
+        self
+    }
+
+    /// Sets the time after which a member stops if no renewal was answered, counted from the time
+    /// when the last answered renewal was *sent*. The default is 10 s.
+    pub fn renew_deadline(mut self, deadline: Duration) -> Self {
+        self.timing.renew_deadline = deadline;
+        self
+    }
+
+    /// Sets the time limit of each request for a Lease, and the time until a failed one is
+    /// repeated. The default is 2 s.
+    pub fn retry_period(mut self, period: Duration) -> Self {
+        self.timing.retry_period = period;
+        self
+    }
+
+    /// Sets the time for which running work may continue after its shard was assigned to another
+    /// member, or the group was asked to stop. Then its permits are lost. The default is 10 s.
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.timing.drain_timeout = timeout;
+        self
+    }
+
+    /// Sets the time after which a member that has joined takes shards from others. Until then it
+    /// takes only shards that nobody else can take. So a program that crashes soon after its start
+    /// takes no shards with it. The default is 5 s.
+    pub fn settle(mut self, time: Duration) -> Self {
+        self.timing.settle = time;
+        self
+    }
+
+    /// Sets a function that is called for each error. By default errors are logged. An error that
+    /// repeats, with the same verb and the same status code, is reported once until a request with
+    /// this verb succeeds.
+    pub fn on_error(mut self, on_error: impl Fn(&GroupError) + Send + Sync + 'static) -> Self {
+        self.on_error = Arc::new(on_error);
+        self
+    }
+
+    /// Allows other groups in this process: for tests and examples that run several members. The
+    /// shards of a controller are those of one group, so a program has no use for a second one.
+    #[doc(hidden)]
+    pub fn beside_others(mut self) -> Self {
+        self.is_only = false;
+        self
+    }
+
+    /// Creates the group. Sends no request.
+    ///
+    /// # Errors
+    /// [`BuildError`] if a name, the number of shards or a duration is not valid, or this process
+    /// has another group.
+    pub fn build(self) -> Result<ShardGroup, BuildError> {
+        check_label("namespace", &self.namespace)?;
+        check_label("name of the group", &self.name)?;
+        check_pod(&self.identity)?;
+        let shards = ShardCount::new(self.shards).ok_or(BuildError::Shards(self.shards))?;
+        let GroupTiming { lease_duration, renew_deadline, retry_period, .. } = self.timing;
+        let timing = Timing { lease_duration, renew_deadline, retry_period };
+        check_timing(timing).map_err(BuildError::Durations)?;
+        let format = GroupFormat {
+            namespace: self.namespace.clone(),
+            group: self.name.clone(),
+            shards,
+            by: self.by,
+            lease_duration,
+        };
+        ShardGroup::new(self, format)
+    }
+}
+
+/// Checks that a name is a label of a domain name (RFC 1123).
+fn check_label(part: &'static str, name: &str) -> Result<(), BuildError> {
+    let rule = "it must be 1 to 63 lower-case letters, digits and hyphens, with a letter or digit \
+                at each end";
+    let is_valid = is_label(name) && name.len() <= 63;
+    if is_valid { Ok(()) } else { Err(BuildError::Name { part, value: name.to_owned(), rule }) }
+}
+
+/// Checks that the name of a pod can be a part of the name of a Lease.
+fn check_pod(name: &str) -> Result<(), BuildError> {
+    let rule = "it must be the name of a pod: lower-case letters, digits, hyphens and dots, with a \
+                letter or digit at each end and beside each dot, at most 170 in all";
+    // The name of a Lease has at most 253 characters. Those of a member's Lease also contain the
+    // name of the group, `-member-` and the random number.
+    let is_valid = name.split('.').all(is_label) && name.len() <= 170;
+    let part = "identity";
+    if is_valid { Ok(()) } else { Err(BuildError::Name { part, value: name.to_owned(), rule }) }
+}
+
+fn is_label(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    text.bytes().all(is_inner) && !text.is_empty() && !text.starts_with('-') && !text.ends_with('-')
+}

@@ -1,0 +1,391 @@
+//! The run of a group: it drives the protocol of one member after another, sends their requests,
+//! watches the Leases, and gives orders to the gate and the participants.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio::time::{Instant, sleep};
+use tracing::Instrument;
+
+use super::api::{GroupApi, Sent, Watched, verb_of};
+use super::error::{GroupError, RunError};
+use super::gate::ShardTerm;
+use super::group::GroupContext;
+use super::metrics::Metrics;
+use super::object::{GroupLease, LeaseName};
+use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Request, Write};
+use super::shards::ShardSet;
+use crate::lease::{Clocks, Failing};
+
+/// The request to stop a group.
+pub(super) struct Stop<'s> {
+    requested: Pin<&'s mut (dyn Future<Output = ()> + Send)>,
+    is_requested: bool,
+}
+
+impl<'s> Stop<'s> {
+    pub(super) fn on(requested: Pin<&'s mut (dyn Future<Output = ()> + Send)>) -> Self {
+        Self { requested, is_requested: false }
+    }
+
+    /// Waits until the group is asked to stop. Returns once.
+    async fn requested(&mut self) {
+        if self.is_requested {
+            return std::future::pending().await;
+        }
+        self.requested.as_mut().await;
+        self.is_requested = true;
+    }
+}
+
+/// Runs one member after another until the group is asked to stop.
+///
+/// # Errors
+/// [`RunError::Mismatch`] if a Lease of the group has other settings. Another member would find the
+/// same settings, so none follows.
+pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<(), RunError> {
+    loop {
+        let began = Instant::now();
+        let identity: Arc<str> = context.new_identity().into();
+        let span = tracing::info_span!("shard_group", group = context.title(), %identity);
+        let mut member = Member::new(context, identity);
+        let end = member.run(&mut stop).instrument(span).await;
+        if let Some(mismatch) = member.mismatch.take() {
+            return Err(mismatch);
+        }
+        if stop.is_requested {
+            return Ok(());
+        }
+        context.metrics.record(Metrics::lost);
+        tracing::warn!(
+            group = context.title(),
+            reason = match end {
+                MemberEnd::Deadline => "no renewal was answered and seen before the renew deadline",
+                _ => "its lease was fenced, changed or deleted",
+            },
+            "this member has lost its lease and its shards; it joins again under another identity"
+        );
+        // A lease that is deleted again and again must not cause a flood of requests.
+        tokio::select! {
+            biased;
+            () = stop.requested() => return Ok(()),
+            () = sleep(context.timing.retry_period.saturating_sub(began.elapsed())) => {}
+        }
+    }
+}
+
+/// The answer to a request.
+struct Answered {
+    name: LeaseName,
+    number: u64,
+    verb: &'static str,
+    /// Whether the request claims a shard, or releases one.
+    effect: Option<fn(&Metrics)>,
+    sent: Result<Sent, GroupError>,
+}
+
+/// A fill in progress: the shards with the numbers of their orders.
+struct Fill {
+    orders: Vec<(u8, u64)>,
+    began: Instant,
+    filled: BoxFuture<'static, ()>,
+}
+
+/// A membership of the group, under one identity.
+struct Member<'g> {
+    context: &'g GroupContext,
+    identity: Arc<str>,
+    protocol: Protocol<Arc<str>>,
+    api: Arc<GroupApi>,
+    /// The requests in flight: one for each Lease, and those that the protocol has abandoned.
+    requests: FuturesUnordered<BoxFuture<'static, Answered>>,
+    /// The newest known states of the Leases and their versions, by the names of the objects.
+    known: BTreeMap<String, (u64, Arc<Lease>)>,
+    fill: Option<Fill>,
+    /// The orders to fill that wait for the end of `fill`. One list serves all of them.
+    unfilled: Vec<(u8, u64)>,
+    /// Whether the Leases have been listed.
+    has_listed: bool,
+    /// The shards whose gate is open.
+    open: ShardSet,
+    /// The last deadline of the member.
+    deadline: Option<Clocks>,
+    mismatch: Option<RunError>,
+    failing: Failing,
+    /// The texts of the reported errors that concern one Lease.
+    reported: BTreeSet<String>,
+}
+
+impl<'g> Member<'g> {
+    fn new(context: &'g GroupContext, identity: Arc<str>) -> Self {
+        let api = GroupApi::new(context.client.clone(), context.format.clone(), context.timing);
+        let shards = context.format.shards;
+        Self {
+            context,
+            protocol: Protocol::new(context.timing, Arc::clone(&identity), shards),
+            identity,
+            api: Arc::new(api),
+            requests: FuturesUnordered::new(),
+            known: BTreeMap::new(),
+            fill: None,
+            unfilled: Vec::new(),
+            has_listed: false,
+            open: ShardSet::default(),
+            deadline: None,
+            mismatch: None,
+            failing: Failing::default(),
+            reported: BTreeSet::new(),
+        }
+    }
+
+    async fn run(&mut self, stop: &mut Stop<'_>) -> MemberEnd {
+        let api = Arc::clone(&self.api);
+        let mut watched = pin!(api.watch());
+        let (clock, tick) = (self.context.clock, self.context.timing.retry_period);
+        let mut gives_up_at = None;
+        if stop.is_requested {
+            self.protocol.stop();
+        }
+        loop {
+            let wake = match self.steps() {
+                Ok(wake) => wake,
+                Err(end) => return end,
+            };
+            let now = clock.now().monotonic;
+            // No timer follows the wall clock, so the protocol looks at it once per retry period.
+            let tick = now.saturating_add(tick);
+            let mut wake = wake.map_or(tick, |wake| wake.min(tick));
+            let is_last = stop.is_requested || self.mismatch.is_some();
+            if is_last && self.has_finished() {
+                let gives_up_at = *gives_up_at.get_or_insert(tick);
+                if gives_up_at <= now {
+                    return MemberEnd::Stopped;
+                }
+                wake = wake.min(gives_up_at);
+            }
+            // In a fixed order, so that a simulation can be repeated.
+            tokio::select! {
+                biased;
+                () = stop.requested() => self.protocol.stop(),
+                Some(answered) = self.requests.next() => self.answered(answered),
+                Some(event) = watched.next() => self.watched(event),
+                shard = self.context.gate.idle() => self.protocol.idle(shard),
+                () = filled(&mut self.fill) => self.filled(),
+                () = clock.sleep_until(Some(wake)) => {}
+            }
+            self.publish();
+        }
+    }
+
+    /// Returns whether all that is left to do is to delete or fence the member's own Lease. Others
+    /// do that as well, after the lease duration, so a member that stops does not insist.
+    fn has_finished(&self) -> bool {
+        let has_deadline = self.protocol.works_until().is_some();
+        !self.protocol.is_working() && (!has_deadline || self.protocol.holds_nothing())
+    }
+
+    /// Takes steps until the member must wait. Returns until when, or the end of the membership.
+    fn steps(&mut self) -> Result<Option<Duration>, MemberEnd> {
+        let context = self.context;
+        loop {
+            let step = self.protocol.next(context.clock.now());
+            // The gate is closed before a shard is drained, and opened before keys are enqueued.
+            self.publish();
+            match step {
+                MemberStep::Send(request) => self.send(request),
+                MemberStep::Fill { shard, number } => self.unfilled.push((shard, number)),
+                MemberStep::Enqueue { shard } => context.participants.enqueue(shard),
+                MemberStep::Drop { shard } => context.gate.revoke(shard),
+                MemberStep::Wait(until) => {
+                    self.begin_fill();
+                    return Ok(until);
+                }
+                MemberStep::Ended(end) => return Err(end),
+            }
+        }
+    }
+
+    fn send(&mut self, request: Request<Arc<str>>) {
+        let Request { name, number, write } = request;
+        let effect: Option<fn(&Metrics)> = match (&name, &write) {
+            (LeaseName::Shard(_), Write::Replace { holder: Some(_), .. }) => Some(Metrics::claimed),
+            (LeaseName::Shard(_), Write::Replace { holder: None, .. }) => Some(Metrics::released),
+            _ => None,
+        };
+        let known = self.known.get(&self.api.format.name_of(&name));
+        let known = known.map(|(_, lease)| Arc::clone(lease));
+        let (api, verb) = (Arc::clone(&self.api), verb_of(&write));
+        let answered = async move {
+            let sent = api.send(name.clone(), write, known).await;
+            Answered { name, number, verb, effect, sent }
+        };
+        self.requests.push(answered.boxed());
+    }
+
+    fn answered(&mut self, answered: Answered) {
+        let Answered { name, number, verb, effect, sent } = answered;
+        let answer = match sent {
+            Ok(sent) => {
+                self.failing.succeeded(verb);
+                match sent {
+                    Sent::Written(lease) => {
+                        if let Some(effect) = effect {
+                            self.context.metrics.record(effect);
+                        }
+                        if let Some(lease) = &lease {
+                            self.learn(lease);
+                        }
+                        Answer::Written(lease.map(|lease| lease.record))
+                    }
+                    Sent::Conflict => Answer::Conflict,
+                }
+            }
+            Err(error) => {
+                self.report(&error);
+                Answer::Unclear
+            }
+        };
+        self.protocol.answered(self.context.clock.now(), &name, number, &answer);
+    }
+
+    fn watched(&mut self, event: Watched) {
+        let now = self.context.clock.now();
+        match event {
+            Watched::Listed(version, leases) => {
+                self.failing.succeeded("list");
+                self.log_wait(&leases);
+                self.known.retain(|_, (known, _)| *known > version);
+                for lease in &leases {
+                    self.learn(lease);
+                }
+                let leases: Vec<_> =
+                    leases.into_iter().map(|lease| (lease.name, lease.record)).collect();
+                self.protocol.listed(now, version, &leases);
+            }
+            Watched::Open => self.failing.succeeded("watch"),
+            Watched::Changed(lease) => {
+                self.learn(&lease);
+                let GroupLease { name, record, .. } = lease;
+                self.protocol.observed(now, &name, record.version, Some(&record));
+            }
+            Watched::Deleted(GroupLease { name, record, .. }) => {
+                self.known.remove(&self.api.format.name_of(&name));
+                self.protocol.observed(now, &name, record.version, None);
+            }
+            Watched::Mismatched(mismatch) => {
+                self.mismatch.get_or_insert(mismatch);
+                self.protocol.mismatched();
+            }
+            Watched::Failed(error) => self.report(&error),
+        }
+    }
+
+    /// Logs once that shards have no Lease, and how long a member waits before it claims them.
+    fn log_wait(&mut self, leases: &[GroupLease]) {
+        if std::mem::replace(&mut self.has_listed, true) {
+            return;
+        }
+        let is_shard = |lease: &&GroupLease| matches!(lease.name, LeaseName::Shard(_));
+        let existing = leases.iter().filter(is_shard).count();
+        let missing = self.context.format.shards.get() - existing;
+        if missing > 0 {
+            tracing::info!(
+                missing,
+                wait = ?self.context.timing.lease_duration,
+                "shards have no lease; members create these leases, and hold no such shard before \
+                 `wait` has passed"
+            );
+        }
+    }
+
+    /// Keeps a state of a Lease, if it is the newest. A write keeps everything in it that is not
+    /// the group's.
+    fn learn(&mut self, lease: &GroupLease) {
+        let (name, version) = (self.api.format.name_of(&lease.name), lease.record.version);
+        if self.known.get(&name).is_none_or(|(known, _)| *known < version) {
+            self.known.insert(name, (version, Arc::clone(&lease.object)));
+        }
+    }
+
+    /// Reports an error, unless a request with the same verb has just failed in the same way.
+    fn report(&mut self, error: &GroupError) {
+        let is_new = match error {
+            GroupError::Lease(error) => self.failing.failed(error),
+            error => self.reported.insert(error.to_string()),
+        };
+        if is_new {
+            self.context.report(error);
+        }
+    }
+
+    /// Begins to fill the shards that wait for it, unless a fill is in progress.
+    fn begin_fill(&mut self) {
+        if self.fill.is_none() && !self.unfilled.is_empty() {
+            let orders = std::mem::take(&mut self.unfilled);
+            let shards = orders.iter().map(|(shard, _)| *shard).collect();
+            let filled = self.context.participants.clone().fill(shards).boxed();
+            self.fill = Some(Fill { orders, began: Instant::now(), filled });
+        }
+    }
+
+    fn filled(&mut self) {
+        let Some(Fill { orders, began, .. }) = self.fill.take() else { return };
+        self.context.metrics.record(|metrics| metrics.filled(began.elapsed()));
+        for (shard, number) in orders {
+            self.protocol.filled(shard, number);
+        }
+    }
+
+    /// Opens and closes the gate as the protocol says, and publishes the owned shards.
+    fn publish(&mut self) {
+        let gate = &self.context.gate;
+        let deadline = self.protocol.works_until();
+        if let Some(deadline) = deadline.filter(|deadline| self.deadline != Some(*deadline)) {
+            self.deadline = Some(deadline);
+            gate.extend(deadline);
+        }
+        for shard in self.context.format.shards.all() {
+            let admits = self.protocol.admits(shard).zip(self.protocol.claim(shard));
+            match admits {
+                Some((deadline, claim)) if !self.open.contains(shard) => {
+                    let lease = ShardTerm {
+                        uid: Arc::clone(&claim.uid),
+                        transitions: claim.transitions,
+                        member: Arc::clone(&self.identity),
+                    };
+                    gate.open(shard, &lease, deadline);
+                    self.open.insert(shard);
+                }
+                None if self.open.contains(shard) => {
+                    gate.close(shard);
+                    self.open.remove(shard);
+                }
+                _ => {}
+            }
+        }
+        let expires_at = self.deadline.filter(|_| self.protocol.is_working());
+        self.context.publish(self.open, expires_at);
+    }
+}
+
+/// Waits until the fill in progress has ended, or for ever if there is none.
+async fn filled(fill: &mut Option<Fill>) {
+    match fill {
+        Some(fill) => (&mut fill.filled).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Drop for Member<'_> {
+    /// Ends the work of a member whose run was dropped. At the end of a membership there is none.
+    fn drop(&mut self) {
+        self.context.format.shards.all().for_each(|shard| self.context.gate.revoke(shard));
+        self.context.publish(ShardSet::default(), None);
+    }
+}

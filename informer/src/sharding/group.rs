@@ -1,0 +1,218 @@
+//! A group, as the program sees it.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use deltafifo::locks::Mutex;
+use deltafifo::panics::ignore_panic;
+use kube::{Client, Resource};
+use tokio::sync::watch;
+
+use super::builder::ShardGroupBuilder;
+use super::driver::{self, Stop};
+use super::error::{BuildError, CheckError, GroupError, RunError};
+use super::gate::Gate;
+use super::hash::ObjectId;
+use super::metrics::Metrics;
+use super::object::GroupFormat;
+use super::participants::{Participant, Participants, Participation};
+use super::permit::Permit;
+use super::protocol::GroupTiming;
+use super::shards::ShardSet;
+use crate::lease::{Clock, Clocks};
+use crate::metrics::Named;
+
+pub(super) type GroupOnError = dyn Fn(&GroupError) + Send + Sync;
+
+/// A member of a group of replicas that share the objects of a cluster. Clones are cheap, and are
+/// one member.
+#[derive(Clone)]
+pub struct ShardGroup(Arc<GroupContext>);
+
+/// The part of a group that its members share, one after another.
+pub(super) struct GroupContext {
+    pub(super) client: Client,
+    pub(super) format: GroupFormat,
+    pub(super) timing: GroupTiming,
+    pub(super) clock: Clock,
+    pub(super) metrics: Named<Metrics>,
+    pub(super) gate: Gate,
+    pub(super) participants: Participants,
+    /// The name of the pod, with which the identities of the members begin.
+    pod: String,
+    on_error: Arc<GroupOnError>,
+    owned: watch::Sender<ShardSet>,
+    /// The deadline of the last member, while its work has not ended.
+    working_until: Mutex<Option<Clocks>>,
+    /// Locked while the group runs, so that there is one run at a time.
+    running: tokio::sync::Mutex<()>,
+    _process: Option<OnlyGroup>,
+}
+
+impl GroupContext {
+    /// Returns the namespace and the name of the group.
+    pub(super) fn title(&self) -> String {
+        format!("{}/{}", self.format.namespace, self.format.group)
+    }
+
+    /// Returns the identity of a new member. No member had it before.
+    pub(super) fn new_identity(&self) -> String {
+        format!("{}_{:08x}", self.pod, fastrand::u32(..))
+    }
+
+    pub(super) fn report(&self, error: &GroupError) {
+        // The function is user code.
+        ignore_panic(|| (self.on_error)(error));
+    }
+
+    pub(super) fn publish(&self, owned: ShardSet, working_until: Option<Clocks>) {
+        *self.working_until.lock() = working_until;
+        let is_new = self.owned.send_if_modified(|known| {
+            let is_new = *known != owned;
+            *known = owned;
+            is_new
+        });
+        if is_new {
+            self.metrics.record(|metrics| metrics.owns(owned.len()));
+        }
+    }
+}
+
+impl ShardGroup {
+    /// Returns a builder of the group `name`, whose Leases are in `namespace`. The group and every
+    /// [`Permit::client`] send their requests through `client`. If other requests can keep its
+    /// connection busy, send them through another client, so that they do not delay the renewals.
+    pub fn builder(
+        client: Client,
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+    ) -> ShardGroupBuilder {
+        ShardGroupBuilder::new(client, namespace.into(), name.into())
+    }
+
+    pub(super) fn new(builder: ShardGroupBuilder, format: GroupFormat) -> Result<Self, BuildError> {
+        let ShardGroupBuilder { client, identity, timing, on_error, is_only, .. } = builder;
+        let process = is_only.then(OnlyGroup::claim).transpose()?;
+        let clock = Clock::new();
+        let gate = Gate::new(format.shards, format.by, client.clone(), clock, timing.retry_period);
+        Ok(Self(Arc::new(GroupContext {
+            metrics: Metrics::of(&format.group),
+            client,
+            format,
+            timing,
+            clock,
+            gate,
+            participants: Participants::default(),
+            pod: identity,
+            on_error,
+            owned: watch::Sender::default(),
+            working_until: Mutex::default(),
+            running: tokio::sync::Mutex::default(),
+            _process: process,
+        })))
+    }
+
+    /// Joins the group, takes a share of its shards, and gives the shards back when `stop`
+    /// resolves. Then no more work is admitted, running work may continue until the
+    /// [drain timeout](ShardGroupBuilder::drain_timeout), and the Lease of this member is deleted.
+    ///
+    /// If the member loses its Lease, its permits are lost. Once all of its work has ended, it
+    /// joins again under another identity.
+    ///
+    /// If this future is dropped, all permits are lost, and the shards are not given back: others
+    /// take them after the lease duration.
+    ///
+    /// # Errors
+    /// [`RunError::Mismatch`] if a Lease of the group has other settings than this member. The
+    /// group then reconciles nothing in this process, so end the process with the error.
+    /// [`RunError::Running`] if the group runs already.
+    pub fn run_until<F>(
+        &self,
+        stop: F,
+    ) -> impl Future<Output = Result<(), RunError>> + Send + use<F>
+    where
+        F: Future<Output = ()> + Send,
+    {
+        let context = Arc::clone(&self.0);
+        async move {
+            let _running = context.running.try_lock().map_err(|_| RunError::Running)?;
+            let stop = pin!(stop);
+            driver::run(&context, Stop::on(stop)).await
+        }
+    }
+
+    /// Returns a receiver of the shards that this process owns. Show the value to people, and use
+    /// [`admit`](Self::admit) for decisions.
+    #[must_use]
+    pub fn owned(&self) -> watch::Receiver<ShardSet> {
+        self.0.owned.subscribe()
+    }
+
+    /// Returns a permit to work on an object, or `None` if this process does not own its shard.
+    /// Hold the permit until the work has ended. A
+    /// [sharded](crate::Controller::sharded) controller does this for each reconcile.
+    #[must_use]
+    pub fn admit<K: Resource>(&self, object: &K) -> Option<Permit> {
+        let metadata = object.meta();
+        let gate = &self.0.gate;
+        gate.admit(gate.shard_of(ObjectId {
+            namespace: metadata.namespace.as_deref().unwrap_or_default(),
+            name: metadata.name.as_deref().unwrap_or_default(),
+            uid: metadata.uid.as_deref().unwrap_or_default(),
+        }))
+    }
+
+    /// Returns an error if work continues although the Lease of this member has expired. Use it in
+    /// a liveness probe. The error is possible because work that blocks its thread cannot be
+    /// dropped. A member that owns no shard is always healthy.
+    ///
+    /// # Errors
+    /// [`CheckError`] if a permit is out, or a request of its client is not answered, `tolerance`
+    /// after the Lease has expired.
+    pub fn check(&self, tolerance: Duration) -> Result<(), CheckError> {
+        let GroupContext { timing, clock, working_until, .. } = &*self.0;
+        // By the monotonic clock alone, so that a step of the wall clock does not end a process.
+        let expires_after = timing.lease_duration.saturating_sub(timing.renew_deadline);
+        let expires_at = working_until.lock().map(|until| until.after(expires_after).monotonic);
+        let overdue = expires_at.and_then(|at| clock.now().monotonic.checked_sub(at));
+        match overdue.filter(|overdue| *overdue >= tolerance) {
+            Some(overdue) => Err(CheckError { group: self.0.title(), overdue }),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a controller to the group, until the guard is dropped. Call it before the controller
+    /// gets objects: from here on the controller takes part in fills, and it must enqueue the
+    /// objects of shards that are owned already by itself.
+    pub(crate) fn join(&self, participant: Arc<dyn Participant>) -> Participation {
+        self.0.participants.join(participant)
+    }
+
+    /// Returns the gate in front of the work.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.0.gate
+    }
+}
+
+/// Whether this process has a group.
+static HAS_GROUP: AtomicBool = AtomicBool::new(false);
+
+/// The only group of a process.
+struct OnlyGroup;
+
+impl OnlyGroup {
+    fn claim() -> Result<Self, BuildError> {
+        // Relaxed: the flag guards no other data.
+        let had_group = HAS_GROUP.swap(true, Ordering::Relaxed);
+        if had_group { Err(BuildError::Exists) } else { Ok(Self) }
+    }
+}
+
+impl Drop for OnlyGroup {
+    fn drop(&mut self) {
+        // Relaxed: the flag guards no other data.
+        HAS_GROUP.store(false, Ordering::Relaxed);
+    }
+}

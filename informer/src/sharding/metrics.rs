@@ -1,0 +1,69 @@
+//! The metrics of a group.
+
+use std::time::Duration;
+
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
+
+use crate::metrics::{Named, count};
+
+const OWNED: &str = "shard_group_owned_shards";
+const CLAIMS: &str = "shard_group_claims_total";
+const RELEASES: &str = "shard_group_releases_total";
+const LOSSES: &str = "shard_group_lost_memberships_total";
+const FILL_DURATION: &str = "shard_group_fill_duration_seconds";
+
+pub(super) struct Metrics {
+    owned: Gauge,
+    claims: Counter,
+    releases: Counter,
+    losses: Counter,
+    fill_duration: Histogram,
+}
+
+impl Metrics {
+    pub(super) fn of(group: &str) -> Named<Self> {
+        describe_gauge!(OWNED, "Shards that this process owns");
+        describe_counter!(CLAIMS, "Shards that this process has claimed");
+        describe_counter!(RELEASES, "Shards that this process has released");
+        describe_counter!(
+            LOSSES,
+            "Memberships of this process that ended because the Lease expired, was changed or was deleted"
+        );
+        describe_histogram!(
+            FILL_DURATION,
+            Unit::Seconds,
+            "Time from the order to fill shards until the stores of all controllers have their objects"
+        );
+        let name = group.to_owned();
+        Named(Some(Self {
+            owned: gauge!(OWNED, "name" => name.clone()),
+            claims: counter!(CLAIMS, "name" => name.clone()),
+            releases: counter!(RELEASES, "name" => name.clone()),
+            losses: counter!(LOSSES, "name" => name.clone()),
+            fill_duration: histogram!(FILL_DURATION, "name" => name),
+        }))
+    }
+
+    pub(super) fn owns(&self, shards: usize) {
+        self.owned.set(count(shards));
+    }
+
+    pub(super) fn claimed(&self) {
+        self.claims.increment(1);
+    }
+
+    pub(super) fn released(&self) {
+        self.releases.increment(1);
+    }
+
+    pub(super) fn lost(&self) {
+        self.losses.increment(1);
+    }
+
+    pub(super) fn filled(&self, after: Duration) {
+        self.fill_duration.record(after.as_secs_f64());
+    }
+}

@@ -1,0 +1,195 @@
+//! Tests of servers that fail or refuse requests, and of Leases with unexpected contents.
+
+use std::time::Duration;
+
+use deltafifo_testkit::{After, ApiServer, Fault, Resource, Verb, status};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::rig::*;
+
+#[tokio::test(start_paused = true)]
+async fn outage_that_is_shorter_than_the_renew_deadline_changes_nothing() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let permit = replica.admit(0).unwrap();
+    server.fault(Fault::refused().times(usize::MAX));
+    server.break_watches();
+    sleep(Duration::from_millis(4_500)).await;
+    server.clear_faults();
+    sleep(60 * SECOND).await;
+    assert!(permit.is_held());
+    let reported = replica.reported();
+    assert_eq!(reported.len(), 2, "a watch and a list: {reported:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_without_answers_loses_its_work_at_its_renew_deadline_and_joins_again() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let permit = replica.admit(0).unwrap();
+    let former = members(&server).await;
+    let began = Instant::now();
+    server.fault(Fault::silence().times(usize::MAX));
+    lost(&permit).await;
+    assert_eq!(began.elapsed(), 10 * SECOND);
+    replica.owns(0).await;
+    assert!(replica.group.check(Duration::ZERO).is_ok());
+    sleep(6 * SECOND).await;
+    let unhealthy = replica.group.check(SECOND).unwrap_err().to_string();
+    assert!(unhealthy.contains("shop/counter has expired 1s ago"), "{unhealthy}");
+    drop(permit);
+    sleep(SECOND).await;
+    assert!(replica.group.check(Duration::ZERO).is_ok());
+    server.clear_faults();
+    replica.owns(16).await;
+    assert_ne!(members(&server).await, former);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_that_falls_silent_is_replaced_before_the_renew_deadline() {
+    let server = server();
+    server.fault(Fault::hang(After::Bytes(0)).on(Verb::Watch));
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    server.fault(Fault::hang(After::Bytes(20_000)).on(Verb::Watch));
+    server.break_watches();
+    let permit = replica.admit(0).unwrap();
+    sleep(600 * SECOND).await;
+    assert!(permit.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_that_the_server_ends_is_continued_without_a_list() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    server.forget_requests();
+    for _ in 0..3 {
+        server.end_watches();
+        sleep(5 * SECOND).await;
+    }
+    assert_eq!(count(&server, &[Verb::Watch]), 3);
+    assert_eq!(count(&server, &[Verb::List]), 0);
+    server.compact();
+    server.error_watches(status::expired("too old"));
+    sleep(5 * SECOND).await;
+    assert_eq!(count(&server, &[Verb::List]), 1);
+    assert_eq!(replica.reported(), [] as [String; 0]);
+    assert_eq!(replica.group.owned().borrow().len(), 16);
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_that_fails_is_asked_less_and_less_often() {
+    let server = server();
+    server.fault(Fault::refused().times(usize::MAX));
+    let replica = Replica::start(&server, "a");
+    sleep(16 * SECOND).await;
+    let first = count(&server, &[Verb::List]);
+    assert!((5..=9).contains(&first), "{first}");
+    sleep(600 * SECOND).await;
+    server.forget_requests();
+    sleep(150 * SECOND).await;
+    let later = count(&server, &[Verb::List]);
+    assert!((9..=10).contains(&later), "{later}");
+    server.clear_faults();
+    replica.owns(16).await;
+    assert_eq!(replica.reported().len(), 1, "{:?}", replica.reported());
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_without_a_server_ends_after_the_deadline() {
+    let server = server();
+    let mut replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    server.fault(Fault::silence().times(usize::MAX));
+    let began = Instant::now();
+    replica.stop();
+    assert_eq!(replica.ended().await, Ok(()));
+    assert!(began.elapsed() <= 12 * SECOND, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_rights_are_reported_with_the_verb_to_grant() {
+    for (verb, name) in [
+        (Verb::List, "list"),
+        (Verb::Watch, "watch"),
+        (Verb::Create, "create"),
+        (Verb::Update, "update"),
+        (Verb::Delete, "delete"),
+    ] {
+        let server = server();
+        server.fault(Fault::status(status::forbidden(&leases())).on(verb).times(usize::MAX));
+        let mut replica = Replica::start(&server, "a");
+        sleep(10 * SECOND).await;
+        replica.stop();
+        assert_eq!(replica.ended().await, Ok(()));
+        let [error] = &replica.reported()[..] else { panic!("{:?}", replica.reported()) };
+        assert!(
+            error.contains(&format!("cannot {name} leases.coordination.k8s.io shop/")),
+            "{error}"
+        );
+        assert!(error.contains("grant this verb to the account"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_without_leases_is_reported() {
+    let server = ApiServer::builder().resource(Resource::config_maps()).build();
+    let replica = Replica::start(&server, "a");
+    sleep(60 * SECOND).await;
+    let [error] = &replica.reported()[..] else { panic!("{:?}", replica.reported()) };
+    assert!(error.contains("the namespace or the API does not exist"), "{error}");
+    server.register(leases());
+    replica.owns(16).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_of_the_same_name_without_the_label_is_reported_until_it_is_deleted() {
+    let server = server();
+    let mut others = lease("counter", &json!({ "holderIdentity": "an elector" }));
+    others["metadata"]["labels"] = json!({});
+    server.apply(others).unwrap();
+    let replica = Replica::start(&server, "a");
+    sleep(60 * SECOND).await;
+    let [error] = &replica.reported()[..] else { panic!("{:?}", replica.reported()) };
+    assert!(
+        error.contains("lease shop/counter exists without the label deltafifo/group=counter"),
+        "{error}"
+    );
+    assert!(replica.group.owned().borrow().is_empty());
+    server.delete(&leases(), "shop", "counter").unwrap();
+    replica.owns(16).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn shard_with_an_unknown_holder_is_taken_after_the_lease_duration() {
+    let server = server();
+    let garbage = json!({
+        "holderIdentity": "no member, ever", "leaseTransitions": 7, "leaseDurationSeconds": 20,
+    });
+    server.apply(lease("counter-shard-003", &garbage)).unwrap();
+    let replica = Replica::start(&server, "a");
+    let began = Instant::now();
+    replica.owns(15).await;
+    assert!(began.elapsed() < SECOND);
+    assert!(replica.admit(3).is_none());
+    replica.owns(16).await;
+    assert!(began.elapsed() >= 20 * SECOND, "{:?}", began.elapsed());
+    assert_eq!(replica.admit(3).unwrap().transitions(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_with_the_label_and_an_unknown_name_is_reported_once_and_ignored() {
+    let server = server();
+    server.apply(lease("counter-shard-099", &json!(null))).unwrap();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    server.break_watches();
+    sleep(10 * SECOND).await;
+    let reported = replica.reported();
+    let unknown: Vec<_> = reported.iter().filter(|error| error.contains("shard-099")).collect();
+    assert_eq!(unknown.len(), 1, "{reported:?}");
+}

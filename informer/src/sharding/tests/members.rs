@@ -1,0 +1,220 @@
+//! Tests of members that join, stop and fail.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use deltafifo_testkit::{ApiServer, Verb};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::rig::*;
+use crate::lease::set_wall_clock;
+use crate::sharding::RunError;
+use crate::sharding::participants::Participant;
+
+#[tokio::test(start_paused = true)]
+async fn single_member_fills_and_enqueues_all_shards_and_deletes_its_lease_when_stopped() {
+    let server = server();
+    let began = Instant::now();
+    let mut replica = Replica::start(&server, "a");
+    let owned = replica.owns(16).await;
+    assert!(began.elapsed() < SECOND, "shards without a holder are free: {:?}", began.elapsed());
+    assert_eq!(owned.iter().collect::<Vec<_>>(), (0..16).collect::<Vec<_>>());
+    let mut enqueued = replica.fake.enqueued.lock().clone();
+    enqueued.sort_unstable();
+    assert_eq!(enqueued, (0..16).collect::<Vec<_>>());
+    let filled = replica.fake.filled.lock().clone();
+    assert!(filled.len() <= 2, "one list serves all claims before it: {filled:?}");
+    let [member] = &members(&server).await[..] else { panic!("one member") };
+    assert!((0..16).all(|shard| holder(&server, shard) == *member));
+    let permit = replica.admit(3).unwrap();
+    assert_eq!((permit.shard(), permit.transitions(), permit.member()), (3, 1, &**member));
+    drop(permit);
+    replica.stop();
+    assert_eq!(replica.ended().await, Ok(()));
+    assert_eq!(members(&server).await, [] as [String; 0]);
+    assert!((0..16).all(|shard| holder(&server, shard).is_empty()));
+    assert!(replica.admit(3).is_none());
+    assert!(replica.group.owned().borrow().is_empty());
+    assert_eq!(replica.reported(), [] as [String; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn group_without_leases_creates_them_and_waits_for_the_lease_duration() {
+    let server = ApiServer::builder().resource(leases()).build();
+    let began = Instant::now();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let took = began.elapsed();
+    assert!(took >= 15 * SECOND && took < 20 * SECOND, "{took:?}");
+    let group = server.get(&leases(), "shop", "counter").unwrap();
+    let annotations = &group["metadata"]["annotations"];
+    assert_eq!(annotations["deltafifo/shards"], "16");
+    assert_eq!(annotations["deltafifo/by"], "key");
+    assert_eq!(annotations["deltafifo/protocol"], "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn second_member_takes_half_of_the_shards_when_it_is_settled() {
+    let server = server();
+    let first = Replica::start(&server, "a");
+    first.owns(16).await;
+    let began = Instant::now();
+    let second = Replica::start(&server, "b");
+    let taken = second.owns(8).await;
+    let took = began.elapsed();
+    assert!(took >= 5 * SECOND && took < 7 * SECOND, "{took:?}");
+    let kept = first.owns(8).await;
+    assert!((0..16).all(|shard| kept.contains(shard) != taken.contains(shard)));
+    for shard in 0..16 {
+        assert_eq!(first.admit(shard).is_some(), kept.contains(shard));
+        assert_eq!(second.admit(shard).is_some(), taken.contains(shard));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopped_member_hands_over_each_shard_when_its_work_has_ended() {
+    let server = server();
+    let mut first = Replica::start(&server, "a");
+    first.owns(16).await;
+    let second = Replica::start(&server, "b");
+    second.owns(8).await;
+    let busy = first.owns(8).await.iter().next().unwrap();
+    let permit = first.admit(busy).unwrap();
+    let began = Instant::now();
+    first.stop();
+    second.owns(15).await;
+    assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
+    assert!(permit.is_held() && first.admit(busy).is_none());
+    assert!(second.admit(busy).is_none());
+    drop(permit);
+    second.owns(16).await;
+    assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
+    assert_eq!(first.ended().await, Ok(()));
+    assert_eq!(members(&server).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_continues_after_the_drain_timeout_is_lost_but_keeps_its_shard() {
+    let server = server();
+    let mut first = Replica::start(&server, "a");
+    first.owns(16).await;
+    let second = Replica::start(&server, "b");
+    second.owns(8).await;
+    let busy = first.owns(8).await.iter().next().unwrap();
+    let permit = first.admit(busy).unwrap();
+    let began = Instant::now();
+    first.stop();
+    lost(&permit).await;
+    assert_eq!(began.elapsed(), 10 * SECOND);
+    // A blocked thread cannot be dropped. The member renews its Lease for it.
+    sleep(120 * SECOND).await;
+    assert_eq!(second.group.owned().borrow().len(), 15);
+    drop(permit);
+    second.owns(16).await;
+    assert_eq!(first.ended().await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_of_a_killed_member_are_taken_after_the_lease_duration() {
+    let server = server();
+    let first = Replica::start(&server, "a");
+    first.owns(16).await;
+    let second = Replica::start(&server, "b");
+    second.owns(8).await;
+    let busy = first.owns(8).await.iter().next().unwrap();
+    let (permit, _group) = (first.admit(busy).unwrap(), first.group.clone());
+    first.kill().await;
+    assert!(!permit.is_held(), "the run was dropped");
+    let began = Instant::now();
+    second.owns(16).await;
+    let took = began.elapsed();
+    assert!(took > 9 * SECOND && took < 17 * SECOND, "{took:?}");
+    sleep(SECOND).await;
+    assert_eq!(members(&server).await.len(), 1, "the Lease of the killed member is deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_whose_lease_is_deleted_loses_its_work_and_joins_again_as_another() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let permit = replica.admit(0).unwrap();
+    let [former] = &members(&server).await[..] else { panic!("one member") };
+    server.delete(&leases(), "shop", &name_of(former)).unwrap();
+    lost(&permit).await;
+    replica.owns(0).await;
+    sleep(60 * SECOND).await;
+    assert_eq!(members(&server).await, [] as [String; 0], "its work has not ended");
+    drop(permit);
+    replica.owns(16).await;
+    let [member] = &members(&server).await[..] else { panic!("one member") };
+    assert!(member.starts_with("a_") && member != former);
+    assert_eq!(replica.admit(0).unwrap().member(), member);
+}
+
+#[tokio::test(start_paused = true)]
+async fn step_of_the_wall_clock_beyond_the_deadline_ends_the_membership_within_a_retry_period() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let permit = replica.admit(0).unwrap();
+    let began = Instant::now();
+    set_wall_clock(0, 3600 * SECOND);
+    replica.owns(0).await;
+    assert!(!permit.is_held());
+    assert!(began.elapsed() <= 2 * SECOND, "{:?}", began.elapsed());
+    drop(permit);
+    replica.owns(16).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_members_only_renew_their_leases() {
+    let server = server();
+    let replicas = ["a", "b"].map(|pod| Replica::start(&server, pod));
+    for replica in &replicas {
+        replica.owns(8).await;
+    }
+    server.forget_requests();
+    sleep(60 * SECOND).await;
+    let renewals = count(&server, &[Verb::Update]);
+    assert!((22..=24).contains(&renewals), "{renewals}");
+    assert_eq!(server.requests().len(), renewals, "{:?}", server.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn participant_that_joins_during_a_fill_is_filled_before_the_shards_are_owned() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.fake.fills.send_replace(false);
+    let late = Fake::new();
+    sleep(SECOND).await;
+    late.fills.send_replace(false);
+    let _late = replica.group.join(Arc::clone(&late) as Arc<dyn Participant>);
+    replica.fake.fills.send_replace(true);
+    sleep(SECOND).await;
+    assert!(replica.group.owned().borrow().is_empty());
+    assert_eq!(late.filled.lock()[0], replica.fake.filled.lock()[0]);
+    late.fills.send_replace(true);
+    replica.owns(16).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn participant_that_leaves_during_a_fill_does_not_delay_it() {
+    let server = server();
+    let mut replica = Replica::start(&server, "a");
+    replica.fake.fills.send_replace(false);
+    sleep(SECOND).await;
+    assert!(replica.group.owned().borrow().is_empty());
+    replica.participation = None;
+    replica.owns(16).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn group_runs_once_at_a_time() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let again = timeout(HOUR, replica.group.run_until(pending())).await;
+    assert_eq!(again, Ok(Err(RunError::Running)));
+    assert_eq!(replica.group.owned().borrow().len(), 16);
+}

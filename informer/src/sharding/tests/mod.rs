@@ -1,0 +1,6 @@
+//! Tests of groups over an API server in this process, with a paused clock.
+
+mod configured;
+mod faults;
+mod members;
+mod rig;

@@ -1,0 +1,198 @@
+//! A rig: a server with Leases, and replicas of a program that share 16 shards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::locks::Mutex;
+use deltafifo_testkit::{ApiServer, Resource, Verb};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::api::{Api, ListParams};
+use kube::core::{ApiResource, ObjectMeta, discovery::Scope};
+use serde_json::{Value, json};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::error_chain;
+use crate::sharding::participants::{Participant, Participation};
+use crate::sharding::{Permit, RunError, ShardGroup, ShardGroupBuilder, ShardSet};
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const HOUR: Duration = Duration::from_secs(60 * 60);
+
+pub(super) fn leases() -> Resource {
+    Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced)
+}
+
+/// Returns a server with the Leases of a manifest, which have no `spec`: those of the group and of
+/// the shards.
+pub(super) fn server() -> ApiServer {
+    let server = ApiServer::builder().resource(leases()).build();
+    server.apply(lease("counter", &json!(null))).unwrap();
+    for shard in 0..16 {
+        server.apply(lease(&format!("counter-shard-{shard:03}"), &json!(null))).unwrap();
+    }
+    server
+}
+
+/// Returns a Lease with the label of the group.
+pub(super) fn lease(name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {
+            "namespace": "shop", "name": name, "labels": { "deltafifo/group": "counter" },
+        },
+        "spec": spec,
+    })
+}
+
+pub(super) fn builder_of(client: Client, pod: &str) -> ShardGroupBuilder {
+    ShardGroup::builder(client, "shop", "counter").identity(pod).shards(16).beside_others()
+}
+
+/// Returns the identities of the members that have a Lease, in the order of their names.
+pub(super) async fn members(server: &ApiServer) -> Vec<String> {
+    let leases = Api::<Lease>::namespaced(server.client(), "shop");
+    let leases = leases.list(&ListParams::default()).await.unwrap();
+    let members = leases.iter().filter_map(|lease| {
+        let name = lease.metadata.name.as_ref()?;
+        let (pod, random) = name.strip_prefix("counter-member-")?.rsplit_once('.')?;
+        Some(format!("{pod}_{random}"))
+    });
+    members.collect()
+}
+
+/// Returns the name of a member's Lease.
+pub(super) fn name_of(member: &str) -> String {
+    format!("counter-member-{}", member.replace('_', "."))
+}
+
+/// Returns the holder in the Lease of a shard.
+pub(super) fn holder(server: &ApiServer, shard: u8) -> String {
+    let lease = server.get(&leases(), "shop", &format!("counter-shard-{shard:03}"));
+    lease.unwrap()["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+}
+
+pub(super) fn count(server: &ApiServer, verbs: &[Verb]) -> usize {
+    server.requests().iter().filter(|request| verbs.contains(&request.verb())).count()
+}
+
+/// Waits until the permit is lost.
+pub(super) async fn lost(permit: &Permit) {
+    timeout(HOUR, permit.lost()).await.expect("the permit is lost");
+}
+
+/// Returns an object of the shard.
+pub(super) fn object_of(shard: u8) -> ConfigMap {
+    use crate::sharding::hash::{ObjectId, ShardBy};
+    use crate::sharding::shards::ShardCount;
+    let count = ShardCount::new(16).unwrap();
+    let of =
+        |name: &str| ShardBy::Key.shard_of(ObjectId { namespace: "shop", name, uid: "" }, count);
+    let name =
+        (0..10_000).map(|number| format!("cart-{number}")).find(|name| of(name) == shard).unwrap();
+    let (name, namespace) = (Some(name), Some("shop".to_owned()));
+    ConfigMap {
+        metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() },
+        ..ConfigMap::default()
+    }
+}
+
+/// A participant that records its orders. A fill ends while `fills` is true.
+pub(super) struct Fake {
+    pub(super) fills: watch::Sender<bool>,
+    pub(super) filled: Mutex<Vec<ShardSet>>,
+    pub(super) enqueued: Mutex<Vec<u8>>,
+}
+
+impl Fake {
+    pub(super) fn new() -> Arc<Self> {
+        let fills = watch::Sender::new(true);
+        Arc::new(Self { fills, filled: Mutex::default(), enqueued: Mutex::default() })
+    }
+}
+
+impl Participant for Fake {
+    fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
+        self.filled.lock().push(shards);
+        let mut fills = self.fills.subscribe();
+        async move { drop(fills.wait_for(|fills| *fills).await) }.boxed()
+    }
+
+    fn enqueue(&self, shard: u8) {
+        self.enqueued.lock().push(shard);
+    }
+}
+
+/// A replica that runs in a task until it is stopped or killed.
+pub(super) struct Replica {
+    pub(super) group: ShardGroup,
+    pub(super) fake: Arc<Fake>,
+    pub(super) participation: Option<Participation>,
+    pub(super) errors: Arc<Mutex<Vec<String>>>,
+    pub(super) stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<Result<(), RunError>>,
+}
+
+impl Replica {
+    pub(super) fn start(server: &ApiServer, pod: &str) -> Self {
+        Self::start_with(builder_of(server.client(), pod))
+    }
+
+    pub(super) fn start_with(builder: ShardGroupBuilder) -> Self {
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let reported = Arc::clone(&errors);
+        let group = builder
+            .on_error(move |error| reported.lock().push(error_chain(error)))
+            .build()
+            .unwrap();
+        let fake = Fake::new();
+        let participation = Some(group.join(Arc::clone(&fake) as Arc<dyn Participant>));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = group.run_until(async {
+            // If the sender is dropped, the test has ended.
+            let _ = stopped.await;
+        });
+        let task = tokio::spawn(run);
+        Self { group, fake, participation, errors, stop: Some(stop), task }
+    }
+
+    /// Waits until the replica owns this number of shards. Returns them.
+    pub(super) async fn owns(&self, shards: usize) -> ShardSet {
+        let mut owned = self.group.owned();
+        let owned = timeout(HOUR, owned.wait_for(|owned| owned.len() == shards)).await;
+        *owned.unwrap_or_else(|_| panic!("it never owns {shards} shards")).unwrap()
+    }
+
+    pub(super) fn admit(&self, shard: u8) -> Option<Permit> {
+        self.group.admit(&object_of(shard))
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.stop.take().expect("it is stopped once").send(()).expect("it runs");
+    }
+
+    /// Ends the replica without a release.
+    pub(super) async fn kill(mut self) {
+        self.task.abort();
+        assert!((&mut self.task).await.is_err(), "it had ended before");
+    }
+
+    pub(super) async fn ended(&mut self) -> Result<(), RunError> {
+        timeout(HOUR, &mut self.task).await.expect("it ends").expect("it does not panic")
+    }
+
+    pub(super) fn reported(&self) -> Vec<String> {
+        self.errors.lock().clone()
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

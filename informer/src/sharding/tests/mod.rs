@@ -2,5 +2,6 @@
 
 mod configured;
 mod faults;
+mod histories;
 mod members;
 mod rig;

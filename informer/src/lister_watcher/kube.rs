@@ -134,8 +134,8 @@ impl KubeListerWatcher {
         self.query.as_ref().map(drop).map_err(Clone::clone)
     }
 
-    fn accept(&self, list: bool) -> HeaderValue {
-        HeaderValue::from_static(match (self.metadata_only, list) {
+    fn accept(metadata_only: bool, list: bool) -> HeaderValue {
+        HeaderValue::from_static(match (metadata_only, list) {
             (false, _) => "application/json",
             (true, false) => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
             (true, true) => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
@@ -151,6 +151,33 @@ impl KubeListerWatcher {
             .extend_pairs(added.iter())
             .extend_pairs(query)
             .finish())
+    }
+
+    /// Lists objects as they are stored, or their metadata only.
+    fn list_as(
+        &self,
+        request: ListRequest,
+        limit: ObjectLimit,
+        metadata_only: bool,
+    ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        Box::pin(async move {
+            let objects = request.limit.to_string();
+            let mut query = Vec::new();
+            if request.limit > 0 {
+                query.push(("limit", objects.as_str()));
+            }
+            if let Some(token) = &request.continue_token {
+                // The token contains the version, and the server rejects a second one.
+                query.push(("continue", token));
+            } else if !request.resource_version.is_empty() {
+                query.push(("resourceVersion", &request.resource_version));
+                if request.not_older_than {
+                    query.push(("resourceVersionMatch", "NotOlderThan"));
+                }
+            }
+            let headers = HeaderMap::from_iter([(ACCEPT, Self::accept(metadata_only, true))]);
+            Ok(listed(self.send(&query, headers).await?.into_body(), limit))
+        })
     }
 
     /// Sends a GET request. Converts a response that is not 200 into an error.
@@ -221,24 +248,14 @@ impl ListerWatcher for KubeListerWatcher {
         request: ListRequest,
         limit: ObjectLimit,
     ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
-        Box::pin(async move {
-            let objects = request.limit.to_string();
-            let mut query = Vec::new();
-            if request.limit > 0 {
-                query.push(("limit", objects.as_str()));
-            }
-            if let Some(token) = &request.continue_token {
-                // The token contains the version, and the server rejects a second one.
-                query.push(("continue", token));
-            } else if !request.resource_version.is_empty() {
-                query.push(("resourceVersion", &request.resource_version));
-                if request.not_older_than {
-                    query.push(("resourceVersionMatch", "NotOlderThan"));
-                }
-            }
-            let headers = HeaderMap::from_iter([(ACCEPT, self.accept(true))]);
-            Ok(listed(self.send(&query, headers).await?.into_body(), limit))
-        })
+        self.list_as(request, limit, self.metadata_only)
+    }
+
+    fn list_metadata(
+        &self,
+        request: ListRequest,
+    ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        self.list_as(request, ObjectLimit::default(), true)
     }
 
     fn watch_within(
@@ -265,7 +282,8 @@ impl ListerWatcher for KubeListerWatcher {
             // Servers from 1.37 on compress each event separately, and the client's middleware
             // decodes only the first.
             let plain = (ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-            let headers = HeaderMap::from_iter([(ACCEPT, self.accept(false)), plain]);
+            let headers =
+                HeaderMap::from_iter([(ACCEPT, Self::accept(self.metadata_only, false)), plain]);
             let body = self.send(&query, headers).await?.into_body();
             Ok(events(body, request.send_initial_events, limit))
         })

@@ -50,6 +50,10 @@ struct PartProgress {
 }
 
 impl PartsProgress {
+    fn of_parts(number: usize) -> Self {
+        Self(vec![PartProgress::default(); number])
+    }
+
     /// Records the version of a part's first page: no later page is older.
     ///
     /// # Errors
@@ -146,35 +150,33 @@ impl Merged {
     /// Creates a lister-watcher of these parts.
     #[must_use]
     pub fn new(parts: Vec<Box<dyn ListerWatcher>>) -> Self {
-        let reached = PartsProgress(vec![PartProgress::default(); parts.len()]);
+        let reached = PartsProgress::of_parts(parts.len());
         let namespaces = parts.iter().map(|part| part.scope().1).collect::<Vec<_>>().join(",");
         Self { parts: parts.into(), namespaces, reached: Arc::new(Mutex::new(reached)) }
     }
-}
 
-impl ListerWatcher for Merged {
-    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
-        self.list_within(request, ObjectLimit::default())
-    }
-
-    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
-        self.watch_within(request, ObjectLimit::default())
-    }
-
-    fn list_within(
+    /// Lists all pages of all parts, as one list, by calling `list` for each page. Records the
+    /// versions in `reached`.
+    fn list_parts(
         &self,
         request: ListRequest,
-        limit: ObjectLimit,
+        reached: Arc<Mutex<PartsProgress>>,
+        list: impl for<'p> Fn(
+            &'p dyn ListerWatcher,
+            ListRequest,
+        ) -> BoxFuture<'p, Result<ListStream, RequestError>>
+        + Send
+        + Sync
+        + 'static,
     ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
-        let (parts, reached) = (Arc::clone(&self.parts), Arc::clone(&self.reached));
-        // All pages of all parts, as one list.
-        let list = try_stream! {
+        let parts = Arc::clone(&self.parts);
+        let pages = try_stream! {
             for (number, part) in parts.iter().enumerate() {
                 let mut request = reached.lock().first_page(number, &request);
                 let mut tokens = Tokens::default();
                 loop {
                     let failed = |error| reached.lock().failed(number, &request, error);
-                    let mut page = part.list_within(request.clone(), limit.clone()).await.map_err(failed)?;
+                    let mut page = list(&**part, request.clone()).await.map_err(failed)?;
                     let (mut meta, mut ends_too_large) = (None::<PageMeta>, false);
                     while let Some(listed) = page.next().await {
                         ends_too_large = matches!(listed, Err(RequestError::TooLarge(_)));
@@ -207,7 +209,36 @@ impl ListerWatcher for Merged {
             let resource_version = reached.lock().least();
             yield Ok(Listed::Meta(PageMeta { resource_version, ..PageMeta::default() }));
         };
-        Box::pin(std::future::ready(Ok(flattened(list))))
+        Box::pin(std::future::ready(Ok(flattened(pages))))
+    }
+}
+
+impl ListerWatcher for Merged {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        self.list_within(request, ObjectLimit::default())
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        self.watch_within(request, ObjectLimit::default())
+    }
+
+    fn list_within(
+        &self,
+        request: ListRequest,
+        limit: ObjectLimit,
+    ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        self.list_parts(request, Arc::clone(&self.reached), move |part, request| {
+            part.list_within(request, limit.clone())
+        })
+    }
+
+    fn list_metadata(
+        &self,
+        request: ListRequest,
+    ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        // The watch continues from the versions of the reflector's lists, and not of this one.
+        let reached = Arc::new(Mutex::new(PartsProgress::of_parts(self.parts.len())));
+        self.list_parts(request, reached, |part, request| part.list_metadata(request))
     }
 
     fn watch_within(

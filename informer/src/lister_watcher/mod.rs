@@ -67,6 +67,17 @@ pub trait ListerWatcher: Send + Sync + 'static {
         self.list(request)
     }
 
+    /// Lists like [`list`](Self::list), for a caller that reads no more than the metadata of the
+    /// objects. The list is not a part of the lists and watches that a reflector makes. The default
+    /// implementation lists whole objects. A lister-watcher that can list metadata alone, or wraps
+    /// another one, overrides it.
+    fn list_metadata(
+        &self,
+        request: ListRequest,
+    ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        self.list(request)
+    }
+
     /// Watches like [`watch`](Self::watch), and skips objects larger than `limit`: see
     /// [`list_within`](Self::list_within).
     fn watch_within(
@@ -112,6 +123,13 @@ impl<S: ListerWatcher + ?Sized> ListerWatcher for Arc<S> {
         limit: ObjectLimit,
     ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         self.as_ref().list_within(request, limit)
+    }
+
+    fn list_metadata(
+        &self,
+        request: ListRequest,
+    ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        self.as_ref().list_metadata(request)
     }
 
     fn watch_within(

@@ -48,7 +48,6 @@ pub mod reflector;
 #[cfg(feature = "runtime")]
 pub mod runtime;
 #[cfg(feature = "leader-election")]
-#[expect(dead_code, reason = "controllers and sources of informers will use the rest")]
 pub mod sharding;
 pub mod shared_informer;
 mod util;

@@ -8,6 +8,7 @@
 //! * `limits.rs`: the time limits of a list.
 //! * `metrics.rs`: the metrics and spans of a reflector.
 //! * `resync.rs`: the periodic resync of the target.
+//! * `snapshot.rs`: a consistent list of metadata, for sharded controllers.
 //! * `status.rs`: the state of the watch, for users and for metrics.
 //! * `threads.rs`: the threads of decoding and of user code.
 //! * `versions.rs`: the versions at which lists and watches start.
@@ -24,6 +25,8 @@ mod limits;
 mod list;
 mod metrics;
 mod resync;
+#[cfg(all(feature = "leader-election", feature = "runtime"))]
+mod snapshot;
 pub(crate) mod status;
 mod target;
 mod threads;
@@ -59,6 +62,8 @@ pub use error::{ReflectorError, RunError};
 use error::{Stop, caught};
 use metrics::Metrics;
 pub(crate) use resync::Resync;
+#[cfg(all(feature = "leader-election", feature = "runtime"))]
+pub(crate) use snapshot::ListedMeta;
 pub use status::{LastError, WatchStatus};
 use status::{OpenWatch, Status};
 #[cfg(test)]

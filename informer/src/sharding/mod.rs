@@ -137,6 +137,10 @@ pub use crate::lease::{LeaseError, is_lost};
 pub use builder::ShardGroupBuilder;
 pub use error::{BuildError, CheckError, GroupError, RunError};
 pub use group::ShardGroup;
+#[cfg(feature = "runtime")]
+pub(crate) use hash::ObjectId;
 pub use hash::ShardBy;
+#[cfg(feature = "runtime")]
+pub(crate) use participants::{Participant, Participation};
 pub use permit::Permit;
 pub use shards::ShardSet;

@@ -33,6 +33,7 @@ impl ShardCount {
     }
 
     /// Returns the smallest hash of a shard, or 2⁶⁴ for the number after the last shard.
+    #[cfg(test)]
     pub(crate) fn first_hash(self, shard: u8) -> u128 {
         u128::from(shard) << (u64::BITS - self.0.ilog2())
     }

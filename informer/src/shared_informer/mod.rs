@@ -56,6 +56,8 @@ mod factory;
 mod lifecycle;
 mod metrics;
 mod namespaces;
+#[cfg(all(feature = "leader-election", feature = "runtime"))]
+mod snapshot;
 mod source;
 #[cfg(feature = "runtime")]
 mod stream;
@@ -94,6 +96,8 @@ pub use factory::{FactoryKind, Scope, SharedInformerFactory};
 use lifecycle::Phase;
 use metrics::{Identity, Metrics};
 pub use namespaces::{NamespaceStatus, Namespaces};
+#[cfg(all(feature = "leader-election", feature = "runtime"))]
+pub(crate) use snapshot::{Selects, Snapshot, TakeSnapshots};
 #[cfg(feature = "runtime")]
 pub(crate) use source::Availability;
 use source::{Feeder, InformerSource};

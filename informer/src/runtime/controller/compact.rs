@@ -87,6 +87,7 @@ where
             retry: self.retry,
             decode_error_policy: None,
             term: self.term,
+            sharding: self.sharding,
             graceful: self.graceful,
             forceful: self.forceful,
             errors: self.errors,

@@ -22,12 +22,14 @@ pub(super) struct Deletion<K> {
     /// The state that the controller was notified of before, if it is another one. It takes the
     /// place of a last state that cannot be decoded.
     before: Option<Arc<K>>,
+    /// The shard of the object, in a sharded controller.
+    pub(super) shard: Option<u8>,
 }
 
 impl<K> Deletion<K> {
-    pub(super) fn new(old: &Arc<K>, last: &DeltaObject<K>) -> Self {
+    pub(super) fn new(old: &Arc<K>, last: &DeltaObject<K>, shard: Option<u8>) -> Self {
         let is_last = last.object().is_some_and(|last| Arc::ptr_eq(old, last));
-        Self { last: last.clone(), before: (!is_last).then(|| old.clone()) }
+        Self { last: last.clone(), before: (!is_last).then(|| old.clone()), shard }
     }
 }
 
@@ -67,7 +69,7 @@ impl<K> Deletions<K> {
 /// with the state before it, or without a state if that one cannot be decoded either.
 pub(super) fn decoded<F: Form>(
     key: &StoreKey,
-    Deletion { last, before }: Deletion<F>,
+    Deletion { last, before, shard }: Deletion<F>,
 ) -> Deletion<F::Object> {
     let decode = |object: Arc<F>| {
         let warn = |error: &BoxError| {
@@ -91,7 +93,7 @@ pub(super) fn decoded<F: Form>(
             DeletedFinalStateUnknown { key, obj, scope_removed }.into()
         }
     };
-    Deletion { last, before: None }
+    Deletion { last, before: None, shard }
 }
 
 #[cfg(test)]
@@ -105,7 +107,8 @@ mod tests {
         let (deletions, last) = (Deletions::new(), Arc::new(()));
         let keys: Vec<_> = (0..10_000).map(|number| StoreKey::from(number.to_string())).collect();
         for key in &keys {
-            deletions.push(key.clone(), Deletion::new(&last, &DeltaObject::Object(last.clone())));
+            deletions
+                .push(key.clone(), Deletion::new(&last, &DeltaObject::Object(last.clone()), None));
         }
         for key in &keys {
             assert_eq!(deletions.take(key).len(), 1);
@@ -127,12 +130,12 @@ mod tests {
         let tombstone = |last| DeltaObject::from(DeletedFinalStateUnknown::new(&*key, Some(last)));
         for last in [DeltaObject::from(bad.clone()), tombstone(bad.clone())] {
             for (old, has_state) in [(&good, true), (&bad, false)] {
-                let last = decoded(&key, Deletion::new(old, &last)).last;
+                let last = decoded(&key, Deletion::new(old, &last, None)).last;
                 assert!(last.is_tombstone());
                 assert_eq!(last.object().is_some(), has_state);
             }
         }
-        let last = decoded(&key, Deletion::new(&bad, &good.into())).last;
+        let last = decoded(&key, Deletion::new(&bad, &good.into(), None)).last;
         assert!(!last.is_tombstone());
     }
 
@@ -150,7 +153,7 @@ mod tests {
         for (old, last, is_large) in
             [(&small, &small, false), (&large, &small, true), (&small, &large, true)]
         {
-            let deletion = Deletion::new(old, &DeltaObject::from(last.clone()));
+            let deletion = Deletion::new(old, &DeltaObject::from(last.clone()), None);
             assert_eq!(deletion.is_large(), is_large);
         }
     }

@@ -4,8 +4,9 @@ use deltafifo::BoxError;
 use kube::api::DynamicObject;
 use kube::runtime::reflector::ObjectRef;
 
-/// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`] and
-/// [`RunnerError::NotCompact`] end the stream.
+/// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`],
+/// [`RunnerError::NotCompact`], [`RunnerError::LedAndSharded`] and [`RunnerError::NotListable`] end
+/// the stream.
 #[derive(Debug, thiserror::Error)]
 pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
     /// The object was not found because the controller is built over an informer with [custom
@@ -93,4 +94,20 @@ pub enum RunnerError {
         "controller cannot become compact because its informer exists: call `compact` before `store`; for a shared informer, build it with `Compact` objects"
     )]
     NotCompact,
+    /// The controller is both led (`Controller::while_leading`) and sharded
+    /// (`Controller::sharded`). The stream ends with this error.
+    #[error(
+        "controller is both led and sharded, so nothing is reconciled: give it a term or a group, and the other controllers of the program what they need"
+    )]
+    LedAndSharded,
+    /// An informer of a sharded controller has no lister-watcher, because it is fed by a stream, or
+    /// has custom keys. So the controller cannot find out whether its store has the last writes of
+    /// the former owner of a shard. The stream ends with this error.
+    #[error(
+        "sharded controller cannot compare {informer} with a list, so nothing is reconciled: build that informer from a lister-watcher, with the default keys"
+    )]
+    NotListable {
+        /// The title of the informer.
+        informer: String,
+    },
 }

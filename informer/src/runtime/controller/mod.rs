@@ -54,18 +54,25 @@ mod config;
 mod debounce;
 mod deleted;
 mod error;
+#[cfg(feature = "leader-election")]
+mod fill;
 mod key;
 mod main_informer;
 mod metrics;
 mod owned;
+mod permitted;
 mod relations;
 mod run;
 mod schedule;
 mod settings;
+#[cfg(feature = "leader-election")]
+mod sharded;
 mod signal;
 mod source;
 mod start;
 mod term;
+#[cfg(not(feature = "leader-election"))]
+mod unsharded;
 mod unsynced;
 
 use std::fmt::Debug;
@@ -91,6 +98,7 @@ pub use config::Config;
 use deleted::OnDeleted;
 pub use error::{Error, RunnerError};
 use main_informer::{Listing, MainInformer};
+use permitted::Sharding;
 use run::DecodeErrorPolicy;
 use schedule::Retry;
 pub use source::Source;
@@ -163,6 +171,7 @@ where
     retry: Option<Retry>,
     decode_error_policy: Option<DecodeErrorPolicy<F::Object>>,
     term: Option<Term>,
+    sharding: Option<Sharding>,
     graceful: Vec<BoxFuture<'static, ()>>,
     forceful: Vec<BoxFuture<'static, ()>>,
     errors: mpsc::Sender<Failure>,
@@ -289,6 +298,7 @@ where
             retry: None,
             decode_error_policy: None,
             term: None,
+            sharding: None,
             graceful: Vec::new(),
             forceful: Vec::new(),
             errors,

@@ -31,7 +31,7 @@ use crate::runtime::watcher;
 use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
 
 /// The number of stored objects whose reconciles are requested before the task yields.
-const STRIDE: usize = 64;
+pub(super) const STRIDE: usize = 64;
 
 impl<F: Form> Controller<F>
 where
@@ -308,7 +308,7 @@ pub(super) fn request_all_on<K: Send + Sync + 'static, M: Meta<K>>(
 /// that it is called with.
 ///
 /// # Errors
-/// [`RunnerError::Stopped`] if the informer has stopped.
+/// As for [`listen`].
 fn request_for<O, M>(
     informer: &SharedInformer<O, M>,
     update_filter: impl Fn(&Arc<O>, &Arc<O>) -> bool + Send + 'static,

@@ -23,6 +23,7 @@ use super::deleted::{self, Deletion, Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
 use super::key::{StoreKey, key_of, reference};
 use super::metrics::Metrics;
+use super::permitted::{Permit, Sharding, admit, in_permit, with_permit};
 use super::relations::request_all_on;
 use super::schedule::Schedule;
 use super::source::{Failure, InformerOwner, listen, triggering_states};
@@ -62,10 +63,11 @@ where
         };
         loop {
             match running.next().await {
-                StreamStep::Reconcile(item, object) => {
+                StreamStep::Reconcile(item, object, permit) => {
                     let span = running.span(&object);
-                    let future = span.in_scope(|| reconciler(object.clone(), context.clone()));
-                    running.reconcile(item, object, future, span);
+                    let call = || reconciler(object.clone(), context.clone());
+                    let future = span.in_scope(|| in_permit(permit.as_ref(), call));
+                    running.reconcile(item, object, permit, future, span);
                 }
                 StreamStep::Done(done) => {
                     let policy = |object, error: &_| error_policy(object, error, context.clone());
@@ -83,7 +85,7 @@ where
 /// The next step of a controller's stream.
 enum StreamStep<K: Resource, E: 'static> {
     /// Reconcile this object. The item holds its key.
-    Reconcile(Item<StoreKey>, Arc<K>),
+    Reconcile(Item<StoreKey>, Arc<K>, Option<Permit>),
     /// A reconcile or a deletion handler has ended, or an object could not be decoded.
     Done(Done<K, E>),
     /// Yield this error.
@@ -106,6 +108,8 @@ enum Outcome<K: Resource, E> {
     /// The reconciler returned this error. The error policy receives the object.
     Failed(ObjectRef<K>, Arc<K>, E),
     Deleted,
+    /// The reconcile was dropped because its permit was lost.
+    Lost,
     /// The object to reconcile could not be decoded.
     NotDecoded(BoxError),
     /// The message of a panic, and whether to retry: a reconcile is retried, a deletion handler
@@ -126,10 +130,11 @@ enum Ended<K: Resource, E> {
 /// The work for an item of the queue, with objects as they are stored (`F`) or decoded
 /// (`F::Object`).
 enum Work<T> {
-    /// Reconcile this object.
-    Reconcile(Arc<T>),
-    /// Call the deletion handler for each of these last states.
-    Deletions(Vec<Deletion<T>>),
+    /// Reconcile this object. A sharded controller has a permit for it.
+    Reconcile(Arc<T>, Option<Permit>),
+    /// Call the deletion handler for each of these last states. A sharded controller has a permit
+    /// for each.
+    Deletions(Vec<(Deletion<T>, Option<Permit>)>),
 }
 
 /// The work for an item, and the item, which holds the key.
@@ -164,6 +169,8 @@ struct ControllerRun<F: Form, E: Send + 'static> {
     /// The leadership term in which the controller may work, or `None` if it works without leader
     /// election.
     term: Option<Term>,
+    /// The group whose shards the controller reconciles, or `None` if it reconciles all objects.
+    sharding: Option<Sharding>,
     forceful: FuturesUnordered<BoxFuture<'static, ()>>,
     errors: mpsc::Receiver<Failure>,
 }
@@ -187,15 +194,22 @@ where
             ..
         } = controller;
         let Controller { retry, decode_error_policy, term, graceful, forceful, .. } = controller;
+        let sharding = controller.sharding;
+        if term.is_some() && sharding.is_some() {
+            tracing::error!("{}; the controller ends", RunnerError::LedAndSharded);
+            return Err(RunnerError::LedAndSharded);
+        }
+        let fills = sharding.as_ref().map(|sharding| sharding.fills(&controller.errors));
         let (informer, own) = informer.into_parts(&controller.errors)?;
         let errors = controller.error_receiver;
         let schedule = Schedule::new(&config, retry);
         let deletions = Deletions::new();
-        let mut started = Started::new(Arc::clone(&schedule));
+        let mut started = Started::new(Arc::clone(&schedule), fills);
         started.ends.extend(graceful);
         let recorded = on_deleted.is_some().then(|| Arc::clone(&deletions));
         let owner = if own.is_some() { InformerOwner::Controller } else { InformerOwner::User };
-        let main = Terms { is_awaited: true, is_optional: false };
+        let main = Terms { is_main: true, is_awaited: true, is_optional: false };
+        let group = sharding.clone();
         listen(&informer, owner, main, &mut started, move |notification, schedule, user_calls| {
             if let Notification::Deleted { old, last, cause } = &notification {
                 let Some(key) = key_of(&**old) else { return };
@@ -204,8 +218,11 @@ where
                 user_calls.call(|| schedule.forget(&key));
                 // An object of a namespace that was removed from the set may still exist.
                 let is_deleted = *cause != Cause::NamespaceRemoved;
-                if let Some(recorded) = recorded.as_ref().filter(|_| is_deleted) {
-                    recorded.push(key.clone(), Deletion::new(old, last));
+                let shard = group.as_ref().map(|group| group.shard_of_object(&KubeMeta, &**old));
+                // The next owner of the shard must not call the handler for what happened before.
+                let is_ours = admit(group.as_ref(), shard).is_some();
+                if let Some(recorded) = recorded.as_ref().filter(|_| is_deleted && is_ours) {
+                    recorded.push(key.clone(), Deletion::new(old, last, shard));
                     schedule.request_deletion_call(key);
                 }
                 return;
@@ -219,7 +236,8 @@ where
             }
         })?;
         for Relation { start, is_optional } in relations {
-            start(&mut started, Terms { is_awaited: config.waits_for_related(), is_optional })?;
+            let is_awaited = config.waits_for_related();
+            start(&mut started, Terms { is_main: false, is_awaited, is_optional })?;
         }
         for trigger in triggers {
             trigger(&mut started);
@@ -227,6 +245,9 @@ where
         let store = informer.store();
         for trigger in triggers_of_all {
             request_all_on(trigger, store.clone(), &mut started);
+        }
+        if let Some(sharding) = &sharding {
+            sharding.join(&mut started, store.clone());
         }
         if let Some(own) = own {
             own.run(&mut started, main);
@@ -246,6 +267,7 @@ where
             syncing: Some(try_join_all(syncs).boxed()),
             is_shut_down: false,
             term,
+            sharding,
             forceful: forceful.into_iter().collect(),
             errors,
         })
@@ -330,8 +352,8 @@ where
     /// large.
     fn decode(&mut self, item: Item<StoreKey>, work: Work<F>) {
         let is_large = match &work {
-            Work::Reconcile(object) => object.is_large(),
-            Work::Deletions(deletions) => deletions.iter().any(Deletion::is_large),
+            Work::Reconcile(object, _) => object.is_large(),
+            Work::Deletions(deletions) => deletions.iter().any(|(deletion, _)| deletion.is_large()),
         };
         let span = Span::current();
         let decode = move || span.in_scope(|| Some(Self::decoded(item, work)));
@@ -345,15 +367,15 @@ where
     /// Decodes the objects of an item. Costs nothing if they are stored decoded.
     fn decoded(item: Item<StoreKey>, work: Work<F>) -> Ended<F::Object, E> {
         match work {
-            Work::Reconcile(object) => match object.decoded() {
-                Ok(object) => Ended::Decoded(item, Work::Reconcile(object)),
+            Work::Reconcile(object, permit) => match object.decoded() {
+                Ok(object) => Ended::Decoded(item, Work::Reconcile(object, permit)),
                 Err(error) => {
                     let outcome = Outcome::NotDecoded(error);
                     Ended::Call(Done { item, outcome, span: Span::none() })
                 }
             },
             Work::Deletions(deletions) => {
-                let decode = |deletion| deleted::decoded(item.key(), deletion);
+                let decode = |(deletion, permit)| (deleted::decoded(item.key(), deletion), permit);
                 let decoded = deletions.into_iter().map(decode).collect();
                 Ended::Decoded(item, Work::Deletions(decoded))
             }
@@ -372,7 +394,13 @@ where
             return (!self.is_shut_down).then_some(StreamStep::End);
         }
         match work {
-            Work::Reconcile(object) => Some(StreamStep::Reconcile(item, object)),
+            // The permit was lost while the object was decoded.
+            Work::Reconcile(object, Some(permit)) if !permit.is_held() => {
+                self.schedule.forget(item.key());
+                drop_in_task(object);
+                None
+            }
+            Work::Reconcile(object, permit) => Some(StreamStep::Reconcile(item, object, permit)),
             Work::Deletions(deletions) => {
                 self.call_on_deleted(item, deletions);
                 None
@@ -381,14 +409,21 @@ where
     }
 
     /// Starts the deletion handlers for the last states of an item's objects.
-    fn call_on_deleted(&mut self, item: Item<StoreKey>, deletions: Vec<Deletion<F::Object>>) {
+    fn call_on_deleted(
+        &mut self,
+        item: Item<StoreKey>,
+        deletions: Vec<(Deletion<F::Object>, Option<Permit>)>,
+    ) {
         let Some(on_deleted) = &mut self.on_deleted else { return };
         let span = info_span!("notifying of deletion", "object.ref" = %reference::<F::Object>(item.key(), self.types.clone()));
         // The handler may drop its handles before it returns. Then the task frees the objects.
-        let states = deletions.iter().filter_map(|deletion| deletion.last.object());
+        let states = deletions.iter().filter_map(|(deletion, _)| deletion.last.object());
         let objects: Vec<_> = states.cloned().collect();
-        let lasts = deletions.into_iter().map(|deletion| deletion.last);
-        let calls: Vec<_> = span.in_scope(|| lasts.map(on_deleted).collect());
+        let call = |(deletion, permit): (Deletion<_>, Option<Permit>)| {
+            let call = in_permit(permit.as_ref(), || on_deleted(deletion.last));
+            with_permit(permit, call)
+        };
+        let calls: Vec<_> = span.in_scope(|| deletions.into_iter().map(call).collect());
         self.call(item, false, span, async move {
             let mut user_calls = FirstPanic::default();
             for call in calls {
@@ -416,13 +451,25 @@ where
     ) -> Result<Option<ItemWithWork<F>>, Error<E, watcher::Error>> {
         let deletions =
             if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
+        let admitted = |deletion: Deletion<F>| {
+            let permit = admit(self.sharding.as_ref(), deletion.shard)?;
+            Some((deletion, permit))
+        };
+        let deletions: Vec<_> = deletions.into_iter().filter_map(admitted).collect();
         if !deletions.is_empty() {
             // A reconcile that ended after the deletion may have recorded a failure.
             self.schedule.forget(item.key());
             return Ok(Some((item, Work::Deletions(deletions))));
         }
         if let Some(object) = self.store.get_by_key(item.key()) {
-            return Ok(Some((item, Work::Reconcile(object))));
+            let sharding = self.sharding.as_ref();
+            let shard = sharding.map(|sharding| sharding.shard_of_object(&KubeMeta, &*object));
+            let Some(permit) = admit(sharding, shard) else {
+                // The owner of the shard reconciles it.
+                self.schedule.forget(item.key());
+                return Ok(None);
+            };
+            return Ok(Some((item, Work::Reconcile(object, permit))));
         }
         if let Some((_, name)) = item.key().split_once('/')
             && self.store.get_by_key(name).is_some()
@@ -433,6 +480,9 @@ where
             return Ok(None);
         }
         self.schedule.forget(item.key());
+        if self.sharding.as_ref().is_some_and(|sharding| !sharding.admits_key(item.key())) {
+            return Ok(None);
+        }
         let object = self.reference(item.key()).erase();
         if !self.store.keys().is_meta_namespace() {
             return Err(Error::ObjectNotFound(Box::new(object)));
@@ -451,6 +501,7 @@ where
         &mut self,
         item: Item<StoreKey>,
         object: Arc<F::Object>,
+        permit: Option<Permit>,
         reconcile: impl TryFuture<Ok = Action, Error = E> + Send + 'static,
         span: Span,
     ) {
@@ -468,6 +519,8 @@ where
                 Err(error) => Outcome::Failed(object_ref, object, error),
             }
         });
+        let reconcile =
+            with_permit(permit, reconcile).map(|outcome| outcome.unwrap_or(Outcome::Lost));
         self.call(item, true, span, reconcile);
     }
 
@@ -530,6 +583,10 @@ where
             }
             Outcome::Deleted => {
                 self.request_if_stored(key, priority);
+                None
+            }
+            Outcome::Lost => {
+                self.schedule.forget(key);
                 None
             }
             Outcome::NotDecoded(source) => {

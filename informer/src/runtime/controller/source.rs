@@ -10,7 +10,7 @@ use deltafifo::panics::FirstPanic;
 use futures_util::FutureExt;
 use kube::runtime::watcher::{Config, InitialListStrategy, ListSemantic};
 use kube::{Api, Resource};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::error::RunnerError;
 use super::schedule::{Schedule, priority};
@@ -172,7 +172,8 @@ pub(super) enum InformerOwner {
 /// when the controller shuts down.
 ///
 /// # Errors
-/// [`RunnerError::Stopped`] if the informer has stopped.
+/// [`RunnerError::Stopped`] if the informer has stopped. [`RunnerError::NotListable`] if the
+/// controller is sharded, and the informer has nothing to list.
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
     owner: InformerOwner,
@@ -181,10 +182,15 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     mut deliver: impl FnMut(Notification<K>, &Schedule, &mut FirstPanic) + Send + 'static,
 ) -> Result<(), RunnerError> {
     let schedule = Arc::clone(&started.schedule);
+    let changed = started.fills.is_some().then(Arc::<Notify>::default);
     let options = HandlerOptions::new().buffer(Buffer::HoldBack(MOST_WAITING));
+    let notified = changed.clone();
     let handler = move |notification| {
         let mut user_calls = FirstPanic::default();
         deliver(notification, &schedule, &mut user_calls);
+        if let Some(notified) = &notified {
+            notified.notify_waiters();
+        }
         // The panic is resumed, so that the informer reports it.
         user_calls.resume();
         ready(())
@@ -196,6 +202,9 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
         started.unsynced.add(informer, registration.clone(), terms);
     }
     let detach = DetachOnDrop(registration.clone());
+    if let (Some(fills), Some(changed)) = (&mut started.fills, changed) {
+        fills.add(informer, registration.clone(), changed, terms)?;
+    }
     // Reconciles wait for this handler's first list. Otherwise a reconcile could read an object
     // that is deleted before this handler sees it, and whose deletion therefore triggers nothing.
     let mut availability = informer.availability();

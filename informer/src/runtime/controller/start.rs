@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use super::error::RunnerError;
+use super::permitted::{Fills, Participation};
 use super::schedule::Schedule;
 use super::unsynced::Unsynced;
 
@@ -28,6 +29,9 @@ pub(super) struct Relation {
 /// The role of an informer in a controller.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
+    /// Whether its objects are the main objects.
+    #[cfg_attr(not(feature = "leader-election"), allow(dead_code))]
+    pub(super) is_main: bool,
     /// Whether reconciles wait for the informer's first list.
     pub(super) is_awaited: bool,
     /// Whether that wait ends if the server does not have the kind, or does not allow it to be
@@ -47,12 +51,23 @@ pub(super) struct Started {
     /// list has been handled, when the informer stops, or when the server refuses an optional kind.
     pub(super) syncs: Vec<BoxFuture<'static, Result<(), RunnerError>>>,
     pub(super) unsynced: Unsynced,
+    /// The informers so far, until a sharded controller joins its group.
+    pub(super) fills: Option<Fills>,
+    /// The participation of a sharded controller in its group.
+    pub(super) participation: Option<Participation>,
 }
 
 impl Started {
-    pub(super) fn new(schedule: Arc<Schedule>) -> Self {
-        let (tasks, ends, unsynced) = (JoinSet::new(), FuturesUnordered::new(), Unsynced::new());
-        let mut started = Self { schedule, tasks, ends, syncs: Vec::new(), unsynced };
+    pub(super) fn new(schedule: Arc<Schedule>, fills: Option<Fills>) -> Self {
+        let mut started = Self {
+            schedule,
+            tasks: JoinSet::new(),
+            ends: FuturesUnordered::new(),
+            syncs: Vec::new(),
+            unsynced: Unsynced::new(),
+            fills,
+            participation: None,
+        };
         let schedule = Arc::clone(&started.schedule);
         started.spawn(async move { schedule.run().await });
         started
@@ -64,8 +79,10 @@ impl Started {
         self.tasks.spawn(task.in_current_span());
     }
 
-    /// Stops all tasks and removes all handlers, so that no further requests arrive.
+    /// Leaves the group, stops all tasks and removes all handlers, so that no further requests
+    /// arrive.
     pub(super) fn end(&mut self) {
+        self.participation = None;
         self.tasks = JoinSet::new();
         self.ends.clear();
     }

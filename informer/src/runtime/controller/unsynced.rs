@@ -60,7 +60,7 @@ impl Unsynced {
         &mut self,
         informer: &SharedInformer<K, M>,
         handler: Registration<K>,
-        Terms { is_awaited, is_optional }: Terms,
+        Terms { is_awaited, is_optional, .. }: Terms,
     ) {
         let (title, was_run, availability) =
             (informer.title(), informer.was_run(), informer.availability());

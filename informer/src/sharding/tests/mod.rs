@@ -1,6 +1,8 @@
 //! Tests of groups over an API server in this process, with a paused clock.
 
 mod configured;
+#[cfg(feature = "runtime")]
+mod controllers;
 mod faults;
 mod histories;
 mod members;

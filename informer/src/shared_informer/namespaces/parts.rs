@@ -29,6 +29,8 @@ use crate::reflector::{
 };
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
+#[cfg(all(feature = "leader-election", feature = "runtime"))]
+use crate::shared_informer::{Selects, Snapshot};
 use crate::util::catching::catching;
 use crate::util::sleep::with_catching_waker;
 
@@ -544,6 +546,30 @@ impl<K: Send + Sync + 'static> Parts<K> {
             last_event: watches().map(|watch| watch.last_event).min().flatten(),
             last_error: errors.max_by_key(|error| error.at),
         }
+    }
+
+    /// Lists each namespace that the informer waits for. Returns `None` while one of them is not
+    /// listed by the informer itself yet.
+    #[cfg(all(feature = "leader-election", feature = "runtime"))]
+    pub(in crate::shared_informer) async fn snapshots(
+        &self,
+        selects: &Selects,
+    ) -> Result<Option<Vec<Snapshot>>, RequestError> {
+        if self.waits.lock().is_some() {
+            return Ok(None);
+        }
+        let parts: Vec<_> = {
+            let parts = self.by_name.lock();
+            let counts = |part: &&Arc<Part<K>>| !part.progress.is_waived() && !part.has_left();
+            let counting = parts.iter().filter(|(_, part)| counts(part));
+            counting.map(|(name, part)| (name.clone(), part.clone())).collect()
+        };
+        let mut snapshots = Vec::with_capacity(parts.len());
+        for (name, part) in parts {
+            let Some(reflector) = part.reflector.get() else { return Ok(None) };
+            snapshots.push(Snapshot::of(reflector, Some(name), selects).await?);
+        }
+        Ok(Some(snapshots))
     }
 
     /// Returns the lowest of the versions up to which the changes of each namespace were offered,

@@ -1,0 +1,92 @@
+//! A consistent list of metadata, beside the lists and watches that feed the target.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::Reflector;
+use super::limits::Limits;
+use crate::lister_watcher::{
+    ListRequest, Listed, ObjectLimit, PageMeta, RequestError, Tokens, is_point_in_time,
+};
+use crate::wire::WireError;
+
+/// The longest time for all pages of a snapshot.
+const LONGEST_SNAPSHOT: Duration = Duration::from_secs(600);
+
+/// The metadata of a listed object.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListedMeta {
+    pub(crate) namespace: Option<Box<str>>,
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) uid: Option<Box<str>>,
+    pub(crate) resource_version: Option<Box<str>>,
+}
+
+impl ListedMeta {
+    /// Returns `namespace/name`, or `name`, or `None` if the object has no name.
+    pub(crate) fn key(&self) -> Option<Box<str>> {
+        let name = self.name.as_deref().filter(|name| !name.is_empty())?;
+        Some(match self.namespace.as_deref() {
+            None | Some("") => name.into(),
+            Some(namespace) => format!("{namespace}/{name}").into(),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct ListedObject {
+    metadata: ListedMeta,
+}
+
+impl<K: Send + Sync + 'static> Reflector<K> {
+    /// Lists the newest state, and calls `visit` with the metadata of each object. Returns the
+    /// version of the list. Changes neither the target nor the versions of the reflector.
+    pub(crate) async fn snapshot(
+        &self,
+        visit: &mut (dyn FnMut(ListedMeta) + Send),
+    ) -> Result<String, RequestError> {
+        let end = Instant::now() + LONGEST_SNAPSHOT;
+        let mut limits =
+            Limits::new("a list of metadata", self.silence, end, ObjectLimit::default());
+        let (mut request, mut tokens) = (ListRequest::default(), Tokens::default());
+        let mut version = None;
+        loop {
+            let mut page = limits.wait(self.source.list_metadata(request.clone())).await??;
+            limits.piece_counts();
+            let (mut meta, mut ends_too_large) = (None::<PageMeta>, false);
+            while let Some(listed) = limits.wait(page.next()).await? {
+                limits.piece_counts();
+                ends_too_large = matches!(listed, Err(RequestError::TooLarge(_)));
+                match listed {
+                    Ok(Listed::Meta(found)) => meta = Some(found),
+                    Ok(Listed::Items(items)) => {
+                        for item in items {
+                            let object: ListedObject = serde_json::from_slice(&item)
+                                .map_err(|e| WireError::not_that(e.to_string(), &item))?;
+                            visit(object.metadata);
+                        }
+                        tokio::task::consume_budget().await;
+                    }
+                    // The store cannot have this object, either.
+                    Err(RequestError::TooLarge(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if ends_too_large {
+                return Err(RequestError::cut_at_large());
+            }
+            let meta = meta.filter(|meta| is_point_in_time(&meta.resource_version));
+            let meta = meta.ok_or_else(|| RequestError::without_version("a list of metadata"))?;
+            // Later pages show the state of the first page, or a newer one.
+            let version = version.get_or_insert(meta.resource_version);
+            request.continue_token = tokens.next(meta.continue_token)?;
+            if request.continue_token.is_none() {
+                return Ok(std::mem::take(version));
+            }
+        }
+    }
+}

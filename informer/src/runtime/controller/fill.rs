@@ -1,0 +1,294 @@
+//! Fills the stores of a controller before its member owns a shard.
+//!
+//! A member that has claimed a shard must not reconcile an object from a state that is older than
+//! the last write of the former owner. So each informer of the controller lists the metadata of its
+//! objects, beside its own watch, and waits until its store holds that list. The version of the
+//! list alone is no condition: a watch without events shows it only by its next bookmark, up to a
+//! minute later. Each object is compared instead.
+//!
+//! One case is left: an object that is created and deleted while the watch is behind by both events
+//! is neither in the list nor in the store, and may appear in the store for a moment afterwards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::{IndexReader, Meta, ResourceVersion, WalkPosition};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use super::error::RunnerError;
+use super::permitted::Sharding;
+use super::relations::STRIDE;
+use super::source::Failure;
+use super::start::Terms;
+use crate::ReflectorError;
+use crate::lister_watcher::RequestError;
+use crate::reflector::ListedMeta;
+use crate::runtime::watcher;
+use crate::sharding::{ObjectId, ShardSet};
+use crate::shared_informer::{
+    Availability, InformerError, Registration, Selects, SharedInformer, Snapshot, TakeSnapshots,
+};
+use crate::util::sleep::{wait_until_some, with_catching_waker};
+
+/// The pause after a list that failed, or while the informer is not ready for one.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The time after which a list that the store does not hold is replaced by a new one. An object
+/// that was deleted after it was listed may never come into the store.
+const LIST_AGAIN: Duration = Duration::from_secs(10);
+
+/// The informers of a controller that takes part in a group.
+pub(super) struct Fills {
+    sharding: Sharding,
+    errors: mpsc::Sender<Failure>,
+    informers: Vec<(Terms, Arc<dyn Fill>)>,
+}
+
+/// An informer that is filled.
+trait Fill: Send + Sync {
+    /// Waits until the store of the informer holds a list that begins after this call.
+    fn fill(self: Arc<Self>, shards: ShardSet) -> BoxFuture<'static, ()>;
+}
+
+impl Fills {
+    pub(super) fn new(sharding: Sharding, errors: mpsc::Sender<Failure>) -> Self {
+        Self { sharding, errors, informers: Vec::new() }
+    }
+
+    /// Adds an informer. The handler of `registration` notifies `changed` after each change.
+    ///
+    /// # Errors
+    /// [`RunnerError::NotListable`] if the informer has nothing to list.
+    pub(super) fn add<K: Send + Sync + 'static, M: Meta<K>>(
+        &mut self,
+        informer: &SharedInformer<K, M>,
+        registration: Registration<K>,
+        changed: Arc<Notify>,
+        terms: Terms,
+    ) -> Result<(), RunnerError> {
+        let Some(snapshots) = informer.snapshots() else {
+            let error = RunnerError::NotListable { informer: informer.title() };
+            tracing::error!("{error}; the controller ends");
+            return Err(error);
+        };
+        let fill = InformerFill {
+            title: informer.title(),
+            store: informer.store(),
+            snapshots,
+            registration,
+            changed,
+            availability: informer.availability(),
+            terms,
+            sharding: self.sharding.clone(),
+            errors: self.errors.clone(),
+        };
+        self.informers.push((terms, Arc::new(fill)));
+        Ok(())
+    }
+
+    /// Waits until the stores of all informers hold lists of these shards.
+    pub(super) fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
+        self.fill_those(shards, |_| true)
+    }
+
+    /// Waits until the stores of the informers that reconciles wait for hold lists of these shards.
+    pub(super) fn fill_awaited(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
+        self.fill_those(shards, |terms| terms.is_awaited)
+    }
+
+    fn fill_those(
+        &self,
+        shards: ShardSet,
+        counts: impl Fn(&Terms) -> bool,
+    ) -> BoxFuture<'static, ()> {
+        let counting = self.informers.iter().filter(|(terms, _)| counts(terms));
+        let fills: Vec<_> = counting.map(|(_, fill)| fill.clone().fill(shards)).collect();
+        join_all(fills).map(drop).boxed()
+    }
+}
+
+struct InformerFill<K: Send + Sync + 'static, M: Meta<K>> {
+    title: String,
+    store: IndexReader<K, M>,
+    snapshots: TakeSnapshots,
+    registration: Registration<K>,
+    changed: Arc<Notify>,
+    availability: watch::Receiver<Availability>,
+    terms: Terms,
+    sharding: Sharding,
+    errors: mpsc::Sender<Failure>,
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Fill for InformerFill<K, M> {
+    fn fill(self: Arc<Self>, shards: ShardSet) -> BoxFuture<'static, ()> {
+        async move {
+            // From here on the handler is notified of every change, so none is missed below.
+            if self.is_present().await {
+                while !self.try_fill(shards).await {}
+            }
+        }
+        .boxed()
+    }
+}
+
+/// A state that the store must reach for one key.
+struct Missing {
+    key: Box<str>,
+    /// Whether the object was listed, in this version. Otherwise the store must not have the
+    /// object, unless in a version after the version of the list.
+    listed: Option<Box<str>>,
+    list: Arc<str>,
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
+    /// Waits until the handler has received the first list of the informer. Returns false if the
+    /// kind is optional and the server does not have it.
+    async fn is_present(&self) -> bool {
+        let mut availability = self.availability.clone();
+        let is_refused = |now: &Availability| *now == Availability::Refused;
+        tokio::select! {
+            biased;
+            synced = self.registration.wait_for_sync() => {
+                if synced.is_ok() {
+                    return true;
+                }
+            }
+            Ok(_) = with_catching_waker(availability.wait_for(is_refused)),
+                if self.terms.is_optional => return false,
+        }
+        // The handler was removed: the controller is ending, and leaves the group.
+        std::future::pending().await
+    }
+
+    /// Lists the objects, and waits until the store holds the list. Returns false if that must be
+    /// repeated.
+    async fn try_fill(&self, shards: ShardSet) -> bool {
+        let snapshots = match (self.snapshots)(self.selects(shards)).await {
+            Ok(Some(snapshots)) => snapshots,
+            Ok(None) => {
+                sleep(RETRY).await;
+                return false;
+            }
+            Err(error) => {
+                let wait = error.retry_after().unwrap_or(RETRY);
+                self.report(error);
+                sleep(wait).await;
+                return false;
+            }
+        };
+        timeout(LIST_AGAIN, self.held(&snapshots, shards)).await.is_ok()
+    }
+
+    /// Waits until the store holds the lists.
+    async fn held(&self, snapshots: &[Snapshot], shards: ShardSet) {
+        let newest =
+            snapshots.iter().filter_map(|list| ResourceVersion::parse(&list.version)).max();
+        let applied = async {
+            match newest {
+                // An object that cannot be decoded never comes into the store. Once the version is
+                // applied, there is nothing to wait for.
+                Some(newest) => {
+                    self.store.wait_for_resource_version_async(&newest.to_string()).await
+                }
+                None => Ok(()),
+            }
+        };
+        let each = async {
+            let mut missing = self.missing(snapshots, shards).await;
+            wait_until_some(&self.changed, || {
+                missing.retain(|missing| !self.is_reached(missing));
+                missing.is_empty().then_some(())
+            })
+            .await;
+        };
+        tokio::select! {
+            biased;
+            () = each => {}
+            Ok(()) = applied => {}
+        }
+    }
+
+    /// Returns the states that the store has not reached.
+    async fn missing(&self, snapshots: &[Snapshot], shards: ShardSet) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        let mut check = |key: &str, listed: Option<&str>, list: &Arc<str>| {
+            let (key, listed) = (key.into(), listed.map(Into::into));
+            let state = Missing { key, listed, list: list.clone() };
+            if !self.is_reached(&state) {
+                missing.push(state);
+            }
+        };
+        let versions: Vec<Arc<str>> =
+            snapshots.iter().map(|snapshot| (&*snapshot.version).into()).collect();
+        for (snapshot, list) in snapshots.iter().zip(&versions) {
+            for (key, version) in &snapshot.versions {
+                check(key, Some(version), list);
+            }
+        }
+        let mut at = Some(WalkPosition::default());
+        while let Some(from) = at {
+            let step = self.store.walk(from, STRIDE);
+            for (key, object) in step.objects {
+                let mut lists = snapshots.iter().zip(&versions);
+                if let Some((snapshot, list)) = lists.find(|(snapshot, _)| snapshot.covers(&key))
+                    && !snapshot.versions.contains_key(&key)
+                    && self.selects_stored(&object, shards)
+                {
+                    check(&key, None, list);
+                }
+            }
+            at = step.next;
+            tokio::task::consume_budget().await;
+        }
+        missing
+    }
+
+    fn is_reached(&self, Missing { key, listed, list }: &Missing) -> bool {
+        let stored = self.store.get_by_key(key);
+        let version = stored.as_ref().map(|stored| self.meta().version(stored).unwrap_or_default());
+        let number = ResourceVersion::parse;
+        match (version, listed) {
+            (Some(stored), Some(listed)) => {
+                *stored == **listed
+                    || number(stored).zip(number(listed)).is_some_and(|(a, b)| a > b)
+            }
+            (Some(stored), None) => number(stored).zip(number(list)).is_some_and(|(a, b)| a > b),
+            (None, Some(_)) => false,
+            (None, None) => true,
+        }
+    }
+
+    /// Returns the selection of the objects that must be in the store: those of the shards, or all
+    /// related objects, because a reconcile may read any of them.
+    fn selects(&self, shards: ShardSet) -> Selects {
+        if !self.terms.is_main {
+            return Arc::new(|_| true);
+        }
+        let sharding = self.sharding.clone();
+        Arc::new(move |listed: &ListedMeta| {
+            let [namespace, name, uid] = [&listed.namespace, &listed.name, &listed.uid]
+                .map(|field| field.as_deref().unwrap_or_default());
+            shards.contains(sharding.shard_of(ObjectId { namespace, name, uid }))
+        })
+    }
+
+    fn selects_stored(&self, object: &K, shards: ShardSet) -> bool {
+        !self.terms.is_main || shards.contains(self.sharding.shard_of_object(self.meta(), object))
+    }
+
+    fn meta(&self) -> &M {
+        self.store.keys().meta()
+    }
+
+    fn report(&self, error: RequestError) {
+        let error = ReflectorError::List(error);
+        let error = watcher::Error::of(&self.title, &InformerError::Reflector(&error));
+        if let Err(unsent) = self.errors.try_send(Failure { error, is_absence: false }) {
+            let error = unsent.into_inner().error;
+            tracing::warn!(%error, "list before the start of work on shards failed; it is repeated");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Controllers that reconcile the objects of the shards that their replica owns (feature
+//! `leader-election`).
+
+use std::sync::Arc;
+
+use deltafifo::{IndexReader, Meta, WalkPosition};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+
+use super::Controller;
+use super::fill::Fills;
+use super::key::StoreKey;
+use super::relations::STRIDE;
+use super::schedule::{LOW, Schedule};
+use super::source::Failure;
+use super::start::Started;
+use crate::KubeMeta;
+use crate::runtime::form::Form;
+use crate::sharding::{ObjectId, Participant, Permit, ShardBy, ShardGroup, ShardSet};
+
+impl<F: Form> Controller<F>
+where
+    KubeMeta: Meta<F>,
+{
+    /// Reconciles only the objects of the shards that this member of `group` owns.
+    ///
+    /// Each reconcile and each deletion handler has a [`Permit`] of its shard, which
+    /// [`Permit::current`] returns within it. Give requests the [client of the
+    /// permit](Permit::client), which refuses later writes. When the shard is assigned to
+    /// another member, no reconcile of it starts any more. Running ones continue until the
+    /// drain timeout; then, or when the member loses its Lease, they are cancelled at their
+    /// next await. Retries and requeues of the shard come to nothing. The new owner reconciles
+    /// every object of the shard.
+    ///
+    /// Informers hold all objects, so that a reconciler can read any of them. Before it owns a
+    /// shard, the member lists the metadata of the objects of the controller and of everything
+    /// that the controller watches, and waits until the stores hold what was listed. A
+    /// reconcile at a new owner therefore sees the last write of the former owner.
+    ///
+    /// [`on_deleted`](Self::on_deleted) is not called for an object that is deleted while no
+    /// member owns its shard, and may be called by both members if the object is deleted while
+    /// its shard moves. For work that must be done, use a
+    /// [`finalizer`](crate::runtime::finalizer()).
+    ///
+    /// The informers must list: the stream yields
+    /// [`RunnerError::NotListable`](super::RunnerError::NotListable) and ends if one of
+    /// them is [fed by a stream](crate::SharedInformer::for_stream) or has custom keys. A
+    /// controller cannot be [led](Self::while_leading) and sharded.
+    ///
+    /// ```
+    /// # use std::{convert::Infallible, sync::Arc};
+    /// # use deltafifo_informer::runtime::{Controller, controller::Action, watcher};
+    /// # use deltafifo_informer::sharding::{Permit, ShardGroup};
+    /// # use futures_util::StreamExt;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kube::Api;
+    /// async fn reconcile(map: Arc<ConfigMap>, _: Arc<()>) -> Result<Action, Infallible> {
+    ///     if let Some(permit) = Permit::current() {
+    ///         let _client = permit.client(); // for writes
+    ///     }
+    ///     Ok(Action::await_change())
+    /// }
+    ///
+    /// # async fn example(maps: Api<ConfigMap>, group: ShardGroup) {
+    /// Controller::new(maps, watcher::Config::default())
+    ///     .sharded(&group)
+    ///     .run(reconcile, |_, _, _| Action::await_change(), Arc::new(()))
+    ///     .for_each(|_| async {})
+    ///     .await;
+    /// # }
+    /// ```
+    pub fn sharded(mut self, group: &ShardGroup) -> Self {
+        self.sharding = Some(Sharding(group.clone()));
+        self
+    }
+}
+
+/// The group whose shards a controller reconciles.
+#[derive(Clone)]
+pub(super) struct Sharding(ShardGroup);
+
+impl Sharding {
+    pub(super) fn shard_of(&self, object: ObjectId<'_>) -> u8 {
+        self.0.gate().shard_of(object)
+    }
+
+    /// Returns the shard of an object.
+    pub(super) fn shard_of_object<K, M: Meta<K>>(&self, meta: &M, object: &K) -> u8 {
+        let namespace = meta.namespace(object).unwrap_or_default();
+        let name = meta.name(object).unwrap_or_default();
+        let uid = meta.uid(object).unwrap_or_default();
+        self.shard_of(ObjectId { namespace, name, uid })
+    }
+
+    /// Returns a permit for work on an object of the shard, or `None` if this member may not
+    /// start it.
+    pub(super) fn admit(&self, shard: u8) -> Option<Permit> {
+        self.0.gate().admit(shard)
+    }
+
+    /// Returns whether this member may work on the object with this key, of which nothing else
+    /// is known. Returns false if the shard depends on something else.
+    pub(super) fn admits_key(&self, key: &str) -> bool {
+        let gate = self.0.gate();
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        let shard = gate.shard_of(ObjectId { namespace, name, uid: "" });
+        gate.by() != ShardBy::Uid && gate.admit(shard).is_some()
+    }
+
+    /// Returns the informers of a controller, none so far.
+    pub(super) fn fills(&self, errors: &mpsc::Sender<Failure>) -> Fills {
+        Fills::new(self.clone(), errors.clone())
+    }
+
+    /// Makes a controller that is starting take part in hand-overs. No reconcile may start
+    /// before this call. The reconciles wait until the stores hold a list that begins now,
+    /// because shards may have been claimed before.
+    pub(super) fn join<F: Form>(&self, started: &mut Started, store: IndexReader<F, KubeMeta>)
+    where
+        KubeMeta: Meta<F>,
+    {
+        let Some(fills) = started.fills.take() else { return };
+        let (sender, shards) = mpsc::unbounded_channel();
+        let schedule = Arc::clone(&started.schedule);
+        started.spawn(enqueue(shards, store, schedule, self.clone()));
+        let all = self.0.gate().shards();
+        started.syncs.push(fills.fill_awaited(all).map(Ok).boxed());
+        let participant = Arc::new(ControllerShards { fills, shards: sender });
+        started.participation = Some(self.0.join(participant));
+    }
+}
+
+/// A controller that takes part in the hand-overs of its group.
+struct ControllerShards {
+    fills: Fills,
+    /// The shards whose keys are to be enqueued.
+    shards: mpsc::UnboundedSender<u8>,
+}
+
+impl Participant for ControllerShards {
+    fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
+        self.fills.fill(shards)
+    }
+
+    fn enqueue(&self, shard: u8) {
+        // Fails if the controller is ending.
+        let _ = self.shards.send(shard);
+    }
+}
+
+/// Requests reconciles of the objects of each shard that is received.
+async fn enqueue<F: Form>(
+    mut received: mpsc::UnboundedReceiver<u8>,
+    store: IndexReader<F, KubeMeta>,
+    schedule: Arc<Schedule>,
+    sharding: Sharding,
+) where
+    KubeMeta: Meta<F>,
+{
+    while let Some(first) = received.recv().await {
+        // One pass serves all shards that have arrived.
+        let mut shards = ShardSet::from_iter([first]);
+        while let Ok(other) = received.try_recv() {
+            shards.insert(other);
+        }
+        let mut at = Some(WalkPosition::default());
+        while let Some(from) = at {
+            let step = store.walk(from, STRIDE);
+            for (key, object) in step.objects {
+                if shards.contains(sharding.shard_of_object(&KubeMeta, &*object)) {
+                    schedule.request(StoreKey::from(key), LOW);
+                }
+            }
+            at = step.next;
+            tokio::task::consume_budget().await;
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Types without values in place of those of sharded controllers, for builds without the feature
+//! `leader-election`. So the other files of the controller need no `cfg`.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use deltafifo::{IndexReader, Meta};
+use futures_util::future::Pending;
+use tokio::sync::{Notify, mpsc};
+
+use super::RunnerError;
+use super::source::Failure;
+use super::start::{Started, Terms};
+use crate::shared_informer::{Registration, SharedInformer};
+
+pub(super) type Participation = Infallible;
+
+#[derive(Clone)]
+pub(super) enum Permit {}
+
+impl Permit {
+    pub(super) fn enter<T>(&self, _call: impl FnOnce() -> T) -> T {
+        match *self {}
+    }
+
+    pub(super) fn run<T>(self, _work: impl Future<Output = T>) -> Pending<Option<T>> {
+        match self {}
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        match *self {}
+    }
+}
+
+#[derive(Clone)]
+pub(super) enum Sharding {}
+
+impl Sharding {
+    pub(super) fn shard_of_object<K, M: Meta<K>>(&self, _: &M, _: &K) -> u8 {
+        match *self {}
+    }
+
+    pub(super) fn admit(&self, _shard: u8) -> Option<Permit> {
+        match *self {}
+    }
+
+    pub(super) fn admits_key(&self, _key: &str) -> bool {
+        match *self {}
+    }
+
+    pub(super) fn fills(&self, _: &mpsc::Sender<Failure>) -> Fills {
+        match *self {}
+    }
+
+    pub(super) fn join<K, M>(&self, _: &mut Started, _: IndexReader<K, M>) {
+        match *self {}
+    }
+}
+
+pub(super) enum Fills {}
+
+impl Fills {
+    pub(super) fn add<K: Send + Sync + 'static, M: Meta<K>>(
+        &mut self,
+        _: &SharedInformer<K, M>,
+        _: Registration<K>,
+        _: Arc<Notify>,
+        _: Terms,
+    ) -> Result<(), RunnerError> {
+        match *self {}
+    }
+}

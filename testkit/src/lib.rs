@@ -39,9 +39,9 @@
 //! # Features
 //!
 //! * **Lists**: whole, or in pages of one version; of the newest version, any version, exactly the
-//!   requested one, or one that is not older; by namespace, label selector, `metadata.name` and
-//!   `metadata.namespace`. The body is produced while it is sent, in frames of a configurable
-//!   size.
+//!   requested one, or one that is not older; by namespace, label selector, `metadata.name`,
+//!   `metadata.namespace`, and [`shardSelector`](Builder::shard_selectors). The body is produced
+//!   while it is sent, in frames of a configurable size.
 //! * **Watches**: from a version, from now, or starting with the existing objects
 //!   (`sendInitialEvents`). Bookmarks and timeouts follow tokio's clock, which a test may pause. If
 //!   an object stops matching the selector, the watch gets a deletion. A watch that is not read
@@ -90,6 +90,7 @@ mod request;
 mod resource;
 mod selector;
 mod server;
+mod shards;
 pub mod status;
 mod store;
 mod walk;
@@ -102,3 +103,4 @@ pub use fault::Fault;
 pub use request::{Request, Verb};
 pub use resource::Resource;
 pub use server::{ApiServer, Builder, WatchLists};
+pub use shards::ShardSelectors;

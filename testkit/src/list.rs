@@ -17,7 +17,7 @@ use crate::walk::{Position, Token};
 const VERSION_TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
 
 pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
-    let options = ListOptions::read(call.request)?;
+    let options = ListOptions::read(call)?;
     options.check_list()?;
     let (version, walk) = {
         let store = call.server.store.lock();
@@ -26,6 +26,11 @@ pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
         (version, collection.walk(version, &from, Arc::clone(&options.filter)))
     };
     let mut metadata = json!({ "resourceVersion": version.to_string() });
+    if let Some(shards) = options.filter.shards()
+        && call.shape() == Shape::Whole
+    {
+        metadata["shardInfo"] = json!({ "selector": shards.to_string() });
+    }
     // The real server answers lists of any version from its cache, which ignores the limit.
     let is_any = options.version == Some(0) && options.token.is_none();
     let objects: Objects = match options.limit.filter(|_| !is_any) {

@@ -98,8 +98,12 @@ impl Draft {
 
     /// Sets the metadata of a new object: a uid, and the time of its creation.
     pub(crate) fn stamp(&mut self, version: u64, created: &str) {
-        self.metadata
-            .insert("uid".to_owned(), format!("00000000-0000-4000-8000-{version:012x}").into());
+        // The first digits differ from uid to uid, as those of random uids do. The hashes of uids
+        // that differ only in their last digits are in few ranges of a `shardSelector`.
+        let [.., a, b, c, d] = version.wrapping_mul(0x9e37_79b9).to_be_bytes();
+        let first = u32::from_be_bytes([a, b, c, d]);
+        let uid = format!("{first:08x}-0000-4000-8000-{version:012x}");
+        self.metadata.insert("uid".to_owned(), uid.into());
         self.metadata.insert("creationTimestamp".to_owned(), created.into());
         self.metadata.remove("deletionTimestamp");
         self.metadata.remove("deletionGracePeriodSeconds");

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::WatchLists;
-use crate::request::{Request, is_true};
+use crate::answer::Call;
+use crate::request::{Verb, is_true};
 use crate::selector::Filter;
+use crate::shards::Shards;
 use crate::status::{self, Refused};
 use crate::walk::Token;
+use crate::{ShardSelectors, WatchLists};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
@@ -31,7 +33,8 @@ pub(crate) struct ListOptions {
 
 impl ListOptions {
     /// Reads the options. Refuses values that cannot be parsed.
-    pub(crate) fn read(request: &Request) -> Refused<Self> {
+    pub(crate) fn read(call: &Call<'_>) -> Refused<Self> {
+        let request = call.request;
         let given = |name: &str| request.parameter(name).filter(|value| !value.is_empty());
         let number = |name: &str| {
             let read = |value: &str| {
@@ -59,6 +62,13 @@ impl ListOptions {
                     .map_err(|()| Box::new(status::bad_request("continue key is not valid")))
             })
             .transpose()?;
+        let is_watch = request.verb() == Verb::Watch;
+        let shard_selectors = call.server.settings.shard_selectors;
+        let shards = given("shardSelector")
+            .filter(|_| shard_selectors != ShardSelectors::Ignored)
+            .map(Shards::parse)
+            .transpose()?
+            .filter(|_| shard_selectors == ShardSelectors::Honoured || !is_watch);
         Ok(Self {
             version: number("resourceVersion")?,
             version_match,
@@ -71,7 +81,7 @@ impl ListOptions {
             timeout: number("timeoutSeconds")?
                 .filter(|seconds| *seconds > 0)
                 .map(Duration::from_secs),
-            filter: Arc::new(Filter::read(request)?),
+            filter: Arc::new(Filter::read(request, shards)?),
         })
     }
 

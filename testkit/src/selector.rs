@@ -1,17 +1,19 @@
-//! The filter of a list or watch: its namespace, labels and fields.
+//! The filter of a list or watch: its namespace, labels, fields and shards.
 
 use deltafifo::Selector;
 
 use crate::object::Object;
 use crate::request::Request;
+use crate::shards::Shards;
 use crate::status::{self, Refused};
 
-/// The namespace, labels and fields that a request selects.
+/// The namespace, labels, fields and shards that a request selects.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     namespace: Option<String>,
     labels: Option<Selector>,
     fields: Vec<Term>,
+    shards: Option<Shards>,
 }
 
 /// A condition on one field.
@@ -29,14 +31,18 @@ enum Field {
 }
 
 impl Filter {
-    pub(crate) fn read(request: &Request) -> Refused<Self> {
+    pub(crate) fn read(request: &Request, shards: Option<Shards>) -> Refused<Self> {
         let text = |name| request.parameter(name).filter(|text| !text.is_empty());
         let labels =
             text("labelSelector").map(str::parse::<Selector>).transpose().map_err(|error| {
                 status::bad_request(&format!("unable to parse labelSelector: {error}"))
             })?;
         let fields = text("fieldSelector").map_or_else(|| Ok(Vec::new()), terms)?;
-        Ok(Self { namespace: request.namespace().map(str::to_owned), labels, fields })
+        Ok(Self { namespace: request.namespace().map(str::to_owned), labels, fields, shards })
+    }
+
+    pub(crate) fn shards(&self) -> Option<&Shards> {
+        self.shards.as_ref()
     }
 
     pub(crate) fn is_everything(&self) -> bool {
@@ -44,7 +50,7 @@ impl Filter {
     }
 
     pub(crate) fn has_selectors(&self) -> bool {
-        self.labels.is_some() || !self.fields.is_empty()
+        self.labels.is_some() || !self.fields.is_empty() || self.shards.is_some()
     }
 
     pub(crate) fn matches(&self, object: &Object) -> bool {
@@ -58,6 +64,7 @@ impl Filter {
                 };
                 (known == value) == *is
             })
+            && self.shards.as_ref().is_none_or(|shards| shards.contains(object))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::answer;
 use crate::body::Body;
 use crate::fault::{Faults, Kind};
 use crate::request::Request;
+use crate::shards::ShardSelectors;
 use crate::store::Store;
 use crate::{Resource, status};
 
@@ -43,6 +44,7 @@ pub(crate) struct Settings {
     pub(crate) frame_size: usize,
     pub(crate) watch_buffer: usize,
     pub(crate) watch_lists: WatchLists,
+    pub(crate) shard_selectors: ShardSelectors,
     /// The interval of periodic bookmarks, if there are any.
     pub(crate) bookmarks: Option<Duration>,
 }
@@ -72,6 +74,7 @@ pub struct Builder {
     log_size: usize,
     watch_buffer: usize,
     watch_lists: WatchLists,
+    shard_selectors: ShardSelectors,
     bookmarks: Option<Duration>,
 }
 
@@ -113,6 +116,14 @@ impl Builder {
         self
     }
 
+    /// Sets the response to lists and watches with `shardSelector`. The default is to ignore the
+    /// parameter. An invalid selector that is not ignored is refused with 500, as by the real
+    /// server.
+    pub fn shard_selectors(mut self, shard_selectors: ShardSelectors) -> Self {
+        self.shard_selectors = shard_selectors;
+        self
+    }
+
     /// Sends a bookmark every `period` to each watch that asked for bookmarks, by tokio's clock
     /// and counted from the opening of the watch. The real server does so about once a minute. By
     /// default only a test [sends](ApiServer::bookmark) bookmarks, and so controls their order.
@@ -135,6 +146,7 @@ impl Builder {
             frame_size: self.frame_size,
             watch_buffer: self.watch_buffer,
             watch_lists: self.watch_lists,
+            shard_selectors: self.shard_selectors,
             bookmarks: self.bookmarks,
         };
         let shared = Shared {
@@ -157,6 +169,7 @@ impl ApiServer {
             log_size: 10_000,
             watch_buffer: 100_000,
             watch_lists: WatchLists::default(),
+            shard_selectors: ShardSelectors::default(),
             bookmarks: None,
         }
     }

@@ -29,7 +29,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Opens a watch, which starts with the last `repeated` changes before its version.
 pub(crate) fn answer(call: &Call<'_>, repeated: usize) -> Refused<Response<Body>> {
-    let options = ListOptions::read(call.request)?;
+    let options = ListOptions::read(call)?;
     let settings = &call.server.settings;
     options.check_watch(settings.watch_lists)?;
     let begins_with_list = options.send_initial_events == Some(true);

@@ -17,7 +17,7 @@ use crate::{change, list};
 const PATCHES: &str = "application/json-patch+json, application/merge-patch+json";
 
 pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
-    let options = ListOptions::read(call.request)?;
+    let options = ListOptions::read(call)?;
     let newest = call.server.store.lock().version;
     if let Some(wanted) = options.version.filter(|wanted| *wanted > newest) {
         return Err(Box::new(status::too_large(wanted, newest)));
@@ -83,7 +83,7 @@ pub(crate) fn delete(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
 
 pub(crate) fn delete_collection(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     DeleteOptions::read(call, body)?;
-    let options = ListOptions::read(call.request)?;
+    let options = ListOptions::read(call)?;
     let walk = {
         let store = call.server.store.lock();
         store.collections[call.place].walk(store.version, &Position::start(), options.filter)

@@ -8,6 +8,7 @@ mod list;
 mod malformed;
 mod pages;
 mod requests;
+mod shards;
 mod threads;
 mod watch;
 mod watch_lists;

@@ -41,6 +41,13 @@ pub trait Meta<T>: Send + Sync + 'static {
     fn uid<'a>(&self, _object: &'a T) -> Option<&'a str> {
         None
     }
+
+    /// Returns the uid as the API server wrote it, for an accessor whose [`uid`](Self::uid) is a
+    /// short form of it.
+    #[doc(hidden)]
+    fn written_uid<'a>(&self, object: &'a T) -> Option<Cow<'a, str>> {
+        self.uid(object).map(Cow::Borrowed)
+    }
 }
 
 /// An accessor that can also read labels. Only a [`Lister`](crate::Lister) that selects by label

@@ -327,6 +327,10 @@ impl<K: 'static> Meta<Compact<K>> for KubeMeta {
     fn uid<'a>(&self, object: &'a Compact<K>) -> Option<&'a str> {
         object.header.view().uid.map(|uid| uid.text)
     }
+
+    fn written_uid<'a>(&self, object: &'a Compact<K>) -> Option<Cow<'a, str>> {
+        object.uid()
+    }
 }
 
 impl<K: 'static> Owners<Compact<K>> for KubeMeta {

@@ -230,7 +230,7 @@ impl ScopeState {
         let was_waived = std::mem::take(&mut self.is_waived);
         if was_waived {
             mutant!(AwaitedScopeIsAhead => return was_waived);
-            applied.await_part();
+            applied.begin_edition();
         }
         was_waived
     }

@@ -14,7 +14,7 @@ use crate::engine::ledger::Epoch;
 use crate::engine::ready_queue::{Lane, Stretch};
 use crate::engine::slot::Ticket;
 use crate::engine::sync::{Arc, mutant};
-use crate::error::VersionError;
+use crate::error::{VersionError, WaitError};
 use crate::scope::{ScopeId, Scopes};
 use crate::store::applied::{Origin, Point, parse};
 
@@ -60,6 +60,26 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let point = self.core.applied.expect(parse(version)?, Origin::Bookmark)?;
         self.reached(self.queue.mark(point));
         Ok(())
+    }
+
+    /// Declares that everything up to `version` has been offered, and returns a future that
+    /// resolves when everything that was offered before this call is handled, even if `version` was
+    /// applied before. Until then the store has no applied version. For the informer, which must
+    /// know that no handler has an object in hand before it reads the store.
+    ///
+    /// # Errors
+    /// As for [`bookmark`](Self::bookmark); the future also fails with [`WaitError`].
+    #[doc(hidden)]
+    pub fn handled(
+        &self,
+        version: &str,
+    ) -> Result<impl Future<Output = Result<(), WaitError>> + Send + use<T, M>, VersionError> {
+        // Markers of earlier editions, also those that are queued already, say nothing about the
+        // next edition.
+        self.core.applied.begin_edition();
+        self.bookmark(version)?;
+        let (store, version) = (self.store(), version.to_owned());
+        Ok(async move { store.wait_for_resource_version_async(&version).await })
     }
 }
 
@@ -218,6 +238,9 @@ impl<'f, T, M> Stretches<'f, T, M> {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::Arc;
     use crate::engine::ledger::Epoch;
     use crate::{DeltaFifo, Indexer, KeyFunc, KeyScope, NoMeta};
 
@@ -225,6 +248,34 @@ mod tests {
         let epoch = fifo.queue.hold().unwrap();
         fifo.queue.release(epoch);
         epoch
+    }
+
+    #[test]
+    fn everything_is_handled_only_after_the_handlers_even_if_the_version_was_applied_before() {
+        let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+        let fifo = DeltaFifo::over(Indexer::builder(keys).build().unwrap()).track_applied(true);
+        let fifo = fifo.build();
+        fifo.bookmark("7").unwrap();
+        assert_eq!(fifo.store().applied_version().as_deref(), Some("7"));
+        fifo.add(Arc::new("a".to_owned())).unwrap();
+        let mut running = fifo.try_pop().unwrap();
+        fifo.add(Arc::new("b".to_owned())).unwrap();
+
+        let mut handled = Box::pin(fifo.handled("7").unwrap());
+        let mut is_handled = || {
+            let mut context = Context::from_waker(Waker::noop());
+            handled.as_mut().poll(&mut context) == Poll::Ready(Ok(()))
+        };
+        assert!(!is_handled());
+        assert_eq!(fifo.store().applied_version(), None);
+        let mut pending = fifo.try_pop().unwrap();
+        pending.apply(|_| ()).unwrap();
+        drop(pending);
+        assert!(!is_handled(), "the first handler still runs");
+        running.apply(|_| ()).unwrap();
+        drop(running);
+        assert!(is_handled());
+        assert_eq!(fifo.store().applied_version().as_deref(), Some("7"));
     }
 
     #[test]

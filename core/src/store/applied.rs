@@ -13,7 +13,8 @@
 //!
 //! A store can be fed in parts, for example scopes. The applied version is then the lowest of the
 //! parts' versions. A part that is added, or counts again after a waiver, begins the next
-//! *edition*: markers of earlier editions say nothing about that part. Unlike a new history, a new
+//! *edition*: markers of earlier editions say nothing about that part. A wait for everything that
+//! was offered before it (`DeltaFifo::handled`) also begins an edition. Unlike a new history, a new
 //! edition does not end the wait for a version.
 
 use crate::engine::sync::{Arc, Event, IntoNotification, Mutex, mutant};
@@ -217,12 +218,12 @@ impl Applied {
     pub(crate) fn add_part(&self) {
         self.state.lock().parts += 1;
         mutant!(NewScopeIsAhead => return);
-        self.await_part();
+        self.begin_edition();
     }
 
-    /// Records that a waived part counts again. The store then has no applied version until a point
-    /// that includes every part is applied.
-    pub(crate) fn await_part(&self) {
+    /// Begins the next edition: the store then has no applied version until a point that is formed
+    /// after this call is applied.
+    pub(crate) fn begin_edition(&self) {
         self.state.lock().edition += 1;
     }
 

@@ -1,5 +1,6 @@
 //! Lists and watches of an API server, through kube's client.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -55,7 +56,7 @@ pub struct KubeListerWatcher {
     scope: (String, String),
     /// Whether to request metadata only.
     metadata_only: bool,
-    unclonable: OnceCell<Unclonable>,
+    unclonable: Arc<OnceCell<Unclonable>>,
 }
 
 impl KubeListerWatcher {
@@ -76,7 +77,7 @@ impl KubeListerWatcher {
             types: (api_version, kind),
             scope: (resource::<K>(types), namespace.unwrap_or_default().to_owned()),
             metadata_only,
-            unclonable: OnceCell::new(),
+            unclonable: Arc::default(),
         }
     }
 
@@ -93,13 +94,31 @@ impl KubeListerWatcher {
         let (all, plural) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
         let all = all.rsplit_once("/namespaces/").map_or(all, |(all, _)| all);
         Self {
-            client: self.client.clone(),
             path: format!("{all}/namespaces/{namespace}/{plural}"),
+            scope: (self.scope.0.clone(), namespace.to_owned()),
+            unclonable: Arc::default(),
+            ..self.copy()
+        }
+    }
+
+    /// Creates a copy of this lister-watcher, with this `shardSelector` in each request.
+    #[cfg(all(test, feature = "leader-election"))]
+    pub(crate) fn selecting(&self, shards: Option<String>) -> Self {
+        match shards {
+            Some(shards) => self.copy().query("shardSelector", shards),
+            None => self.copy(),
+        }
+    }
+
+    fn copy(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            path: self.path.clone(),
             query: self.query.clone(),
             types: self.types.clone(),
-            scope: (self.scope.0.clone(), namespace.to_owned()),
+            scope: self.scope.clone(),
             metadata_only: self.metadata_only,
-            unclonable: OnceCell::new(),
+            unclonable: Arc::clone(&self.unclonable),
         }
     }
 

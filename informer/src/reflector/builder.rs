@@ -97,6 +97,11 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
         Self { source, target, decoding, options: Options::default() }
     }
 
+    #[cfg(all(test, feature = "leader-election"))]
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
     pub(crate) fn with_options(mut self, options: Options) -> Self {
         self.options = options;
         self

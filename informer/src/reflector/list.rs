@@ -171,7 +171,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 
     /// Reads page after page. The list has the version of its first page: if a later page is newer,
     /// the watch delivers the changes since the first.
-    async fn read(
+    pub(super) async fn read(
         &self,
         mut sender: BatchSender,
         mut request: ListRequest,

@@ -7,6 +7,7 @@
 //! * `batches.rs`: passes a relist to the target in batches, and decodes changed objects only.
 //! * `limits.rs`: the time limits of a list.
 //! * `metrics.rs`: the metrics and spans of a reflector.
+//! * `part.rs`: a list of a part of the objects, for a member of a sharded group.
 //! * `resync.rs`: the periodic resync of the target.
 //! * `snapshot.rs`: a consistent list of metadata, for sharded controllers.
 //! * `status.rs`: the state of the watch, for users and for metrics.
@@ -24,6 +25,8 @@ mod error;
 mod limits;
 mod list;
 mod metrics;
+#[cfg(all(test, feature = "leader-election"))]
+mod part;
 mod resync;
 #[cfg(all(feature = "leader-election", feature = "runtime"))]
 mod snapshot;
@@ -68,6 +71,8 @@ pub use status::{LastError, WatchStatus};
 use status::{OpenWatch, Status};
 #[cfg(test)]
 pub(crate) use target::Pieces;
+#[cfg(all(test, feature = "leader-election"))]
+pub(crate) use target::Sharded;
 pub(crate) use target::{Histories, History, InScope, Scoped};
 pub use target::{Plain, Target};
 pub(crate) use threads::Threads;
@@ -155,6 +160,12 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// why the run ended: [`RunError::Closed`], or [`RunError::Running`] if the reflector is
     /// already running.
     pub async fn run(&self) -> RunError {
+        self.run_from(false).await
+    }
+
+    /// Runs. If `resumes` is set, the first watch continues from the last version without a list,
+    /// unless a list is owed.
+    async fn run_from(&self, resumes: bool) -> RunError {
         let Ok(_running) = self.running.try_lock() else { return RunError::Running };
         let _runs = self.begin_run();
         let running = async {
@@ -162,7 +173,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                 closed = self.target.closed() => closed.into(),
                 closed = async {
                     self.threads.work.wait_idle().await;
-                    self.list_and_watch_on().await
+                    self.list_and_watch_on(resumes).await
                 } => closed.into(),
                 never = self.sample() => match never {},
             }
@@ -171,10 +182,10 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     /// Lists and watches in a loop.
-    async fn list_and_watch_on(&self) -> Closed {
+    async fn list_and_watch_on(&self, mut resumes: bool) -> Closed {
         let mut backoff = self.backoff.clone();
         loop {
-            let Err(stop) = self.list_and_watch(&mut backoff).await;
+            let Err(stop) = self.list_and_watch(std::mem::take(&mut resumes), &mut backoff).await;
             match stop {
                 Stop::Closed(closed) => return closed,
                 Stop::Failed(error) => {
@@ -200,11 +211,19 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self.status.get()
     }
 
-    /// Lists all objects once, and then watches, until a relist is needed.
-    async fn list_and_watch(&self, backoff: &mut Backoff) -> Result<Infallible, Stop> {
-        let events = if self.watch_list { self.list_by_watch(backoff).await? } else { None };
-        if events.is_none() {
-            self.list().await?;
+    /// Lists all objects once, unless the watch `resumes`, and then watches, until a relist is
+    /// needed.
+    async fn list_and_watch(
+        &self,
+        resumes: bool,
+        backoff: &mut Backoff,
+    ) -> Result<Infallible, Stop> {
+        let mut events = None;
+        if !resumes || !self.versions.lock().owes_no_list() {
+            events = if self.watch_list { self.list_by_watch(backoff).await? } else { None };
+            if events.is_none() {
+                self.list().await?;
+            }
         }
         tokio::select! {
             ended = self.watch(events, backoff) => ended,
@@ -222,7 +241,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    fn report(&self, error: &ReflectorError) {
+    pub(crate) fn report(&self, error: &ReflectorError) {
         self.metrics.record(|metrics| metrics.failed(error));
         // Error handlers and the texts of errors, which may come from the decoder of an object, are
         // user code. Their panics must not end the reflector.

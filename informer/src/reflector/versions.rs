@@ -9,6 +9,9 @@ use crate::lister_watcher::{RequestError, is_point_in_time};
 pub(super) struct Versions {
     /// The version of the last list, event or bookmark.
     last: Option<String>,
+    /// The version of the last list of a part of the objects (`part.rs`), which may be newer than
+    /// `last`.
+    part: Option<String>,
     /// Whether `last` has not been passed to the target yet.
     unreported: bool,
     /// The least version of the next list, if `last` must not be used; empty for the newest state.
@@ -75,6 +78,7 @@ impl Versions {
         }
         // The relist itself has passed the version to the target.
         (self.unreported, self.least, self.caution) = (false, None, Caution::default());
+        self.part = None;
     }
 
     /// Returns the version of a list that has no version of its own: the version of its newest
@@ -128,19 +132,44 @@ impl Versions {
         self.pages = true;
     }
 
-    /// Returns the version to request a list from (any, the last one, or the least), and whether
-    /// the request must ask for `NotOlderThan` that version.
+    /// Returns the version to request a list from (any, the newest known one, or the least), and
+    /// whether the request must ask for `NotOlderThan` that version.
     pub(super) fn for_list(&self) -> (String, bool) {
-        match (&self.least, &self.last) {
+        match (&self.least, self.newest()) {
             (Some(least), _) => (least.clone(), !least.is_empty()),
-            (None, Some(last)) => (last.clone(), false),
+            (None, Some(newest)) => (newest.to_owned(), false),
             (None, None) => ("0".to_owned(), false),
         }
     }
 
     /// Returns the version to request a streamed list from.
     pub(super) fn for_watch_list(&self) -> String {
-        self.least.as_ref().or(self.last.as_ref()).cloned().unwrap_or_default()
+        self.least.as_deref().or(self.newest()).unwrap_or_default().to_owned()
+    }
+
+    /// Returns the newest version that a known object may have: the last one, or that of the last
+    /// list of a part.
+    fn newest(&self) -> Option<&str> {
+        let number = |version: &Option<String>| ResourceVersion::parse(version.as_deref()?);
+        let is_newer = self.part.is_some() && number(&self.part) > number(&self.last);
+        if is_newer { self.part.as_deref() } else { self.last() }
+    }
+
+    /// Returns whether a watch can continue from [`last`](Self::last) without a list: the target
+    /// has received nothing of a list that is incomplete.
+    pub(super) fn owes_no_list(&self) -> bool {
+        self.can_resume() && self.least.is_none()
+    }
+
+    /// Records the end of a list of a part, which began when [no list was
+    /// owed](Self::owes_no_list): its version if it is complete. The target keeps what it has
+    /// received of an incomplete one, which the caller must list again or delete.
+    #[cfg(all(test, feature = "leader-election"))]
+    pub(super) fn end_part(&mut self, complete: Option<String>) {
+        self.least = None;
+        if complete.is_some() {
+            self.part = complete;
+        }
     }
 
     /// Returns the page size of a list from `version`. A list from a specific version is one page,

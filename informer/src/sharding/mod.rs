@@ -107,6 +107,7 @@
 
 // * `hash.rs`: the shard of an object, and the selector of a server that shards.
 // * `shards.rs`: numbers and sets of shards.
+// * `source/`: an informer that contains the objects of some shards only.
 // * `assign.rs`: the member that is to hold each shard.
 // * `protocol/`: the protocol of a member, without I/O, and an exhaustive search for a history in
 //   which two members work on the same shard at the same time.
@@ -131,16 +132,20 @@ mod permit;
 mod protocol;
 mod shards;
 #[cfg(test)]
+mod source;
+#[cfg(test)]
 mod tests;
 
 pub use crate::lease::{LeaseError, is_lost};
 pub use builder::ShardGroupBuilder;
 pub use error::{BuildError, CheckError, GroupError, RunError};
 pub use group::ShardGroup;
-#[cfg(feature = "runtime")]
+#[cfg(any(test, feature = "runtime"))]
 pub(crate) use hash::ObjectId;
 pub use hash::ShardBy;
 #[cfg(feature = "runtime")]
 pub(crate) use participants::{Participant, Participation};
 pub use permit::Permit;
 pub use shards::ShardSet;
+#[cfg(test)]
+pub(crate) use source::{ShardFeeder, ShardPlan};

@@ -76,6 +76,25 @@ impl ShardSet {
     }
 }
 
+/// For the objects that an informer of a part of the shards has.
+#[cfg(test)]
+impl ShardSet {
+    /// Returns the shards that are in this set or in the other one.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Returns the shards that are in both sets.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Returns the shards of this set that are not in the other one.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
 impl fmt::Debug for ShardSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter()).finish()

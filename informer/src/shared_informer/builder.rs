@@ -18,7 +18,11 @@ use super::source::{Availability, InformerSource};
 use super::worker::InformerQueue;
 use super::{Inner, SharedInformer};
 use crate::pointer::Pointer;
+#[cfg(all(test, feature = "leader-election"))]
+use crate::reflector::Decoding;
 use crate::reflector::{ReflectorBuilder, Scoped};
+#[cfg(all(test, feature = "leader-election"))]
+use crate::sharding::ShardPlan;
 use crate::util::in_flight::InFlight;
 
 /// The number of pending deltas at which the reflector waits for the workers.
@@ -58,6 +62,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
             resync: None,
             on_error: OnError(Arc::new(log)),
         }
+    }
+
+    /// Creates the builder of an informer of the selected shards of a group.
+    #[cfg(all(test, feature = "leader-election"))]
+    pub(crate) fn of_shards(plan: ShardPlan, decoding: Decoding<K>, keys: KeyFunc<K, M>) -> Self {
+        Self::new(InformerSource::shards(plan, decoding), keys)
     }
 
     /// Names the informer, which gives it and its reflector [metrics](crate::metrics).
@@ -201,16 +211,21 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     ///
     /// # Errors
     /// [`BuildError`] if the name of an index is given twice or is reserved, if the pointer of a
-    /// field is invalid, or if compact objects would be transformed.
+    /// field is invalid, if compact objects would be transformed, or if the source does not support
+    /// an in-order queue.
     pub fn build(mut self) -> Result<SharedInformer<K, M>, BuildError> {
         for pointer in self.fields {
             Pointer::parse(&pointer).map_err(|error| BuildError::Pointer(error.into()))?;
             self.source.choose(|reflector| reflector.field(pointer));
         }
         let (resource, namespace) = self.source.scope();
+        let removal_cause = self.source.removal_cause();
         let identity = Identity { name: self.name.clone(), resource, namespace };
         let indexer = self.store.build()?;
         let store = indexer.reader();
+        if self.in_order && self.source.needs_queue_by_key() {
+            return Err(BuildError::InOrder);
+        }
         let (queue, target): (_, Arc<dyn Scoped<K>>) = if self.in_order {
             let fifo = Arc::new(InOrderFifo::over(indexer).high_water(MOST_PENDING).build());
             (InformerQueue::InOrder(fifo.clone()), fifo)
@@ -241,6 +256,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
             queue,
             feeder,
             workers,
+            removal_cause,
             notify_unchanged: self.notify_unchanged,
             resync: self.resync,
             on_error: self.on_error,

@@ -144,6 +144,13 @@ pub enum BuildError {
          members out with `reflector(|reflector| reflector.without(…))`, or use typed objects"
     )]
     Transform,
+    /// An informer of the shards of a group's member has an in-order queue, from which the objects
+    /// of a shard cannot be removed.
+    #[error(
+        "the informer has the shards of a member only, whose objects are removed when a shard moves, \
+         which an in-order queue does not support: leave out `in_order()`"
+    )]
+    InOrder,
 }
 
 /// A name that no namespace can have.

@@ -134,6 +134,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
             store: self.store.clone(),
             distributor: self.distributor.clone(),
             metrics: self.metrics.clone(),
+            removal_cause: self.removal_cause,
             notify_unchanged: self.notify_unchanged,
             on_error: self.on_error.clone(),
             _guard: self.work.begin(),

@@ -161,6 +161,8 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     compact_metrics: Named<compact_metrics::CompactMetrics>,
     feeder: Feeder<K>,
     workers: usize,
+    /// The cause of the removal of an object that may still exist.
+    removal_cause: Cause,
     notify_unchanged: bool,
     /// The resync period of handlers that do not set their own.
     resync: Option<Duration>,

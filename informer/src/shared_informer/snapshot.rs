@@ -78,6 +78,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
                         Ok(Some(vec![Snapshot::of(reflector, None, &selects).await?]))
                     }
                     Some(Feeder::Parts(parts)) => parts.snapshots(&selects).await,
+                    #[cfg(all(test, feature = "leader-election"))]
+                    Some(Feeder::Shards(_)) => Ok(None),
                     Some(Feeder::Stream(_)) | None => Ok(None),
                 }
             }

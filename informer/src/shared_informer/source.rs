@@ -1,10 +1,11 @@
 //! The sources of an informer's objects: a reflector, a reflector for each of several namespaces,
-//! or a kube watcher.
+//! one for the selected shards of a group, or a kube watcher.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::delivery::Cause;
 use super::error::{InformerError, OnError};
 use super::namespaces::{NamespaceStatus, Parts, Plan};
 #[cfg(feature = "runtime")]
@@ -12,6 +13,8 @@ use super::stream::{Events, StreamFeeder};
 use crate::ReflectorError;
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::{Decoding, Reflector, ReflectorBuilder, Scoped, WatchStatus};
+#[cfg(all(test, feature = "leader-election"))]
+use crate::sharding::{ShardFeeder, ShardPlan};
 
 type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
 
@@ -21,6 +24,9 @@ pub(super) enum InformerSource<K> {
     Lists(Arc<dyn ListerWatcher>, Decoding<K>, Choose<K>),
     /// A reflector for each namespace.
     Parts(Plan, Decoding<K>, Choose<K>),
+    /// A reflector of the selected shards.
+    #[cfg(all(test, feature = "leader-election"))]
+    Shards(ShardPlan, Decoding<K>, Choose<K>),
     /// A stream of the events of a kube watcher.
     #[cfg(feature = "runtime")]
     Stream(Events<K>),
@@ -35,6 +41,11 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
         Self::Parts(plan, decoding, Box::new(|reflector| reflector))
     }
 
+    #[cfg(all(test, feature = "leader-election"))]
+    pub(super) fn shards(plan: ShardPlan, decoding: Decoding<K>) -> Self {
+        Self::Shards(plan, decoding, Box::new(|reflector| reflector))
+    }
+
     /// Adds settings of the reflector. Does nothing for a stream.
     pub(super) fn choose(
         &mut self,
@@ -45,8 +56,22 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
                 let before = std::mem::replace(choose, Box::new(|reflector| reflector));
                 *choose = Box::new(move |reflector| choice(before(reflector)));
             }
+            #[cfg(all(test, feature = "leader-election"))]
+            Self::Shards(_, _, choose) => {
+                let before = std::mem::replace(choose, Box::new(|reflector| reflector));
+                *choose = Box::new(move |reflector| choice(before(reflector)));
+            }
             #[cfg(feature = "runtime")]
             Self::Stream(_) => {}
+        }
+    }
+
+    /// Returns the cause of the removal of an object that may still exist.
+    pub(super) fn removal_cause(&self) -> Cause {
+        match self {
+            #[cfg(all(test, feature = "leader-election"))]
+            Self::Shards(..) => Cause::ShardMoved,
+            _ => Cause::NamespaceRemoved,
         }
     }
 
@@ -55,10 +80,21 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
         let (resource, namespace) = match self {
             Self::Lists(source, ..) => source.scope(),
             Self::Parts(plan, ..) => (plan.resource(), "several namespaces"),
+            #[cfg(all(test, feature = "leader-election"))]
+            Self::Shards(plan, ..) => plan.scope(),
             #[cfg(feature = "runtime")]
             Self::Stream(_) => ("", ""),
         };
         (resource.to_owned(), namespace.to_owned())
+    }
+
+    /// Returns whether the source cannot feed an in-order queue.
+    pub(super) fn needs_queue_by_key(&self) -> bool {
+        match self {
+            #[cfg(all(test, feature = "leader-election"))]
+            Self::Shards(..) => true,
+            _ => false,
+        }
     }
 
     /// Returns the feeder that offers the objects to `queue`, for an informer with this name.
@@ -79,6 +115,14 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
             Self::Parts(plan, decoding, choose) => {
                 let parts = plan.into_parts(queue, name, decoding, choose, on_error, availability);
                 Feeder::Parts(Box::new(parts))
+            }
+            #[cfg(all(test, feature = "leader-election"))]
+            Self::Shards(plan, decoding, choose) => {
+                let queue = queue.sharded().expect("the builder refuses an in-order queue");
+                let choose = |reflector| {
+                    choose(reflector).on_error(reported(on_error, availability)).name(name)
+                };
+                Feeder::Shards(Box::new(plan.into_feeder(queue, decoding, choose)))
             }
             #[cfg(feature = "runtime")]
             Self::Stream(events) => {
@@ -139,6 +183,8 @@ impl Availability {
 pub(super) enum Feeder<K> {
     Reflector(Box<Reflector<K>>),
     Parts(Box<Parts<K>>),
+    #[cfg(all(test, feature = "leader-election"))]
+    Shards(Box<ShardFeeder<K>>),
     #[cfg(feature = "runtime")]
     Stream(StreamFeeder<K>),
 }
@@ -151,6 +197,8 @@ impl<K: Send + Sync + 'static> Feeder<K> {
                 let _closed = reflector.run().await;
             }
             Self::Parts(parts) => parts.run().await,
+            #[cfg(all(test, feature = "leader-election"))]
+            Self::Shards(shards) => shards.run().await,
             #[cfg(feature = "runtime")]
             Self::Stream(feeder) => feeder.run().await,
         }
@@ -161,6 +209,8 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         match self {
             Self::Reflector(reflector) => reflector.last_sync_resource_version(),
             Self::Parts(parts) => parts.last_version(),
+            #[cfg(all(test, feature = "leader-election"))]
+            Self::Shards(shards) => shards.last_version(),
             #[cfg(feature = "runtime")]
             Self::Stream(feeder) => feeder.last_version(),
         }
@@ -170,6 +220,8 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         match self {
             Self::Reflector(reflector) => reflector.watch_status(),
             Self::Parts(parts) => parts.watch_status(),
+            #[cfg(all(test, feature = "leader-election"))]
+            Self::Shards(shards) => shards.watch_status(),
             #[cfg(feature = "runtime")]
             Self::Stream(feeder) => feeder.watch_status(),
         }
@@ -189,6 +241,8 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         match self {
             Self::Reflector(reflector) => reflector.upkeep(),
             Self::Parts(parts) => parts.upkeep(),
+            #[cfg(all(test, feature = "leader-election"))]
+            Self::Shards(shards) => shards.upkeep(),
             #[cfg(feature = "runtime")]
             Self::Stream(_) => None,
         }
@@ -199,6 +253,8 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         match self {
             Self::Reflector(reflector) => reflector.work().is_idle(),
             Self::Parts(parts) => parts.is_idle(),
+            #[cfg(all(test, feature = "leader-election"))]
+            Self::Shards(shards) => shards.is_idle(),
             #[cfg(feature = "runtime")]
             Self::Stream(feeder) => feeder.work().is_idle(),
         }
@@ -209,6 +265,8 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         match self {
             Self::Reflector(reflector) => reflector.work().wait_idle().await,
             Self::Parts(parts) => parts.wait_idle().await,
+            #[cfg(all(test, feature = "leader-election"))]
+            Self::Shards(shards) => shards.wait_idle().await,
             #[cfg(feature = "runtime")]
             Self::Stream(feeder) => feeder.work().wait_idle().await,
         }

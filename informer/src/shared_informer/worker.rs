@@ -81,6 +81,8 @@ pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
     pub(super) store: IndexReader<K, M>,
     pub(super) distributor: Arc<Distributor<K>>,
     pub(super) metrics: Arc<Named<Metrics>>,
+    /// The cause of the removal of an object that may still exist.
+    pub(super) removal_cause: Cause,
     pub(super) notify_unchanged: bool,
     pub(super) on_error: OnError,
     /// Counts the worker as work in flight. It is the last field, so that it is dropped after the
@@ -187,7 +189,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
                 .catch(UserCode::Accessor, || self.is_unchanged(change))
                 .unwrap_or(false)
         {
-            let cause = Cause::of(change, is_in_initial_list);
+            let cause = Cause::of(change, is_in_initial_list, self.removal_cause);
             active.deliver(key, change, cause, is_in_initial_list);
         }
     }

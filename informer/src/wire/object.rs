@@ -51,6 +51,16 @@ impl<'a> Head<'a> {
     }
 }
 
+/// Returns the uid of a raw JSON object. A uid that is missing or not a string is empty.
+#[cfg(all(test, feature = "leader-election"))]
+pub(crate) fn uid(object: &[u8]) -> Result<Cow<'_, str>, WireError> {
+    let Some(mut metadata) = member(object, "metadata")? else { return Ok(Cow::default()) };
+    if !goes_to(&mut metadata, "uid")? {
+        return Ok(Cow::default());
+    }
+    Ok(optional_text(metadata.value()?)?.unwrap_or_default())
+}
+
 /// Returns whether a bookmark marks the end of the initial events.
 pub(crate) fn ends_initial_events(object: &[u8]) -> Result<bool, WireError> {
     const ANNOTATION: &str = "k8s.io/initial-events-end";
@@ -90,6 +100,8 @@ fn optional_text(value: &[u8]) -> Result<Field<'_>, WireError> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "leader-election")]
+    use super::uid;
     use super::{Head, ends_initial_events};
 
     #[test]
@@ -130,6 +142,17 @@ mod tests {
         ] {
             assert!(Head::of(broken.as_bytes()).is_err(), "{broken}");
         }
+    }
+
+    #[cfg(feature = "leader-election")]
+    #[test]
+    fn uid_is_empty_if_it_is_missing_or_not_a_string() {
+        let pod = br#"{"uid":"no","metadata":{"labels":{"uid":"no"},"name":"a","uid":"\u0061b"}}"#;
+        assert_eq!(uid(pod).unwrap(), "ab");
+        for object in ["{}", r#"{"metadata":null}"#, r#"{"metadata":{"uid":1,"name":"a"}}"#] {
+            assert_eq!(uid(object.as_bytes()).unwrap(), "", "{object}");
+        }
+        assert!(uid(br#"{"metadata":{"uid":"#).is_err());
     }
 
     #[test]

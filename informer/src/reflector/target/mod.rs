@@ -3,11 +3,14 @@
 //! * `pieces.rs`: a queue of deltas, which takes a relist in pieces.
 //! * `whole.rs`: all other targets, which take a relist as a whole.
 //! * `scope.rs`: one scope of a queue.
+//! * `sharded.rs`: a queue whose objects belong to shards that are moved.
 //! * `history.rs`: the scopes that must be listed again after a restore of the API server.
 
 mod history;
 mod pieces;
 mod scope;
+#[cfg(all(test, feature = "leader-election"))]
+mod sharded;
 mod whole;
 
 use std::borrow::Cow;
@@ -23,6 +26,8 @@ use futures_util::future::BoxFuture;
 
 pub(crate) use history::{Histories, History};
 pub(crate) use scope::{InScope, Scoped};
+#[cfg(all(test, feature = "leader-election"))]
+pub(crate) use sharded::Sharded;
 pub use whole::Plain;
 
 /// A queue or store that a reflector can write to.

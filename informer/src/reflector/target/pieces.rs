@@ -92,6 +92,11 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for DeltaFifo<K, M> {
         let store = self.store();
         self.newest_is(object, |newest| have_same_uid(&store, newest, object))
     }
+
+    #[cfg(all(test, feature = "leader-election"))]
+    fn sharded(self: Arc<Self>) -> Option<Arc<dyn super::Sharded<K>>> {
+        Some(self)
+    }
 }
 
 /// Returns the newest object of each pending key.

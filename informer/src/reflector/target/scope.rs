@@ -42,6 +42,13 @@ pub(crate) trait Scoped<K>: Target<K> {
     /// missing uid counts as the same. Returns `None` if `object` has no key, or if the queue does
     /// not know yet, because changes that were offered before are not handled.
     fn knows(&self, object: &K) -> Option<bool>;
+
+    /// Returns the queue as the target of a source whose shards are moved, or `None` if the queue
+    /// does not support that, which is the default.
+    #[cfg(all(test, feature = "leader-election"))]
+    fn sharded(self: Arc<Self>) -> Option<Arc<dyn super::Sharded<K>>> {
+        None
+    }
 }
 
 /// The part of a queue that holds the objects of one namespace. An object of another namespace is

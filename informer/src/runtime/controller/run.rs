@@ -36,7 +36,7 @@ use crate::reflector::Decodable;
 use crate::runtime::form::Form;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
-use crate::shared_informer::{Cause, Notification};
+use crate::shared_informer::Notification;
 use crate::util::catching::catching;
 use crate::workqueue::{AddOptions, Item};
 
@@ -216,12 +216,10 @@ where
                 // The name may be reused, and the new object must not inherit the failures of
                 // this one. The retry policy is user code.
                 user_calls.call(|| schedule.forget(&key));
-                // An object of a namespace that was removed from the set may still exist.
-                let is_deleted = *cause != Cause::NamespaceRemoved;
                 let shard = group.as_ref().map(|group| group.shard_of_object(&KubeMeta, &**old));
                 // The next owner of the shard must not call the handler for what happened before.
-                let is_ours = admit(group.as_ref(), shard).is_some();
-                if let Some(recorded) = recorded.as_ref().filter(|_| is_deleted && is_ours) {
+                let is_deleted = !cause.may_exist() && admit(group.as_ref(), shard).is_some();
+                if let Some(recorded) = recorded.as_ref().filter(|_| is_deleted) {
                     recorded.push(key.clone(), Deletion::new(old, last, shard));
                     schedule.request_deletion_call(key);
                 }

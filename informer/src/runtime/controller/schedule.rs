@@ -18,7 +18,11 @@ pub(super) const LOW: i32 = -100;
 pub(super) fn priority(cause: Cause) -> i32 {
     match cause {
         Cause::Watch => 0,
-        Cause::Initial | Cause::Relist | Cause::Resync | Cause::NamespaceRemoved => LOW,
+        Cause::Initial
+        | Cause::Relist
+        | Cause::Resync
+        | Cause::NamespaceRemoved
+        | Cause::ShardMoved => LOW,
     }
 }
 

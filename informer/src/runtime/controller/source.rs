@@ -22,7 +22,7 @@ use crate::runtime::form::{Form, Part};
 use crate::runtime::predicates::{affects_deletion, part_of};
 use crate::runtime::watcher;
 use crate::shared_informer::{
-    Availability, Buffer, Cause, HandlerOptions, Notification, Registration, SharedInformer,
+    Availability, Buffer, HandlerOptions, Notification, Registration, SharedInformer,
     SharedInformerBuilder,
 };
 use crate::util::sleep::with_catching_waker;
@@ -120,8 +120,8 @@ where
 
 /// Returns the states in a notification that are mapped to main objects, and the priority of the
 /// resulting requests. Returns `None` for notifications that trigger nothing: updates that the
-/// predicate rejects, deletions because a namespace was removed, and the markers around a handler
-/// resync. A predicate that panics counts as accepting.
+/// predicate rejects, deletions because a namespace was removed or a shard moved, and the markers
+/// around a handler resync. A predicate that panics counts as accepting.
 pub(super) fn triggering_states<'n, K>(
     notification: &'n Notification<K>,
     update_filter: impl Fn(&Arc<K>, &Arc<K>) -> bool,
@@ -133,8 +133,9 @@ pub(super) fn triggering_states<'n, K>(
         Notification::Updated { old, new, cause } if update_filter(old, new) => {
             ([Some(old), Some(new)], cause)
         }
-        // The children of a removed namespace may still exist, so their owners need no reconcile.
-        Notification::Deleted { cause: Cause::NamespaceRemoved, .. } => return None,
+        // The children of a removed namespace or a moved shard may still exist, so their owners
+        // need no reconcile.
+        Notification::Deleted { cause, .. } if cause.may_exist() => return None,
         Notification::Deleted { old, last, cause } => {
             ([Some(old), last.object().filter(|last| !Arc::ptr_eq(old, last))], cause)
         }

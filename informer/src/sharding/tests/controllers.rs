@@ -187,6 +187,16 @@ async fn settled() {
     sleep(SECOND).await;
 }
 
+/// Waits until two replicas have listed a kind, and have requested a watch of it.
+async fn watched_twice(server: &ApiServer, is_of_kind: fn(&deltafifo_testkit::Request) -> bool) {
+    let is_watch = |request: &&deltafifo_testkit::Request| {
+        request.verb() == Verb::Watch && is_of_kind(request)
+    };
+    while server.requests().iter().filter(is_watch).count() < 2 {
+        sleep(SECOND / 10).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn moved_objects_are_reconciled_by_their_new_owner_alone() {
     let (server, world) = (server(), Arc::<World>::default());
@@ -335,7 +345,7 @@ async fn shard_is_owned_once_the_store_has_the_last_write_of_the_former_owner() 
     let is_of_maps = |request: &deltafifo_testkit::Request| request.plural() == Some("configmaps");
     server.fault(Fault::silence().on(Verb::Watch).when(is_of_maps));
     let b = Worker::start(&server, &world, "b");
-    sleep(SECOND).await;
+    watched_twice(&server, is_of_maps).await;
     (0..16).for_each(|shard| write(&server, shard, 2));
     sleep(60 * SECOND).await;
     assert!(b.replica.group.owned().borrow().is_empty(), "its store is out of date");
@@ -359,10 +369,12 @@ async fn shard_is_owned_once_the_store_has_all_related_objects() {
     let (server, world) = (server(), Arc::<World>::default());
     let a = Worker::start(&server, &world, "a");
     a.replica.owns(16).await;
+    // The fault below must not strike the watch of `a`.
+    settled().await;
     let is_of_pods = |request: &deltafifo_testkit::Request| request.plural() == Some("pods");
     server.fault(Fault::silence().on(Verb::Watch).when(is_of_pods));
     let b = Worker::start(&server, &world, "b");
-    sleep(SECOND).await;
+    watched_twice(&server, is_of_pods).await;
     let pod = json!({
         "kind": "Pod", "apiVersion": "v1", "metadata": { "namespace": "shop", "name": "child" },
     });
@@ -378,10 +390,12 @@ async fn object_that_was_deleted_is_waited_for_until_the_store_lacks_it() {
     let (server, world) = (server(), Arc::<World>::default());
     let a = Worker::start(&server, &world, "a");
     a.replica.owns(16).await;
+    // The fault below must not strike the watch of `a`.
+    settled().await;
     let is_of_maps = |request: &deltafifo_testkit::Request| request.plural() == Some("configmaps");
     server.fault(Fault::silence().on(Verb::Watch).when(is_of_maps));
     let b = Worker::start(&server, &world, "b");
-    sleep(SECOND).await;
+    watched_twice(&server, is_of_maps).await;
     for shard in 0..16 {
         let name = object_of(shard).name_any();
         server.delete(&Resource::config_maps(), "shop", &name).unwrap();

@@ -22,17 +22,28 @@ pub enum Cause {
     /// to be reconciled after the return, for example with
     /// [`reconcile_all_on`](crate::runtime::Controller::reconcile_all_on).
     NamespaceRemoved,
+    /// The move of a shard to another member of a group, for an informer that contains only the
+    /// objects of its member's shards. The object may still exist.
+    ShardMoved,
     /// No single change: a periodic resync of the handler, or a walk over all stored objects after
     /// its buffer overran and changes were dropped.
     Resync,
 }
 
 impl Cause {
+    /// Returns whether an object that was removed for this cause may still exist.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn may_exist(self) -> bool {
+        matches!(self, Self::NamespaceRemoved | Self::ShardMoved)
+    }
+
     /// Returns the cause of a change. For an event of a watch it is [`Watch`](Self::Watch) even if
-    /// the list before it has not been delivered yet.
+    /// the list before it has not been delivered yet. `removal` is the cause of the removal of an
+    /// object that may still exist.
     pub(in crate::shared_informer) fn of<K>(
         change: &Change<'_, K>,
         is_in_initial_list: bool,
+        removal: Self,
     ) -> Self {
         let listed = if is_in_initial_list { Self::Initial } else { Self::Relist };
         match change {
@@ -43,7 +54,7 @@ impl Cause {
             },
             Change::Deleted { last: DeltaObject::Tombstone(tombstone), .. } => {
                 match (tombstone.scope_removed, &tombstone.obj) {
-                    (true, _) => Self::NamespaceRemoved,
+                    (true, _) => removal,
                     (false, Some(_)) => listed,
                     // It comes from a watch, and the last state could not be decoded.
                     (false, None) => Self::Watch,

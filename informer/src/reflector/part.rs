@@ -1,0 +1,86 @@
+//! Lists of a part of the objects, and runs that continue without a list, for a source whose
+//! selection of objects changes at run time.
+
+use std::time::Duration;
+
+use super::batches::{BatchSender, keep_unlisted};
+use super::error::{ListFailure, ReflectorError, Stop};
+use super::{Backoff, Reflector, RunError, retry_after};
+use crate::lister_watcher::{ListRequest, PageMeta};
+
+impl<K: Send + Sync + 'static> Reflector<K> {
+    /// Runs as [`run`](Self::run) does, but the first watch continues from the last version without
+    /// a list, unless [a list is owed](Self::owes_no_list).
+    pub(crate) async fn resume(&self) -> RunError {
+        self.run_from(true).await
+    }
+
+    /// Returns whether a watch can continue from the last version without a list.
+    pub(crate) fn owes_no_list(&self) -> bool {
+        self.versions.lock().owes_no_list()
+    }
+
+    /// Lists the newest state of all objects once. Known objects that are not listed are deleted.
+    /// Fails as [`list_part`](Self::list_part) does.
+    pub(crate) async fn list_all(&self, backoff: &mut Backoff) -> Result<(), Duration> {
+        self.versions.lock().set_least("");
+        let listed = self.list().await;
+        self.failed(listed, backoff).await
+    }
+
+    /// Lists the newest state of a part of the objects, which the source selects, and keeps known
+    /// objects that are not listed. The last version, from which the watch continues, stays the
+    /// same. Returns the version of the list. A failure is reported; the result is the time to wait
+    /// before another attempt.
+    ///
+    /// Call it only if [no list is owed](Self::owes_no_list), and after all threads of earlier runs
+    /// have ended their work.
+    pub(crate) async fn list_part(&self, backoff: &mut Backoff) -> Result<String, Duration> {
+        let listed = self.try_list_part().await.map_err(|failure| match failure {
+            ListFailure::Request(error) => ReflectorError::List(error).into(),
+            ListFailure::Stop(stop) => stop,
+        });
+        self.versions.lock().end_part(listed.as_ref().ok().cloned());
+        self.failed(listed, backoff).await
+    }
+
+    async fn try_list_part(&self) -> Result<String, ListFailure> {
+        let request = ListRequest { limit: self.page_size, ..ListRequest::default() };
+        let (sender, batches) = BatchSender::new(&self.in_flight);
+        let mut first_page = PageMeta::default();
+        let reading = self.read(sender, request, &mut first_page);
+        let list = async {
+            let mut pieces = self.begin()?;
+            keep_unlisted(pieces.as_mut()).map_err(|error| ListFailure::Stop(error.into()))?;
+            let received = self.receive(pieces, batches);
+            let (version, (pieces, items)) = tokio::try_join!(reading, received)?;
+            // Without a version: objects outside of the part have not been received up to it.
+            let committed = self.threads.run(move || pieces.commit("")).await;
+            let committed = committed.and_then(|committed| Ok(committed?));
+            for refused in committed.map_err(|error| ListFailure::Stop(error.into()))? {
+                self.report(&ReflectorError::refused(refused));
+            }
+            self.decoder.0.end_list();
+            Ok((version, items))
+        };
+        self.listing("list", "", list).await
+    }
+
+    /// Reports the failure of a list, and returns the time to wait before another attempt.
+    async fn failed<R>(
+        &self,
+        listed: Result<R, Stop>,
+        backoff: &mut Backoff,
+    ) -> Result<R, Duration> {
+        match listed {
+            Ok(listed) => Ok(listed),
+            // The queue is closed, which ends the caller as well.
+            Err(Stop::Closed(_)) => std::future::pending().await,
+            Err(Stop::CannotResume) => Err(backoff.next(None)),
+            Err(Stop::Failed(error)) => {
+                self.report(&error);
+                Err(backoff.next(retry_after(&error)))
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The task that lists and watches the objects of the selected shards, and follows changes of the
+//! selection.
+//!
+//! A change takes these steps, one after another:
+//!
+//! 1. The watch ends. Objects are offered only of shards that are selected now.
+//! 2. Objects of shards that were removed are removed from the queue. Before that, everything that
+//!    was offered must be handled: an object that a handler has in hand is neither pending nor
+//!    known. The removals must be handled before the next list, which could otherwise turn a
+//!    removal that is pending into a deletion.
+//! 3. The shards that were added are listed; the objects of the others stay.
+//! 4. The watch continues from the version that it had reached. For the listed shards, the filter
+//!    drops the events up to the version of their list.
+//! 5. Once the listed objects are handled, the change is complete.
+//!
+//! A list is not ended by a change of the selection, so that the shards that are added during a
+//! list share the next one.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::WaitError;
+use tokio::time::sleep;
+
+use super::filter::Filter;
+use super::{Selection, ShardPlan, Wanted};
+use crate::reflector::{Backoff, Reflector, ReflectorBuilder, Sharded, Threads, WatchStatus};
+use crate::sharding::ObjectId;
+use crate::sharding::shards::ShardSet;
+use crate::util::sleep::with_catching_waker;
+
+/// The part of an informer that offers the objects of the selected shards to its queue.
+pub(crate) struct ShardFeeder<K> {
+    selection: Selection,
+    filter: Arc<Filter>,
+    queue: Arc<dyn Sharded<K>>,
+    reflector: Reflector<K>,
+    backoff: Backoff,
+    /// The threads that remove objects.
+    threads: Threads,
+}
+
+/// The shards of the objects that the queue and the store have.
+#[derive(Default)]
+struct Contents {
+    /// The shards that are listed completely.
+    listed: ShardSet,
+    /// Other shards, of which there may be objects, because a list of them has failed. Only a list
+    /// of everything that is selected deletes those that no longer exist.
+    partial: ShardSet,
+    /// Whether a list has been committed, even an empty one.
+    is_populated: bool,
+}
+
+impl<K: Send + Sync + 'static> ShardFeeder<K> {
+    pub(super) fn new(
+        plan: ShardPlan,
+        queue: Arc<dyn Sharded<K>>,
+        reflector: ReflectorBuilder<K>,
+    ) -> Self {
+        let ShardPlan { selection, filter } = plan;
+        let backoff = reflector.options().backoff();
+        let (reflector, threads) = (reflector.build(), Threads::default());
+        Self { selection, filter, queue, reflector, backoff, threads }
+    }
+
+    /// Feeds the queue until it is closed.
+    pub(crate) async fn run(&self) {
+        tokio::select! {
+            _closed = self.queue.closed() => {}
+            never = self.feed() => match never {},
+        }
+    }
+
+    async fn feed(&self) -> Infallible {
+        let mut changes = self.selection.wanted.subscribe();
+        let mut contents = Contents::default();
+        let mut backoff = self.backoff.clone();
+        loop {
+            changes.mark_unchanged();
+            let wanted = self.selection.take();
+            self.filter.select(wanted.shards);
+            self.keep(&mut contents, wanted.shards.without(wanted.fresh)).await;
+            let listed = self.fill(&mut contents, wanted, &mut backoff).await;
+            let follow = async {
+                match listed {
+                    Ok(()) if wanted.shards.is_empty() => self.complete(wanted.number),
+                    Ok(()) => return self.follow(wanted.number).await,
+                    Err(wait) => return sleep(wait).await,
+                }
+                pending::<()>().await;
+            };
+            tokio::select! {
+                // An event that is ready may be of a shard that is no longer selected.
+                biased;
+                // An error would mean that the sender was dropped, but `self` holds it.
+                _changed = with_catching_waker(changes.changed()) => {}
+                () = follow => {}
+            }
+            // A thread may still be working for the watch.
+            self.reflector.work().wait_idle().await;
+        }
+    }
+
+    /// Removes the objects of all shards that are not in `stay`. They are no deletions.
+    async fn keep(&self, contents: &mut Contents, stay: ShardSet) {
+        let present = contents.listed.or(contents.partial);
+        let stay = present.and(stay);
+        if stay == present {
+            return;
+        }
+        self.handled().await;
+        let mut backoff = self.backoff.clone();
+        loop {
+            let (queue, filter) = (Arc::clone(&self.queue), Arc::clone(&self.filter));
+            let leaves = move |id: ObjectId<'_>| !stay.contains(filter.shard_of_known(id));
+            let removed = self.threads.run(move || queue.remove(&leaves)).await;
+            match removed.and_then(|removed| Ok(removed?)) {
+                Ok(false) => break,
+                Ok(true) => {
+                    self.handled().await;
+                    break;
+                }
+                Err(error) => {
+                    self.reflector.report(&error);
+                    sleep(backoff.next(None)).await;
+                }
+            }
+        }
+        contents.listed = contents.listed.and(stay);
+        contents.partial = contents.partial.and(stay);
+    }
+
+    /// Lists the wanted shards that are not listed yet. A failure is reported; the result is the
+    /// time to wait before another attempt.
+    async fn fill(
+        &self,
+        contents: &mut Contents,
+        wanted: Wanted,
+        backoff: &mut Backoff,
+    ) -> Result<(), Duration> {
+        let added = wanted.shards.without(contents.listed);
+        if wanted.shards.is_empty() && !contents.is_populated {
+            let relist = Arc::clone(&self.queue).begin();
+            let committed = self.threads.run(move || relist.commit("")).await;
+            committed.and_then(|committed| Ok(committed?)).map_err(|error| {
+                self.reflector.report(&error);
+                backoff.next(None)
+            })?;
+            contents.is_populated = true;
+        }
+        if added.is_empty() {
+            return Ok(());
+        }
+        let is_whole = contents.listed.is_empty()
+            || !contents.partial.is_empty()
+            || !self.reflector.owes_no_list();
+        contents.partial = added;
+        if is_whole {
+            self.reflector.list_all(backoff).await?;
+        } else {
+            self.filter.select(added);
+            let listed = self.reflector.list_part(backoff).await;
+            self.filter.select(wanted.shards);
+            self.filter.set_floor(added, &listed?);
+        }
+        let (listed, partial) = (wanted.shards, ShardSet::default());
+        *contents = Contents { listed, partial, is_populated: true };
+        Ok(())
+    }
+
+    /// Watches the listed shards. Completes the change `number` once everything that was offered
+    /// before is handled.
+    async fn follow(&self, number: u64) {
+        // The wait begins before the watch, which makes the applied version rise further.
+        let handled = self.handled();
+        let completing = async {
+            handled.await;
+            self.complete(number);
+            pending::<()>().await;
+        };
+        tokio::select! {
+            () = completing => {}
+            // The queue is closed, so the informer ends as well.
+            _closed = self.reflector.resume() => pending().await,
+        }
+    }
+
+    /// Returns a future that resolves when everything that was offered before this call is handled.
+    fn handled(&self) -> impl Future<Output = ()> {
+        let declare = || {
+            let version = self.reflector.last_sync_resource_version();
+            self.queue.handled(&version.unwrap_or_default())
+        };
+        let mut waiting = declare();
+        async move {
+            while let Err(error) = waiting.as_mut().await {
+                match error {
+                    WaitError::Rewound { .. } => waiting = declare(),
+                    // The queue is closed, so the informer ends as well.
+                    _ => pending().await,
+                }
+            }
+        }
+    }
+
+    fn complete(&self, number: u64) {
+        self.selection.complete.send_replace(number);
+    }
+
+    /// Returns the version up to which all changes of the listed shards were offered.
+    pub(crate) fn last_version(&self) -> Option<String> {
+        self.reflector.last_sync_resource_version()
+    }
+
+    pub(crate) fn watch_status(&self) -> WatchStatus {
+        self.reflector.watch_status()
+    }
+
+    #[cfg(feature = "compact")]
+    pub(crate) fn upkeep(&self) -> Option<Arc<dyn crate::compact::Upkeep<K>>> {
+        self.reflector.upkeep()
+    }
+
+    /// Returns whether all work has ended, including work that a dropped run leaves behind.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.reflector.work().is_idle() && self.threads.work.is_idle()
+    }
+
+    /// Waits until all work has ended, including work that a dropped run leaves behind.
+    pub(crate) async fn wait_idle(&self) {
+        self.reflector.work().wait_idle().await;
+        self.threads.work.wait_idle().await;
+    }
+}

@@ -1,0 +1,273 @@
+//! A lister-watcher of the objects of selected shards.
+//!
+//! A server that shards is asked for these objects only. A server that does not ignores the request
+//! silently, and a server that shards lists may not shard watches, so every object is also checked
+//! here, in its raw JSON. An object of another shard is dropped before it is decoded.
+
+use std::sync::Arc;
+
+use deltafifo::ResourceVersion;
+use deltafifo::locks::Mutex;
+use futures_util::future::{BoxFuture, ready};
+use futures_util::stream::StreamExt;
+
+use crate::lister_watcher::{
+    EventType, KubeListerWatcher, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit,
+    RawEvent, RequestError, TooLarge, WatchRequest, WatchStream, is_point_in_time,
+};
+use crate::sharding::ObjectId;
+use crate::sharding::hash::ShardBy;
+use crate::sharding::shards::{ShardCount, ShardSet};
+use crate::wire::{Head, bookmark, ends_initial_events, uid};
+
+/// An object without a namespace cannot be assigned to a shard by its namespace.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "an object has no namespace, but the group shards by namespace, so no list or watch of this kind \
+     is used; shard cluster-scoped kinds by ShardBy::Key"
+)]
+struct ClusterScoped;
+
+/// A lister-watcher of the objects of selected shards. The feeder selects the shards before each
+/// request; the stream of a response keeps those that were selected at its request.
+pub(super) struct Filter {
+    source: KubeListerWatcher,
+    by: ShardBy,
+    count: ShardCount,
+    selected: Mutex<Arc<Selected>>,
+}
+
+#[derive(Clone, Default)]
+struct Selected {
+    shards: ShardSet,
+    /// For each shard the version of the list from which its objects come, if the watch continues
+    /// from an older version. Events up to this version are older than the listed objects.
+    floors: Vec<Option<ResourceVersion>>,
+}
+
+impl Filter {
+    pub(super) fn new(source: KubeListerWatcher, by: ShardBy, count: ShardCount) -> Self {
+        let selected = Selected { floors: vec![None; count.get()], ..Selected::default() };
+        Self { source, by, count, selected: Mutex::new(Arc::new(selected)) }
+    }
+
+    /// Selects the shards of later requests.
+    pub(super) fn select(&self, shards: ShardSet) {
+        Arc::make_mut(&mut *self.selected.lock()).shards = shards;
+    }
+
+    /// Drops the events of these shards up to `version`, at which their objects were listed.
+    pub(super) fn set_floor(&self, shards: ShardSet, version: &str) {
+        let version = ResourceVersion::parse(version);
+        let mut selected = self.selected.lock();
+        let floors = (0..).zip(&mut Arc::make_mut(&mut *selected).floors);
+        for (_, floor) in floors.filter(|(shard, _)| shards.contains(*shard)) {
+            floor.clone_from(&version);
+        }
+    }
+
+    /// Removes the floors above the version of a list of everything: the server was restored from a
+    /// backup, and newer objects may have lower versions.
+    fn listed(&self, version: &str) {
+        if let Some(version) = ResourceVersion::parse(version) {
+            let is_above = |floor: &ResourceVersion| version < *floor;
+            let mut selected = self.selected.lock();
+            for floor in &mut Arc::make_mut(&mut *selected).floors {
+                floor.take_if(|floor| is_above(floor));
+            }
+        }
+    }
+
+    /// Returns the shard of a known object, which the filter has passed.
+    pub(super) fn shard_of_known(&self, id: ObjectId<'_>) -> u8 {
+        self.by.shard_of(id, self.count)
+    }
+
+    fn shard_of(&self, id: ObjectId<'_>) -> Result<u8, RequestError> {
+        if self.by == ShardBy::Namespace && id.namespace.is_empty() {
+            return Err(RequestError::Wire(ClusterScoped.into()));
+        }
+        Ok(self.by.shard_of(id, self.count))
+    }
+
+    /// Returns the shard of a raw object, and its head.
+    fn read<'o>(&self, object: &'o [u8]) -> Result<(u8, Head<'o>), RequestError> {
+        let head = Head::of(object)?;
+        // Not a part of `Head`, which would have to read further to find it.
+        let uid = if self.by == ShardBy::Uid { uid(object)? } else { "".into() };
+        let id = ObjectId { namespace: &head.namespace, name: &head.name, uid: &uid };
+        Ok((self.shard_of(id)?, head))
+    }
+
+    /// Returns whether an object that was skipped because of its size may be in the selection. Its
+    /// uid is not known.
+    fn may_contain(&self, selected: &Selected, large: &TooLarge) -> Result<bool, RequestError> {
+        if self.by == ShardBy::Uid {
+            return Ok(true);
+        }
+        let TooLarge { namespace, name, .. } = large;
+        let shard = self.shard_of(ObjectId { namespace, name, uid: "" })?;
+        Ok(selected.shards.contains(shard))
+    }
+
+    /// Drops the objects of other shards from a part of a list.
+    fn filter_list(
+        &self,
+        selected: &Selected,
+        listed: Result<Listed, RequestError>,
+    ) -> Result<Listed, RequestError> {
+        match listed {
+            Ok(Listed::Meta(meta)) => {
+                self.listed(&meta.resource_version);
+                Ok(Listed::Meta(meta))
+            }
+            Ok(Listed::Items(items)) => {
+                let mut kept = Vec::with_capacity(items.len());
+                for item in items {
+                    if selected.shards.contains(self.read(&item)?.0) {
+                        kept.push(item);
+                    }
+                }
+                // Even if it is empty, it shows that the server is sending.
+                Ok(Listed::Items(kept))
+            }
+            Err(RequestError::TooLarge(large)) if !self.may_contain(selected, &large)? => {
+                Ok(Listed::Items(Vec::new()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces an event that is not needed by a bookmark of its version. While the watch sends
+    /// `initial` events, which come in any order of versions, drops it.
+    fn filter_event(
+        &self,
+        selected: &Selected,
+        initial: &mut bool,
+        event: Result<RawEvent, RequestError>,
+    ) -> Option<Result<RawEvent, RequestError>> {
+        let (is_needed, version) = match &event {
+            Ok(RawEvent { kind: EventType::Bookmark, object }) => {
+                if *initial && ends_initial_events(object).unwrap_or_default() {
+                    *initial = false;
+                    if let Ok(head) = Head::of(object) {
+                        self.listed(&head.version);
+                    }
+                }
+                return Some(event);
+            }
+            Ok(RawEvent { object, .. }) => match self.read(object) {
+                Ok((shard, head)) => {
+                    let is_needed = selected.shards.contains(shard)
+                        && (*initial || !selected.has_listed(shard, &head.version));
+                    (is_needed, head.version.into_owned())
+                }
+                Err(error) => return Some(Err(error)),
+            },
+            Err(RequestError::TooLarge(large)) => match self.may_contain(selected, large) {
+                Ok(is_needed) => (is_needed, large.resource_version.clone()),
+                Err(error) => return Some(Err(error)),
+            },
+            Err(_) => return Some(event),
+        };
+        if is_needed {
+            return Some(event);
+        }
+        let passed =
+            RawEvent { kind: EventType::Bookmark, object: bookmark(&version, false).into() };
+        (!*initial).then_some(Ok(passed))
+    }
+
+    /// Returns the source of a request, and the selection that applies to it.
+    fn of_request(&self) -> (KubeListerWatcher, Arc<Selected>) {
+        let selected = Arc::clone(&self.selected.lock());
+        let all = (0..=u8::MAX).take(self.count.get()).all(|shard| selected.shards.contains(shard));
+        let selector = self.by.selector(selected.shards, self.count).filter(|_| !all);
+        (self.source.selecting(selector), selected)
+    }
+}
+
+impl Selected {
+    /// Returns whether a list of the shard is newer than an event of this version.
+    fn has_listed(&self, shard: u8, version: &str) -> bool {
+        let floor = self.floors.get(usize::from(shard)).and_then(Option::as_ref);
+        floor.is_some_and(|floor| {
+            ResourceVersion::parse(version).is_some_and(|version| version <= *floor)
+        })
+    }
+}
+
+impl ListerWatcher for Arc<Filter> {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        self.list_within(request, ObjectLimit::default())
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        self.watch_within(request, ObjectLimit::default())
+    }
+
+    fn list_within(
+        &self,
+        request: ListRequest,
+        limit: ObjectLimit,
+    ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        Box::pin(async move {
+            let (source, selected) = self.of_request();
+            let list = source.list_within(request, limit).await?;
+            let filter = Arc::clone(self);
+            Ok(list.map(move |listed| filter.filter_list(&selected, listed)).boxed())
+        })
+    }
+
+    fn watch_within(
+        &self,
+        request: WatchRequest,
+        limit: ObjectLimit,
+    ) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        Box::pin(async move {
+            let (source, selected) = self.of_request();
+            // A watch without a version begins with all objects, too.
+            let mut initial =
+                request.send_initial_events || !is_point_in_time(&request.resource_version);
+            let watch = source.watch_within(request, limit).await?;
+            let filter = Arc::clone(self);
+            let filter = move |event| ready(filter.filter_event(&selected, &mut initial, event));
+            Ok(watch.filter_map(filter).boxed())
+        })
+    }
+
+    fn types(&self) -> Option<(&str, &str)> {
+        self.source.types()
+    }
+
+    fn scope(&self) -> (&str, &str) {
+        self.source.scope()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Client;
+    use tower::service_fn;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn list_at_a_lower_version_removes_the_floors_above_it() {
+        let service = |_: http::Request<kube::client::Body>| async {
+            Ok::<_, std::io::Error>(http::Response::new(kube::client::Body::empty()))
+        };
+        let client = Client::new(service_fn(service), "default");
+        let maps =
+            KubeListerWatcher::new::<k8s_openapi::api::core::v1::ConfigMap>(client, &(), None);
+        let filter = Filter::new(maps, ShardBy::Key, ShardCount::new(2).unwrap());
+        filter.set_floor([0].into_iter().collect(), "9");
+        filter.set_floor([1].into_iter().collect(), "12");
+        let has_listed = |shard, version| filter.selected.lock().has_listed(shard, version);
+        assert!(has_listed(0, "9") && !has_listed(0, "10") && has_listed(1, "12"));
+        filter.listed("12");
+        assert!(has_listed(0, "9") && has_listed(1, "12"));
+        filter.listed("10");
+        assert!(has_listed(0, "9") && !has_listed(1, "3"));
+    }
+}

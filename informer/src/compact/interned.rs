@@ -143,6 +143,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "so many values take most of an hour, on one thread of safe code")]
     fn numbers_are_used_again_and_values_beyond_their_number_have_none() {
         let interned = Interned::default();
         let number = |value: usize| {

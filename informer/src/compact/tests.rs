@@ -86,6 +86,7 @@ fn compare(object: &Compact<Pod>, json: &str) {
     assert_eq!(object.namespace(), metadata.namespace.as_deref());
     assert_eq!(object.name(), metadata.name.as_deref());
     assert_eq!(object.uid().as_deref(), metadata.uid.as_deref());
+    assert_eq!(KubeMeta.written_uid(object).as_deref(), metadata.uid.as_deref());
     assert_eq!(object.resource_version(), metadata.resource_version.as_deref());
     assert_eq!(object.generation(), metadata.generation);
     assert_eq!(object.is_being_deleted(), metadata.deletion_timestamp.is_some());

@@ -89,8 +89,9 @@ impl Sharding {
     pub(super) fn shard_of_object<K, M: Meta<K>>(&self, meta: &M, object: &K) -> u8 {
         let namespace = meta.namespace(object).unwrap_or_default();
         let name = meta.name(object).unwrap_or_default();
-        let uid = meta.uid(object).unwrap_or_default();
-        self.shard_of(ObjectId { namespace, name, uid })
+        // The short uid of a compact object has another hash.
+        let uid = meta.written_uid(object).unwrap_or_default();
+        self.shard_of(ObjectId { namespace, name, uid: &uid })
     }
 
     /// Returns a permit for work on an object of the shard, or `None` if this member may not

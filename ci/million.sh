@@ -39,7 +39,7 @@ peaks() {
   local name program id
   for name in server:kube-apiserver etcd:etcd; do
     program=${name#*:} id=$(id_of "$program")
-    awk -v name="${name%:*}" '$1 == "VmHWM:" { printf "%s_bytes=%d ", name, $2 * 1024 }' "/proc/$id/status"
+    awk -v name="${name%:*}" '$1 == "VmHWM:" { printf "%s_bytes=%.0f ", name, $2 * 1024 }' "/proc/$id/status"
     echo 5 >"/proc/$id/clear_refs"
   done
 }
@@ -56,6 +56,7 @@ for store in compact typed kube; do
   figures=$(grep -oE '"(cpu_seconds|peak_bytes|reconciled|seconds)":[0-9]+(\.[0-9]{1,2})?' <<<"$row" | tr -d '"' | tr '\n:' ' =')
   during=$(peaks)
   results+=("$store: $figures${during% }")
+  echo "${results[-1]}"
 done
 # One line, because `ci/full.txt` keeps the last ones.
 printf '%s; ' "${results[@]}"

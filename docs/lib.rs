@@ -24,6 +24,7 @@ chapters! {
     memory: "src/memory.md",
     namespaces: "src/namespaces.md",
     leader_election: "src/leader-election.md",
+    many_replicas: "src/many-replicas.md",
     production: "src/production.md",
     metrics: "src/metrics.md",
 }

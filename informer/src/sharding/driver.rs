@@ -345,6 +345,11 @@ impl<'g> Member<'g> {
     /// Opens and closes the gate as the protocol says, and publishes the owned shards.
     fn publish(&mut self) {
         let gate = &self.context.gate;
+        // A hold that work has found to be over never begins again. The member must not go on, or
+        // nobody would work on the shard.
+        if self.open.iter().any(|shard| gate.has_expired(shard)) {
+            self.protocol.expired();
+        }
         let deadline = self.protocol.works_until();
         if let Some(deadline) = deadline.filter(|deadline| self.deadline != Some(*deadline)) {
             self.deadline = Some(deadline);

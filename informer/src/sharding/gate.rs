@@ -92,7 +92,10 @@ impl Gate {
         // A hold that ends or moves wakes user code, so this happens with no lock held.
         match gate.held().filter(is_of) {
             Some(held) => held.owner.extend(deadline),
-            None => drop(gate.held.write().replace(self.hold(shard, lease, deadline))),
+            None => {
+                let former = gate.held.write().replace(self.hold(shard, lease, deadline));
+                drop(former);
+            }
         }
         // Last: work that is admitted finds its hold.
         gate.work.admission.open();
@@ -119,6 +122,11 @@ impl Gate {
                 held.owner.extend(deadline);
             }
         }
+    }
+
+    /// Returns whether the hold on a shard was found to have ended: it admits no more work.
+    pub(crate) fn has_expired(&self, shard: u8) -> bool {
+        self.shard(shard).held().is_some_and(|held| !held.tenure.hold.is_held())
     }
 
     /// Admits no more work on a shard. Permits that are out stay held.

@@ -418,6 +418,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         version: u64,
         record: Option<&Record<T>>,
     ) {
+        // A renewal that is seen after the deadline comes too late.
+        self.check_deadline(now);
         if self.view.update(now, name, version, record) {
             match name {
                 LeaseName::Member(name) if *name == self.identity => self.observed_own(now),
@@ -435,6 +437,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         version: u64,
         leases: &[(LeaseName<T>, Record<T>)],
     ) {
+        self.check_deadline(now);
         let is_listed = |name: &LeaseName<T>| leases.iter().any(|(listed, _)| listed == name);
         let peers = self.view.peers.iter().map(|peer| &peer.name);
         // The member's own Lease may have been created and deleted without having been seen.
@@ -471,6 +474,14 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         self.is_stopping = true;
         if let Phase::Joining = self.phase {
             self.lose(MemberEnd::Stopped);
+        }
+    }
+
+    /// Takes note that work has found the deadline passed. Neither clock may show that any more: the
+    /// wall clock may have been set back.
+    pub(crate) fn expired(&mut self) {
+        if let Phase::Live(_) = self.phase {
+            self.lose(MemberEnd::Deadline);
         }
     }
 

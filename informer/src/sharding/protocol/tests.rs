@@ -468,3 +468,13 @@ fn member_of_a_group_with_other_settings_ends() {
     assert_eq!(group.run(1).1, MemberStep::Ended(MemberEnd::Mismatch));
     assert_eq!(group.server.lease(ME).unwrap().holder, None);
 }
+
+#[test]
+fn renewal_that_is_seen_after_the_deadline_does_not_move_it() {
+    let mut group = Group::owner();
+    group.server.is_watched = false;
+    group.run(5);
+    group.watch(11);
+    assert_eq!(group.member.works_until(), None);
+    assert_eq!(group.member.admits(0), None);
+}

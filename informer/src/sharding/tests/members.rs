@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deltafifo_testkit::{ApiServer, Verb};
 use tokio::time::{Instant, sleep, timeout};
@@ -165,6 +166,22 @@ async fn step_of_the_wall_clock_beyond_the_deadline_ends_the_membership_within_a
     assert!(began.elapsed() <= 2 * SECOND, "{:?}", began.elapsed());
     drop(permit);
     replica.owns(16).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_continues_after_the_wall_clock_has_passed_the_deadline_for_a_moment() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    set_wall_clock(0, 3600 * SECOND);
+    assert!(replica.admit(0).is_none());
+    set_wall_clock(0, Duration::ZERO);
+    let admitted = async {
+        while replica.admit(0).is_none() {
+            sleep(SECOND).await;
+        }
+    };
+    timeout(60 * SECOND, admitted).await.expect("the member joins again");
 }
 
 #[tokio::test(start_paused = true)]

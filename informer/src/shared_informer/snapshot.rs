@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 
 use super::SharedInformer;
 use super::source::Feeder;
+use super::worker::InformerQueue;
 use crate::lister_watcher::RequestError;
 use crate::reflector::{ListedMeta, Reflector};
 
@@ -61,12 +62,13 @@ impl Snapshot {
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Returns a function that lists the newest state of the objects that the informer must hold,
-    /// beside the informer's own lists. Returns `None` if the objects come from a stream, or have
-    /// custom keys. The function does not keep the informer from stopping when its last owner drops
-    /// it.
+    /// beside the informer's own lists. Returns `None` if the objects come from a stream, have
+    /// custom keys, or are in an in-order queue, which has no applied version. The function does
+    /// not keep the informer from stopping when its last owner drops it.
     pub(crate) fn snapshots(&self) -> Option<TakeSnapshots> {
         let is_stream = matches!(self.inner.feeder, Feeder::Stream(_));
-        if is_stream || !self.inner.store.keys().is_meta_namespace() {
+        let is_in_order = matches!(self.inner.queue, InformerQueue::InOrder(_));
+        if is_stream || is_in_order || !self.inner.store.keys().is_meta_namespace() {
             return None;
         }
         let inner = Arc::downgrade(&self.inner);

@@ -33,10 +33,14 @@ use crate::shared_informer::{
 };
 use crate::util::sleep::{wait_until_some, with_catching_waker};
 
-/// The pause after a list that failed, or while the informer is not ready for one.
+/// The pause after the first list that failed, or while the informer is not ready for one. It
+/// doubles with each list that fails.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The time after which a list that the store does not hold is replaced by a new one. An object
+/// The longest pause after a list that failed.
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// The time after which a list that the store does not hold is replaced by a new one: an object
 /// that was deleted after it was listed may never come into the store.
 const LIST_AGAIN: Duration = Duration::from_secs(10);
 
@@ -51,6 +55,9 @@ pub(super) struct Fills {
 trait Fill: Send + Sync {
     /// Waits until the store of the informer holds a list that begins after this call.
     fn fill(self: Arc<Self>, shards: ShardSet) -> BoxFuture<'static, ()>;
+
+    /// Returns whether the handler has received the first list of the informer.
+    fn has_synced(&self) -> bool;
 }
 
 impl Fills {
@@ -89,22 +96,23 @@ impl Fills {
         Ok(())
     }
 
-    /// Waits until the stores of all informers hold lists of these shards.
+    /// Waits until the stores of all informers hold lists of these shards. Those that reconciles do
+    /// not wait for count once they have synced.
     pub(super) fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
-        self.fill_those(shards, |_| true)
+        self.fill_those(shards, |terms, informer| terms.is_awaited || informer.has_synced())
     }
 
     /// Waits until the stores of the informers that reconciles wait for hold lists of these shards.
     pub(super) fn fill_awaited(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
-        self.fill_those(shards, |terms| terms.is_awaited)
+        self.fill_those(shards, |terms, _| terms.is_awaited)
     }
 
     fn fill_those(
         &self,
         shards: ShardSet,
-        counts: impl Fn(&Terms) -> bool,
+        counts: impl Fn(&Terms, &dyn Fill) -> bool,
     ) -> BoxFuture<'static, ()> {
-        let counting = self.informers.iter().filter(|(terms, _)| counts(terms));
+        let counting = self.informers.iter().filter(|(terms, fill)| counts(terms, &**fill));
         let fills: Vec<_> = counting.map(|(_, fill)| fill.clone().fill(shards)).collect();
         join_all(fills).map(drop).boxed()
     }
@@ -127,10 +135,14 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Fill for InformerFill<K, M> {
         async move {
             // From here on the handler is notified of every change, so none is missed below.
             if self.is_present().await {
-                while !self.try_fill(shards).await {}
+                self.fill_present(shards).await;
             }
         }
         .boxed()
+    }
+
+    fn has_synced(&self) -> bool {
+        self.registration.has_synced()
     }
 }
 
@@ -163,37 +175,45 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
         std::future::pending().await
     }
 
-    /// Lists the objects, and waits until the store holds the list. Returns false if that must be
-    /// repeated.
-    async fn try_fill(&self, shards: ShardSet) -> bool {
-        let snapshots = match (self.snapshots)(self.selects(shards)).await {
-            Ok(Some(snapshots)) => snapshots,
-            Ok(None) => {
-                sleep(RETRY).await;
-                return false;
+    /// Lists the objects, and waits until the store holds a list.
+    async fn fill_present(&self, shards: ShardSet) {
+        let mut pause = RETRY;
+        let mut first = None;
+        loop {
+            let snapshots = match (self.snapshots)(self.selects(shards)).await {
+                Ok(Some(snapshots)) => snapshots,
+                Ok(None) => {
+                    sleep(RETRY).await;
+                    continue;
+                }
+                // The server does not have the kind any more.
+                Err(error) if self.terms.is_optional && error.is_unavailable() => return,
+                Err(error) => {
+                    let wait = error.retry_after().unwrap_or(pause);
+                    self.report(error);
+                    sleep(wait.mul_f64(1.0 + fastrand::f64() / 4.0)).await;
+                    pause = LONGEST_RETRY.min(pause * 2);
+                    continue;
+                }
+            };
+            let versions = snapshots.iter().map(|list| ResourceVersion::parse(&list.version));
+            // The version of the first list: that of the last one would recede with each list.
+            let newest = || versions.flatten().max().map(|version| version.to_string());
+            let first = first.get_or_insert_with(newest).as_deref();
+            if timeout(LIST_AGAIN, self.held(&snapshots, shards, first)).await.is_ok() {
+                return;
             }
-            Err(error) => {
-                let wait = error.retry_after().unwrap_or(RETRY);
-                self.report(error);
-                sleep(wait).await;
-                return false;
-            }
-        };
-        timeout(LIST_AGAIN, self.held(&snapshots, shards)).await.is_ok()
+        }
     }
 
-    /// Waits until the store holds the lists.
-    async fn held(&self, snapshots: &[Snapshot], shards: ShardSet) {
-        let newest =
-            snapshots.iter().filter_map(|list| ResourceVersion::parse(&list.version)).max();
+    /// Waits until the store holds the lists, or has applied the version `first` of a list.
+    async fn held(&self, snapshots: &[Snapshot], shards: ShardSet, first: Option<&str>) {
         let applied = async {
-            match newest {
+            match first {
                 // An object that cannot be decoded never comes into the store. Once the version is
                 // applied, there is nothing to wait for.
-                Some(newest) => {
-                    self.store.wait_for_resource_version_async(&newest.to_string()).await
-                }
-                None => Ok(()),
+                Some(first) => self.store.wait_for_resource_version_async(first).await,
+                None => std::future::pending().await,
             }
         };
         let each = async {

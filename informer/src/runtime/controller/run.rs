@@ -459,15 +459,22 @@ where
             self.schedule.forget(item.key());
             return Ok(Some((item, Work::Deletions(deletions))));
         }
-        if let Some(object) = self.store.get_by_key(item.key()) {
-            let sharding = self.sharding.as_ref();
-            let shard = sharding.map(|sharding| sharding.shard_of_object(&KubeMeta, &*object));
-            let Some(permit) = admit(sharding, shard) else {
+        while let Some(object) = self.store.get_by_key(item.key()) {
+            let Some(sharding) = &self.sharding else {
+                return Ok(Some((item, Work::Reconcile(object, None))));
+            };
+            let shard = sharding.shard_of_object(&KubeMeta, &*object);
+            let Some(permit) = sharding.admit(shard) else {
                 // The owner of the shard reconciles it.
                 self.schedule.forget(item.key());
                 return Ok(None);
             };
-            return Ok(Some((item, Work::Reconcile(object, permit))));
+            // Between the two, the store may have received a newer state of the former owner.
+            if let Some(object) = self.store.get_by_key(item.key())
+                && sharding.shard_of_object(&KubeMeta, &*object) == shard
+            {
+                return Ok(Some((item, Work::Reconcile(object, Some(permit)))));
+            }
         }
         if let Some((_, name)) = item.key().split_once('/')
             && self.store.get_by_key(name).is_some()

@@ -35,17 +35,22 @@ where
     ///
     /// Informers hold all objects, so that a reconciler can read any of them. Before it owns a
     /// shard, the member lists the metadata of the objects of the controller and of everything
-    /// that the controller watches, and waits until the stores hold what was listed. A
-    /// reconcile at a new owner therefore sees the last write of the former owner.
+    /// that the controller watches, except kinds that are [optional](Self::optional) and refused,
+    /// and waits until the stores hold what was listed. A reconcile at a new owner therefore sees
+    /// the last write of the former owner. While informers have not synced, nobody reconciles the
+    /// shards that the member has taken, so run the group after their first lists. An object that
+    /// cannot be decoded delays the first reconciles until the watch shows a later version, for a
+    /// minute or two.
     ///
     /// [`on_deleted`](Self::on_deleted) is not called for an object that is deleted while no
-    /// member owns its shard, and may be called by both members if the object is deleted while
-    /// its shard moves. For work that must be done, use a
+    /// member owns its shard, and may be called by both members or by none if the object is
+    /// deleted while its shard moves. For work that must be done, use a
     /// [`finalizer`](crate::runtime::finalizer()).
     ///
     /// The informers must list: the stream yields
     /// [`RunnerError::NotListable`](super::RunnerError::NotListable) and ends if one of
-    /// them is [fed by a stream](crate::SharedInformer::for_stream) or has custom keys. A
+    /// them is [fed by a stream](crate::SharedInformer::for_stream), or has custom keys or an in-order
+    /// queue. A
     /// controller cannot be [led](Self::while_leading) and sharded.
     ///
     /// ```

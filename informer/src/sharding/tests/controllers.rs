@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deltafifo::locks::Mutex;
-use deltafifo_testkit::{ApiServer, Fault, Resource, Verb};
+use deltafifo_testkit::{ApiServer, Fault, Resource, Verb, status};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, ResourceExt};
@@ -429,6 +429,36 @@ async fn object_that_is_created_again_is_reconciled_by_the_owner_of_its_uid() {
     world.check();
 }
 
+#[cfg(feature = "compact")]
+#[tokio::test(start_paused = true)]
+async fn compact_object_is_in_the_shard_of_its_whole_uid() {
+    let (server, world) = (server(), Arc::<World>::default());
+    *world.by.lock() = Some(ShardBy::Uid);
+    let replica = Replica::start_with(builder_of(server.client(), "a").by(ShardBy::Uid));
+    let reconciling = world.clone();
+    let controller = Controller::new(Api::all(server.client()), watcher::Config::default())
+        .compact()
+        .sharded(&replica.group)
+        .run(
+            move |map: Arc<ConfigMap>, _| {
+                let world = reconciling.clone();
+                async move {
+                    world.reconcile("a", &map).await;
+                    Ok::<_, std::fmt::Error>(Action::await_change())
+                }
+            },
+            |_, _, _| Action::await_change(),
+            Arc::new(()),
+        )
+        .for_each(|_| async {});
+    let controller = tokio::spawn(controller);
+    let all = replica.owns(16).await;
+    settled().await;
+    controller.abort();
+    assert_eq!(world.reconciled("a"), names(all));
+    world.check();
+}
+
 #[tokio::test(start_paused = true)]
 async fn led_and_sharded_controllers_work_beside_each_other_but_one_cannot_be_both() {
     let (server, world) = (server(), Arc::<World>::default());
@@ -473,19 +503,81 @@ async fn led_and_sharded_controllers_work_beside_each_other_but_one_cannot_be_bo
 }
 
 #[tokio::test(start_paused = true)]
-async fn informer_of_a_stream_cannot_be_sharded() {
-    use crate::SharedInformer;
+async fn informer_of_a_stream_or_with_an_in_order_queue_cannot_be_sharded() {
+    use crate::{KubeListerWatcher, SharedInformer};
 
-    let replica = Replica::start(&server(), "a");
+    let server = server();
+    let replica = Replica::start(&server, "a");
     let events = futures_util::stream::pending::<kube::runtime::watcher::Result<_>>();
-    let maps = SharedInformer::<ConfigMap>::for_stream(events).build().unwrap();
-    let run = Controller::from_informer(&maps).sharded(&replica.group).run(
-        |_, _| async { Ok::<_, std::fmt::Error>(Action::await_change()) },
-        |_, _, _| Action::await_change(),
-        Arc::new(()),
-    );
-    let error = Box::pin(run).next().await.unwrap().unwrap_err();
-    let is_expected =
-        matches!(error, controller::Error::RunnerError(RunnerError::NotListable { .. }));
-    assert!(is_expected, "{error}");
+    let of_stream = SharedInformer::<ConfigMap>::for_stream(events).build().unwrap();
+    let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    let in_order = SharedInformer::builder(source).in_order().build().unwrap();
+    for maps in [of_stream, in_order] {
+        let run = Controller::from_informer(&maps).sharded(&replica.group).run(
+            |_, _| async { Ok::<_, std::fmt::Error>(Action::await_change()) },
+            |_, _, _| Action::await_change(),
+            Arc::new(()),
+        );
+        let error = Box::pin(run).next().await.unwrap().unwrap_err();
+        let is_expected =
+            matches!(error, controller::Error::RunnerError(RunnerError::NotListable { .. }));
+        assert!(is_expected, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shard_is_owned_although_an_optional_kind_is_no_longer_allowed() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    let run = Controller::new(Api::<ConfigMap>::all(server.client()), watcher::Config::default())
+        .owns(Api::<Pod>::all(server.client()), watcher::Config::default())
+        .optional()
+        .sharded(&replica.group)
+        .run(
+            |_, _| async { Ok::<_, std::fmt::Error>(Action::await_change()) },
+            |_, _, _| Action::await_change(),
+            Arc::new(()),
+        );
+    let controller = tokio::spawn(run.for_each(|_| async {}));
+    replica.owns(16).await;
+    let mut other = Replica::start(&server, "b");
+    replica.owns(8).await;
+    settled().await;
+    let is_list_of_pods = |request: &deltafifo_testkit::Request| {
+        request.verb() == Verb::List && request.plural() == Some("pods")
+    };
+    let forbidden = status::forbidden(&Resource::pods());
+    server.fault(Fault::status(forbidden).when(is_list_of_pods).times(usize::MAX));
+    other.stop();
+    replica.owns(16).await;
+    controller.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn shard_with_an_object_that_cannot_be_decoded_is_owned_after_bookmarks() {
+    let (server, world) = (server(), Arc::<World>::default());
+    let a = Worker::start(&server, &world, "a");
+    a.replica.owns(16).await;
+    // Enough for most shards.
+    for number in 0..64 {
+        let wrong = json!({
+            "kind": "ConfigMap", "apiVersion": "v1", "data": 7,
+            "metadata": { "namespace": "shop", "name": format!("wrong-{number}") },
+        });
+        server.apply(wrong).unwrap();
+    }
+    let b = Worker::start(&server, &world, "b");
+    sleep(60 * SECOND).await;
+    assert!(b.replica.group.owned().borrow().is_empty(), "a listed object is not in its store");
+    let bookmarks = async {
+        loop {
+            server.bookmark(&Resource::config_maps());
+            sleep(60 * SECOND).await;
+        }
+    };
+    tokio::select! {
+        _ = b.replica.owns(8) => {}
+        () = bookmarks => {}
+    }
+    world.check();
 }

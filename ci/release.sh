@@ -34,7 +34,7 @@ run() { # part
       version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
       cargo "+$version" --version >/dev/null 2>&1 || rustup toolchain install "$version" --profile minimal >/dev/null 2>&1 ||
         skip "Rust $version cannot be installed"
-      CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/msrv cargo "+$version" check --quiet --locked "${published[@]}" --features deltafifo-informer/leader-election
+      CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/msrv cargo "+$version" check --quiet --locked "${published[@]}" --features deltafifo-informer/compact,deltafifo-informer/leader-election
       ;;
     musl)
       local target=x86_64-unknown-linux-musl

@@ -33,7 +33,8 @@
 //!   the store packs again the objects whose base or dictionary was replaced.
 //!
 //! Plaintext is kept in the headers, in the tables of `interned`, in the cache of bases, in the
-//! dictionaries and in the cache of decoded objects.
+//! dictionaries, in the cache of decoded objects, in the pooled contexts of zstd, and in an object
+//! that would not shrink.
 
 mod base;
 mod bytes;

@@ -87,8 +87,8 @@ impl ShardGroupBuilder {
         self
     }
 
-    /// Sets the time after which a member stops if no renewal was answered, counted from the time
-    /// when the last answered renewal was *sent*. The default is 10 s.
+    /// Sets the time after which a member stops if no renewal was answered and seen in the watch,
+    /// counted from the time when the last such renewal was *sent*. The default is 10 s.
     pub fn renew_deadline(mut self, deadline: Duration) -> Self {
         self.timing.renew_deadline = deadline;
         self

@@ -184,8 +184,8 @@ impl ShardGroup {
     }
 
     /// Adds a controller to the group, until the guard is dropped. Call it before the controller
-    /// gets objects: from here on the controller takes part in fills, and it must enqueue the
-    /// objects of shards that are owned already by itself.
+    /// gets objects: from here on the controller takes part in fills, and it must itself
+    /// enqueue the objects of shards that are already owned.
     pub(crate) fn join(&self, participant: Arc<dyn Participant>) -> Participation {
         self.0.participants.join(participant)
     }

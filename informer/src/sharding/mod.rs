@@ -59,15 +59,16 @@
 //!
 //! # Members
 //!
-//! A member renews its own Lease each third of the lease duration. The Leases of shards are written
-//! only when shards move. A member that stops gives back its shards, each when its work has ended,
-//! and another member claims each at once. If a member does not renew its Lease for the lease
+//! A member renews its own Lease each third of the lease duration, or each half of the renew
+//! deadline if that is shorter. The Leases of shards are written only when shards move. A member
+//! that stops gives back its shards, each when its work has ended, and another member claims each
+//! at once. If a member does not renew its Lease for the lease
 //! duration, another one *fences* it: it removes the member's name from the Lease, so that the
 //! member cannot renew it. Then the shards are free.
 //!
-//! Each member is to hold an equal number of shards, or one more. When a member joins, as few
-//! shards move as possible. A member takes shards from others only after it was ready for the
-//! [settle time](ShardGroupBuilder::settle).
+//! Each member is to hold an equal number of shards, or one more. When a member joins, hardly more
+//! shards move than those that it takes. A member takes shards from others only after it was ready
+//! for the [settle time](ShardGroupBuilder::settle).
 //!
 //! Without Leases of shards, the first members create them and wait for the lease duration: the
 //! owner of a Lease that was deleted may still be at work. A manifest saves this wait. It contains
@@ -96,8 +97,8 @@
 //! | metric | kind | meaning |
 //! | --- | --- | --- |
 //! | `shard_group_owned_shards` | gauge | Shards that this process owns |
-//! | `shard_group_claims_total` | counter | Shards that this process has claimed |
-//! | `shard_group_releases_total` | counter | Shards that this process has released |
+//! | `shard_group_claims_total` | counter | Claims of shards that were answered |
+//! | `shard_group_releases_total` | counter | Releases of shards that were answered |
 //! | `shard_group_lost_memberships_total` | counter | Memberships of this process that ended because the Lease expired, was changed or was deleted |
 //! | `shard_group_fill_duration_seconds` | histogram | Time from the order to fill shards until the stores of all controllers have their objects |
 //!

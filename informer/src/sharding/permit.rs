@@ -130,9 +130,9 @@ impl Permit {
 
     /// Returns a client that refuses mutating requests once the permit is lost, like the
     /// [client of a term](crate::leader_election::Term::client), with the same limits.
-    /// [`leader_election::is_lost`](crate::leader_election::is_lost) recognises the error of a
-    /// refused request. A request that has been sent is not cancelled with its caller, and is work
-    /// on the shard until it is answered.
+    /// [`is_lost`](crate::sharding::is_lost) recognises the error of a refused request. A request
+    /// that has been sent is not cancelled with its caller, and is work on the shard until it is
+    /// answered.
     ///
     /// The client belongs to the member's hold on the shard. If it is kept after the permits were
     /// dropped, it refuses requests once the shard has moved.

@@ -49,9 +49,8 @@ where
     ///
     /// The informers must list: the stream yields
     /// [`RunnerError::NotListable`](super::RunnerError::NotListable) and ends if one of
-    /// them is [fed by a stream](crate::SharedInformer::for_stream), or has custom keys or an in-order
-    /// queue. A
-    /// controller cannot be [led](Self::while_leading) and sharded.
+    /// them is [fed by a stream](crate::SharedInformer::for_stream), or has custom keys or an
+    /// in-order queue. A controller cannot be [led](Self::while_leading) and sharded.
     ///
     /// ```
     /// # use std::{convert::Infallible, sync::Arc};

@@ -477,8 +477,8 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         }
     }
 
-    /// Takes note that work has found the deadline passed. Neither clock may show that any more: the
-    /// wall clock may have been set back.
+    /// Takes note that work has found the deadline passed. It is possible that neither clock shows
+    /// that any more: the wall clock may have been set back.
     pub(crate) fn expired(&mut self) {
         if let Phase::Live(_) = self.phase {
             self.lose(MemberEnd::Deadline);

@@ -90,12 +90,11 @@ impl Gate {
         self.0.unreported.lock().remove(&shard);
         let is_of = |held: &Held| held.tenure.lease == *lease && held.tenure.hold.is_held();
         // A hold that ends or moves wakes user code, so this happens with no lock held.
-        match gate.held().filter(is_of) {
-            Some(held) => held.owner.extend(deadline),
-            None => {
-                let former = gate.held.write().replace(self.hold(shard, lease, deadline));
-                drop(former);
-            }
+        if let Some(held) = gate.held().filter(is_of) {
+            held.owner.extend(deadline);
+        } else {
+            let former = gate.held.write().replace(self.hold(shard, lease, deadline));
+            drop(former);
         }
         // Last: work that is admitted finds its hold.
         gate.work.admission.open();

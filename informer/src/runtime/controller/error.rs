@@ -101,8 +101,8 @@ pub enum RunnerError {
     )]
     LedAndSharded,
     /// An informer of a sharded controller has no lister-watcher, because it is fed by a stream, or
-    /// has custom keys or an in-order queue. So the controller cannot find out whether its store has the last writes of
-    /// the former owner of a shard. The stream ends with this error.
+    /// has custom keys or an in-order queue. So the controller cannot find out whether its store
+    /// has the last writes of the former owner of a shard. The stream ends with this error.
     #[error(
         "sharded controller cannot compare {informer} with a list, so nothing is reconciled: build that informer from a lister-watcher, with the default keys and queue"
     )]

@@ -48,6 +48,10 @@ pub mod reflector;
 #[cfg(feature = "runtime")]
 pub mod runtime;
 #[cfg(feature = "leader-election")]
+#[cfg_attr(
+    not(any(test, feature = "runtime")),
+    expect(dead_code, reason = "only controllers take part in hand-overs")
+)]
 pub mod sharding;
 pub mod shared_informer;
 mod util;

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo::{IndexReader, Meta, ResourceVersion, WalkPosition};
+use deltafifo::{IndexReader, Meta, ResourceVersion};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use tokio::sync::{Notify, mpsc, watch};
@@ -20,9 +20,9 @@ use tokio::time::{sleep, timeout};
 
 use super::error::RunnerError;
 use super::permitted::Sharding;
-use super::relations::STRIDE;
 use super::source::Failure;
 use super::start::Terms;
+use super::stored::for_each_stored;
 use crate::ReflectorError;
 use crate::lister_watcher::RequestError;
 use crate::reflector::ListedMeta;
@@ -248,21 +248,16 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
                 check(key, Some(version), list);
             }
         }
-        let mut at = Some(WalkPosition::default());
-        while let Some(from) = at {
-            let step = self.store.walk(from, STRIDE);
-            for (key, object) in step.objects {
-                let mut lists = snapshots.iter().zip(&versions);
-                if let Some((snapshot, list)) = lists.find(|(snapshot, _)| snapshot.covers(&key))
-                    && !snapshot.versions.contains_key(&key)
-                    && self.selects_stored(&object, shards)
-                {
-                    check(&key, None, list);
-                }
+        for_each_stored(&self.store, |key, object| {
+            let mut lists = snapshots.iter().zip(&versions);
+            if let Some((snapshot, list)) = lists.find(|(snapshot, _)| snapshot.covers(&key))
+                && !snapshot.versions.contains_key(&key)
+                && self.selects_stored(&object, shards)
+            {
+                check(&key, None, list);
             }
-            at = step.next;
-            tokio::task::consume_budget().await;
-        }
+        })
+        .await;
         missing
     }
 

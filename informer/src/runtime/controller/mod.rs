@@ -70,6 +70,7 @@ mod sharded;
 mod signal;
 mod source;
 mod start;
+mod stored;
 mod term;
 #[cfg(not(feature = "leader-election"))]
 mod unsharded;

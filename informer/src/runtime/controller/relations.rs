@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
 
-use deltafifo::{IndexReader, KeyFunc, Meta, WalkPosition, error_chain};
+use deltafifo::{IndexReader, KeyFunc, Meta, error_chain};
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 use kube::{Api, Resource};
@@ -21,6 +21,7 @@ use super::source::{
     InformerOwner, OwnedInformer, Source, as_configured, listen, of_api, triggering_states,
 };
 use super::start::{Relation, Started, Terms};
+use super::stored::for_each_stored;
 use crate::KubeMeta;
 #[cfg(feature = "compact")]
 use crate::compact::{Compact, Compactor};
@@ -29,9 +30,6 @@ use crate::runtime::form::Form;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
-
-/// The number of stored objects whose reconciles are requested before the task yields.
-pub(super) const STRIDE: usize = 64;
 
 impl<F: Form> Controller<F>
 where
@@ -292,13 +290,7 @@ pub(super) fn request_all_on<K: Send + Sync + 'static, M: Meta<K>>(
     let schedule = Arc::clone(&started.schedule);
     started.spawn(async move {
         while let Some(()) = trigger.next().await {
-            let mut at = Some(WalkPosition::default());
-            while let Some(from) = at {
-                let step = store.walk(from, STRIDE);
-                step.objects.into_iter().for_each(|(key, _)| schedule.request(key.into(), LOW));
-                at = step.next;
-                tokio::task::consume_budget().await;
-            }
+            for_each_stored(&store, |key, _| schedule.request(key.into(), LOW)).await;
         }
     });
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use deltafifo::{IndexReader, Meta, WalkPosition};
+use deltafifo::{IndexReader, Meta};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use super::Controller;
 use super::fill::Fills;
 use super::key::StoreKey;
-use super::relations::STRIDE;
 use super::schedule::{LOW, Schedule};
 use super::source::Failure;
 use super::start::Started;
+use super::stored::for_each_stored;
 use crate::KubeMeta;
 use crate::runtime::form::Form;
 use crate::sharding::{ObjectId, Participant, Permit, ShardBy, ShardGroup, ShardSet};
@@ -169,16 +169,11 @@ async fn enqueue<F: Form>(
         while let Ok(other) = received.try_recv() {
             shards.insert(other);
         }
-        let mut at = Some(WalkPosition::default());
-        while let Some(from) = at {
-            let step = store.walk(from, STRIDE);
-            for (key, object) in step.objects {
-                if shards.contains(sharding.shard_of_object(&KubeMeta, &*object)) {
-                    schedule.request(StoreKey::from(key), LOW);
-                }
+        for_each_stored(&store, |key, object| {
+            if shards.contains(sharding.shard_of_object(&KubeMeta, &*object)) {
+                schedule.request(StoreKey::from(key), LOW);
             }
-            at = step.next;
-            tokio::task::consume_budget().await;
-        }
+        })
+        .await;
     }
 }
